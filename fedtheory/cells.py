@@ -130,7 +130,8 @@ class Cells:
         try:
             self._database.execute("INSERT OR REPLACE INTO cells VALUES (?, ?)", (key, text))
         except sqlite3.OperationalError as error:  # 'database or disk is full'
-            raise FedTheoryError(f"{self.path}: {error}; what was finished before is kept: make room, and give the command again") from error
+            told = "what was finished before is kept: make room, and give the command again"
+            raise FedTheoryError(f"{self.path}: {error}; {told}") from error
         return json.loads(text)
 
     def compute(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from fedtheory.cli.common import App, Group
 
-__all__ = ["ALL", "ONE", "Participants", "app", "examples"]
+__all__ = ["ALL", "ONE", "Address", "Engine", "Participants", "Workers", "app", "examples"]
 
 app = App(
     cls=Group,
@@ -21,9 +21,25 @@ app = App(
     "file: `fedtheory verify mine.py`, and `list mine.py`, `explain mine.py`.",
 )
 
-ONE, ALL = "With a statement", "Without one: the campaign"
+ONE, ALL, SHARED = "With a statement", "Without one: the campaign", "On other processes"
 _SAMPLE_HELP = "P: clients that take part in a round, drawn uniformly (default: all)."
 Participants = Annotated[int | None, typer.Option("--participants", "-P", help=_SAMPLE_HELP)]
+Engine = Annotated[
+    Literal["local", "dask", "ray"],
+    typer.Option(
+        "--engine", help="Where the work is done: processes of this machine, or a cluster of Dask's or Ray's.", rich_help_panel=SHARED
+    ),
+]
+_PROCESSES = typer.Option("--workers", min=1, help="Processes (default: the cores).", rich_help_panel=SHARED)
+Workers = Annotated[int | None, _PROCESSES]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="ADDRESS", rich_help_panel=SHARED,
+        help="Of a cluster that runs: tcp://host:8786 or a scheduler file of Dask, auto or host:6379 of Ray. Without it one is started "
+        "on this machine.",
+    ),
+]  # fmt: skip
 
 
 def examples(*lines: str) -> str:

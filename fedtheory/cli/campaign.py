@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from fedtheory.cli.common import (
     check_out,
     emit,
     err_console,
+    kept_cells,
     not_writable,
     progress,
     shipped_witnesses,
@@ -23,10 +24,14 @@ from fedtheory.cli.common import (
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
+    from fedtheory.cells import Cells
     from fedtheory.verification.registry import Paper
     from fedtheory.verification.witness import Witness
 
 __all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
+
+
+CELLS = "campaign.cells.sqlite"  # in the folder of a campaign, while it runs and where it was cut short
 
 
 def default_workers() -> int:
@@ -94,6 +99,8 @@ class CampaignOptions:
     details: bool = False
     json: bool = False
     papers: Sequence[Paper] | None = None
+    engine: str = "local"
+    address: str | None = None
 
     @property
     def size(self) -> tuple[float, bool]:
@@ -121,10 +128,10 @@ class CampaignOptions:
 class _Run:
     """A campaign under way: what is known of it, at any time."""
 
-    def __init__(self, o: CampaignOptions) -> None:
+    def __init__(self, o: CampaignOptions, cells: Cells) -> None:
         from fedtheory.verification import campaign
 
-        self.o, self.start = o, time.perf_counter()
+        self.o, self.cells, self.start = o, cells, time.perf_counter()
         scale, long = o.size
         self.tasks = campaign.plan(o.seed, scale, long=long, only=o.papers)
         counts: dict[str, int] = {}
@@ -152,12 +159,13 @@ class _Run:
         try:
             self.replayed = replay_shipped(o.workers, o.papers)
             with progress("instances", len(self.tasks)) as advance:
-                self.checks, result.complete = campaign.run(self.tasks, o.workers, lambda done, _: advance(), o.here)
+                kept = (self.cells, {"seed": o.seed, "size": o.size})
+                self.checks, result.complete = campaign.run(self.tasks, o.workers, lambda done, _: advance(), o.here, kept)
             self.checked = result.complete
             if self.checked and o.budget:
                 result.complete = False
                 write_json(o.out / "campaign.json", self.record())  # so that nothing that goes wrong from here on loses it
-                result.searches, result.complete = _search(o)
+                result.searches, result.complete = _search(o, self.cells)
                 self.refuted = _witness_files(o, result.searches)
             if result.complete and o.budget and o.papers is not None:
                 result.complete = False
@@ -218,47 +226,61 @@ class _Run:
 
 
 def campaign_command(o: CampaignOptions) -> int:
-    """Run everything, write everything; the exit code."""
-    from fedtheory.cli.campaign_told import show
-    from fedtheory.parallel import stop_workers
-    from fedtheory.provenance import write_json
-    from fedtheory.report.html import write_reports
+    """Run everything, write everything; the exit code. What a campaign that was cut short has finished is not done again."""
+    from fedtheory.parallel import stop_workers, use_engine
 
     check_out(o.out)
     for statement in o.statements if o.own else ():
         warn_of_formulas(statement)
-    run = _Run(o)
-    result = run.result
     try:
-        run.go()
-        if not result.complete:
-            err_console().print("interrupted: writing what was checked so far", style="yellow")
-        path = write_json(o.out / "campaign.json", run.record())
-        drawn, stopped = _figures(run, path) if result.complete else ([], False)
-        stop_workers()
-        final = run.record()
-        write_json(path, final)
-        found = [s for s in result.searches if s["found"] and s.get("on_record", "holds") == "holds"]
-        witnesses = [Path(file) for file in run.refuted]
-        files = [path, *witnesses, *drawn, *write_reports(o.out, result.rows, final, drawn)]
+        with use_engine(o.engine, o.address, o.workers), kept_cells(o.out / CELLS) as cells:
+            run = _Run(o, cells)
+            run.go()
+            final, files, stopped = _write(run, stop_workers)
+            if run.result.complete and not stopped:
+                cells.remove()
     except OSError as error:
         raise not_writable(o.out, error) from error
-    broken = final["witnesses"]["broken"]
+    return _told(run, final, files, stopped)
+
+
+def _write(run: _Run, stop_workers: Callable[[], None]) -> tuple[dict[str, Any], list[Path], bool]:
+    """The campaign's record, all files, and whether drawing was interrupted."""
+    from fedtheory.provenance import write_json
+    from fedtheory.report.html import write_reports
+
+    o, result = run.o, run.result
+    if not result.complete:
+        err_console().print("interrupted: writing what was checked so far; the same command goes on from here", style="yellow")
+    path = write_json(o.out / "campaign.json", run.record())
+    drawn, stopped = _figures(run, path) if result.complete else ([], False)
+    stop_workers()
+    final = run.record()
+    write_json(path, final)
+    witnesses = [Path(file) for file in run.refuted]
+    return final, [path, *witnesses, *drawn, *write_reports(o.out, result.rows, final, drawn)], stopped
+
+
+def _told(run: _Run, final: dict[str, Any], files: list[Path], stopped: bool) -> int:
+    """The campaign as the terminal shows it, and its exit code."""
+    from fedtheory.cli.campaign_told import show
+
+    result, broken = run.result, final["witnesses"]["broken"]
+    found = [s for s in result.searches if s["found"] and s.get("on_record", "holds") == "holds"]
     code = 130 if stopped or not result.complete else int(not result.ok or bool(found) or bool(broken))
-    if o.json:
+    if run.o.json:
         emit({**final, "files": files, "exit_code": code})
     else:
         show(run, final, files)
     return code
 
 
-def _search(o: CampaignOptions) -> tuple[list[dict[str, Any]], bool]:
+def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], bool]:
     """The search for counterexamples to every form not on record as violated; of papers of one's own to every form, but for those
     whose studies search themselves.
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
-    from fedtheory.parallel import as_finished
     from fedtheory.verification import campaign
 
     only = None if o.papers is None else [p for p in o.papers if not p.setting.study_searches]
@@ -267,17 +289,14 @@ def _search(o: CampaignOptions) -> tuple[list[dict[str, Any]], bool]:
     complete = False
     try:
         with progress("search for counterexamples", len(jobs)) as advance:
-            for _, records in as_finished(_search_one, jobs, o.workers, o.here):
+            about = campaign.contents(jobs, {"budget": o.budget, "seed": o.seed, "violated": o.own})
+            for _, records in cells.compute(campaign.search_told, jobs, about, o.workers, o.here):
                 out += records if o.papers is None else _with_record(records)
                 advance()
         complete = True
     except KeyboardInterrupt:
         pass  # what was found counts
     return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"])), complete
-
-
-def _search_one(task: Any) -> list[dict[str, Any]]:
-    return _records(task())
 
 
 def _records(results: Iterable[Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import ALL, ONE, Participants, app, examples
+from fedtheory.cli.app import ALL, ONE, Address, Engine, Participants, Workers, app, examples
 from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
@@ -117,9 +117,9 @@ def verify_command(
             rich_help_panel=ALL,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes (default: the cores).", rich_help_panel=ALL)
-    ] = None,
+    workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     details: Annotated[
         bool,
         typer.Option(
@@ -145,12 +145,14 @@ def verify_command(
     if instance is not None:
         from fedtheory.cli.instance import verify_instance
 
-        of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios}
+        of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios, "address": address}
         size = (0.1, False) if quick else (scale, long_runs)
         raise typer.Exit(verify_instance(statement, instance, of_problem, seed, size, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
-        verifying.refuse_with_statement(statement, {**of_campaign, "workers": workers is not None, "details": details})
+        of_campaign |= {"workers": workers is not None, "details": details}
+        of_campaign |= {"engine": engine != "local", "address": address is not None}
+        verifying.refuse_with_statement(statement, of_campaign)
         how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
     verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
@@ -158,7 +160,8 @@ def verify_command(
     folder = Path("results") / (paper.id if paper is not None else file.stem if file is not None else "")
     budget = budget if budget is not None else (100 if quick else 1000)
     workers = workers or campaigning.default_workers()
-    o = campaigning.CampaignOptions(out or folder, seed, quick, scale, long_runs, workers, budget, details, json, papers)
+    rest = (workers, budget, details, json, papers, engine, address)
+    o = campaigning.CampaignOptions(out or folder, seed, quick, scale, long_runs, *rest)
     raise typer.Exit(campaigning.campaign_command(o))
 
 

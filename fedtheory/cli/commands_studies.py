@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import app, examples
+from fedtheory.cli.app import Address, Engine, Workers, app, examples
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
@@ -32,6 +32,9 @@ def rates_command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Five accuracies from 0.1 to 0.01, short runs.")] = False,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw rates.png and rates.pdf.")] = True,
+    workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = Path("results"),
@@ -46,10 +49,12 @@ def rates_command(
     local solves; FedAvg with 10 and 100 local steps, and the distributed subgradient method. All are tuned by one rule, which the
     tables state. Writes rates.json, rates.png and rates.pdf.
 
-    Interrupted, it writes what is finished and exits with 130."""
+    Interrupted, it writes what is finished and exits with 130; the same command goes on from there, also after a kill."""
+    from fedtheory.cli.campaign import default_workers
     from fedtheory.cli.rates import rates as measure
 
-    raise typer.Exit(measure(epsilons, quick, figures, seed, json, out or Path("results")))
+    where = (workers or default_workers(), (engine, address))
+    raise typer.Exit(measure(epsilons, quick, figures, seed, json, out or Path("results"), *where))
 
 
 @app.command(

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, err_console, not_writable, out_console, progress, save
+from fedtheory.cli.common import check_out, emit, err_console, kept_cells, not_writable, out_console, progress, save
 from fedtheory.errors import InvalidInput
 
 __all__ = ["parse_epsilons", "rates"]
@@ -99,15 +99,23 @@ def _crossing(c: dict[str, Any]) -> str:
     return f"{ours} and {c['other']}: no crossover, {c['ahead_at_smallest']} ahead {span}"
 
 
-def rates(epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path) -> int:
-    """Measure, print, draw and write; the exit code. Interrupted, what is finished is written, without figures."""
+def rates(
+    epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path, workers: int, engine: tuple[str, str | None]
+) -> int:  # fmt: skip
+    """Measure, print, draw and write; the exit code. Interrupted, what is finished is written, without figures; killed, it is kept."""
+    from fedtheory.parallel import stop_workers, use_engine
     from fedtheory.provenance import provenance
     from fedtheory.theorems.fedmls.rates import experiments
 
     chosen = parse_epsilons(epsilons)
-    total = experiments.steps(chosen, quick)
-    with progress("rounds to epsilon", total) as advance:
-        data = experiments.compute(chosen, quick, seed, progress=lambda name: advance())
+    total = len(experiments.parts(chosen, quick))
+    check_out(out)
+    with use_engine(*engine, workers), kept_cells(out / "rates.cells.sqlite") as cells:
+        with progress("rounds to epsilon", total) as advance:
+            data = experiments.compute(chosen, quick, seed, progress=lambda name: advance(), workers=workers, cells=cells)
+        stop_workers()
+        if data["complete"]:
+            cells.remove()
     result = {**data, "provenance": provenance(seed)}
     files = [save(out, "rates", result)]
     code = 0 if data["complete"] else 130

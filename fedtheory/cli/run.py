@@ -31,6 +31,7 @@ from fedtheory.errors import InvalidInput
 __all__ = ["RunOptions", "run"]
 
 if TYPE_CHECKING:
+    from fedtheory.cli.run_kept import KeptRun
     from fedtheory.simulation.simulate import Resume, Trajectory
     from fedtheory.verification.request import Tuned
 
@@ -149,14 +150,18 @@ def run(o: RunOptions) -> int:
         return run_central(o)
     refuse_set_options(o.method, o.options)
     made = _make(o)
-    trajectory = _simulated(o, made)
+    stem = slug("run", made.algorithm.name, made.problem.name)
+    kept = _kept(o, made, stem)
+    trajectory = _simulated(o, made, kept)
     if trajectory.rounds < made.rounds:
-        told = f"interrupted after round {trajectory.rounds} of {made.rounds}: what follows is up to there"
+        told = f"interrupted after round {trajectory.rounds} of {made.rounds}: what follows is up to there; the same command goes on"
         err_console().print(told, style="yellow")
     ended = how_it_ended(trajectory.metrics["suboptimality"], precision_floor(made.optimum))
     result = _result(o, made, trajectory, ended)
-    stem, code = slug("run", made.algorithm.name, made.problem.name), 0 if result["complete"] else 130
+    code = 0 if result["complete"] else 130
     files = [save(o.out, stem, result)]
+    if result["complete"]:
+        kept.remove()
     if o.figures:
         from fedtheory.plotting.curves import draw_curves
 
@@ -235,32 +240,49 @@ def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray
     return _Made(problem, algorithm, x0, rounds, radius, radius_from, None, like)
 
 
-def _simulated(o: RunOptions, made: _Made) -> Trajectory:
+def _kept(o: RunOptions, made: _Made, stem: str) -> KeptRun:
+    """The run's checkpoint. Its content: what was asked for, and the optimum, which no other problem has to the last bit."""
+    from fedtheory.cli.run_kept import KeptRun
+
+    asked = {k: repr(v) for k, v in asdict(o).items() if k not in ("figures", "json", "out")}
+    found = {"x": made.optimum.x, "value": made.optimum.value, "start": made.x0, "rounds": made.rounds}
+    return KeptRun(o.out / f"{stem}.ckpt", {**asked, **found}, lambda line: err_console().print(line, style="dim", soft_wrap=True))
+
+
+def _simulated(o: RunOptions, made: _Made, kept: KeptRun) -> Trajectory:
     """The run, or where it is interrupted its rounds up to there; on a ball it is measured against the optimum there."""
     from fedtheory.cli.time_limit import RoundClock
     from fedtheory.provenance import provenance
-    from fedtheory.simulation.simulate import Trajectory, simulate
+    from fedtheory.simulation.simulate import Trajectory, check_start, simulate
 
     problem, algorithm, x0, radius = made.problem, made.algorithm, made.x0, made.radius
-    points = [np.broadcast_to(x0, (o.scenarios, problem.dim))] if radius is not None else []
+    record = tuple(made.titles) if radius is None else ("objective", *WIRE)
+    x = check_start(problem, x0, o.scenarios, made.like)
+    past, points = kept.found(algorithm.init(x, problem.num_clients), x, record)
+    if radius is not None and past is None:
+        points = [np.broadcast_to(x0, (o.scenarios, problem.dim))]
     finished: list[Trajectory] = []  # the run up to its last round, for an interrupt
+    last: list[Resume] = []
 
     def after_round(t: int, old: Any, new: Any, clients: Any) -> None:
         if radius is not None:
             points.append(np.array(to_numpy(new.x), dtype=float))
-        clock(t)
+        clock(t - begun)
         advance()
 
     def keep(done: Resume) -> None:
         final = done.state._replace(x=np.array(to_numpy(done.state.x)))  # the run overwrites its own
-        finished[:] = [Trajectory(problem, algorithm, done.round_index, done.metrics or {}, final)]
+        finished[:], last[:] = [Trajectory(problem, algorithm, done.round_index, done.metrics or {}, final)], [done]
+        kept.keep(done, points)
 
-    clock = RoundClock(made.rounds, made.tuned is not None or bool(o.options.get("allow_long")))
-    record = tuple(made.titles) if radius is None else ("objective", *WIRE)
+    begun = 0 if past is None else past[0]
+    clock = RoundClock(made.rounds - begun, made.tuned is not None or bool(o.options.get("allow_long")))
     with progress("rounds", made.rounds) as advance:
+        if begun:
+            advance(begun)
         try:
             trajectory = simulate(
-                problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed,
+                problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
                 local_solver=made.solver, record=record, like=made.like, on_round=after_round, in_place=True, checkpoint=keep,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -268,6 +290,7 @@ def _simulated(o: RunOptions, made: _Made) -> Trajectory:
                 raise
             trajectory = finished[0]
             trajectory.provenance = provenance(o.seed)
+            kept.keep(last[0], points[: trajectory.rounds + 1], now=True)
     if radius is not None:
         m, moved = trajectory.metrics, np.stack(points[: trajectory.rounds + 1]) - made.optimum.x
         suboptimality, distance = m["objective"] - made.optimum.value, np.linalg.norm(moved, axis=-1)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
-from fedtheory.neural import checkpoints
 from fedtheory.neural.identity import configuration
 from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
 from fedtheory.parallel import Progress
 from fedtheory.participation.cohorts import Full, Sampling
+from fedtheory.simulation import checkpoints
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.simulation.metrics import TESTED
 from fedtheory.simulation.rounds import Kept

@@ -16,8 +16,8 @@ import numpy as np
 
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
-from fedtheory.neural import checkpoints
 from fedtheory.provenance import provenance
+from fedtheory.simulation import checkpoints
 from fedtheory.simulation.simulate import Resume
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ class Local(Engine):
 
         if self._workers not in _kept:
             stop_workers()
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)  # told in our words
             env = {name: os.environ.get(name, "1") for name in _THREADS}
             _kept[self._workers] = ProcessPoolExecutor(
                 self._workers, timeout=300, initializer=end_with_parent, initargs=(os.getpid(),), env=env

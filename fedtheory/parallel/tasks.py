@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -166,4 +167,5 @@ def _again(
         if tries[i] >= TRIES:
             raise WorkerLost(i, TRIES) from error
     todo.extendleft(reversed(lost))
+    warnings.warn(f"a worker died ({type(error).__name__}): what it was doing is done again", stacklevel=2)
     engine.renew()

@@ -230,7 +230,8 @@ def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = 
     paths = []
     for suffix in formats:
         buffer = BytesIO()
-        figure.savefig(buffer, format=suffix, dpi=dpi)
+        dateless = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)  # the same picture is the same file
+        figure.savefig(buffer, format=suffix, dpi=dpi, metadata=dateless)
         figure.set_layout_engine("none")  # laid out by now; the layout does not depend on the format
         paths.append(write_atomic(stem.with_name(f"{stem.name}.{suffix}"), buffer.getvalue()))
     return paths

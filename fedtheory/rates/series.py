@@ -76,6 +76,12 @@ class Series:
             "verdict": text, "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
         }  # fmt: skip
 
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Series:
+        """What `dataclasses.asdict` of a series became in JSON."""
+        numbers = {name: [float(v) for v in told[name]] for name in ("epsilons", "rounds", "local_steps")}
+        return cls(**{**told, **numbers})
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "fit": self.fit, "fit_local": self.fit_local}
 

@@ -6,21 +6,24 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
+from fedtheory.cells import Cells
 from fedtheory.inputs import real_number, whole_number
 from fedtheory.parallel import as_finished
+from fedtheory.provenance import to_jsonable
 from fedtheory.verification.check import AT_A_POINT, Check, judge_view, judge_worst
-from fedtheory.verification.registry import Paper, all_statements, load_file, paper, papers
+from fedtheory.verification.registry import Paper, all_statements, content_of, load_file, paper, papers
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Plan, Setting
 from fedtheory.verification.statement import Statement
 
-__all__ = ["Campaign", "Row", "SearchTask", "Task", "plan", "run", "search_plan", "summarise"]
+__all__ = ["Campaign", "Row", "SearchTask", "Task", "contents", "plan", "run", "search_plan", "search_told", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -189,9 +192,25 @@ def _of(chosen: Paper) -> dict[str, Any]:
     return {"only": tuple(s.id for s in chosen.statements) if some else (), "source": chosen.source}
 
 
-def work(task: Callable[[], Any]) -> Any:
-    """A task done: what is sent to a process."""
-    return task()
+def checks_told(task: Task) -> list[dict[str, Any]]:
+    """A task done, as JSON can hold it."""
+    return [check.to_json() for check in task()]
+
+
+def search_told(task: SearchTask) -> list[dict[str, Any]]:
+    """A job of a search done, as JSON can hold it."""
+    return [{**to_jsonable(asdict(r)), "found": not r.empty} for r in task()]
+
+
+def contents(tasks: Sequence[Task | SearchTask], about: dict[str, Any]) -> list[Any]:
+    """What the result of each depends on, for `fedtheory.cells.Cells`: ``about`` is what `plan` or `search_plan` was called with."""
+    code = {id: content_of(paper(id)) for id in {t.paper for t in tasks}}
+    once = uuid.uuid4().hex  # of a package whose code may change unseen, nothing is found again
+    return [
+        [type(t).__name__, about, t.paper, once if code[t.paper] is None else code[t.paper], t.only, i,
+         t.job if isinstance(t, SearchTask) else t.instance.name]
+        for i, t in enumerate(tasks)
+    ]  # fmt: skip
 
 
 def run(
@@ -199,9 +218,10 @@ def run(
     workers: int = 2,
     on_task: Callable[[int, list[Check]], None] | None = None,
     here: float = 0.0,
+    kept: tuple[Cells, dict[str, Any]] | None = None,
 ) -> tuple[list[Check], bool]:
     """Run the tasks on `workers` processes, after ``here`` seconds of them in this one; prove the identities of the papers they
-    are about, and their worst cases.
+    are about, and their worst cases. ``kept``: where finished tasks are kept and found again, and what `plan` was called with.
 
     Returns
     -------
@@ -215,8 +235,12 @@ def run(
     found: dict[int, list[Check]] = {}  # in the order of the tasks, so that ties are broken alike in every run
     complete = True
     try:
-        for done, (i, result) in enumerate(as_finished(work, tasks, workers, here), 1):
-            found[i] = result
+        if kept is None:
+            finished = as_finished(checks_told, tasks, workers, here)
+        else:
+            finished = kept[0].compute(checks_told, tasks, contents(tasks, kept[1]), workers, here)
+        for done, (i, told) in enumerate(finished, 1):
+            found[i] = result = [Check.from_json(check) for check in told]
             if on_task is not None:
                 on_task(done, result)
     except KeyboardInterrupt:

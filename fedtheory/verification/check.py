@@ -7,14 +7,15 @@ identity between symbols is proved by SymPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import check_unit
+from fedtheory.inputs import check_unit, shown
+from fedtheory.provenance import to_jsonable
 from fedtheory.verification.series import Series, kept_of, with_horizon
 from fedtheory.verification.statement import Form, Sides, Statement
 
@@ -77,10 +78,29 @@ class Check:
         slack = f"slack {self.slack:.3g}, " if np.isfinite(self.slack) else ""
         return f"{head} ({detail}{slack}{self.mode}{place})"
 
+    def to_json(self) -> dict[str, Any]:
+        """What JSON can hold of it: all but ``series``."""
+        return to_jsonable({f.name: getattr(self, f.name) for f in fields(self) if f.name != "series"})
+
+    @classmethod
+    def from_json(cls, told: Any) -> Check:
+        """The inverse of `to_json`. Raises `InvalidInput` on what it did not write."""
+        try:
+            return cls(**{f.name: _READ.get(str(f.type), lambda v: v)(told[f.name]) for f in fields(cls) if f.name != "series"})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{shown(told)} is no check ({type(error).__name__}: {error})") from error
+
     @property
     def place(self) -> str:
         """Where it is worst, in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' where there is one comparison only."""
         return in_words(self.where, self.count)
+
+
+_READ: dict[str, Callable[[Any], Any]] = {  # what a field of `Check` is from JSON, by its type
+    "float": float,
+    "float | None": lambda v: None if v is None else float(v),
+    "dict[str, Any]": dict,
+}
 
 
 def in_words(where: dict[str, Any], count: int = 0) -> str:

@@ -24,7 +24,7 @@ from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "get", "load_file", "paper", "paper_of", "papers", "register",
+    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "content_of", "get", "load_file", "paper", "paper_of", "papers", "register",
     "rule_words", "setting_of",
 ]  # fmt: skip
 
@@ -84,6 +84,7 @@ _PAPERS: dict[str, Paper] = {}
 _STATEMENTS: dict[str, Statement] = {}
 _ALIASES: dict[str, str] = {}
 _BROUGHT: dict[str, Any] = {}  # id -> what an installed package calls its paper
+_OURS: set[str] = set()  # ids of the papers of this package
 _LOADED: list[bool] = []
 
 
@@ -138,6 +139,8 @@ def _load() -> None:
             for each in _brought(point.load()):
                 paper = register(_as_paper(each))
                 _BROUGHT[paper.id] = each
+                if point.name == "fedtheory":
+                    _OURS.add(paper.id)
         except Exception as error:  # another package's code
             if interrupted(error):
                 raise KeyboardInterrupt from error
@@ -322,6 +325,15 @@ def get(name: str) -> Statement:
         full = [known for known in _STATEMENTS if known.partition("/")[2] == str(name)]
         raise suggest(name, full or [*_STATEMENTS, *_ALIASES], "statement", "`fedtheory list` has all")
     return _STATEMENTS[name]
+
+
+def content_of(chosen: Paper) -> str | None:
+    """What stands for the code of a paper where results of it are kept: '' for this package's papers, which come with its own code;
+    for a file a hash of it and of the Python files beside it; None for another package's, whose code may change unseen."""
+    if chosen.source:
+        beside = sorted(Path(chosen.source).parent.glob("*.py"))
+        return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in (Path(chosen.source), *beside))).hexdigest()
+    return "" if chosen.id in _OURS else None
 
 
 def all_statements(prefix: str = "") -> Sequence[Statement]:

@@ -342,7 +342,7 @@ def test_a_form_that_was_never_judged_is_not_as_recorded(descent, tmp_path):
 
 
 def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
-    monkeypatch.setattr("fedtheory.parallel._executor", lambda workers: pytest.fail("a process was started"))
+    monkeypatch.setattr("fedtheory.parallel.local.Local._executor", lambda workers: pytest.fail("a process was started"))
     call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
 
 

@@ -137,13 +137,18 @@ def test_an_interrupted_search_keeps_the_searches_that_were_finished(small, monk
             raise KeyboardInterrupt
         return [{**of, "found": len(seen) == 2}]
 
-    monkeypatch.setattr(verifying, "_search_one", search)
+    monkeypatch.setattr("fedtheory.verification.campaign.search_told", search)
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=130)
     stored = json.loads((tmp_path / "campaign.json").read_text())
     assert [s["found"] for s in stored["searches"]] == [False, True] and not stored["complete"]
     assert "counterexample to fedelasticnet/eq-28 [repaired, sign rule]" in result.stderr
     assert "before all searches were finished" in result.stderr
     assert stored["checked"] == stored["instances"], "the instances were through"
+    monkeypatch.setattr("fedtheory.verification.campaign.checks_told", lambda task: pytest.fail("an instance was judged twice"))
+    result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=1)
+    done = json.loads((tmp_path / "campaign.json").read_text())
+    assert len(done["searches"]) == len(seen) - 1, "two were found again, the third one was begun twice"
+    assert "going on from" in result.stderr and not list(tmp_path.glob("*sqlite*"))
 
 
 def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_path):

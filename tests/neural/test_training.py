@@ -20,8 +20,8 @@ from fedtheory.local import SGD
 torch = pytest.importorskip("torch")
 from training_runs import METHOD, Cut, cut_after, go, make, same  # noqa: E402
 
-from fedtheory.neural import checkpoints  # noqa: E402
 from fedtheory.neural.training import RECORD  # noqa: E402
+from fedtheory.simulation import checkpoints  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
 
     The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was made with, not those asked for now.
     """
-    from fedtheory.neural import checkpoints
+    from fedtheory.simulation import checkpoints
 
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.ckpt")

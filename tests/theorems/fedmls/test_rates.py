@@ -238,7 +238,7 @@ def test_progress_is_counted_right(monkeypatch):
     monkeypatch.setattr(experiments, "tune", lambda *a, **k: (math.inf, None))
     ticks, epsilons = [], [0.2, 0.15, 0.12, 0.1]
     experiments.compute(epsilons, progress=ticks.append)
-    assert len(ticks) == experiments.steps(epsilons)
+    assert len(ticks) == len(experiments.parts(epsilons))
 
 
 def test_an_interrupt_keeps_what_is_finished(monkeypatch, tmp_path):
@@ -249,12 +249,13 @@ def test_an_interrupt_keeps_what_is_finished(monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(instances, "chain_case", interrupted)
-    args = ["rates", "--quick", "--epsilons", "0.2,0.15,0.12,0.1", "--out", str(tmp_path)]
+    monkeypatch.setattr(experiments, "_cases", experiments._cases.__wrapped__)  # none is kept for later tests
+    args = ["rates", "--quick", "--epsilons", "0.2,0.15,0.12,0.1", "--workers", "1", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, args)
     assert result.exit_code == 130 and "interrupted" in result.stderr
     stored = json.loads((tmp_path / "rates.json").read_text())
     assert stored["complete"] is False and list(stored["instances"]) == ["pull", "fixed-pull"]
-    assert [p.name for p in tmp_path.iterdir()] == ["rates.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["rates.cells.sqlite", "rates.json"]
     monkeypatch.setattr(instances, "pull_case", interrupted)
     with pytest.raises(KeyboardInterrupt):
         experiments.compute([0.2, 0.15, 0.12, 0.1], quick=True)

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.algorithms.fedmls import fewest_rounds, printed_rounds
+from fedtheory.cells import Cells
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
+from fedtheory.parallel import as_finished
 from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD
+from fedtheory.provenance import to_jsonable
 from fedtheory.rates.fits import LEAST_POINTS
 from fedtheory.rates.series import Series, best_of, crossovers
 from fedtheory.theorems.fedmls.rates.competitors import Kind, Schedule, Trials, tune
@@ -31,7 +34,7 @@ from fedtheory.theorems.fedmls.rates.instances import INSTANCES, Case, bounds, c
 
 __all__ = [
     "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS", "check_epsilons", "compute", "lad_instance",
-    "smallest_rounds", "steps", "tuned_lambda",
+    "parts", "smallest_rounds", "tuned_lambda",
 ]  # fmt: skip
 
 EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-3, 9))
@@ -260,24 +263,52 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     return found
 
 
-def _measured(
-    name: str, make: Callable[[float], Case | None], epsilons: Sequence[float], seconds: float, tick: Callable[[str], Any]
-) -> list[Series]:
-    kept: dict[float, Case | None] = {}
+class _Part(NamedTuple):
+    """What is measured at once, and may be kept: a method on an instance for all epsilons; method -1 is FedMLS with the lower bounds,
+    and the last one the subgradient method with the step of its theorem."""
 
-    def case(epsilon: float) -> Case | None:
-        if epsilon not in kept:
-            kept[epsilon] = make(epsilon)
-        return kept[epsilon]
+    instance: str
+    method: int
+    epsilons: tuple[float, ...]
+    seconds: float
+    seed: int
 
-    series = [*_fedmls_series(name, case, epsilons, seconds, tick), *bounds(name, case, epsilons)]
-    series += [_tuned_series(name, m, case, epsilons, seconds, tick) for m in METHODS]
-    return [*series, _untuned(name, case, epsilons, tick)]
+
+@lru_cache(maxsize=1)
+def _cases(seed: int) -> dict[str, Callable[[float], Case | None]]:
+    return {name: cache(make) for name, make in cases(lad_case(seed)[0]).items()}
+
+
+def _measured(part: _Part, tick: Callable[[str], Any] = lambda name: None) -> list[dict[str, Any]]:
+    """The part's series, as JSON has them."""
+    name, epsilons, make = part.instance, part.epsilons, _cases(part.seed)[part.instance]
+    if part.method < 0:
+        series = [*_fedmls_series(name, make, epsilons, part.seconds, tick), *bounds(name, make, epsilons)]
+    elif part.method < len(METHODS):
+        series = [_tuned_series(name, METHODS[part.method], make, epsilons, part.seconds, tick)]
+    else:
+        series = [_untuned(name, make, epsilons, tick)]
+    return [to_jsonable(asdict(s)) for s in series]
+
+
+def parts(
+    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, seconds: float | None = None
+) -> list[_Part]:
+    """What `compute` measures, piece by piece. Raises `InvalidInput` as `check_epsilons`."""
+    chosen = tuple(check_epsilons(epsilons if epsilons is not None else QUICK_EPSILONS if quick else EPSILONS))
+    seconds = SECONDS["quick" if quick else "default"] if seconds is None else seconds
+    return [_Part(name, method, chosen, seconds, seed) for name in INSTANCES for method in range(-1, len(METHODS) + 1)]
+
+
+def _of_whole_instances(found: dict[int, list[Series]], todo: Sequence[_Part]) -> list[Series]:
+    """In the order of the parts, of the instances all of whose parts were measured."""
+    missing = {part.instance for i, part in enumerate(todo) if i not in found}
+    return [s for i in sorted(found) if todo[i].instance not in missing for s in found[i]]
 
 
 def compute(
     epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, progress: Callable[[str], Any] | None = None,
-    seconds: float | None = None,
+    seconds: float | None = None, workers: int = 1, cells: Cells | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """All series and their fits; with KeyboardInterrupt the instances that are finished, and ``complete`` is False.
 
@@ -287,29 +318,34 @@ def compute(
     quick : bool
         Fewer accuracies, and shorter runs.
     seed : of the LAD data
-    progress : called with a name `steps(epsilons)` times
+    progress : called with a name after each of `parts`
     seconds : that one run of FedMLS, or the tuning of one method, may be predicted to take; default `SECONDS`
+    workers : processes
+    cells : where measured parts are kept, and found again
 
     Raises
     ------
     InvalidInput
         As `check_epsilons`; before work starts.
     """
-    chosen = check_epsilons(epsilons if epsilons is not None else QUICK_EPSILONS if quick else EPSILONS)
-    tick = progress or (lambda name: None)
-    seconds = SECONDS["quick" if quick else "default"] if seconds is None else seconds
+    todo = parts(epsilons, quick, seed, seconds)
+    chosen = list(todo[0].epsilons)
     lad, floor = lad_case(seed)
     if floor > chosen[-1] / 100:
         raise InvalidInput(f"epsilon = {chosen[-1]:g} is too near what is known of F* of the LAD problem ({floor:.2g})")
-    series: list[Series] = []
+    found: dict[int, list[Series]] = {}
     complete = False
     try:
-        for name, make in cases(lad).items():
-            series += _measured(name, make, chosen, seconds, tick)
+        finished = as_finished(_measured, todo, workers) if cells is None else cells.compute(_measured, todo, todo, workers)
+        for i, told in finished:
+            found[i] = [Series.from_json(each) for each in told]
+            if progress is not None:
+                progress(f"{found[i][0].label}, {todo[i].instance}")
         complete = True
     except KeyboardInterrupt:
-        if not series:
+        if not _of_whole_instances(found, todo):
             raise
+    series = _of_whole_instances(found, todo)
     best = [
         best_of(name, [s for s in series if s.method == name and s.instance == instance])
         for instance in dict.fromkeys(s.instance for s in series) for name in ("FedProx", "FedAvg", "subgradient")
@@ -323,9 +359,3 @@ def compute(
         "lad": {"clients": lad.problem.num_clients, "dim": lad.problem.dim, "radius": lad.radius, "lipschitz": lad.lipschitz,
                 "distance": lad.distance, "optimum": lad.value, "floor": floor},
     }  # fmt: skip
-
-
-def steps(epsilons: Sequence[float] | None = None, quick: bool = False) -> int:
-    """How often `compute` calls `progress`."""
-    count = len(check_epsilons(epsilons if epsilons is not None else QUICK_EPSILONS if quick else EPSILONS))
-    return count * len(INSTANCES) * (2 + len(METHODS) + 1)

@@ -114,7 +114,7 @@ def test_a_background_job_is_not_interrupted(workers: int) -> None:
 def test_the_tests_of_interrupts_pass_in_a_background_job() -> None:
     """Their fixture gives SIGINT its handler back, whatever the suite inherits."""
     chosen = "handler or (ctrl_c and main) or an_interrupt"
-    files = [str(ROOT / "tests" / name) for name in ("test_pools.py", "simulation/test_simulation.py")]
+    files = [str(ROOT / "tests" / name) for name in ("parallel/test_tasks.py", "simulation/test_simulation.py")]
     process = in_the_background("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen, *files)
     try:
         said, _ = process.communicate(timeout=200)

@@ -1,0 +1,129 @@
+"""Run as a programme, with an engine's name: what it computes there, as JSON. Functions of a programme reach every engine's workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtheory import algorithms, problems, simulate
+from fedtheory.errors import FedTheoryError
+from fedtheory.parallel import as_finished, stop_workers, use_engine
+from fedtheory.participation import Uniform
+
+
+def pid(n: int) -> tuple[int, int]:
+    time.sleep(0.02)
+    return n, os.getpid()
+
+
+def refuse(n: int) -> int:
+    if n == 3:
+        raise FedTheoryError("three")
+    return n
+
+
+class DieOnce:
+    """n * n, but the first process that meets 5 is killed."""
+
+    def __init__(self, folder: str) -> None:
+        self.flag = Path(folder) / "died"
+
+    def __call__(self, n: int) -> int:
+        if n == 5:
+            try:
+                self.flag.touch(exist_ok=False)
+            except FileExistsError:
+                return 25
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n * n
+
+
+def die(n: int) -> int:
+    if n == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return n
+
+
+def digest(*arrays: Any) -> str:
+    return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
+
+
+def run(workers: int) -> str:
+    """A run of 24 scenarios, to the last bit."""
+    problem = problems.random_quadratic(6, 5, seed=1)
+    record = ("objective", "distance", "entropy", "bits", "nonzeros")
+    how = {"sampling": Uniform(3), "scenarios": 24, "chunk": 8, "seed": 4, "workers": workers, "record": record}
+    made = simulate(problem, algorithms.FedDyn(0.5), 9, **how)
+    return digest(made.x, *(made.metrics[name] for name in record))
+
+
+def judged(workers: int) -> str:
+    """Checks of instances of all papers, and searches."""
+    from fedtheory.verification import campaign
+
+    tasks = [t for t in campaign.plan(0, 0.02, real=False, long=False)[::30] if "d=640" not in t.instance.name]
+    jobs = [j for j in campaign.search_plan(2)[::60] if j.job != ("run",)]  # without what takes seconds
+    checked = dict(as_finished(campaign.checks_told, tasks, workers))
+    searched = dict(as_finished(campaign.search_told, jobs, workers))
+    return hashlib.sha256(json.dumps([sorted(checked.items()), sorted(searched.items())]).encode()).hexdigest()
+
+
+def chosen(name: str, workers: int) -> Any:
+    """The engine's context, by name; 'joblib-...': as joblib's backend."""
+    if not name.startswith("joblib-"):
+        return use_engine(name, workers=workers)
+    from joblib import parallel_config
+
+    return parallel_config(name.removeprefix("joblib-"), n_jobs=workers)
+
+
+def main(name: str, workers: int, *parts: str) -> None:
+    found: dict[str, Any] = {"me": os.getpid()}
+    client: Any = nullcontext()
+    if name == "joblib-dask":
+        from distributed import Client
+
+        client = Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    if name == "joblib-ray":
+        import ray
+        from ray.util.joblib import register_ray
+
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        register_ray()
+    with client, chosen(name, workers):
+        if "where" in parts:
+            found["where"] = sorted(dict(as_finished(pid, range(8), workers)).values())
+        if "error" in parts:
+            try:
+                list(as_finished(refuse, range(9), workers))
+            except FedTheoryError as error:
+                found["error"] = str(error)
+        if "run" in parts:
+            found["run"] = run(workers)
+        if "judged" in parts:
+            found["judged"] = judged(workers)
+        if "death" in parts:
+            with tempfile.TemporaryDirectory() as folder:
+                work = DieOnce(folder)
+                found["death"] = [work.flag.exists(), sorted(dict(as_finished(work, range(20), workers)).items()), work.flag.exists()]
+            try:
+                list(as_finished(die, range(12), workers))
+            except FedTheoryError as error:
+                found["poison"] = str(error)
+            found["afterwards"] = sorted(dict(as_finished(refuse, [0, 1, 2], workers)).values())
+    stop_workers()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -18,7 +18,7 @@ from fedtheory.inputs import whole_number
 __all__ = ["BLOCK", "Stream"]
 
 BLOCK = 64  # scenarios that share one generator call
-MANY = 24  # keys from which hashing them together is faster
+MANY = 32  # keys from which hashing them together is faster
 
 
 def _keys(head: list[int], last: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.datamodel import models
+from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_model
 
 __all__ = ["LANES", "above", "entries", "fused", "load", "load_one", "padded", "splat", "store", "total", "totals"]
@@ -55,11 +56,13 @@ def entries(typing: Any, array: Any) -> Any:
 
     Numba counts who holds an array whenever one is passed or sliced, which costs more than a short loop; a place costs nothing.
     """
+    if not isinstance(array, types.Array) or array.layout != "C" or array.dtype != types.float64:
+        raise TypingError(f"a contiguous array of doubles is needed, not {array}")
 
     def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
-    return types.CPointer(types.float64)(array), make
+    return types.CPointer(types.float64)(array), make  # type: ignore[attr-defined]
 
 
 @intrinsic
@@ -187,7 +190,7 @@ def _operator(symbol: Callable[..., Any], instruction: str) -> None:
     apply = _binary(instruction)
 
     @overload(symbol)
-    def found(a, b):  # type: ignore[no-untyped-def]  # Numba wants the annotations of both alike
+    def found(a, b):  # Numba wants the annotations of both alike
         if isinstance(a, _Lanes) and isinstance(b, _Lanes):
             return lambda a, b: apply(a, b)
         return None

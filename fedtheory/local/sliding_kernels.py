@@ -5,8 +5,8 @@ the problem's compiled form; and three tuples, `Points`, `Pace` and `Drawn`.
 
 Elementwise work keeps NumPy's order of operations. Only sums over samples and coordinates are reordered.
 
-Points are padded with zeros to a multiple of eight coordinates, and samples to a multiple of eight with weight 0, so that the loops of a
-step are whole vectors (`fedtheory.local.lanes`).
+Points are padded with zeros to a multiple of eight coordinates, and samples to a multiple of eight with weight 0, so that the loops of
+a step are whole vectors (`fedtheory.local.lanes`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LAD, QUANTILE, HINGE = 0, 1, 2
 
 
 class Points(NamedTuple):
-    """(rows, d padded) each: where the walks are and the averages of their points, both overwritten; the penalty's centre and linear part."""
+    """(rows, d padded) each: where the walks are and their points' averages, both overwritten; the penalty's centre and linear part."""
 
     u: np.ndarray
     average: np.ndarray

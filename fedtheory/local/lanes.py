@@ -6,6 +6,7 @@ there costs more than the rest. Imported where a compiled run is asked for, and 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +18,20 @@ from numba.core.datamodel import models
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_model
 
-__all__ = ["LANES", "above", "entries", "fused", "load", "load_one", "padded", "splat", "store", "total", "totals"]
+__all__ = ["LANES", "above", "entries", "fused", "load", "load_one", "padded", "splat", "store", "total", "totals", "zeros"]
 
 LANES = 8
+LINE = 64  # bytes of a line of the cache
 _DOUBLE = ir.DoubleType()
 _EIGHT = ir.VectorType(_DOUBLE, LANES)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """Zeros that begin where a line of the cache does: eight doubles that lie across two lines take two reads."""
+    size = math.prod(shape)
+    room = np.zeros(size + LINE // 8)
+    first = -room.ctypes.data % LINE // 8
+    return room[first : first + size].reshape(shape)
 
 
 def padded(values: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -29,7 +39,7 @@ def padded(values: np.ndarray, axis: int = -1) -> np.ndarray:
     size = values.shape[axis]
     shape = list(values.shape)
     shape[axis] = -(-size // LANES) * LANES
-    out = np.zeros(shape)
+    out = zeros(*shape)
     np.moveaxis(out, axis, 0)[:size] = np.moveaxis(values, axis, 0)
     return out
 

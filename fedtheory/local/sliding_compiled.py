@@ -51,11 +51,12 @@ def _forms() -> dict[type, Any]:
 
     def linear(loss: int) -> Any:
         def make(p: Any) -> CompiledForm:
-            from fedtheory.local.lanes import LANES, padded
+            from fedtheory.local.lanes import LANES, padded, zeros
 
             features = padded(padded(to_numpy(p.features), 1), 2)
             clients, samples, width = features.shape
-            tiles = np.ascontiguousarray(features.reshape(clients, samples // LANES, LANES, width).swapaxes(2, 3))
+            tiles = zeros(clients, samples // LANES, width, LANES)
+            tiles[:] = features.reshape(clients, samples // LANES, LANES, width).swapaxes(2, 3)
             tau, ridge = float(getattr(p, "tau", 0.0)), float(p.ridge)
             arguments = (loss, tau, ridge, tiles, padded(to_numpy(p.targets)), padded(to_numpy(p.sample_weights)))
             return CompiledForm("linear model", arguments, 2 * tiles[0].size)
@@ -122,7 +123,7 @@ def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: A
         return padded(np.broadcast_to(host, shape).reshape(count, d))
 
     u = flat(start)
-    points, done = Points(u, u.copy(), flat(objective.center), flat(objective.linear)), 0
+    points, done = Points(u, padded(u), flat(objective.center), flat(objective.linear)), 0
     no_noise, no_samples = np.empty((0, 0, d)), np.empty((0, 0, 0), dtype=np.int64)
     for size, noise, samples in draws(solver, problem, d, rows):
         noise = no_noise if noise is None else noise.reshape(count, size, d)

@@ -19,7 +19,7 @@ from fedtheory import simulate
 from fedtheory.algorithms import fedmls_parameters
 from fedtheory.compiled import njit
 from fedtheory.local import LocalObjective, SubgradientSliding, sliding_compiled
-from fedtheory.local.lanes import LANES, entries, load, splat, total
+from fedtheory.local.lanes import LANES, entries, load, splat, total, zeros
 from fedtheory.local.objective import Rows
 from fedtheory.problems.nonsmooth import LAD
 from fedtheory.problems.nonsmooth_instances import TwoClientPull
@@ -78,7 +78,7 @@ def step_loads(samples: int, dim: int) -> int:
 
 def load_bound(repeats: int = 7) -> float:
     """Nanoseconds for the loads of a step of `lad_steps`, at the rate at which this core reads vectors from its nearest cache."""
-    values, times = np.zeros(1024), 2000
+    values, times = zeros(1024), 2000
     _loads(values, 1)
     seconds = min(_clock(lambda: _loads(values, times))[0] for _ in range(repeats))
     return 1e9 * seconds / (times * len(values) / LANES) * step_loads(SAMPLES, DIM)

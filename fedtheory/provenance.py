@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["provenance", "to_jsonable", "versions", "write_atomic", "write_json"]
+__all__ = ["alive", "provenance", "to_jsonable", "versions", "write_atomic", "write_json"]
+
+
+PART = ".part"  # how the names of files end that are being written
 
 
 @cache
@@ -77,12 +80,33 @@ def to_jsonable(value: Any) -> Any:
     return value
 
 
+@cache
+def _clear(folder: Path) -> None:
+    """Remove what processes that were killed in the middle of a write have left in a folder; once a process."""
+    for part in folder.glob(f".*{PART}"):
+        owner = part.name.removesuffix(PART).rpartition(".")[2].partition("-")[0]
+        if owner.isdecimal() and not alive(int(owner)):
+            part.unlink(missing_ok=True)
+
+
+def alive(process: int) -> bool:
+    """Whether there is a process of that number on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
 def write_atomic(path: Path | str, content: str | bytes | memoryview) -> Path:
     """Write a file whole or not at all: a temporary file beside it, then a rename."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _clear(path.parent.resolve())
     data = content.encode() if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=PART)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)

@@ -8,7 +8,7 @@ import typer
 
 from fedtheory.cli.common import App, Group
 
-__all__ = ["ALL", "ONE", "Address", "Engine", "Participants", "Workers", "app", "examples"]
+__all__ = ["ALL", "ONE", "SHARED", "Address", "Engine", "Participants", "Workers", "app", "examples"]
 
 app = App(
     cls=Group,

@@ -298,8 +298,10 @@ def _tell_figure(found: dict[str, Any], o: Options) -> None:
 
 def _bench_table(table: str, o: Options) -> None:
     from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.run import cells, read_result, run_presets
+    from fedtheory.neural.benchmarks.many import run_presets
+    from fedtheory.neural.benchmarks.run import cells, read_result
     from fedtheory.neural.benchmarks.sweeps import over_seeds
+    from fedtheory.parallel import use_engine
 
     if o.quick and o.data is None and o.dataset is not None:  # they stand for every data set: naming them filters nothing
         named = [d for d in o.dataset.split(",") if d.strip() and d.strip().lower() != "digits"]
@@ -326,11 +328,14 @@ def _bench_table(table: str, o: Options) -> None:
                 console.print(line, style="dim", soft_wrap=True)
 
         try:
-            for result in run_presets(presets, folder, out, report, o.verify, **options):
-                results.append(result)
+            with use_engine(o.engine, o.address, o.workers):
+                for result in run_presets(presets, folder, out, report, o.verify, o.workers, o.threads, **options):
+                    results.append(result)
         except KeyboardInterrupt:
             interrupted = True
             results = [r for r in (read_result(p, out) for p in presets) if r is not None]
+    order = {p.name: i for i, p in enumerate(presets)}
+    results.sort(key=lambda r: order.get(r.preset.name, len(order)))  # as asked for, not as finished
     single = cells(table, results, o.quick)
     rows = over_seeds(single)
     title = _TITLES.get(table)

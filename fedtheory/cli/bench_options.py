@@ -49,6 +49,17 @@ class Options:
     precision: str = "highest"
     local_solver: str = "sgd"
     memory: Mapping[str, Any] = field(default_factory=dict)
+    workers: int = 1
+    engine: str = "local"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        elsewhere = self.workers > 1 or self.engine != "local"
+        if elsewhere and self.device != "cpu":
+            asked = f"--workers {self.workers}" if self.workers > 1 else f"--engine {self.engine}"
+            raise InvalidInput(f"{asked} with --device {self.device}: processes share no GPU here; leave one of them out")
+        if elsewhere and self.tensorboard is not None:
+            raise InvalidInput("--tensorboard with other processes: one run at a time writes it; leave --workers and --engine out")
 
     @property
     def swept(self) -> tuple[str, ...]:

@@ -179,13 +179,9 @@ def run_command(
     """Run a method on a problem; print, draw and write what was measured in every round.
 
     Interrupted, it does so for the rounds that were finished, and exits with 130."""
-    solver = {
-        "name": local_solver, "steps": local_steps, "lr": local_lr, "batch": batch_size, "epochs": epochs, "decay": lr_decay,
-        "l1": local_l1, **{option.name: options.pop(option.name) for option in MEMORY_OPTIONS},
-    }  # fmt: skip
+    given = {**locals(), **options}
+    del given["options"]
     from fedtheory.cli import run as running
+    from fedtheory.cli.run_made import options_from
 
-    o = running.RunOptions(
-        method, problem, options, solver, rounds, participants, scenarios, figures, seed, json, out or Path("results"), device, dtype
-    )
-    raise typer.Exit(running.run(o))
+    raise typer.Exit(running.run(options_from(given)))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import Address, Engine, Workers, app, examples
+from fedtheory.cli.app import SHARED, Address, Engine, Workers, app, examples
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
@@ -203,6 +203,11 @@ def bench_command(
         str | None,
         typer.Option("--record", help="More metrics (`fedtheory list metrics`), as test_accuracy_all, in runs of their own."),
     ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Runs at the same time, one torch thread each.", rich_help_panel=SHARED)
+    ] = 1,
+    engine: Engine = "local",
+    address: Address = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = Path("results/bench"),
@@ -220,7 +225,7 @@ def bench_command(
     options = benching.Options(
         data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,
         evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"), autocast,
-        lr, l1, l2, epsilon, seeds, record, precision, local_solver, memory,
+        lr, l1, l2, epsilon, seeds, record, precision, local_solver, memory, workers, engine, address,
     )  # fmt: skip
     benching.bench(table, options)
 

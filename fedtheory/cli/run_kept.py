@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeptRun"]
 
-SECONDS = 30.0  # between two checkpoints, and before the first
+SECONDS = 15.0  # between two checkpoints, and before the first
 POINTS = "points of the server"
 
 

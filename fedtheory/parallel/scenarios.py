@@ -23,6 +23,7 @@ from fedtheory.parallel.board import Board
 from fedtheory.parallel.engines import chosen_engine
 from fedtheory.parallel.progress import Progress
 from fedtheory.parallel.tasks import as_finished, interrupted
+from fedtheory.provenance import alive
 
 __all__ = ["fetch", "run_processes", "stow"]
 
@@ -113,17 +114,7 @@ def _folder() -> Iterator[Path]:
     """A folder for as long as this process lives; what processes that were killed left behind is removed."""
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         owner = left.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdecimal() and not _alive(int(owner)):
+        if owner.isdecimal() and not alive(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as made:
         yield Path(made)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True

@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 from fedtheory.cli import app  # noqa: E402
 from fedtheory.cli import bench as benching  # noqa: E402
 from fedtheory.neural import data  # noqa: E402
+from fedtheory.neural.benchmarks import many  # noqa: E402
 from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 call = partial(command_line.call, "bench")
@@ -92,7 +93,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         assert message in said, said
     assert not list(tmp_path.rglob("*.ckpt"))
     with pytest.raises(DataFileError):
-        list(bench.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], tmp_path, tmp_path, print))
+        list(many.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], tmp_path, tmp_path, print))
 
 
 def test_cifars_rows_say_that_nothing_is_augmented():
@@ -242,7 +243,7 @@ def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(preset, *args, **options)
 
-    monkeypatch.setattr(bench, "run_preset", press)
+    monkeypatch.setattr(many, "run_preset", press)
     args = ("fedelasticnet-table2", "--quick", "--dataset", "mnist", "--split", "iid", "--out", tmp_path)
     found = json.loads(call(*args, "--json", code=130).stdout)
     assert found["interrupted"] and [r["method"] for r in found["rows"]] == ["fedprox"]
@@ -279,3 +280,17 @@ def test_networks_of_the_text(tmp_path):
     assert networks(None) == networks("table") == ["mlp-200-200", "mlp-100-100"]
     assert networks("text") == ["mlp-200-100", "mlp-200-100"]
     assert networks("logistic") == ["logistic", "logistic"] and networks("logistic", quick=True) == ["logistic"]
+
+
+def test_runs_in_other_processes_are_those_of_this_one(tmp_path):
+    from fedtheory.parallel import stop_workers
+
+    args = ("fedelasticnet-table2", "--quick", "--rounds", 2, "--threads", 1)
+    for workers in (1, 2):
+        call(*args, "--workers", workers, "--out", tmp_path / str(workers))
+    stop_workers()
+    alone, there = (json.loads((tmp_path / str(w) / "quick" / "fedelasticnet-table2.json").read_text()) for w in (1, 2))
+    assert [r["preset"]["name"] for r in there["runs"]] == [r["preset"]["name"] for r in alone["runs"]]
+    assert [r["metrics"] for r in there["runs"]] == [r["metrics"] for r in alone["runs"]]
+    said = call(*args, "--workers", 2, "--device", "cuda", "--out", tmp_path, code=2).stderr
+    assert "--workers 2 with --device cuda: processes share no GPU" in " ".join(said.split())

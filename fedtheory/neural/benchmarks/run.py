@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import CheckpointError, DataFileError, Diverged, FedTheoryError, InvalidInput
+from fedtheory.errors import Diverged, InvalidInput
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.neural.benchmarks.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
 from fedtheory.neural.benchmarks.preset import Preset
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from fedtheory.neural.data import Data
     from fedtheory.neural.training import TrainingRun
 
-__all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "read_result", "run_preset", "run_presets", "unrun_rows"]
+__all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "read_result", "run_preset", "unrun_rows"]
 
 LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
-_RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
-_DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
 _ALIKE = (  # fields of a preset in which a method and the baseline that it is held against agree
     "dataset", "split", "participation", "seed", "lr", "epochs", "network", "clip", "augment", "feddyn_cohorts", "solver",
     "solver_options",
@@ -182,37 +180,6 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     result = Result(preset, parameters=int(problem["parameters"]), error=error)
     result.fill(in_todays_names(metrics, preset.method), done, seconds, made_with)
     return result
-
-
-def run_presets(
-    presets: Sequence[Preset],
-    folder_of_data: Path | None,
-    out: Path,
-    on_result: Callable[[Result], None],
-    verify: bool = True,
-    **options: Any,
-) -> Iterator[Result]:
-    """All runs, one after the other; data sets are read once, and all of them before the first run."""
-    datasets: dict[tuple[str, int], Data] = {}
-
-    def of(preset: Preset) -> tuple[str, int]:
-        name = _RELEASE.get(preset.dataset, preset.dataset)
-        return name, preset.seed if name in _DRAWN else 0
-
-    for name, seed in dict.fromkeys(map(of, presets)):
-        try:
-            datasets[name, seed] = load_data(name, folder_of_data, seed, options.get("progress", True), verify)
-        except DataFileError as error:
-            raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
-    for i, preset in enumerate(presets, 1):
-        try:
-            result = run_preset(preset, datasets[of(preset)], out, label=f"{i}/{len(presets)} {preset.name}", **options)
-        except (CheckpointError, OSError):  # files: the user's to decide
-            raise
-        except FedTheoryError as error:
-            result = Result(preset, error=str(error))
-        on_result(result)
-        yield result
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

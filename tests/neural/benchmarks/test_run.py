@@ -15,6 +15,7 @@ from fedtheory.neural.benchmarks import presets
 torch = pytest.importorskip("torch")
 
 from fedtheory.neural import NeuralProblem, data  # noqa: E402
+from fedtheory.neural.benchmarks import many  # noqa: E402
 from fedtheory.neural.benchmarks import run as bench  # noqa: E402
 
 
@@ -132,19 +133,19 @@ def test_another_runs_checkpoint_ends_the_table_and_a_bad_setting_its_row(tmp_pa
     preset = quick("fedprox")
     bench.run_preset(preset, data.digits(), tmp_path, rounds=1, progress=False)
     with pytest.raises(CheckpointError, match="is the checkpoint of another run"):
-        list(bench.run_presets([replace(preset, lr=0.2)], None, tmp_path, lambda r: None, rounds=2, progress=False))
+        list(many.run_presets([replace(preset, lr=0.2)], None, tmp_path, lambda r: None, rounds=2, progress=False))
     with pytest.raises(CheckpointError, match="beyond rounds = 1"):
         bench.run_preset(preset, data.digits(), tmp_path, rounds=2, progress=False)
         bench.run_preset(preset, data.digits(), tmp_path, rounds=1, progress=False)
     wrong = replace(preset, split="other", partition={"partition": "dirichlet", "alpha": 0.0})
-    (row,) = bench.run_presets([wrong], None, tmp_path, lambda r: None, progress=False)
+    (row,) = many.run_presets([wrong], None, tmp_path, lambda r: None, progress=False)
     assert "alpha" in row.error and "checkpoint" not in row.error
 
     def refuse(*args, **options):
         raise InvalidInput("a setting named checkpoint = 1: use another")
 
-    monkeypatch.setattr(bench, "run_preset", refuse)
-    (row,) = bench.run_presets([preset], None, tmp_path, lambda r: None)
+    monkeypatch.setattr(many, "run_preset", refuse)
+    (row,) = many.run_presets([preset], None, tmp_path, lambda r: None)
     assert "a setting named checkpoint" in row.error  # the word alone ends nothing
 
 

@@ -1,0 +1,212 @@
+"""What `fedtheory run` runs, made from what the command line says; a cell of `fedtheory sweep` is made in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedtheory.cli.common import problem_of, progress, sampling_of
+from fedtheory.cli.local_solvers import (
+    MEMORY_OPTIONS,
+    local_kind,
+    memory_arguments,
+    own_steps,
+    penalty,
+    solver_of,
+    whose,
+)
+from fedtheory.cli.options import hyperparameters, make_algorithm, refuse_foreign
+from fedtheory.devices import array_like
+from fedtheory.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from fedtheory.verification.request import Tuned
+
+__all__ = ["RUN_METRICS", "WIRE", "Made", "RunOptions", "make", "options_from"]
+
+RUN_METRICS = {  # and their column titles
+    "suboptimality": "F(x) - F*",
+    "gradient_norm": "||grad F||",
+    "distance": "||x - x*||",
+    "nonzeros": "nonzeros",
+    "entropy": "bits/entry",
+    "bits": "bits",
+}
+WIRE = ("nonzeros", "entropy", "bits")  # what is sent: nothing before round 1
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line says; names as its options.
+
+    Attributes
+    ----------
+    options : of the problem, of who takes part, and the hyperparameters
+    solver : name, steps, lr, batch, epochs, decay, l1 of the local solver, and of `MEMORY_OPTIONS`
+    """
+
+    method: str
+    problem: str | None
+    options: dict[str, Any]
+    solver: dict[str, Any]
+    rounds: int | None = None
+    participants: int | None = None
+    scenarios: int = 1
+    figures: bool = True
+    seed: int = 0
+    json: bool = False
+    out: Path = Path("results")
+    device: str | None = None
+    dtype: str | None = None
+
+
+@dataclass
+class Made:
+    """A run that is made from them.
+
+    Attributes
+    ----------
+    radius, radius_from : of the ball that it is about, and where it is from; None where there is none
+    tuned : what a theorem says of it, or None
+    like : an array of the namespace, device and type of the run, or None for NumPy's
+    """
+
+    problem: Any
+    algorithm: Any
+    x0: np.ndarray
+    rounds: int
+    radius: float | None
+    radius_from: str
+    tuned: Tuned | None
+    like: Any
+    sampling: Any = None
+    solver: Any = None
+    optimum: Any = None
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What is shown of every round: name and column title."""
+        return RUN_METRICS if self.radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
+
+
+_OWN = ("method", "problem", "rounds", "participants", "scenarios", "figures", "seed", "json", "out", "device", "dtype")
+_SOLVER = {
+    "local_solver": "name", "local_steps": "steps", "local_lr": "lr", "batch_size": "batch", "epochs": "epochs", "lr_decay": "decay",
+    "local_l1": "l1",
+}  # fmt: skip
+
+
+def options_from(given: Mapping[str, Any]) -> RunOptions:
+    """What the parameters of the command `run` say, by their names."""
+    memory = {option.name: given[option.name] for option in MEMORY_OPTIONS}
+    solver = {**{short: given[name] for name, short in _SOLVER.items()}, **memory}
+    rest = {k: v for k, v in given.items() if k not in (*_OWN, *_SOLVER, *memory)}
+    own = {name: given[name] for name in _OWN}
+    return RunOptions(options=rest, solver=solver, **{**own, "out": own["out"] or Path("results")})
+
+
+def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refuse_long: Callable[[Any], None]) -> tuple[Any, Any]:
+    """The law of cohorts, and the local solver; ``refuse_long`` is asked about it before anything of its length is made."""
+    from fedtheory.cli.participation import STEPS, local_sgd, participation_of, refuse_participation, step_size
+    from fedtheory.local import LocalSGD
+    from fedtheory.optimum.on_ball import is_smooth
+
+    given, options = o.solver, o.options
+    kind = local_kind(given, problem, algorithm)
+    if kind != "local-sgd":
+        remedy = "leave it out" if own_steps(algorithm) else "clients that do part of the work need --local-solver local-sgd"
+        refuse_participation(options, whose(given, algorithm, kind), remedy, ("lr_schedule", "lr_delay"))
+        sampling, solver = sampling_of(o.participants, problem), solver_of(given, problem, algorithm, kind)
+        refuse_long(solver)
+        return sampling, solver
+    for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
+        if given[key] is not None:
+            raise InvalidInput(f"{name} does not apply to {whose(given, algorithm, kind)}: leave it out")
+    memory_arguments(kind, given, whose(given, algorithm, kind))
+    if not is_smooth(problem) and given["lr"] is None:
+        raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
+    steps = STEPS if given["steps"] is None else given["steps"]
+    if steps > 10_000:  # laws of as many steps are made below
+        refuse_long(LocalSGD(steps, 1e-6, given["batch"], noise_std=options.get("noise") or 0.0))
+    sampling = participation_of(problem, options, o.participants, steps, rounds)
+    work = {**options, "local_lr": given["lr"], "batch_size": given["batch"]}
+
+    def default() -> float:
+        return step_size(algorithm, problem, penalty(algorithm), sampling, rounds)
+
+    solver = local_sgd(problem, algorithm, work, sampling, rounds, default)
+    refuse_long(solver)
+    return sampling, solver
+
+
+def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
+    """Problem, method, cohorts, local solver and optimum.
+
+    Parameters
+    ----------
+    solved : whether the optimum is found
+    problem : the one that the options name, where it is there already
+    """
+    from fedtheory import algorithms
+    from fedtheory.cli.ball import start_of
+    from fedtheory.cli.time_limit import refuse_long_rounds
+
+    cls = algorithms.get(o.method)  # an unknown method is told before a problem is built
+    like = array_like(o.device, o.dtype or "float64")  # and so is a device that is not there
+    problem = problem_of(o.problem, o.options, o.seed) if problem is None else problem
+    x0 = start_of(o.options.get("start"), problem.dim)
+    tuned = _tuned(o, cls, problem)
+    if tuned is not None:
+        made = Made(problem, tuned.algorithm, x0, tuned.rounds, tuned.radius, "", tuned, like)
+    else:
+        made = _with_given_parameters(o, cls, problem, x0, like)
+    allow_long = tuned is not None or bool(o.options.get("allow_long"))  # a theorem's parameters have seen to it themselves
+
+    def refuse_long(solver: Any) -> None:
+        refuse_long_rounds(solver, problem, made.rounds, o.participants, o.scenarios, allow_long, like)
+
+    made.sampling, made.solver = _who_and_how(o, problem, made.algorithm, made.rounds, refuse_long)
+    if solved:
+        with progress("certifying the optimum"):
+            made.optimum = problem.optimum() if made.radius is None else problem.optimum_on_ball(made.radius)
+    return made
+
+
+def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
+    """The method with a theorem's parameters, where its paper gives it some."""
+    from fedtheory.cli.verify import CommandRequest
+    from fedtheory.verification.registry import paper
+
+    source = getattr(cls, "parameters_from", "")
+    if not source:
+        return None
+    foreign = [name for name in (*hyperparameters(), "l2_over_beta") if o.options.get(name) is not None]
+    refuse_foreign(cls.name, [name for name in foreign if name not in ("rounds", "radius", "allow_long")])
+    request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
+    with progress("certifying the optimum"):
+        return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch"])
+
+
+def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray, like: Any) -> Made:
+    """The method with the hyperparameters given; on a nonsmooth problem with a ball, and the step that theory says."""
+    from fedtheory.cli.ball import BY_THEORY, with_theory_step
+    from fedtheory.optimum.on_ball import choose_radius, is_smooth
+
+    if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["name"] != "local-sgd":
+        noisy = ", ".join(hyperparameters()["noise_std"].methods)
+        raise InvalidInput(f"--noise is for {noisy}, and for others with --local-solver local-sgd, not for {o.method}")
+    chosen, radius, radius_from = {**o.options, "allow_long": None}, None, ""
+    rounds = 100 if o.rounds is None else o.rounds
+    if not is_smooth(problem):
+        with progress("certifying the optimum"):
+            radius, radius_from = choose_radius(problem, chosen.get("radius"), x0)
+        # a method without a ball of its own is only compared with the optimum there
+        chosen["radius"] = radius if "radius" in {f.name for f in fields(cls)} else None
+        if cls.name in BY_THEORY and chosen.get("step") is None:
+            chosen = with_theory_step(problem, chosen, x0, rounds)
+    algorithm = make_algorithm(o.method, problem, chosen)
+    return Made(problem, algorithm, x0, rounds, radius, radius_from, None, like)

@@ -1,0 +1,111 @@
+"""Many runs of settings: in this process one after the other, or as tasks of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError
+from fedtheory.neural.benchmarks.preset import Preset
+from fedtheory.neural.benchmarks.result import Result, result_json
+from fedtheory.neural.benchmarks.run import load_data, run_preset
+from fedtheory.parallel import as_finished, chosen_engine
+from fedtheory.provenance import write_json
+
+if TYPE_CHECKING:
+    from fedtheory.neural.data import Data
+
+__all__ = ["run_presets"]
+
+_RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
+_DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
+
+
+def run_presets(
+    presets: Sequence[Preset],
+    folder_of_data: Path | None,
+    out: Path,
+    on_result: Callable[[Result], None],
+    verify: bool = True,
+    workers: int = 1,
+    threads: int | None = None,
+    **options: Any,
+) -> Iterator[Result]:
+    """All runs; data sets are read once, and all of them before the first run.
+
+    Parameters
+    ----------
+    workers : int
+        Processes. With 1 the runs are made in this one, one after the other, unless another engine is in use
+        (`fedtheory.parallel.use_engine`): then each is a task there, and results come as they are finished.
+    threads : int
+        Of torch in each process; default 1 in other processes, and what torch takes in this one.
+    """
+    data = _Datasets(folder_of_data, verify, options.get("progress", True))
+    for preset in presets:
+        data.of(preset)
+    if (engine := chosen_engine(workers)) is None:
+        for i, preset in enumerate(presets, 1):
+            result = _run(preset, data, out, label=f"{i}/{len(presets)} {preset.name}", **options)
+            on_result(result)
+            yield result
+        return
+    options["progress"] = False
+    kept = out if engine.same_machine else None  # elsewhere there is no such folder
+    jobs = [_Job(preset, _Datasets(folder_of_data, verify, False), kept, threads or 1, options) for preset in presets]
+    for i, told in as_finished(_elsewhere, jobs, workers):
+        result = Result(presets[i], **told)
+        if kept is None:
+            write_json(out / "runs" / f"{presets[i].name}.json", result_json(result))
+        on_result(result)
+        yield result
+
+
+class _Datasets:
+    """The samples of a preset, read once in a process."""
+
+    def __init__(self, folder: Path | None, verify: bool, progress: bool) -> None:
+        self._how = (folder, verify, progress)
+
+    def of(self, preset: Preset) -> Data:
+        name = _RELEASE.get(preset.dataset, preset.dataset)
+        return _read(name, preset.seed if name in _DRAWN else 0, *self._how)
+
+
+@lru_cache(maxsize=8)
+def _read(name: str, seed: int, folder: Path | None, verify: bool, progress: bool) -> Data:
+    try:
+        return load_data(name, folder, seed, progress, verify)
+    except DataFileError as error:
+        raise DataFileError(f"{error}; or leave {name} out: name the data sets that you have with --dataset") from error
+
+
+def _run(preset: Preset, data: _Datasets, out: Path | None, **options: Any) -> Result:
+    try:
+        return run_preset(preset, data.of(preset), out, **options)
+    except (CheckpointError, OSError):  # files: the user's to decide
+        raise
+    except FedTheoryError as error:
+        return Result(preset, error=str(error))
+
+
+class _Job(NamedTuple):
+    """A run in another process."""
+
+    preset: Preset
+    data: _Datasets
+    out: Path | None
+    threads: int
+    options: dict[str, Any]
+
+
+def _elsewhere(job: _Job) -> dict[str, Any]:
+    """A run done: the fields of `Result` but the preset."""
+    import torch
+
+    torch.set_num_threads(job.threads)
+    result = _run(job.preset, job.data, job.out, **job.options)
+    return {f.name: getattr(result, f.name) for f in fields(result) if f.name != "preset"}

@@ -7,8 +7,9 @@ drawn in fixed blocks: the first ten scenarios of a run of a thousand are those 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,65 @@ from fedtheory.inputs import whole_number
 __all__ = ["BLOCK", "Stream"]
 
 BLOCK = 64  # scenarios that share one generator call
+MANY = 32  # keys from which hashing them together is faster
+
+
+def _keys(head: list[int], last: np.ndarray) -> np.ndarray:
+    """The Philox keys (n, 2) of ``SeedSequence([*head, last[i]])``: NumPy's hash, of n seeds at once.
+
+    Source: numpy/random/bit_generator.pyx, after M. E. O'Neill's randutils (pool of four words of 32 bits); compared with NumPy
+    itself by the tests.
+    """
+    words = [word for number in head for word in _words(number)]
+    out = np.empty((len(last), 2), dtype=np.uint64)
+    long = last >= 2**32
+    for where, parts in ((~long, 1), (long, 2)):
+        if where.any():
+            tail = [(last[where] >> np.uint64(32 * i)).astype(np.uint32) for i in range(parts)]
+            out[where] = _hashed([*words, *tail])
+    return out
+
+
+def _words(number: int) -> list[int]:
+    """A number in words of 32 bits, the lowest first."""
+    if number < 0:
+        raise ValueError(f"a key has the number {number}: its numbers must be >= 0")
+    return [number >> shift & 0xFFFFFFFF for shift in range(0, max(1, number.bit_length()), 32)]
+
+
+def _hashed(entropy: list[Any]) -> np.ndarray:
+    """The first two words of 64 bits that a SeedSequence of at least five words gives; the last word is an array (n,)."""
+    factor = _Factor(0x43B0D7E5, 0x931E8875)
+    pool = [factor.hashed(word) for word in entropy[:4]]
+    for source in range(4):
+        for place in range(4):
+            if source != place:
+                pool[place] = _mixed(pool[place], factor.hashed(pool[source]))
+    for word in entropy[4:]:
+        pool = [_mixed(old, factor.hashed(word)) for old in pool]
+    factor = _Factor(0x8B51F9DD, 0x58F38DED)
+    low, high, low_2, high_2 = (factor.hashed(word).astype(np.uint64) for word in pool)
+    return np.stack([low | high << np.uint64(32), low_2 | high_2 << np.uint64(32)], axis=-1)
+
+
+class _Factor:
+    """The multiplier of the hash, another one at each use."""
+
+    def __init__(self, start: int, step: int) -> None:
+        self.value, self.step = start, step
+
+    def hashed(self, word: Any) -> np.ndarray:
+        word = np.atleast_1d(np.asarray(word, dtype=np.uint32)) ^ np.uint32(self.value)  # arrays wrap around without a warning
+        self.value = self.value * self.step & 0xFFFFFFFF
+        return _folded(word * np.uint32(self.value))
+
+
+def _mixed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return _folded(np.uint32(0xCA01F9DD) * one - np.uint32(0x4973F715) * other)
+
+
+def _folded(word: np.ndarray) -> np.ndarray:
+    return word ^ np.right_shift(word, 16)
 
 
 @dataclass(frozen=True)
@@ -36,8 +96,29 @@ class Stream:
 
     def generator(self, purpose: str, round_index: int = 0, step: int = 0, block: int = 0) -> np.random.Generator:
         """The generator of one key; two different keys never share numbers."""
-        entropy = [int(self.seed), zlib.crc32(purpose.encode()), round_index, step, block]
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+        entropy = [int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step), int(block)]
+        if (entropy[0] | entropy[2] | entropy[3] | entropy[4]) >> 32:
+            entropy = [word for number in entropy for word in _words(number)]
+        # words in an array are NumPy's seed of the list, in half the time
+        return np.random.Generator(np.random.Philox(np.random.SeedSequence(np.array(entropy, dtype=np.uint32))))
+
+    def generators(
+        self, purpose: str, round_index: int, step: int, blocks: Sequence[int]
+    ) -> Iterator[np.random.Generator]:
+        """`generator` of many blocks, one after the other: all of one is drawn before the next is asked for.
+
+        Of many keys at once, NumPy's hash is computed for all of them together, which costs a quarter of their generators.
+        """
+        if len(blocks) < MANY:
+            yield from (self.generator(purpose, round_index, step, block) for block in blocks)
+            return
+        philox = np.random.Philox(0)
+        generator, fresh = np.random.Generator(philox), philox.state
+        head = [int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step)]
+        for key in _keys(head, np.asarray(blocks, dtype=np.uint64)):
+            fresh["state"]["key"] = key
+            philox.state = fresh
+            yield generator
 
     def per_scenario(
         self,
@@ -47,7 +128,15 @@ class Stream:
         round_index: int = 0,
         step: int = 0,
     ) -> np.ndarray:
-        """draw(generator, BLOCK) -> (BLOCK, ...), for every block that meets the scenario range, cut to the range."""
+        """draw(generator, count) -> (count, ...), for every block that meets the scenario range, cut to the range.
+
+        draw fills its numbers row by row, so that the first rows are the same however many follow: a block's last ones are not drawn
+        where the range ends before them.
+        """
         first, last = scenarios.start // BLOCK, (scenarios.stop - 1) // BLOCK
-        parts = [draw(self.generator(purpose, round_index, step, b), BLOCK) for b in range(first, last + 1)]
-        return np.concatenate(parts)[scenarios.start - first * BLOCK : scenarios.stop - first * BLOCK]
+        parts = [
+            draw(self.generator(purpose, round_index, step, b), min(BLOCK, scenarios.stop - b * BLOCK))
+            for b in range(first, last + 1)
+        ]
+        drawn = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return drawn[scenarios.start - first * BLOCK :]

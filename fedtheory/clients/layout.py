@@ -52,7 +52,8 @@ class Layout:
 
     def sum(self, values: Array) -> Array:
         """Sum over the cohort: (S, P, d) -> (S, d)."""
-        if self.cohort.members is None:  # chosen, not multiplied: outside the cohort there may be infinities
+        if self.cohort.members is None and not self.cohort.everyone:
+            # chosen, not multiplied: outside the cohort there may be infinities
             values = self.xp.where(self._mask > 0, values, self.xp.zeros_like(values))
         return self.xp.sum(values, axis=1)
 
@@ -63,10 +64,18 @@ class Layout:
         return astype_like(np.ascontiguousarray(host[:, :, None]), self._like)
 
     # --- slots <-> rows -----------------------------------------------------------------------------------------------
+    @property
+    def _one(self) -> bool:
+        """Whether the cohort is gathered and of one scenario: rows and slots are then the same numbers in the same order."""
+        return self.cohort.members is not None and self.cohort.scenarios == 1
+
     @cached_property
     def _gathered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """clients (U,), row -> flat slot (U, B), valid (U, B), flat slot -> flat row (S*P,) of the gathered layout."""
         flat = cast(np.ndarray, self.cohort.members).ravel()
+        if self._one:  # every participant has one row, in the order of the slots
+            rows = np.arange(flat.size)
+            return flat, rows[:, None], np.ones((flat.size, 1), dtype=bool), rows
         num_clients = self.cohort.num_clients
         small = flat.astype(np.int16 if num_clients < 2**15 else np.int64)
         order = np.argsort(small, kind="stable")  # a radix sort for 16 bits
@@ -114,6 +123,8 @@ class Layout:
         values = xp.broadcast_to(values, (self.cohort.scenarios, slots, width))
         if self.cohort.members is None:
             return xp.permute_dims(values, (1, 0, 2))
+        if self._one:
+            return xp.reshape(values, (slots, 1, width))
         rows = xp.take(xp.reshape(values, (-1, width)), self._index[0], axis=0)
         return xp.reshape(rows, (*self._gathered[1].shape, width))
 
@@ -122,5 +133,7 @@ class Layout:
         xp, width = self.xp, rows.shape[-1]
         if self.cohort.members is None:
             return xp.permute_dims(rows, (1, 0, 2))
+        if self._one:
+            return xp.reshape(rows, (1, self.cohort.slots, width))
         flat = xp.take(xp.reshape(rows, (-1, width)), self._index[1], axis=0)
         return xp.reshape(flat, (self.cohort.scenarios, self.cohort.slots, width))

@@ -21,6 +21,7 @@ _REDUCTION = 1e-16  # of the distance to the minimiser, by proximal gradient
 _PROX_STEPS = 300  # the most for which proximal gradient is cheaper than Newton's linear systems (curvature about 0.06 beta)
 _AFFINE_STEPS = 1000  # the same on the NumPy path of quadratic clients (curvature about 0.02 beta)
 _FLAT = 1e-12  # curvature, relative to the largest, below which a minimiser does not count as unique
+_KEPT = 2**22  # numbers of inverse Hessians that are kept with a problem, 32 MiB
 _METHODS = ("auto", "prox", "direct", "newton")
 
 
@@ -173,14 +174,24 @@ def _direct(problem: Problem, objective: LocalObjective, start: Array) -> LocalR
     """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse and two refinements."""
     xp = namespace(start)
     center = xp.broadcast_to(objective.center, start.shape)
-    hessian = problem.client_hessian(start[:, :1, :])[:, 0, :, :]
-    hessian = hessian + float(objective.curvature) * astype_like(np.eye(problem.dim), start)
-    inverse = xp.linalg.inv(hessian)
-    y = center
+    inverse, y = _inverse(problem, float(objective.curvature), start), center
     for _ in range(3):
         gradient = problem.client_gradient(y) + objective.smooth_penalty_gradient(y)
         y = y - xp.matmul(gradient, xp.matrix_transpose(inverse))
     return LocalResult(y, objective.kkt_residual(y, problem.client_gradient(y)))
+
+
+def _inverse(problem: Problem, curvature: float, like: Array) -> Array:
+    """(H_k + q)^-1 of every client (N, d, d), which a problem that lives for many rounds keeps where it is not large."""
+    kept = problem.__dict__.get("_inverse")
+    if kept is not None and kept[0] == curvature:
+        return kept[1]
+    xp = namespace(like)
+    hessian = problem.client_hessian(like[:, :1, :])[:, 0, :, :]
+    inverse = xp.linalg.inv(hessian + curvature * astype_like(np.eye(problem.dim), like))
+    if math.prod(inverse.shape) <= _KEPT:
+        problem.__dict__["_inverse"] = (curvature, inverse)
+    return inverse
 
 
 def _proximal_gradient(

@@ -90,7 +90,7 @@ class LocalObjective:
         anchor, t = self.l1_center, step * self.l1
         if isinstance(t, float | int):
             return anchor + soft_threshold(v - anchor, t)
-        r, t = v - anchor, xp.broadcast_to(t, v.shape)
+        r = v - anchor
         return anchor + (r - xp.maximum(xp.minimum(r, t), -t))  # the brackets keep zeros exact
 
     def kkt_residual(self, y: Array, gradient: Array) -> Array:

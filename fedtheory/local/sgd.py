@@ -241,7 +241,18 @@ def sample_order(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.nda
 
 def _orders(rows: Rows, samples: int, epoch: int) -> np.ndarray:
     """`sample_order` of all rows: (N, B, samples)."""
-    return np.stack([_client_orders(rows, n, rows.scenarios[n], samples, epoch) for n in range(len(rows.clients))])
+    if rows.scenarios.shape[1] > 1:
+        return np.stack([_client_orders(rows, n, rows.scenarios[n], samples, epoch) for n in range(len(rows.clients))])
+    scenarios = rows.scenarios[:, 0]
+    keys = np.empty((len(scenarios), samples))
+    names = [(int(client) << 32) | int(s) // BLOCK for client, s in zip(rows.clients, scenarios, strict=True)]
+    generators = rows.stream.generators("minibatch", rows.round_index, epoch, names)
+    for out, generator, inside in zip(keys, generators, (scenarios % BLOCK).tolist(), strict=True):
+        if inside == 0:
+            generator.random(out=out)
+        else:
+            out[:] = generator.random((inside + 1, samples))[inside]
+    return np.argsort(keys, axis=-1)[:, None, :]
 
 
 def _client_orders(rows: Rows, n: int, scenarios: np.ndarray, samples: int, epoch: int) -> np.ndarray:

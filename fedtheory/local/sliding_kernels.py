@@ -4,6 +4,9 @@ Every walk takes (first, last, per, form, points, pace, drawn): rows first..last
 the problem's compiled form; and three tuples, `Points`, `Pace` and `Drawn`.
 
 Elementwise work keeps NumPy's order of operations. Only sums over samples and coordinates are reordered.
+
+Points are padded with zeros to a multiple of eight coordinates, and samples to a multiple of eight with weight 0, so that the loops of
+a step are whole vectors (`fedtheory.local.lanes`).
 """
 
 from __future__ import annotations
@@ -14,15 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtheory.compiled import njit
+from fedtheory.local.lanes import above, entries, fused, load, load_one, splat, store, total, totals
 
 __all__ = ["WALKS", "Drawn", "Pace", "Points"]
 
-_SUM = {"reassoc", "contract", "nsz"}  # sums may be reordered and fused, nothing else
 LAD, QUANTILE, HINGE = 0, 1, 2
 
 
 class Points(NamedTuple):
-    """(rows, d) each: where the walks are and the averages of their points, both overwritten; the penalty's centre and linear part."""
+    """(rows, d padded) each: where the walks are and their points' averages, both overwritten; the penalty's centre and linear part."""
 
     u: np.ndarray
     average: np.ndarray
@@ -31,10 +34,11 @@ class Points(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """The penalty's curvature, the ball's radius, and steps done + 1..done + steps."""
+    """The penalty's curvature, the ball's radius, d, and steps done + 1..done + steps."""
 
     beta: float
     radius: float
+    dim: int
     done: int
     steps: int
 
@@ -46,167 +50,169 @@ class Drawn(NamedTuple):
     samples: np.ndarray
 
 
-@njit(cache=True, nogil=True, fastmath=_SUM)
-def _norm_sq(u):
-    total = 0.0
-    for i in range(u.size):
-        total += u[i] * u[i]
-    return total
+@njit(cache=True, nogil=True)
+def _norm_sq(u, width):
+    squares = splat(0.0)
+    for i in range(0, width, 8):
+        squares = fused(load(u, i), load(u, i), squares)
+    return total(squares)
 
 
-@njit(cache=True, nogil=True, inline="always")  # a call would pass sixty words a step
-def _finish(t, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s):
-    """Lines 22-24 with the subgradient at hand."""
-    step = 1.0 / ((1.0 + 0.5 * t) * beta)
-    if noisy:
-        for i in range(u.size):
-            gradient[i] += noise[r, s, i]
-    for i in range(u.size):
-        u[i] -= (gradient[i] + ((u[i] - center[i]) * beta - linear[i])) * step
+@njit(cache=True, nogil=True)
+def _finish(t, width, u, average, gradient, center, linear, beta, radius):
+    """Lines 22-24 with the subgradient at hand; where the vectors' entries lie."""
+    step, curvature = splat(1.0 / ((1.0 + 0.5 * t) * beta)), splat(beta)
+    for i in range(0, width, 8):
+        here = load(u, i)
+        store(u, i, here - (load(gradient, i) + ((here - load(center, i)) * curvature - load(linear, i))) * step)
     if radius < math.inf:
-        norm_sq = _norm_sq(u)
+        norm_sq = _norm_sq(u, width)
         if norm_sq > radius * radius * (1.0 - 1e-9):  # the root only where it may matter
             norm = math.sqrt(norm_sq)
             if norm > radius:
-                scale = radius / norm
-                for i in range(u.size):
-                    u[i] *= scale
-    theta = 2.0 * (t + 1) / (t * (t + 3.0))
+                scale = splat(radius / norm)
+                for i in range(0, width, 8):
+                    store(u, i, load(u, i) * scale)
     if t == 1:
-        for i in range(u.size):
-            average[i] = u[i]
+        for i in range(0, width, 8):
+            store(average, i, load(u, i))
     else:
-        for i in range(u.size):
-            average[i] = (1.0 - theta) * average[i] + theta * u[i]
-
-
-# --- linear models: features as (N, d, n), so that all loops run over samples ------------------------------------------------
-@njit(cache=True, nogil=True, fastmath=_SUM)
-def _predict(features, targets, u, z):
-    d, n = features.shape
-    for j in range(n):
-        z[j] = 0.0
-    for q in range(d // 4):
-        i = 4 * q
-        r0, r1, r2, r3 = features[i], features[i + 1], features[i + 2], features[i + 3]
-        a0, a1, a2, a3 = u[i], u[i + 1], u[i + 2], u[i + 3]
-        for j in range(n):
-            z[j] += r0[j] * a0 + r1[j] * a1 + r2[j] * a2 + r3[j] * a3
-    for i in range(4 * (d // 4), d):
-        row, a = features[i], u[i]
-        for j in range(n):
-            z[j] += row[j] * a
+        theta = 2.0 * (t + 1) / (t * (t + 3.0))
+        old, new = splat(1.0 - theta), splat(theta)
+        for i in range(0, width, 8):
+            store(average, i, old * load(average, i) + new * load(u, i))
 
 
 @njit(cache=True, nogil=True)
-def _slopes(loss, tau, targets, share, z):
-    """z <- share_j phi'(z_j, b_j), with the problems' choices at kinks."""
+def _add_noise(gradient, noise, r, s):
+    for i in range(noise.shape[2]):
+        gradient[i] += noise[r, s, i]
+
+
+# --- linear models: features as tiles (N, n/8, d, 8) of eight samples --------------------------------------------------------
+@njit(cache=True, nogil=True)
+def _slope(loss, tau, z, target, share):
+    """share_j phi'(z_j, b_j) of eight samples, with the problems' choices at kinks."""
     if loss == LAD:
-        for j in range(z.size):
-            r = z[j] - targets[j]
-            z[j] = share[j] * ((r > 0.0) * 1.0 - (r < 0.0) * 1.0)
-    elif loss == QUANTILE:
-        for j in range(z.size):
-            z[j] = share[j] * ((1.0 - tau) * ((z[j] > targets[j]) * 1.0) - tau * ((z[j] < targets[j]) * 1.0))
-    else:
-        for j in range(z.size):
-            z[j] = share[j] * (-targets[j] * ((targets[j] * z[j] < 1.0) * 1.0))
-
-
-@njit(cache=True, nogil=True, fastmath=_SUM)
-def _combine(features, slopes, gradient):
-    d, n = features.shape
-    for q in range(d // 4):
-        i = 4 * q
-        r0, r1, r2, r3 = features[i], features[i + 1], features[i + 2], features[i + 3]
-        s0 = s1 = s2 = s3 = 0.0
-        for j in range(n):
-            a = slopes[j]
-            s0 += r0[j] * a
-            s1 += r1[j] * a
-            s2 += r2[j] * a
-            s3 += r3[j] * a
-        gradient[i], gradient[i + 1], gradient[i + 2], gradient[i + 3] = s0, s1, s2, s3
-    for i in range(4 * (d // 4), d):
-        total, row = 0.0, features[i]
-        for j in range(n):
-            total += row[j] * slopes[j]
-        gradient[i] = total
+        return share * (above(z, target) - above(target, z))
+    if loss == QUANTILE:
+        return share * (splat(1.0 - tau) * above(z, target) - splat(tau) * above(target, z))
+    return share * ((splat(0.0) - target) * above(splat(1.0), target * z))
 
 
 @njit(cache=True, nogil=True)
-def _sampled(loss, tau, features, targets, picked, u, z, target, share, gradient):
+def _slopes(loss, tau, tiles, targets, shares, u, dim, width, blocks, slopes):
+    """The slopes of all samples at u: two tiles at a time, as each coordinate of u is read once for both."""
+    for b in range(0, blocks - 1, 2):
+        p, q = 8 * b * width, 8 * (b + 1) * width
+        even = odd = even_2 = odd_2 = splat(0.0)
+        for i in range(0, dim, 2):
+            first, second = splat(load_one(u, i)), splat(load_one(u, i + 1))
+            even, odd = fused(load(tiles, p + 8 * i), first, even), fused(load(tiles, p + 8 * i + 8), second, odd)
+            even_2, odd_2 = fused(load(tiles, q + 8 * i), first, even_2), fused(load(tiles, q + 8 * i + 8), second, odd_2)
+        at, after = 8 * b, 8 * b + 8
+        store(slopes, at, _slope(loss, tau, even + odd, load(targets, at), load(shares, at)))
+        store(slopes, after, _slope(loss, tau, even_2 + odd_2, load(targets, after), load(shares, after)))
+    if blocks % 2:
+        at = 8 * (blocks - 1)
+        p, even, odd = at * width, splat(0.0), splat(0.0)
+        for i in range(0, dim, 2):
+            even = fused(load(tiles, p + 8 * i), splat(load_one(u, i)), even)
+            odd = fused(load(tiles, p + 8 * i + 8), splat(load_one(u, i + 1)), odd)
+        store(slopes, at, _slope(loss, tau, even + odd, load(targets, at), load(shares, at)))
+
+
+@njit(cache=True, nogil=True)
+def _combine(tiles, slopes, width, blocks, gradient):
+    """gradient <- sum_j slope_j a_j: eight coordinates at a time."""
+    for i in range(0, width, 8):
+        a = b = c = d = e = f = g = h = splat(0.0)
+        for block in range(blocks):
+            slope, p = load(slopes, 8 * block), 8 * (block * width + i)
+            a, b = fused(load(tiles, p), slope, a), fused(load(tiles, p + 8), slope, b)
+            c, d = fused(load(tiles, p + 16), slope, c), fused(load(tiles, p + 24), slope, d)
+            e, f = fused(load(tiles, p + 32), slope, e), fused(load(tiles, p + 40), slope, f)
+            g, h = fused(load(tiles, p + 48), slope, g), fused(load(tiles, p + 56), slope, h)
+        store(gradient, i, totals(a, b, c, d, e, f, g, h))
+
+
+@njit(cache=True, nogil=True)
+def _sampled(loss, tau, tiles, targets, samples, r, s, u, dim, width, gradient):
     """The subgradient of the picked samples only."""
-    d, b = u.size, picked.size
-    for p in range(b):
-        total = 0.0
-        for i in range(d):
-            total += features[i, picked[p]] * u[i]
-        z[p], target[p], share[p] = total, targets[picked[p]], 1.0 / b
-    _slopes(loss, tau, target, share, z)
-    for i in range(d):
-        total = 0.0
-        for p in range(b):
-            total += features[i, picked[p]] * z[p]
-        gradient[i] = total
+    count = samples.shape[2]
+    for i in range(dim):
+        gradient[i] = 0.0
+    for p in range(count):
+        picked = samples[r, s, p]
+        at, z = 8 * (picked // 8) * width + picked % 8, 0.0
+        for i in range(dim):
+            z += load_one(tiles, at + 8 * i) * u[i]
+        target = load_one(targets, picked)
+        if loss == LAD:
+            slope = (z > target) * 1.0 - (z < target) * 1.0
+        elif loss == QUANTILE:
+            slope = (1.0 - tau) * ((z > target) * 1.0) - tau * ((z < target) * 1.0)
+        else:
+            slope = -target * ((target * z < 1.0) * 1.0)
+        slope *= 1.0 / count
+        for i in range(dim):
+            gradient[i] += load_one(tiles, at + 8 * i) * slope
 
 
 @njit(cache=True, nogil=True)
 def linear_model(first, last, per, form, points, pace, drawn):
-    loss, tau, ridge, features, targets, shares = form
+    loss, tau, ridge, all_tiles, all_targets, all_shares = form
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, dim, done, steps = pace
     noise, samples = drawn
-    d, b = u_all.shape[1], samples.shape[2]
-    gradient = np.empty(d)
-    z = np.empty(features.shape[2])
-    zb, target, share = np.empty(b), np.empty(b), np.empty(b)
-    noisy = noise.size > 0
+    width, noisy, blocks = u_all.shape[1], noise.size > 0, all_tiles.shape[1]
+    room, slope_room = np.zeros(width), np.zeros(8 * blocks)
+    gradient, slopes = entries(room), entries(slope_room)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
-        a, y, w = features[r // per], targets[r // per], shares[r // per]
+        u, average, center, linear = entries(u_all[r]), entries(average_all[r]), entries(centers[r]), entries(linears[r])
+        k, point = r // per, u_all[r]
+        tiles, targets, shares = entries(all_tiles[k]), entries(all_targets[k]), entries(all_shares[k])
         for s in range(steps):
-            if b:
-                _sampled(loss, tau, a, y, samples[r, s], u, zb, target, share, gradient)
+            if samples.shape[2]:
+                _sampled(loss, tau, tiles, targets, samples, r, s, point, dim, width, room)
             else:
-                _predict(a, y, u, z)
-                _slopes(loss, tau, y, w, z)
-                _combine(a, z, gradient)
+                _slopes(loss, tau, tiles, targets, shares, u, dim, width, blocks, slopes)
+                _combine(tiles, slopes, width, blocks, gradient)
             if ridge:
-                for i in range(d):
-                    gradient[i] += ridge * u[i]
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+                for i in range(0, width, 8):
+                    store(gradient, i, load(gradient, i) + splat(ridge) * load(u, i))
+            if noisy:
+                _add_noise(room, noise, r, s)
+            _finish(done + s + 1, width, u, average, gradient, center, linear, beta, radius)
 
 
 # --- maxima ------------------------------------------------------------------------------------------------------------------
-@njit(cache=True, nogil=True, fastmath=_SUM)
-def _piece(slope, u):
-    total = 0.0
-    for i in range(u.size):
-        total += slope[i] * u[i]
-    return total
-
-
 @njit(cache=True, nogil=True)
 def max_affine(first, last, per, form, points, pace, drawn):
-    slopes, offsets = form
+    all_slopes, all_offsets = form
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, _, done, steps = pace
     noise = drawn.noise
-    d = u_all.shape[1]
-    gradient, noisy = np.empty(d), noise.size > 0
+    width, noisy, pieces = u_all.shape[1], noise.size > 0, all_offsets.shape[1]
+    room = np.zeros(width)
+    gradient = entries(room)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
-        a, b = slopes[r // per], offsets[r // per]
+        u, average, center, linear = entries(u_all[r]), entries(average_all[r]), entries(centers[r]), entries(linears[r])
+        slopes, offsets = entries(all_slopes[r // per]), all_offsets[r // per]
         for s in range(steps):
             best, top = 0, -math.inf
-            for j in range(b.size):
-                value = _piece(a[j], u) + b[j]
+            for j in range(pieces):
+                products = splat(0.0)
+                for i in range(0, width, 8):
+                    products = fused(load(slopes, j * width + i), load(u, i), products)
+                value = total(products) + offsets[j]
                 if value > top:
                     best, top = j, value
-            for i in range(d):
-                gradient[i] = a[best, i]
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+            for i in range(0, width, 8):
+                store(gradient, i, load(slopes, best * width + i))
+            if noisy:
+                _add_noise(room, noise, r, s)
+            _finish(done + s + 1, width, u, average, gradient, center, linear, beta, radius)
 
 
 @njit(cache=True, nogil=True)
@@ -214,12 +220,13 @@ def largest_coordinate(first, last, per, form, points, pace, drawn):
     """max_j x_j + (mu/2)||x||^2."""
     (mu,) = form
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, d, done, steps = pace
     noise = drawn.noise
-    d = u_all.shape[1]
-    gradient, noisy = np.empty(d), noise.size > 0
+    width, noisy = u_all.shape[1], noise.size > 0
+    gradient = np.zeros(width)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
+        u, here = u_all[r], entries(u_all[r])
+        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
         for s in range(steps):
             best = 0
             for i in range(1, d):
@@ -228,7 +235,9 @@ def largest_coordinate(first, last, per, form, points, pace, drawn):
             for i in range(d):
                 gradient[i] = mu * u[i]
             gradient[best] = 1.0 + mu * u[best]
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+            if noisy:
+                _add_noise(gradient, noise, r, s)
+            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
 
 
 # --- distances and chains ----------------------------------------------------------------------------------------------------
@@ -237,18 +246,21 @@ def separable(first, last, per, form, points, pace, drawn):
     """sum_i pull_i x_i + slope_i |x_i - kink_i|: the l1 distance and the two-client pull."""
     pulls, slopes, kinks = form
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, d, done, steps = pace
     noise = drawn.noise
-    d = u_all.shape[1]
-    gradient, noisy = np.empty(d), noise.size > 0
+    width, noisy = u_all.shape[1], noise.size > 0
+    gradient = np.zeros(width)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
+        u, here = u_all[r], entries(u_all[r])
+        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
         p, a, c = pulls[r // per], slopes[r // per], kinks[r // per]
         for s in range(steps):
             for i in range(d):
                 gap = u[i] - c[i]
                 gradient[i] = p[i] + a[i] * ((gap > 0.0) * 1.0 - (gap < 0.0) * 1.0)
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+            if noisy:
+                _add_noise(gradient, noise, r, s)
+            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
 
 
 @njit(cache=True, nogil=True)
@@ -256,21 +268,24 @@ def distance(first, last, per, form, points, pace, drawn):
     """||x - point||."""
     (places,) = form
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, d, done, steps = pace
     noise = drawn.noise
-    d = u_all.shape[1]
-    gradient, noisy = np.empty(d), noise.size > 0
+    width, noisy = u_all.shape[1], noise.size > 0
+    gradient = np.zeros(width)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
+        u, here = u_all[r], entries(u_all[r])
+        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
         c = places[r // per]
         for s in range(steps):
             for i in range(d):
                 gradient[i] = u[i] - c[i]
-            size = math.sqrt(_norm_sq(gradient))
+            size = math.sqrt(_norm_sq(entries(gradient), width))
             if size > 0.0:
                 for i in range(d):
                     gradient[i] /= size
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+            if noisy:
+                _add_noise(gradient, noise, r, s)
+            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
 
 
 @njit(cache=True, nogil=True)
@@ -278,12 +293,13 @@ def chain(first, last, per, form, points, pace, drawn):
     """head |x_1 - end| + sum_j link_j |x_j - x_{j+1}|."""
     heads, links, end = form
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, d, done, steps = pace
     noise = drawn.noise
-    d = u_all.shape[1]
-    gradient, noisy = np.empty(d), noise.size > 0
+    width, noisy = u_all.shape[1], noise.size > 0
+    gradient = np.zeros(width)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
+        u, here = u_all[r], entries(u_all[r])
+        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
         head, link = heads[r // per], links[r // per]
         for s in range(steps):
             gradient[0] = head * ((u[0] > end) * 1.0 - (u[0] < end) * 1.0)
@@ -291,7 +307,9 @@ def chain(first, last, per, form, points, pace, drawn):
                 pull = link[i] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
                 gradient[i] += pull
                 gradient[i + 1] = -pull
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+            if noisy:
+                _add_noise(gradient, noise, r, s)
+            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
 
 
 @njit(cache=True, nogil=True)
@@ -300,12 +318,13 @@ def maximum_and_chain(first, last, per, form, points, pace, drawn):
     starts, share, count, numbers, heads, links = form
     weight, floor, end = numbers
     u_all, average_all, centers, linears = points
-    beta, radius, done, steps = pace
+    beta, radius, d, done, steps = pace
     noise = drawn.noise
-    d = u_all.shape[1]
-    gradient, noisy = np.zeros(d), noise.size > 0
+    width, noisy = u_all.shape[1], noise.size > 0
+    gradient = np.zeros(width)
     for r in range(first, last):
-        u, average, center, linear = u_all[r], average_all[r], centers[r], linears[r]
+        u, here = u_all[r], entries(u_all[r])
+        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
         start, head, link = starts[r // per], heads[r // per], links[r // per]
         for s in range(steps):
             gradient[:count] = 0.0
@@ -320,7 +339,9 @@ def maximum_and_chain(first, last, per, form, points, pace, drawn):
                 pull = link[i - count] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
                 gradient[i] += pull
                 gradient[i + 1] = -pull
-            _finish(done + s + 1, u, average, gradient, center, linear, beta, radius, noisy, noise, r, s)
+            if noisy:
+                _add_noise(gradient, noise, r, s)
+            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
 
 
 WALKS = {

@@ -44,8 +44,9 @@ def bin_counts(message: Array, bin_width: float = 0.01) -> tuple[np.ndarray, np.
         table = np.zeros((4, bins), dtype=np.int64)
         _compiled_count()(entries, bin_width, low, table)
         return _hit(table.sum(axis=0), low)
-    number = np.round(entries.astype(float) / bin_width)
-    return _hit(np.bincount((number - low).astype(np.int64)), low)
+    number = np.rint(entries.astype(float, copy=False) / bin_width)
+    number -= low
+    return _hit(np.bincount(number.astype(np.int64)), low)
 
 
 @cache
@@ -80,12 +81,12 @@ def count_bins(message: np.ndarray, bin_width: float, low: float, counts: np.nda
 
 def _range(least: float, most: float, bin_width: float) -> tuple[float, int]:
     """The first bin and how many there are up to the last; none where they are too many to count, or not finite."""
-    low, high = (float(np.round(float(v) / bin_width)) for v in (least, most))
+    low, high = float(np.rint(float(least) / bin_width)), float(np.rint(float(most) / bin_width))
     return low, int(high - low) + 1 if high - low < COUNTED else 0
 
 
 def _hit(counts: np.ndarray, low: float) -> tuple[np.ndarray, np.ndarray]:
-    where = np.flatnonzero(counts)
+    where = counts.nonzero()[0]
     return where + low, counts[where]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -110,6 +111,11 @@ class Cohort:
     def slots(self) -> int:
         """P in the gathered layout, N in the dense one."""
         return self.members.shape[1] if self.members is not None else self.num_clients
+
+    @cached_property
+    def everyone(self) -> bool:
+        """Whether all clients take part in every scenario of a cohort in the dense layout."""
+        return self.mask is not None and bool(self.mask.all())
 
     def size(self) -> np.ndarray:
         """(S,) clients that take part."""

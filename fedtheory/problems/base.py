@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
 from fedtheory.optimum.certify import Optimum, certify
@@ -321,22 +321,26 @@ class Problem(OldNames):
             No clients, or a number that is no client's.
         """
         clients = numbered("clients", clients, self.num_clients, "client")
-        other = copy.copy(self)
+        other: Any = type(self).__new__(type(self))
         other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-        together = len(clients) > 0 and np.array_equal(clients, np.arange(clients[0], clients[0] + len(clients)))
+        first, last = int(clients[0]), int(clients[0]) + len(clients)
+        together = int(clients[-1]) == last - 1 and np.array_equal(clients, np.arange(first, last))
         for field in self.client_data:
             data = getattr(self, field)
             if together:  # neighbours: a view will do
-                setattr(other, field, data[int(clients[0]) : int(clients[0]) + len(clients), ...])
+                setattr(other, field, data[first:last, ...])
+            elif is_numpy(data):
+                setattr(other, field, data.take(clients, axis=0))
             else:
-                setattr(other, field, namespace(data).take(data, astype_like(np.asarray(clients), data), axis=0))
+                setattr(other, field, namespace(data).take(data, astype_like(clients, data), axis=0))
         other._whole = (self, clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
         other.num_clients = len(clients)
         other.sample_counts = self.sample_counts[clients]
         w = self.weights[clients]
-        other.weights = w / w.sum() if w.sum() > 0 else np.full(len(clients), 1.0 / len(clients))
+        total = w.sum()
+        other.weights = w / total if total > 0 else np.full(len(clients), 1.0 / len(clients))
         return other
 
     def like(self, x: Array) -> Problem:
@@ -344,6 +348,8 @@ class Problem(OldNames):
         if not self.client_data:
             return self
         first = getattr(self, self.client_data[0])
+        if type(x) is np.ndarray and type(first) is np.ndarray and x.dtype == first.dtype:
+            return self  # the usual case, at the cost of a comparison
         key = (namespace(x).__name__, str(x.dtype), str(getattr(x, "device", "cpu")))
         if (namespace(first).__name__, str(first.dtype), str(getattr(first, "device", "cpu"))) == key:
             return self

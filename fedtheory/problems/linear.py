@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, cast
 import array_api_compat
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, namespace
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.optimum.custom_losses import declared_rows
@@ -62,6 +62,9 @@ def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np
 def take_samples(data: Array, samples: Array) -> Array:
     """Samples of each client: data (N, n, ...), numbers (N, B, b) below n -> (N, B, b, ...)."""
     xp, (clients, most) = namespace(data), data.shape[:2]
+    if is_numpy(data):
+        picked = (samples + (np.arange(clients) * most)[:, None, None]).ravel()
+        return data.reshape(clients * most, *data.shape[2:]).take(picked, axis=0).reshape(*samples.shape, *data.shape[2:])
     first = xp.arange(clients, dtype=samples.dtype, device=array_api_compat.device(samples)) * most
     flat = xp.reshape(samples + first[:, None, None], (-1,))
     picked = xp.take(xp.reshape(data, (clients * most, *data.shape[2:])), flat, axis=0)
@@ -121,7 +124,8 @@ class LinearModel(Problem):
     def client_value(self, y: Array) -> Array:
         xp = namespace(y)
         loss = self.phi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]
-        return xp.sum(loss, axis=-1) + self.ridge / 2 * xp.sum(y * y, axis=-1)
+        value = xp.sum(loss, axis=-1)
+        return value + self.ridge / 2 * xp.sum(y * y, axis=-1) if self.ridge else value
 
     def client_gradient(self, y: Array) -> Array:
         slope = self.dphi(self._predict(y), self.targets[:, None, :]) * self.sample_weights[:, None, :]
@@ -141,7 +145,8 @@ class LinearModel(Problem):
         rows, labels = take_samples(self.features, samples), take_samples(self.targets, samples)
         z = xp.matmul(rows, y[..., None])[..., 0]
         slope = self.dphi(z, labels) / batch
-        return xp.matmul(slope[:, :, None, :], rows)[:, :, 0, :] + self.ridge * y
+        gradient = xp.matmul(slope[:, :, None, :], rows)[:, :, 0, :]
+        return gradient + self.ridge * y if self.ridge else gradient
 
     def client_output_gradient(self, y: Array, first: int, last: int) -> Array:
         xp, rows = namespace(y), self.features[:, first:last, :]

@@ -84,6 +84,11 @@ def _updates(clients: Clients, x: Array, name: str) -> Array:
     return local - x[:, None, :]
 
 
+def _norms(points: np.ndarray) -> np.ndarray:
+    """||x|| along the last axis, as NumPy's own sums it: (S, d) -> (S,)."""
+    return np.sqrt(np.add.reduce(points * points, axis=-1))
+
+
 def _drift(clients: Clients, x: Array) -> np.ndarray:
     """Mean over the participants of ||y_k - x|| (S,), 0 where there are none."""
     moved = _updates(clients, x, "drift")
@@ -134,16 +139,18 @@ def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, floa
 
     A message that only some chunks send is theirs alone; an entropy is 0 where nothing was sent.
     """
+    wanted = [name for name in record if name in ENTROPIES]
+    if not wanted:
+        return {}
     messages = list(zip_longest(*(p.get("sent", []) for p in parts)))
     each = [_joint_entropy(m) for m in messages]
-    values = {
-        "entropy": sum(each),
-        "entropy_1": each[0] if each else 0.0,
-        "entropy_2": each[1] if len(each) > 1 else 0.0,
-        "entropy_pooled": _joint_entropy([chunk for m in messages for chunk in m]),
-        "update_entropy": _joint_entropy([chunk for p in parts for chunk in p.get("update", [])]),
-    }
-    return {name: value for name, value in values.items() if name in record}
+    values = {"entropy": sum(each), "entropy_1": each[0] if each else 0.0, "entropy_2": each[1] if len(each) > 1 else 0.0}
+    if "entropy_pooled" in wanted:
+        pooled = [chunk for m in messages for chunk in m]
+        values["entropy_pooled"] = each[0] if len(messages) == 1 else _joint_entropy(pooled)
+    if "update_entropy" in wanted:
+        values["update_entropy"] = _joint_entropy([chunk for p in parts for chunk in p.get("update", [])])
+    return {name: values[name] for name in wanted}
 
 
 def _joint_entropy(parts: Iterable[Bins | None]) -> float:
@@ -182,6 +189,7 @@ def measure(
     relative, at best, which costs beta/2 (6e-8 ||x*||)^2, and local work stops where its gradients are rounding errors.
     """
     tested: dict[str, np.ndarray] = {}
+    values: np.ndarray | None = None
     for name, out in meters.items():
         if name in ENTROPIES:
             continue
@@ -199,12 +207,13 @@ def measure(
             elif name == "client_accuracy":
                 out[t] = problem.evaluate_clients(x, personal)
             elif name == "gradient_norm":
-                out[t] = np.linalg.norm(to_numpy(problem.full_gradient(problem.in_double(x))), axis=-1)
+                out[t] = _norms(to_numpy(problem.full_gradient(problem.in_double(x))))
             elif name == "distance":
-                out[t] = np.linalg.norm(to_numpy(x) - problem.optimum().x, axis=-1)
+                out[t] = _norms(to_numpy(x) - problem.optimum().x)
             else:
-                least = problem.optimum().value if name == "suboptimality" else 0.0
-                out[t] = to_numpy(problem.objective(problem.in_double(x))) - least
+                if values is None:
+                    values = to_numpy(problem.objective(problem.in_double(x)))
+                out[t] = values - problem.optimum().value if name == "suboptimality" else values
         elif clients is None:
             out[t] = 0.0
         elif name == "nonzeros":
@@ -213,7 +222,7 @@ def measure(
             out[t] = _drift(clients, before)
         elif name == "participants":
             out[t] = clients.cohort.size()
+        elif name == "bits":
+            out[t] = (clients.bits_up + clients.bits_down).sum(axis=1) + out[t - 1]
         else:
-            ways = {"bits_up": clients.bits_up, "bits_down": clients.bits_down}
-            ways["bits"] = clients.bits_up + clients.bits_down
-            out[t] = ways[name].sum(axis=1) + (out[t - 1] if name == "bits" else 0.0)
+            out[t] = (clients.bits_up if name == "bits_up" else clients.bits_down).sum(axis=1)

@@ -245,7 +245,7 @@ class Job:
 
 def _gathered(cohort: Cohort) -> Cohort:
     """A cohort of one scenario without slots for those who stay away; others as they are."""
-    if cohort.mask is None or cohort.scenarios > 1 or cohort.steps is not None or cohort.mask.all():
+    if cohort.mask is None or cohort.scenarios > 1 or cohort.steps is not None or cohort.everyone:
         return cohort
     return cohort.gathered()
 

@@ -103,8 +103,9 @@ def test_one_array_in_two_roles_is_moved_once() -> None:
     assert len(moved) == 1
 
 
-def test_layout_is_a_bijection_between_slots_and_valid_rows() -> None:
-    problem, cohort, _, x = setting(scenarios=50)
+@pytest.mark.parametrize("scenarios", [1, 50])
+def test_layout_is_a_bijection_between_slots_and_valid_rows(scenarios: int) -> None:
+    problem, cohort, _, x = setting(scenarios)
     clients = Clients(problem, cohort, Exact(), x)
     rows = clients.rows
     members = cohort.members
@@ -114,9 +115,14 @@ def test_layout_is_a_bijection_between_slots_and_valid_rows() -> None:
             scenario = rows.scenarios[n, b]
             assert client in members[scenario]
             seen.append((scenario, client))
-    assert sorted(seen) == sorted((s, k) for s in range(50) for k in members[s])
-    slots = np.random.default_rng(3).standard_normal((50, 2, 3))
-    np.testing.assert_array_equal(clients.layout.to_slots(clients.layout.to_rows(slots)), slots)
+    assert sorted(seen) == sorted((s, k) for s in range(scenarios) for k in members[s])
+    slots = np.random.default_rng(3).standard_normal((scenarios, 2, 3))
+    found = clients.layout.to_rows(slots)
+    np.testing.assert_array_equal(clients.layout.to_slots(found), slots)
+    for n, client in enumerate(rows.clients):
+        for b in np.nonzero(rows.valid[n])[0]:
+            scenario = rows.scenarios[n, b]
+            np.testing.assert_array_equal(found[n, b], slots[scenario, np.flatnonzero(members[scenario] == client)[0]])
 
 
 def test_weights_and_sample_shares() -> None:

@@ -259,6 +259,17 @@ def test_dense_and_gathered_cohorts_agree(solver: object) -> None:
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-15)
 
 
+def test_what_a_problem_keeps_for_the_next_round_is_of_its_curvature() -> None:
+    """Curvatures that come and go give what a problem gives that never saw another."""
+    problem = quadratic(np.random.default_rng(17))
+    for curvature in (0.5, 2.0, 2.0, 0.5):
+        objective, start = elastic(np.random.default_rng(18), problem, curvature, 0.0)
+        rows, fresh = rows_of(*start.shape[:2]), quadratic(np.random.default_rng(17))
+        found, wanted = (Exact(method="direct").solve(p, objective, start, rows) for p in (problem, fresh))
+        np.testing.assert_array_equal(found.y, wanted.y)
+        assert np.max(kkt(problem, objective, found.y)) < 1e-11
+
+
 def test_unavailable_paths_are_refused() -> None:
     rng = np.random.default_rng(16)
     problem = quadratic(rng)

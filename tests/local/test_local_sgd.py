@@ -105,6 +105,15 @@ def test_draws_depend_on_seed_round_step_scenario_and_client_alone(replacement):
     assert (many[:, 2] != many[:, 3]).mean() > 0.3
 
 
+@pytest.mark.parametrize("batch", [1, 3, 4])
+def test_few_of_many_clients_draw_what_they_draw_among_all(batch):
+    """Where most of a block's numbers are nobody's, what lies between is jumped over."""
+    solver = LocalSGD(2, 0.1, batch_size=batch)
+    many, _ = drawn(solver, [5] * 900, [BLOCK + 3, BLOCK + 4])
+    few, _ = drawn(solver, [5, 5], [BLOCK + 4, BLOCK + 3], clients=[7, 899])
+    np.testing.assert_array_equal(few, many[:, [7, 899]][:, :, [1, 0]])
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_every_sample_is_as_likely_as_every_other(replacement):
     """2000 scenarios x 3 steps x b = 3: each count is binomial, and 5 standard deviations wide."""

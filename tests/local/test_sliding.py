@@ -87,6 +87,18 @@ def test_engines_agree_at_kinks(name):
     close(a, b)
 
 
+@pytest.mark.parametrize("samples", [1, 7, 8, 9, 16, 25])
+@pytest.mark.parametrize("dim", [1, 2, 7, 8, 9])
+@pytest.mark.parametrize("kind", [LAD, Hinge])
+def test_engines_agree_whatever_is_left_beyond_whole_vectors(samples, dim, kind):
+    rng = np.random.default_rng(samples * dim)
+    targets = rng.standard_normal((2, samples))
+    features = rng.standard_normal((2, samples, dim))
+    problem = LAD(features, targets) if kind is LAD else Hinge(features, np.sign(targets), 0.05)
+    for options in ({}, {"batch_size": 2, "noise_std": 0.2}):
+        close(*(walk(problem, steps=60, engine=e, **options) for e in ("numpy", "numba")))
+
+
 def test_one_thread_or_many():
     problem = PROBLEMS["lad"]
     runs = [walk(problem, scenarios=5, engine="numba", threads=t, noise_std=0.1) for t in (1, 2, 7)]

@@ -186,7 +186,7 @@ def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions
         where = ", ".join(f"{'P = ' if k == 'participants' else ''}{row[k]}" for k in
                           ("table", "problem", "data", "dataset", "split", "participants") if k in row)  # fmt: skip
         setting = ", ".join(f"{k} = {v}" for k, v in row.get("setting", {}).items())
-        numbers = [f"{row[n]:.3g}".replace("e+0", "e") if n in row and math.isfinite(row[n]) else "never" if row.get(n) == math.inf else "" for n in names]
+        numbers = [_number(row.get(n)) for n in names]
         lost = row["diverged"] + row["failed"]
         table.add_row(*map(Text, (where, str(row["method"]), setting)), *numbers, f"{lost} of {row['settings']}" if lost else "")
     console.print(table)
@@ -195,6 +195,12 @@ def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions
     to = "" if spec.target is None else f"'to it': to F(x) - F* <= {spec.target:g}. "
     console.print(f"{to}Best by the median over seeds; settings of which a seed has no result are not compared.", style="dim")
     console.print("wrote " + ", ".join(map(str, files)), soft_wrap=True)
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    return "never" if math.isinf(value) else f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def _told_dry(spec: Spec, o: SweepOptions) -> int:

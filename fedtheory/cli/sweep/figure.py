@@ -12,12 +12,25 @@ from fedtheory.cli.sweep.table import Group
 __all__ = ["draw"]
 
 PANELS = 6
+FLOOR = 1e-16  # what F(x) - F* is drawn at where rounding hides it
 
 
 def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -> list[Path]:
     """One panel a problem, or a table of networks: a point for every setting (the median over seeds, with their range), and the best
     one of each method with a ring. Settings of which a seed diverged have no point; the panel says how many there are."""
-    from fedtheory.plotting.style import headline, house_style, legend_below, method_style, page_figure, save
+    from fedtheory.plotting.style import (
+        METHOD_MARKERS,
+        headline,
+        house_style,
+        legend_below,
+        method_style,
+        page_figure,
+        save,
+    )
+
+    def look(method: str) -> dict[str, Any]:
+        style = method_style(method)
+        return {"color": style["color"], "label": style["label"], "marker": METHOD_MARKERS.get(method, "o")}
 
     panels: dict[str, list[Group]] = {}
     for group in found:
@@ -27,11 +40,11 @@ def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -
     with house_style():
         figure, axes = page_figure(-(-len(shown) // columns), columns, ratio=0.85, width=(0.6, 0.8, 1.0)[columns - 1])
         for ax, (place, some) in zip(axes.flat, shown.items()):
-            _panel(ax, place, some, target, method_style)
+            _panel(ax, place, some, target, look)
         for ax in list(axes.flat)[len(shown):]:
             ax.set_visible(False)
         more = f"; {len(panels) - PANELS} more are in the table only" if len(panels) > PANELS else ""
-        headline(figure, title or "What every setting reaches, and what it sends", "a ring: the best of a method" + more)
+        headline(figure, title or "What every setting reaches, and what it sends", "each point: a setting, the median of its seeds; a ring: a method's best" + more)
         legend_below(figure, axes.flat, columns=4)
         return save(figure, stem)
 
@@ -46,24 +59,24 @@ def _measure(group: Group) -> tuple[str, str]:
     return ("bits", "suboptimality") if group.kind == "run" else ("nonzeros", "test_accuracy")
 
 
-def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, method_style: Any) -> None:
+def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, look: Any) -> None:
     across, up = _measure(some[0])
     lower = up == "suboptimality"
     without = sum(bool(g.diverged) for g in some), sum(bool(g.failed) for g in some)
     methods = list(dict.fromkeys(g.keys["method"] for g in some))
+    floor = FLOOR if lower else -math.inf
     for method in methods:
-        points = [(g.middle(across), g.middle(up), g) for g in some if g.keys["method"] == method]
-        points = [p for p in points if math.isfinite(p[0]) and math.isfinite(p[1]) and not (lower and p[1] <= 0)]
+        points = [(g.middle(across), max(g.middle(up), floor), g) for g in some if g.keys["method"] == method]
+        points = [p for p in points if math.isfinite(p[0]) and math.isfinite(p[1])]
         if not points:
             continue
-        style = method_style(method)
-        look = {"color": style["color"], "marker": style.get("marker", "o"), "linestyle": "", "markersize": 4}
-        ax.plot([p[0] for p in points], [p[1] for p in points], label=style.get("label", method), **look)
+        style = look(method)
+        ax.plot([p[0] for p in points], [p[1] for p in points], linestyle="", markersize=5, alpha=0.8, **style)
         for x, _, g in points:
-            ends = [v for v in g.values[up] if not lower or v > 0]
+            ends = [max(v, floor) for v in g.values[up]]
             ax.plot([x, x], [min(ends), max(ends)], color=style["color"], linewidth=0.8)
         x, y, _ = (min if lower else max)(points, key=lambda p: p[1])
-        ax.plot([x], [y], marker="o", markersize=10, markerfacecolor="none", markeredgecolor=style["color"], linestyle="")
+        ax.plot([x], [y], marker="o", markersize=11, markerfacecolor="none", markeredgecolor=style["color"], linestyle="")
     ax.set_title(place)
     if lower:
         ax.set_yscale("log")

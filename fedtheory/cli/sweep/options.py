@@ -27,10 +27,11 @@ class Option:
 @cache
 def options_of(command: str) -> dict[str, Option]:
     """The options of `fedtheory run` or `fedtheory bench`, by name."""
-    from fedtheory.cli.commands_problems import run_command
-    from fedtheory.cli.commands_studies import bench_command
+    from fedtheory.cli.app import app
 
-    signature = inspect.signature({"run": run_command, "bench": bench_command}[command], eval_str=True)
+    (callback,) = [c.callback for c in app.registered_commands if c.name == command]
+    assert callback is not None
+    signature = inspect.signature(callback, eval_str=True)
     return {name: _option(name, p) for name, p in signature.parameters.items() if p.kind is not inspect.Parameter.VAR_KEYWORD}
 
 

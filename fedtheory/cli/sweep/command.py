@@ -175,7 +175,7 @@ def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions
     console.print(Text(spec.title or f"{len(spec):,} cells", "bold"))
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in ("where", "method", "best setting"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == "method")
     networks = {kind for kind, _ in spec.grids} == {"network"}
     names = ("test_accuracy", "nonzeros") if networks else ("suboptimality", "bits", "rounds_to_target", "bits_to_target")
     titles = {"suboptimality": "F(x) - F*", "rounds_to_target": "rounds to it", "bits_to_target": "bits to it"}
@@ -200,6 +200,8 @@ def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions
 def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return ""
+    if 100 <= value < 1e5:
+        return f"{value:.0f}"
     return "never" if math.isinf(value) else f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e")
 
 

@@ -17,7 +17,8 @@ FLOOR = 1e-16  # what F(x) - F* is drawn at where rounding hides it
 
 def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -> list[Path]:
     """One panel a problem, or a table of networks: a point for every setting (the median over seeds, with their range), and the best
-    one of each method with a ring. Settings of which a seed diverged have no point; the panel says how many there are."""
+    one of each method with a ring. Settings of which a seed diverged have no point; the panel says how many there are.
+    """
     from fedtheory.plotting.style import (
         METHOD_MARKERS,
         headline,
@@ -30,7 +31,8 @@ def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -
 
     def look(method: str) -> dict[str, Any]:
         style = method_style(method)
-        return {"color": style["color"], "label": style["label"], "marker": METHOD_MARKERS.get(method, "o")}
+        hollow = {"markerfacecolor": "white"} if method.startswith("fedelasticnet") else {}  # it has its plain method's colour
+        return {"color": style["color"], "label": style["label"], "marker": METHOD_MARKERS.get(method, "o"), **hollow}
 
     panels: dict[str, list[Group]] = {}
     for group in found:
@@ -44,7 +46,8 @@ def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -
         for ax in list(axes.flat)[len(shown):]:
             ax.set_visible(False)
         more = f"; {len(panels) - PANELS} more are in the table only" if len(panels) > PANELS else ""
-        headline(figure, title or "What every setting reaches, and what it sends", "each point: a setting, the median of its seeds; a ring: a method's best" + more)
+        told = "each point: a setting, the median of its seeds; a ring: a method's best"
+        headline(figure, title or "What every setting reaches, and what it sends", told + more)
         legend_below(figure, axes.flat, columns=4)
         return save(figure, stem)
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.parallel import as_finished
@@ -28,6 +28,7 @@ from fedtheory.provenance import to_jsonable, versions
 __all__ = ["Cells", "code_digest", "key_of"]
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
+LOCK = ".lock"
 MOST = 2**28  # characters of one cell's result: more is no result of ours
 
 
@@ -45,6 +46,32 @@ def key_of(content: Any) -> str:
     """The key of a cell: ``content`` is JSON-able and says everything that its result depends on, but for the software."""
     told = json.dumps([code_digest(), to_jsonable(content)], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _locked(path: Path) -> IO[str]:
+    """The file beside it that says who writes it; its lock ends with the process, whatever ends that.
+
+    Raises
+    ------
+    DataFileError
+        Another process has it.
+    """
+    file = open(path.with_name(path.name + LOCK), "a+", encoding="utf-8")
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows: SQLite's own locks keep the file whole
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        who = file.read(20).strip() or "another one"
+        file.close()
+        raise DataFileError(f"{path}: process {who} is writing it; wait for its end, or take another folder with --out") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
 
 
 class _Chosen(Sequence[Any]):
@@ -79,10 +106,12 @@ class Cells:
     def __init__(self, path: Path, tell: Callable[[str], Any] = lambda line: None) -> None:
         self.path, self.found = Path(path), 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self.path)
         try:
             self._open()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, or a disk that is full: the file may be whole
+                self._lock.close()
                 raise DataFileError(f"{self.path}: {error}; end the process that has it open, or take another folder") from error
             tell(f"{self._set_aside().name} is what {self.path.name} was: it is damaged ({error}), and its cells are computed again")
             self._open()
@@ -118,6 +147,8 @@ class Cells:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._database.close()
+        self.path.with_name(self.path.name + LOCK).unlink(missing_ok=True)
+        self._lock.close()
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])
@@ -184,5 +215,5 @@ class Cells:
     def remove(self) -> None:
         """Close and delete the file: what it was for is done."""
         self._database.close()
-        for suffix in _SUFFIXES:
+        for suffix in (*_SUFFIXES, LOCK):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

@@ -239,6 +239,8 @@ def campaign_command(o: CampaignOptions) -> int:
             final, files, stopped = _write(run, stop_workers)
             if run.result.complete and not stopped:
                 cells.remove()
+    except FedTheoryError:  # which says all of it, and may be an OSError as well
+        raise
     except OSError as error:
         raise not_writable(o.out, error) from error
     return _told(run, final, files, stopped)

@@ -323,6 +323,8 @@ def kept_cells(path: Path) -> Cells:
     say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
     try:
         cells = Cells(path, say)
+    except FedTheoryError:  # which says all of it, and may be an OSError as well
+        raise
     except OSError as error:
         raise not_writable(path.parent, error) from error
     if before := len(cells):

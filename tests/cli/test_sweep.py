@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -82,6 +85,17 @@ def test_what_is_known_is_not_run_again_and_new_values_are(spec, tmp_path, monke
     spec.write_text(SPEC.replace("alpha = [0.5, 2]", "alpha = [0.5, 1, 2]"))
     told = call("sweep", spec, "--out", tmp_path, "--workers", 1, "--no-figures").stdout
     assert [c["alpha"] for c in ran] == [1.0, 1.0] and "8 were known" in told
+
+
+def test_a_second_writer_to_the_folder_is_refused_in_a_line(spec, tmp_path):
+    from fedtheory.cells import Cells
+
+    script = "import sys; from fedtheory.cli import main; sys.exit(main())"
+    with Cells(tmp_path / "sweep.cells.sqlite"):
+        command = [sys.executable, "-c", script, "sweep", str(spec), "--out", str(tmp_path)]
+        second = subprocess.run(command, capture_output=True, text=True)
+    assert second.returncode == 2 and second.stderr.count("\n") == 1
+    assert f"process {os.getpid()} is writing it" in second.stderr and "--out" in second.stderr
 
 
 def test_an_interrupt_keeps_what_is_finished(spec, tmp_path, monkeypatch):

@@ -98,6 +98,8 @@ def sweep(o: SweepOptions) -> int:
         rows = [_numbers(row) for row in store.rows(contents)]
         try:
             files, result = _written(spec, rows, o)
+        except FedTheoryError:
+            raise
         except OSError as error:
             raise not_writable(o.out, error) from error
         result["found_again"] = store.found

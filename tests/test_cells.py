@@ -1,0 +1,106 @@
+"""The store of finished cells: found by content, whole after a kill, set aside where it is damaged."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from fedtheory import cells as module
+from fedtheory.cells import Cells, key_of
+from fedtheory.errors import DataFileError
+
+
+def double(n: int) -> dict:
+    return {"twice": 2 * n, "third": n / 3, "none": math.inf if n == 2 else None}
+
+
+def test_what_is_known_is_not_computed_again_and_reads_as_it_was(tmp_path):
+    path, calls = tmp_path / "c.sqlite", []
+
+    def counted(n):
+        calls.append(n)
+        return double(n)
+
+    with Cells(path) as store:
+        first = dict(store.compute(counted, [1, 2, 3], ["a", "b", "c"]))
+    with Cells(path) as store:
+        again = dict(store.compute(counted, [1, 2, 3, 4], ["a", "b", "c", "d"]))
+        assert store.found == 3 and list(store.rows(["b", "d"])) == [again[1], again[3]]
+    assert calls == [1, 2, 3, 4] and {i: again[i] for i in range(3)} == first
+    assert first[0] == {"twice": 2, "third": 1 / 3, "none": None} and first[1]["none"] == "inf"
+
+
+def test_a_key_says_the_content_and_the_software(monkeypatch):
+    assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1}) != key_of({"a": 1, "b": 2.5})
+    before = key_of("x")
+    monkeypatch.setattr(module, "code_digest", lambda: "another source")
+    assert key_of("x") != before
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from fedtheory.cells import Cells
+with Cells(Path(sys.argv[1])) as store:
+    for n in range(100):
+        store.put(str(n), {"n": n})
+        if n == 41:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_every_cell_that_it_put(tmp_path):
+    path = tmp_path / "c.sqlite"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)])
+    assert done.returncode == -signal.SIGKILL
+    with Cells(path, lambda line: pytest.fail(line)) as store:
+        assert len(store) == 42 and store.get("41") == {"n": 41}
+        with pytest.raises(KeyError):
+            store.get("42")
+        store.remove()
+    assert os.listdir(tmp_path) == []  # nor its lock
+
+
+@pytest.mark.parametrize("damage", ["text", "half", "another table"])
+def test_a_damaged_store_is_named_and_set_aside(tmp_path, damage):
+    path, told = tmp_path / "c.sqlite", []
+    if damage == "another table":
+        other = sqlite3.connect(path)
+        other.execute("CREATE TABLE cells (something TEXT)")
+        other.commit(), other.close()
+    else:
+        with Cells(path) as store:
+            for n in range(2000):
+                store.put(str(n), {"n": n})
+        content = path.read_bytes()
+        path.write_bytes(b"no database" * 100 if damage == "text" else content[: len(content) // 2])
+    with Cells(path, told.append) as store:
+        assert len(store) == 0
+        store.put("a", 1)
+    assert len(told) == 1 and "c.sqlite.damaged-1 is what c.sqlite was" in told[0]
+    assert (tmp_path / "c.sqlite.damaged-1").exists()
+
+
+def test_a_cell_that_is_no_json_is_told_with_the_remedy(tmp_path):
+    path = tmp_path / "c.sqlite"
+    with Cells(path) as store:
+        store._database.execute("INSERT INTO cells VALUES ('k', ?)", ("[" * 200_000,))
+        with pytest.raises(DataFileError, match="delete the file to begin again"):
+            store.get("k")
+
+
+def test_a_store_has_one_writer_at_a_time_and_its_lock_ends_with_the_process(tmp_path):
+    path = tmp_path / "c.sqlite"
+    with Cells(path):
+        for_another = [sys.executable, "-c", KILLED, str(path)]
+        refused = subprocess.run(for_another, capture_output=True, text=True)
+        assert f"process {os.getpid()} is writing it; wait for its end" in refused.stderr
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -signal.SIGKILL
+    with Cells(path) as store:
+        assert len(store) == 42

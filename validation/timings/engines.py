@@ -2,7 +2,7 @@
 
     python validation/timings/engines.py --out validation/timings/engines.json
 
-Empty tasks tell what handing out costs. Tasks that compute for a twentieth of a second tell what a second worker brings: the ratio of
+Empty tasks tell what handing out costs. Tasks that compute for a fiftieth of a second tell what a second worker brings: the ratio of
 the times with one and with two, on the same tasks. Cells of a sweep are runs of three rounds on a small quadratic: their whole cost
 is compared with that of the plain calls of `simulate` in one loop.
 """
@@ -35,7 +35,7 @@ def nothing(n: int) -> int:
 
 
 def work(n: int) -> float:
-    """About a twentieth of a second of one core."""
+    """About a fiftieth of a second of one core."""
     x = np.eye(120)
     for _ in range(300):
         x = np.tanh(MATRIX @ x)

@@ -87,6 +87,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "fedtheory.messages.counting": ("fedtheory.messages.measures",),
     # fedtheory/neural/
     "fedtheory.neural.bench": ("fedtheory.neural.benchmarks.run",),
+    "fedtheory.neural.checkpoints": ("fedtheory.simulation.checkpoints",),
     "fedtheory.neural.choose": ("fedtheory.neural.engines.select",),
     "fedtheory.neural.compiled": ("fedtheory.neural.engines.compiled",),
     "fedtheory.neural.cores": ("fedtheory.neural.threads",),
@@ -192,6 +193,7 @@ NAMES: dict[str, str] = {
     "fedtheory.efl_other_battery.OtherInstance": "fedtheory.theorems.efl.instances.in_fractions.FractionsInstance",
     "fedtheory.efl_search.SHARE": "fedtheory.theorems.efl.setting.SHARE",
     "fedtheory.enclosures.Ball": "fedtheory.optimum.intervals.Enclosure",
+    "fedtheory.neural.bench.run_presets": "fedtheory.neural.benchmarks.many.run_presets",
     **_names("fedtheory.neural.engines", "fedtheory.neural.engines.base", "Engine Loop"),
     "fedtheory.theorems.efl_rational.BUILDERS": "fedtheory.theorems.efl.notation.BUILDERS",
     "fedtheory.theorems.efl_views.RunView": "fedtheory.theorems.efl.quantities.run.IrregularRunView",
@@ -222,6 +224,10 @@ GONE: dict[str, str] = {
         "torch's losses are known with their options by fedtheory.neural.torch_losses.known_loss",
         "fedtheory.neural.losses.as_named",
         "fedtheory.neural.losses.options_of",
+    ),
+    **_gone(
+        "the work is in parts now, and there are len(fedtheory.theorems.fedmls.rates.experiments.parts(...)) of them",
+        "fedtheory.rates.experiments.steps",
     ),
     **_gone(
         "a paper is registered when fedtheory.theorems is imported; its statements are in the PAPER of its package",

@@ -59,7 +59,7 @@ def test_what_is_not_there_is_told_before_any_work(tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("the problem was made")
 
-    monkeypatch.setattr("fedtheory.cli.run.problem_of", never)
+    monkeypatch.setattr("fedtheory.cli.run_made.problem_of", never)
     if not torch.cuda.is_available():
         refused = cli(tmp_path, "--device", "cuda")
         assert refused.exit_code == 2 and "finds no CUDA GPU" in refused.output

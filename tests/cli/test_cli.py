@@ -343,7 +343,7 @@ def test_the_examples_in_the_help_are_valid():
         for line in re.findall(r"`fedtheory (.*?)`", command.epilog or ""):
             found, *args = shlex.split(line)
             if found == name:
-                assert command.make_context(name, args).params is not None
+                assert command.make_context(name, args[: args.index(">")] if ">" in args else args).params is not None
                 seen += 1
     assert seen >= 15
 

@@ -10,6 +10,7 @@ import importlib
 import re
 import shlex
 import sys
+import types
 from functools import cache
 
 import click
@@ -92,16 +93,47 @@ def test_every_command_that_is_shown_is_one(page, command):
         return
     if "--problem" in words and words[words.index("--problem") + 1].endswith(".json"):
         return  # the file is made by the command before
-    found = group.commands[name].make_context(name, list(words)).params
+    found = group.commands[name].make_context(name, words[: words.index(">")] if ">" in words else list(words)).params
     if name in ("explain", "verify") and found["statement"] and not re.search(r"\.py|/$|^[a-z-]+/$", found["statement"]):
         find_statement(found["statement"])
     if name == "replay" and not found["file"].endswith(".json"):
         assert found["file"] in {w.name for w in shipped_witnesses()}
 
 
+def small_run_on_a_small_cluster(monkeypatch, request):
+    """The names that the page on sweeps takes for granted: a small run, and a Dask cluster of threads for that of a queue."""
+    distributed = pytest.importorskip("distributed")
+    from concurrent.futures import ThreadPoolExecutor
+
+    from fedtheory.algorithms import FedAvg
+    from fedtheory.parallel import chosen_engine
+    from fedtheory.problems import LeastSquares
+    from fedtheory.simulation import simulate
+
+    def small(problem, algorithm, rounds, scenarios, workers):
+        assert (rounds, scenarios, workers) == (100, 1000, 8)
+        assert chosen_engine(1) is not None  # one that was set where this is called
+        simulate(problem, algorithm, 2, scenarios=4, workers=2)
+
+    def cluster(**_):
+        return SmallCluster(n_workers=1, processes=False, dashboard_address=None)
+
+    class SmallCluster(distributed.LocalCluster):
+        def scale(self, jobs):
+            super().scale(min(jobs, 2))
+
+    active = distributed.Client(cluster())
+    request.addfinalizer(active.shutdown)
+    problem = LeastSquares([np.eye(2)] * 2, [np.ones(2), np.zeros(2)])
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", types.SimpleNamespace(SLURMCluster=cluster))
+    return {"simulate": small, "problem": problem, "FedAvg": FedAvg, "my_executor": ThreadPoolExecutor(1)}
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and "lessons" not in n])
-def test_the_python_of_a_page_runs(name, capsys, monkeypatch):
+def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request):
     names = {}
+    if name == "sweeps.md":
+        names = small_run_on_a_small_cluster(monkeypatch, request)
     if name == "your/theorem.md":
         monkeypatch.chdir(ROOT / "examples")  # where its files are
     for code in blocks(text_of(DOCS / name), "python"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import array_api_compat
-import array_api_compat.numpy
 import numpy as np
 
 __all__ = [
@@ -27,7 +26,11 @@ __all__ = [
 ]
 
 # NumPy itself is of the standard, and a call of it costs a microsecond less than a wrapper; 2.0 lacks the running sum.
-_NUMPY = np if hasattr(np, "cumulative_sum") else array_api_compat.numpy
+_NUMPY: Any = np
+if not hasattr(np, "cumulative_sum"):
+    import array_api_compat.numpy
+
+    _NUMPY = array_api_compat.numpy
 
 Array = Any  # an array of any namespace; shapes are given in the docstrings
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from fedtheory.arrays import Array, astype_like, is_array, is_numpy, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
@@ -309,6 +308,8 @@ class NuclearBall(ConstraintSet):
         if min(self.rows, self.columns) <= DENSE_SVD:
             left, _, right = np.linalg.svd(matrix, full_matrices=False)
         else:
+            from scipy.sparse.linalg import svds
+
             left, _, right = svds(matrix, k=1, v0=np.random.default_rng(0).normal(size=min(matrix.shape)), tol=0)
         return astype_like(-self.radius * np.outer(left[:, 0], right[0]).ravel(), gradient)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy  # its stats is loaded when first used
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
@@ -143,12 +143,12 @@ def fit_contraction(
     v = np.log(curves.mean(axis=1))
     error, dof, method = _line(t, v)[2], len(t) - 2, "t on residuals"
     slope, intercept, _ = _line(t, v)
-    quantile = float(stats.t.ppf((1 + confidence) / 2, dof))
+    quantile = float(scipy.stats.t.ppf((1 + confidence) / 2, dof))
     half = quantile * error
     if curves.shape[1] > 1:
         method = f"t on residuals and bootstrap over {curves.shape[1]} seeds"
         spread = _over_seeds(t, curves, seed)
-        other = float(stats.t.ppf((1 + confidence) / 2, curves.shape[1] - 1)) * spread
+        other = float(scipy.stats.t.ppf((1 + confidence) / 2, curves.shape[1] - 1)) * spread
         if other > half:
             half, error, dof = other, spread, curves.shape[1] - 1
     middle = len(t) // 2
@@ -167,7 +167,7 @@ def _rms(residuals: np.ndarray) -> float:
 
 def _line(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
     """(slope, intercept, standard error) of v against t; a constant is met exactly."""
-    line = stats.linregress(t, v)
+    line = scipy.stats.linregress(t, v)
     return float(line.slope), float(line.intercept), float(line.stderr) if np.ptp(v) > 0 else 0.0
 
 
@@ -201,14 +201,14 @@ def _against_power(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
     power, intercept, _ = _line(u, v)
     residual = _rms(v - intercept - power * u)
     statistic, dof = _statistic(np.stack([t / t[-1], u, np.ones_like(t)], axis=1), v)
-    return power, float(stats.t.sf(-statistic, dof)), residual  # one-sided: a factor below 1 beside the power law
+    return power, float(scipy.stats.t.sf(-statistic, dof)), residual  # one-sided: a factor below 1 beside the power law
 
 
 def _bend(t: np.ndarray, v: np.ndarray) -> float:
     """p-value of 'no bend', two-sided."""
     s = (t - t.mean()) / max(float(np.ptp(t)), 1e-300)
     statistic, dof = _statistic(np.stack([s**2, s, np.ones_like(s)], axis=1), v)
-    return float(2 * stats.t.sf(abs(statistic), dof))
+    return float(2 * scipy.stats.t.sf(abs(statistic), dof))
 
 
 def _statistic(design: np.ndarray, v: np.ndarray) -> tuple[float, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
+import scipy  # its stats is loaded when first used
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
@@ -226,14 +226,14 @@ def fit_slope(
         raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
     mean = curves.mean(axis=1)
     v = np.log(mean)
-    line = stats.linregress(u, v)
+    line = scipy.stats.linregress(u, v)
     dof = len(keep) - 2
     error = float(line.stderr) if np.ptp(v) > 0 else 0.0  # a constant is met exactly; SciPy gives NaN there
-    half = float(stats.t.ppf((1 + confidence) / 2, dof)) * error
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, dof)) * error
     method, seeds = "t on residuals", y.shape[1]
     if seeds > 1:
         spread = _bootstrap_error(u, curves, seed)
-        over_seeds = float(stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
+        over_seeds = float(scipy.stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
         method = f"t on residuals and bootstrap over {seeds} seeds"
         if over_seeds > half:
             half, error, dof = over_seeds, spread, seeds - 1
@@ -282,7 +282,7 @@ def _bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.tensordot(centred, np.log(means), axes=1)
 
-    result = stats.bootstrap(
+    result = scipy.stats.bootstrap(
         (np.arange(seeds),), slopes, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=np.random.default_rng(seed)
     )
     if not np.isfinite(result.standard_error):
@@ -328,8 +328,8 @@ def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> P
         raise InvalidInput(f"both exponents are {claimed:g}: there is nothing to choose between")
     direction = np.sign(claimed - other)
     error = max(slope.standard_error, 4 * np.finfo(float).eps * max(1.0, abs(slope.slope)))
-    p_other = float(stats.t.sf(direction * (slope.slope - other) / error, slope.dof))
-    p_claimed = float(stats.t.sf(-direction * (slope.slope - claimed) / error, slope.dof))
+    p_other = float(scipy.stats.t.sf(direction * (slope.slope - other) / error, slope.dof))
+    p_claimed = float(scipy.stats.t.sf(-direction * (slope.slope - claimed) / error, slope.dof))
     nearer = abs(slope.slope - claimed) < abs(slope.slope - other)
     verdict: Literal["claimed", "other", "undecided"] = "undecided"
     if nearer and p_other <= level:

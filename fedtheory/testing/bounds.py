@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy  # its stats is loaded when first used
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown
@@ -120,7 +120,7 @@ def assert_bound_holds(
         allowed = bound + (rtol * np.abs(value) + rtol * np.abs(bound)) + noise
         if confidence is not None:
             seeds = measured.shape[-1]
-            z = stats.t.ppf(1 - (1 - confidence) / max(value.size, 1), df=seeds - 1)
+            z = scipy.stats.t.ppf(1 - (1 - confidence) / max(value.size, 1), df=seeds - 1)
             half = z * measured.std(axis=-1, ddof=1) / np.sqrt(seeds)
         beyond = value - allowed
         violated, open_ = beyond - half > 0, ~(beyond + half <= 0)

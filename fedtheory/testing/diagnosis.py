@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy  # its stats is loaded when first used
 
 __all__ = ["LEVEL", "SHORT", "levels_off", "precision", "short_window"]
 
@@ -30,7 +30,7 @@ def levels_off(u: np.ndarray, v: np.ndarray) -> int | None:
     at = int(above[-1] + 1) if len(above) else 0
     if not 0 < at < len(v) or v[0] - level < np.log(2):
         return None
-    falls, rest = (level - v[0]) / (u[at] - u[0]), stats.linregress(u[last], v[last])
+    falls, rest = (level - v[0]) / (u[at] - u[0]), scipy.stats.linregress(u[last], v[last])
     scatter = 2 * float(rest.stderr) if last.sum() > 2 and spread > 0 else 0.0  # a curve that only scatters is not called level
     return at if rest.slope > LEVEL * falls and rest.slope - scatter > falls / 2 else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
+import scipy  # its stats is loaded when first used
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, real_number, shown
@@ -106,7 +106,7 @@ def _forecast(count: np.ndarray, curve: np.ndarray, target: float) -> str:
     ok = (count >= count[-1] / 2) & (count > 0) & (curve > 0) & np.isfinite(curve)
     if ok.sum() < 3 or np.ptp(count[ok]) == 0:
         return "the run never gets there"
-    line = stats.linregress(np.log(count[ok]), np.log(curve[ok]))
+    line = scipy.stats.linregress(np.log(count[ok]), np.log(curve[ok]))
     if line.slope > 0.1:
         return f"the run never gets there: it grows (slope {line.slope:.2g} over its last half), as runs do that diverge"
     if line.slope > -1e-3:

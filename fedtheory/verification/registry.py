@@ -24,8 +24,8 @@ from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "content_of", "get", "load_file", "paper", "paper_of", "papers", "register",
-    "rule_words", "setting_of",
+    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "content_of", "get", "is_ours", "load_file", "paper", "paper_of", "papers",
+    "register", "rule_words", "setting_of",
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
@@ -333,7 +333,12 @@ def content_of(chosen: Paper) -> str | None:
     if chosen.source:
         beside = sorted(Path(chosen.source).parent.glob("*.py"))
         return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in (Path(chosen.source), *beside))).hexdigest()
-    return "" if chosen.id in _OURS else None
+    return "" if is_ours(chosen) else None
+
+
+def is_ours(paper: Paper) -> bool:
+    """Whether this package brings the paper."""
+    return paper.id in _OURS
 
 
 def all_statements(prefix: str = "") -> Sequence[Statement]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy  # its special is loaded when first used
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.verification.check import RELATIVE_TOLERANCE
@@ -101,7 +101,7 @@ class Tape:
         return options[where]
 
     def standard_normal(self, size: Any = None) -> Any:
-        return special.ndtri(np.clip(self.random(size), 1e-12, 1 - 1e-12))
+        return scipy.special.ndtri(np.clip(self.random(size), 1e-12, 1 - 1e-12))
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         return loc + scale * self.standard_normal(size)
@@ -109,7 +109,7 @@ class Tape:
     def dirichlet(self, alpha: Any, size: int | None = None) -> np.ndarray:
         alpha = np.asarray(alpha, dtype=float)
         rows = np.asarray(self.random((1 if size is None else size, len(alpha))))
-        gammas = special.gammaincinv(alpha, np.clip(rows, 1e-12, 1 - 1e-12)) + 1e-300
+        gammas = scipy.special.gammaincinv(alpha, np.clip(rows, 1e-12, 1 - 1e-12)) + 1e-300
         out = gammas / gammas.sum(axis=1, keepdims=True)
         return out[0] if size is None else out
 

@@ -6,7 +6,7 @@
 A command is run once to its end. Then, as often as asked: it is run in a new folder and killed after a time drawn between nothing
 and what it took; two seconds later no process of it may be left, and no file that is half written; the same command then ends with
 the files of the one that was never killed. Files are compared to the byte, but for times, memory, and when they were written, which
-are taken out of JSON files; pages and pictures that show times are compared by their names.
+are taken out of JSON files; a store of cells is compared row by row; pages and pictures that show times are compared by their names.
 
 Of each kill is told: after how many seconds it came, how much the second run took of what a whole run takes, and what differed.
 """
@@ -18,11 +18,13 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rates": ("rates", "--quick", "--no-figures"),
     "run": ("run", "fedavg", "diabetes", "-T", "60000", "--local-solver", "local-sgd", "--local-steps", "2", "--no-figures"),
     "bench": ("bench", "fedelasticnet-table2", "--quick", "--rounds", "10", "--threads", "1"),
+    "sweep": ("sweep", str(Path(__file__).with_name("sweep.toml"))),
 }
 SINCE = ("seconds", "memory_mib", "written", "conic_seconds", "provenance", "peak", "commit", "cores")  # what no two runs share
 MARK = "FEDTHEORY_KILLED"
@@ -71,6 +74,9 @@ def content(folder: Path) -> dict[str, bytes]:
             data = b""
         elif file.suffix == ".json":
             data = json.dumps(timeless(json.loads(data)), sort_keys=True).encode().replace(str(folder).encode(), b"OUT")
+        elif file.suffix == ".sqlite":  # the bytes of a database depend on the order in which its rows came
+            with closing(sqlite3.connect(file)) as store:
+                data = repr(sorted(store.execute("SELECT key, result FROM cells"))).encode()
         found[name] = data
     return found
 
@@ -149,7 +155,8 @@ def main() -> int:
             fine = not (found["processes_left"] or found["half_written"] or found["files_that_differ"]) and found["exit_code"] == code
             bad += not fine
             print(f"  {'ok ' if fine else 'BAD'} {json.dumps(found)}", flush=True)
-        told[name] = {"arguments": arguments, "seconds": round(took, 2), "files": len(reference), "kills": kills}
+        words = [Path(a).name if Path(a).is_absolute() else a for a in arguments]
+        told[name] = {"arguments": words, "seconds": round(took, 2), "files": len(reference), "kills": kills}
     if o.out is not None:
         write_json(o.out, {"commands": told, "bad": bad})
     print("all as if never killed" if not bad else f"{bad} kills were noticed")

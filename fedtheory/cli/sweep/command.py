@@ -160,7 +160,7 @@ def _best(found: Sequence[Group]) -> list[dict[str, Any]]:
         whole = [g for g in some if math.isfinite(g.middle(column))]
         best = (min if lower else max)(whole, key=lambda g: g.middle(column), default=None)
         counted = {"settings": len(some), "diverged": sum(g.diverged > 0 for g in some), "failed": sum(g.failed > 0 for g in some)}
-        row: dict[str, Any] = {**dict(place), **counted}
+        row: dict[str, Any] = {"kind": some[0].kind, **dict(place), **counted}
         if best is not None:
             alike = {k for k in best.keys if len({repr(g.keys.get(k)) for g in some}) == 1}
             row["setting"] = {k: v for k, v in best.keys.items() if k not in alike}
@@ -175,28 +175,38 @@ def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions
         return
     console = out_console()
     console.print(Text(spec.title or f"{len(spec):,} cells", "bold"))
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for name in ("where", "method", "best setting"):
-        table.add_column(name, overflow="fold", no_wrap=name == "method")
-    networks = {kind for kind, _ in spec.grids} == {"network"}
-    names = ("test_accuracy", "nonzeros") if networks else ("suboptimality", "bits", "rounds_to_target", "bits_to_target")
-    titles = {"suboptimality": "F(x) - F*", "rounds_to_target": "rounds to it", "bits_to_target": "bits to it"}
-    for name in names:
-        table.add_column(titles.get(name, name.replace("_", " ")), justify="right", min_width=8)
-    table.add_column("no result", justify="right")
-    for row in result["best"]:
-        where = ", ".join(f"{'P = ' if k == 'participants' else ''}{row[k]}" for k in
-                          ("table", "problem", "data", "dataset", "split", "participants") if k in row)  # fmt: skip
-        setting = ", ".join(f"{k} = {v}" for k, v in row.get("setting", {}).items())
-        numbers = [_number(row.get(n)) for n in names]
-        lost = row["diverged"] + row["failed"]
-        table.add_row(*map(Text, (where, str(row["method"]), setting)), *numbers, f"{lost} of {row['settings']}" if lost else "")
-    console.print(table)
+    for kind in dict.fromkeys(kind for kind, _ in spec.grids):
+        console.print(_table(kind, [row for row in result["best"] if row["kind"] == kind]))
     told = ", ".join(f"{n:,} {what}" for what, n in result["status"].items() if n)
     console.print(f"{len(spec):,} cells: {told}; {result['found_again']:,} were known, {seconds:.1f} s", style="dim")
     to = "" if spec.target is None else f"'to it': to F(x) - F* <= {spec.target:g}. "
     console.print(f"{to}Best by the median over seeds; settings of which a seed has no result are not compared.", style="dim")
     console.print("wrote " + ", ".join(map(str, files)), soft_wrap=True)
+
+
+def _table(kind: str, best: list[dict[str, Any]]) -> Table:
+    """The best settings of the runs or of the networks; columns that would be empty are left out."""
+    names = ("test_accuracy", "nonzeros") if kind == "network" else ("suboptimality", "bits", "rounds_to_target", "bits_to_target")
+    titles = {"suboptimality": "F(x) - F*", "rounds_to_target": "rounds to it", "bits_to_target": "bits to it"}
+    columns: dict[str, list[str]] = {"where": [], "method": [], "best setting": []}
+    columns |= {titles.get(name, name.replace("_", " ")): [] for name in names} | {"no result": []}
+    for row in best:
+        where = ", ".join(f"{'P = ' if k == 'participants' else ''}{row[k]}" for k in
+                          ("table", "problem", "data", "dataset", "split", "participants") if k in row)  # fmt: skip
+        setting = ", ".join(f"{k} = {v}" for k, v in row.get("setting", {}).items())
+        lost = row["diverged"] + row["failed"]
+        without = f"{lost} of {row['settings']}" if lost else ""
+        told = (where, str(row["method"]), setting, *(_number(row.get(n)) for n in names), without)
+        for values, text in zip(columns.values(), told):
+            values.append(text)
+    shown = {title: values for title, values in columns.items() if any(values)}
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for title in shown:
+        right = title not in ("where", "method", "best setting")
+        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for texts in zip(*shown.values()):
+        table.add_row(*map(Text, texts))
+    return table
 
 
 def _number(value: float | None) -> str:

@@ -63,6 +63,8 @@ def _measure(group: Group) -> tuple[str, str]:
 
 
 def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, look: Any) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
     across, up = _measure(some[0])
     lower = up == "suboptimality"
     without = sum(bool(g.diverged) for g in some), sum(bool(g.failed) for g in some)
@@ -87,8 +89,11 @@ def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, loo
             ax.axhline(target, color="#777777", linewidth=0.8, linestyle=":")
     if ax.lines:
         ax.set_xscale("log")
-    ax.set_xlabel("bits sent and received" if lower else "nonzeros sent by a participant, a round")
-    ax.set_ylabel("F(x) − F* after the last round" if lower else "test accuracy")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("bits sent and received" if lower else "nonzeros a participant sends")
+    ax.set_ylabel("F(x) − F* at the end" if lower else "test accuracy")
     told = [f"{n} {what}" for n, what in zip(without, ("diverged", "failed")) if n]
     if told:
         ax.annotate(", ".join(told), (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=7, color="#B00020")

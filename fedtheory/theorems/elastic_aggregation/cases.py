@@ -14,7 +14,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy  # its optimize is loaded when first used
 
 from fedtheory.algorithms.elastic_aggregation import ElasticAggregation
 from fedtheory.clients.sensitivity import num_batches
@@ -179,7 +179,7 @@ def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
     theta = np.linalg.solve(mean, np.einsum("n,nij,nj->i", counts / counts.sum(), M, c)) if start is None else start
     for _ in range(200):
         theta = theta + motion(theta) / ((1 + tau) * np.linalg.eigvalsh(mean).max())
-    found = optimize.root(motion, theta, tol=1e-14)
+    found = scipy.optimize.root(motion, theta, tol=1e-14)
     residual = float(np.abs(motion(found.x)).max())
     if not residual <= 1e-10 * (1 + float(np.abs(c).max())):
         raise NotCertified(f"a zero of the mean motion is known to {residual:.3g} only; start elsewhere (x0)")

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.optimize import differential_evolution
+import scipy  # its optimize is loaded when first used
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
@@ -204,7 +204,7 @@ def _explore(target: _Target, budget: int, seed: int, use_ratio: bool, best: _Be
         else:
             low, high = np.clip(centre - 0.03, 0, 0.999), np.clip(centre + 0.03, 0.001, 1)
         rng = np.random.default_rng([seed, part, int(use_ratio)])
-        differential_evolution(
+        scipy.optimize.differential_evolution(
             loss,
             list(zip(low, high, strict=True)),
             init=rng.uniform(low, high, (population, target.size)),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy  # its stats is loaded when first used
 from matplotlib.figure import Figure
-from scipy import stats
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import FedTheoryError
@@ -96,7 +96,7 @@ def panel(view: RunView, ratio: float) -> dict[str, Any]:
     count = view.excess.shape[1]
     band = 0.0 * view.excess[:, 0]
     if count > 1:
-        quantile = stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1)
+        quantile = scipy.stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1)
         band = quantile * view.excess.std(axis=1, ddof=1) / np.sqrt(count)
     return {
         "ratio": ratio,

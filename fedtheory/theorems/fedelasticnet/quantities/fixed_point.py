@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import root
+import scipy  # its optimize is loaded when first used
 
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import NotCertified
@@ -80,7 +80,7 @@ def fixed_point(problem: Any, algorithm: Any, x0: Any = None, rounds: int = 300,
         delta, mean = move(x)
     else:
         for _ in range(3):
-            x = root(lambda z: move(z)[1], x, method="hybr", tol=1e-14).x
+            x = scipy.optimize.root(lambda z: move(z)[1], x, method="hybr", tol=1e-14).x
             delta, mean = move(x)
             if still(x, delta, mean):
                 break

@@ -215,6 +215,7 @@ def _gone(instead: str, *names: str) -> dict[str, str]:
 
 # names that have no successor -> what does their work now
 GONE: dict[str, str] = {
+    **_gone("looks are those of every statement, fedtheory.verification.sequential.looks", "fedtheory.stages.stage_sizes"),
     **_gone(
         "one engine took its place, fedtheory.neural.engines.stacked.Stacked",
         "fedtheory.neural.dense.Dense",

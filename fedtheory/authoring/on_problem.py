@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedtheory.authoring.judging import check
@@ -13,6 +13,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import CONFIDENCE, Check
+from fedtheory.verification.sequential import in_looks
 
 __all__ = ["verify"]
 
@@ -66,8 +67,14 @@ def verify(
             reason = str(error)
     if reason is not None:
         return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
-    try:
-        view = setting.problem_views(problem, rng, sampling, scenarios, x0, rounds, seed, setting.first_choice)
-        return check(statement, view, chosen, problem.name, confidence)
-    except NotCertified as error:
-        return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in chosen]
+    begun = rng.bit_generator.state
+
+    def judged(names: Sequence[str], so_far: int, each: float) -> list[Check]:
+        rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
+        try:
+            view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, setting.first_choice)
+            return check(statement, view, names, problem.name, each)
+        except NotCertified as error:
+            return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in names]
+
+    return in_looks(judged, chosen, scenarios, confidence)

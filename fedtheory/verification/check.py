@@ -162,11 +162,11 @@ def judge(sides: Sides, **fields: Any) -> Check:
 def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields: Any) -> Check:
     """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
 
-    The error probability 1 - confidence is divided by the number of horizons and of `stages`, the times
-    that the same scenarios are judged while they grow (Bonferroni). 'holds' when every lower confidence
-    limit is >= 0 up to rounding; 'violated' when some upper one is < 0; 'inconclusive' otherwise, and where
-    a side is not finite. The limits are Student's, for this form by itself: they do not cover a rare event
-    that no scenario met.
+    The error probability 1 - confidence is divided by the number of horizons and of `stages`, the judgements
+    that share it (Bonferroni). 'holds' when every lower confidence limit is >= 0 up to rounding; 'violated'
+    when some upper one is < 0; 'inconclusive' otherwise, and where a side is not finite. The limits are
+    Student's, for this form by itself: they do not cover a rare event that no scenario met. Where scenarios
+    are judged while they grow, every look is paid for (`fedtheory.verification.sequential`).
 
     Raises
     ------
@@ -185,7 +185,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
-    z = stats.t.ppf(1 - (1 - confidence) / (looks * stages), df=scenarios - 1)
+    z = stats.t.isf((1 - confidence) / (looks * stages), df=scenarios - 1)
     scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
     tolerance = 1e-9 * scale + np.max(sides.noise)
     lower, upper = mean - z * se, mean + z * se
@@ -224,7 +224,6 @@ def judge_view(
     rule: str | None = None,
     confidence: float = CONFIDENCE,
     sides: Callable[[Any], Sides] | None = None,
-    stages: int = 1,
 ) -> Check:
     """Run one form (or, with ``sides``, a mutant of it) on a view; whether it applies is the caller's business.
 
@@ -232,7 +231,6 @@ def judge_view(
     ----------
     view : what `fedtheory.verification.setting.View` describes; None for an identity between symbols
     rule : key of `Form.established`; default the view's
-    stages : how often a view with scenarios is judged while they grow
     """
     rule = (view.rule if view is not None else "any") if rule is None else rule
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
@@ -249,7 +247,7 @@ def judge_view(
     elif view.exact:
         check = judge(result, mode="exact", **fields)
     else:
-        check = judge_statistical(result, confidence, stages, mode="statistical", **fields)
+        check = judge_statistical(result, confidence, mode="statistical", **fields)
     locate = getattr(view, "locate", None)
     if locate is not None and "index" in check.where:
         locate(check.where)

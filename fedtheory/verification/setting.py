@@ -23,6 +23,7 @@ from fedtheory.verification.rational import Builders
 from fedtheory.verification.record import OwnRun, Record, not_about_runs
 from fedtheory.verification.request import Prepared, Request, Tuned
 from fedtheory.verification.search import SearchResult, Target, explore
+from fedtheory.verification.sequential import FIRST, fewest, in_looks
 from fedtheory.verification.shrink import simpler
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.view import ClosedView, DataInstance, Instance, View
@@ -131,8 +132,22 @@ class Setting:
         """One check a form on a user's problem.
 
         'not applicable' says what is missing, or which assumption fails with value and limit; 'inconclusive' what could
-        not be certified.
+        not be certified. Scenarios grow until every form is decided (`fedtheory.verification.sequential`).
         """
+
+        def judged(names: Sequence[str], scenarios: int, confidence: float) -> list[Check]:
+            so_far = replace(case, scenarios=scenarios, confidence=confidence)
+            return self.verify_once(statement, [statement.form(n) for n in names], so_far)
+
+        return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, self.fewest(case))
+
+    def fewest(self, case: Case) -> int:
+        """Scenarios below which no verdict is looked for."""
+        size = getattr(case.sampling, "size", None)
+        return FIRST if size is None else fewest(size / case.problem.num_clients, case.rounds or 1)
+
+    def verify_once(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """The same on ``case.scenarios`` scenarios, at ``case.confidence``."""
         rule, name = self.rule_of(case), case.problem.name
 
         def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,11 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.theorems.fedelasticnet.notation import RATIO, STRONGLY_CONVEX, STRONGLY_CONVEX_CLIENTS
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, fixed_point
-from fedtheory.theorems.fedelasticnet.stages import LEAST, growing_views, stage_sizes
+from fedtheory.theorems.fedelasticnet.stages import growing_views
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.checks import Checks
+from fedtheory.verification.sequential import fewest, in_looks, looks
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
@@ -78,7 +79,7 @@ def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Chec
     """One check a form on a user's problem.
 
     The horizon of a run is by default `ROUNDS` by Monte Carlo, or as deep as the tree of cohorts allows (at most 30). Monte Carlo
-    comes in stages (`fedtheory.theorems.fedelasticnet.stages`), up to the first after which every form is decided.
+    grows up to the first look after which every form is decided (`fedtheory.verification.sequential`).
 
     Raises
     ------
@@ -114,7 +115,7 @@ def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Chec
 def _over_a_run(
     statement: Statement, forms: Sequence[Form], case: Case, sampling: Sampling, losses: FederatedLosses, before: Sequence[Check]
 ) -> list[Check]:
-    """One check a form: over all sequences of cohorts, or by Monte Carlo in stages. ``before``: checks of the other forms."""
+    """One check a form: over all sequences of cohorts, or by Monte Carlo in looks. ``before``: checks of the other forms."""
     problem, algorithm = case.problem, case.algorithm
     count = sampling.count(problem.num_clients)
     depth = tree_depth(count, case.max_leaves)
@@ -127,43 +128,31 @@ def _over_a_run(
             order = {f.name: i for i, f in enumerate(statement.forms)}
             case.on_stage(Checks(sorted([*before, *found], key=lambda c: order[c.form]), statement))
 
-    sizes = stage_sizes(case.scenarios)
+    rounds = case.rounds or ROUNDS
+    least = fewest(getattr(sampling, "size", problem.num_clients) / problem.num_clients, rounds)
+    sizes = [n for n, _ in looks(case.scenarios, case.confidence, least)]
     views = growing_views(
-        problem, algorithm, sampling, case.rounds or ROUNDS, case.x0, sizes, case.seed, losses, case.on_progress,
+        problem, algorithm, sampling, rounds, case.x0, sizes, case.seed, losses, case.on_progress,
         paired=any(form.exact_only for form in forms),
     )  # fmt: skip
-    return _staged(statement, forms, views, len(sizes), case, after)
+
+    def judged(names: Sequence[str], _: int, confidence: float) -> list[Check]:
+        view = next(views)
+        return [_on_scenarios(statement, statement.form(name), view, case, least, confidence) for name in names]
+
+    return in_looks(judged, [form.name for form in forms], case.scenarios, case.confidence, least, after)
 
 
-def _staged(
-    statement: Statement,
-    forms: Sequence[Form],
-    views: Iterable[RunView],
-    stages: int,
-    case: Case,
-    after: Callable[[Iterable[Check]], None],
-) -> list[Check]:
-    """One check a form: the first that decides it, else the last; ``after`` is called after every stage."""
-    found: dict[str, Check] = {}
-    for view in views:
-        for form in forms:
-            if form.name not in found or found[form.name].verdict == "inconclusive":
-                found[form.name] = _judged_on_scenarios(statement, form, view, case, stages)
-        after(found.values())
-        if not any(c.verdict == "inconclusive" for c in found.values()):
-            break
-    return list(found.values())
-
-
-def _judged_on_scenarios(statement: Statement, form: Form, view: RunView, case: Case, stages: int) -> Check:
+def _on_scenarios(statement: Statement, form: Form, view: RunView, case: Case, least: int, confidence: float) -> Check:
     """One form on the scenarios so far; in pairs of them where it multiplies expectations."""
     on, so_far = view.pairs if form.exact_only else view, view.excess.shape[1]
     pairs = so_far if on is None else on.excess.shape[1]
-    if form.exact_only and (pairs < 2 or (pairs < LEAST and so_far < case.scenarios)):
-        few = f"{so_far} scenarios are too few for pairs of them: take at least 4, better {2 * LEAST} or more"
-        return replace(outside(statement, form, case.algorithm.rule, few, verdict="inconclusive"), mode="statistical")
-    found = judge_view(statement, form, on, case.problem.name, confidence=case.confidence, stages=stages)
-    return replace(found, scenarios=so_far)
+    if form.exact_only and (pairs < 2 or (pairs < least and so_far < case.scenarios)):
+        few = f"{so_far} scenarios are too few for pairs of them: take at least 4, better {2 * least} or more"
+        open_ = outside(statement, form, case.algorithm.rule, few, verdict="inconclusive")
+        return replace(open_, mode="statistical", scenarios=so_far)
+    found = judge_view(statement, form, on, case.problem.name, confidence=confidence)
+    return found if found.scenarios is None else replace(found, scenarios=so_far)
 
 
 def _enumerates(mode: str, rounds: int | None, count: int, depth: int) -> bool:

@@ -1,14 +1,4 @@
-"""Monte Carlo in stages: no more scenarios than the verdicts need, and every look is paid for.
-
-The scenarios come in K stages of doubling size, and every form is judged after each of them on all
-scenarios so far, with an error probability of alpha/K. By the union bound the probability that any of
-the K judgements errs is at most alpha, whenever one stops. So the first decision of a form stands, and a
-later look is not needed.
-
-alpha is that of Student's t, which takes the mean of the scenarios for normal. An event of probability p
-that none of S scenarios met is in none of their means: it is missed with probability (1 - p)^S, and more
-often by a form that is decided early.
-"""
+"""Monte Carlo that grows: each view holds the scenarios of the one before (`fedtheory.verification.sequential`)."""
 
 from __future__ import annotations
 
@@ -26,20 +16,11 @@ from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_
 from fedtheory.theorems.fedelasticnet.pairs import RANDOM
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 
-__all__ = ["LEAST", "growing_views", "stage_sizes"]
+__all__ = ["growing_views"]
 
-LEAST = 100  # scenarios below which the mean of a few rare ones is not trusted to Student's t
 TOGETHER = 4_000_000  # predictions of all clients in all scenarios that are held at once
 
 OnProgress = Callable[[int, int, int], None]
-
-
-def stage_sizes(scenarios: int) -> list[int]:
-    """Scenarios after each stage: 1000 -> [125, 250, 500, 1000]; fewer than 200 are one stage."""
-    sizes = [scenarios]
-    while sizes[0] >= 2 * LEAST:
-        sizes.insert(0, -(-sizes[0] // 2))
-    return sizes
 
 
 def growing_views(

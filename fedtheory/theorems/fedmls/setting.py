@@ -15,7 +15,7 @@ from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls import data, exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
-from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns
+from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns
 from fedtheory.theorems.fedmls.on_a_set import (
     SET_ACCEPTS,
     method_of,
@@ -85,7 +85,14 @@ class FedMLSSetting(Setting):
         """Its own: sliding, whose noise a user may set. `Exact`, the default of a run, stands for it."""
         return SLIDING
 
+    def fewest(self, case: Case) -> int:
+        return FEWEST
+
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """As always, with `MOST` runs at most, and `FEWEST` at least."""
+        return super().verify(statement, forms, replace(case, scenarios=max(FEWEST, min(case.scenarios, MOST))))
+
+    def verify_once(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         runs, once = UsersRuns(case), Once()
 
         def view_of(form: Form) -> Any:

@@ -266,7 +266,7 @@ def test_a_zero_that_is_none_is_not_taken(monkeypatch):
     with pytest.raises(NotCertified, match=r"last client's minimiser is .* away: known too coarsely"):
         data_of("sampled-bias", **how)
     monkeypatch.setattr(cases, "_zero", found)
-    monkeypatch.setattr(cases.optimize, "root", lambda motion, theta, tol: SimpleNamespace(x=theta + 1))
+    monkeypatch.setattr(cases.scipy.optimize, "root", lambda motion, theta, tol: SimpleNamespace(x=theta + 1))
     with pytest.raises(NotCertified, match=r"known to 0\.\d+ only; start elsewhere"):
         data_of("sampled-bias", **how)
 

@@ -245,7 +245,7 @@ HERE = "fedtheory.theorems.fedelasticnet"
 def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds, monkeypatch):
     """Whether by rounds of the method or by the root finder, which is not asked where rounds are enough."""
     if rounds:
-        monkeypatch.delattr(import_module(f"{HERE}.quantities.fixed_point"), "root")
+        monkeypatch.delattr(import_module(f"{HERE}.quantities.fixed_point").scipy.optimize, "root")
     found = fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=rounds)
     x, moves = 193 / 74, np.array([[35 / 74, 0], [-105 / 74, 0]])
     expected = {
@@ -266,7 +266,8 @@ def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds, monkeypatch
 
 def test_a_method_that_still_moves_is_not_at_rest(monkeypatch):
     """From 0 the first client moves by (5 - 1/2)/4, of which three quarters arrive, and the second one does not."""
-    monkeypatch.setattr(import_module(f"{HERE}.quantities.fixed_point"), "root", lambda mean, x, **how: SimpleNamespace(x=x))
+    optimize = import_module(f"{HERE}.quantities.fixed_point").scipy.optimize
+    monkeypatch.setattr(optimize, "root", lambda mean, x, **how: SimpleNamespace(x=x))
     with pytest.raises(NotCertified, match=r"still moves by 0\.84 a round: give a start nearer to rest"):
         fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0)
     assert fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0, tolerance=1).residual == 0.84375

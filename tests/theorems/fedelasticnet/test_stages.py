@@ -15,20 +15,13 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet import on_a_problem, stages
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
-from fedtheory.verification.check import judge_statistical
-from fedtheory.verification.statement import Sides
+from fedtheory.verification.check import CONFIDENCE
+from fedtheory.verification.sequential import looks
 
 
 def instance(ratio=30.0):
     problem = random_quadratic(6, 2, seed=3)
     return problem, FedElasticNetDyn(0.1, ratio * float(problem.beta_k.max()))
-
-
-def test_stages_double_up_to_what_is_asked_for():
-    assert stages.stage_sizes(1000) == [125, 250, 500, 1000]
-    assert stages.stage_sizes(201) == [101, 201] and stages.stage_sizes(400) == [100, 200, 400]
-    for few in (1, 50, 199):
-        assert stages.stage_sizes(few) == [few]
 
 
 def test_a_run_from_a_scenario_on_is_that_part_of_the_longer_run():
@@ -61,28 +54,6 @@ def test_every_stage_holds_the_scenarios_of_one_long_run(together, monkeypatch):
     assert [n[0] for n in seen] == sorted(n[0] for n in seen)
 
 
-def wrong_somewhere(looks, spent, runs=1500, confidence=0.9):
-    """Share of runs with mean slack 0 in which some look claims a violation."""
-    rng, wrong = np.random.default_rng(1), 0
-    for _ in range(runs):
-        slack = rng.standard_normal((1, looks[-1]))
-        for n in looks:
-            sides = Sides(0 * slack[:, :n], slack[:, :n], np.ones((1, n)), "<=")
-            found = judge_statistical(
-                sides, confidence, spent, statement="s", form="f", rule="r", mode="statistical"
-            )
-            if found.verdict == "violated":
-                wrong += 1
-                break
-    return wrong / runs
-
-
-def test_looking_again_does_not_raise_the_chance_of_a_wrong_verdict():
-    looks, error = stages.stage_sizes(1000), np.sqrt(0.1 * 0.9 / 1500)
-    assert wrong_somewhere(looks, len(looks)) <= 0.1 + 3 * error
-    assert wrong_somewhere(looks, 1) > 0.1 + 3 * error, "looks that are not paid for: the check can fail"
-
-
 def test_no_more_scenarios_are_taken_than_decide():
     problem, algorithm = instance()
     seen = []
@@ -90,8 +61,8 @@ def test_no_more_scenarios_are_taken_than_decide():
         problem, algorithm, sampling=Uniform(2), rounds=8, mode="monte-carlo", forms=["repaired", "anchor theta_k"],
         on_progress=lambda *n: seen.append(n),
     )  # fmt: skip
-    assert [(c.verdict, c.scenarios) for c in checks] == [("holds", 125), ("holds", 250)]  # the second in 125 pairs
-    assert seen[-1] == (2000, 2000, 8000)
+    assert [(c.verdict, c.scenarios) for c in checks] == [("holds", 32), ("holds", 63)]  # the second in 31 pairs
+    assert seen[-1] == (63 * 8, 63 * 8, 8000)
 
 
 def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_first_decision(monkeypatch):
@@ -101,7 +72,7 @@ def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_fir
 
     def judged(statement, form, view, *rest, **more):
         found = real(statement, form, view, *rest, **more)
-        asked.append((form.name, view.excess.shape[1], more["stages"]))
+        asked.append((form.name, view.excess.shape[1], more["confidence"]))
         if form.name == "repaired":
             object.__setattr__(found, "verdict", "inconclusive")
         return found
@@ -110,8 +81,9 @@ def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_fir
     checks = get("fedelasticnet/theorem-3.1").verify(
         problem, algorithm, sampling=Uniform(2), rounds=3, mode="monte-carlo", scenarios=400, forms=["repaired", "sharpened"]
     )
-    assert [c.scenarios for c in checks] == [400, 100]
-    assert asked == [("repaired", 100, 3), ("sharpened", 100, 3), ("repaired", 200, 3), ("repaired", 400, 3)]
+    assert [c.scenarios for c in checks] == [400, 50] and {c.confidence for c in checks} == {CONFIDENCE}
+    of = {name: [(n, c) for form, n, c in asked if form == name] for name in ("repaired", "sharpened")}
+    assert of == {"repaired": looks(400, CONFIDENCE), "sharpened": looks(400, CONFIDENCE)[:1]}
 
 
 def test_a_run_with_one_cohort_is_exact_however_long():
@@ -157,7 +129,7 @@ def test_the_estimate_comes_after_two_seconds_and_once(monkeypatch):
 
 def test_verify_says_how_many_scenarios_decided():
     args = ("verify", "theorem-3.1", "--clients", 30, "-P", 3, "--rounds", 4, "--allow-long")
-    assert "Monte Carlo: 250 of at most 1,000 scenarios decided" in " ".join(call(*args).stdout.split())
+    assert "Monte Carlo: 63 of at most 1,000 scenarios decided" in " ".join(call(*args).stdout.split())
     found = json.loads(call(*args, "--scenarios", 150, "--json").stdout)["checks"]
-    assert {c["scenarios"] for c in found if c["mode"] == "statistical" and c["verdict"] == "holds"} == {150}
+    assert {c["scenarios"] for c in found if c["mode"] == "statistical" and c["verdict"] == "holds"} == {38, 75}  # 37 pairs
     assert "--scenarios 0" in refused(*args, "--scenarios", 0)

@@ -102,6 +102,12 @@ class CampaignOptions:
     engine: str = "local"
     address: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raise `InvalidInput` for a search that cannot end, before the campaign begins."""
+        from fedtheory.verification.campaign import check_budget
+
+        check_budget(self.budget)
+
     @property
     def size(self) -> tuple[float, bool]:
         """The battery's scale, and whether there are long runs."""

@@ -8,7 +8,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -374,8 +374,9 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         from fedtheory.cli.wording import here, running
+        from fedtheory.limits import unlimited
 
-        with running(self, ctx.params):
+        with running(self, ctx.params), unlimited() if ctx.params.get("allow_long") else nullcontext():
             try:
                 return super().invoke(ctx)
             except FedTheoryError as error:

@@ -33,6 +33,8 @@ PHRASES = (
     ("raise scenarios", "scenarios", "raise --scenarios"),
     ("fewer scenarios", "scenarios", "fewer --scenarios"),
     ("fewer rounds", "rounds", "fewer --rounds"),
+    ("lower the budget", "budget", "lower --budget"),
+    ("begin it within fedtheory.limits.unlimited()", "allow_long", "pass --allow-long to begin it"),
     ("make the run longer", "rounds", "raise --rounds"),
     ("fewer clients", "clients", "fewer --clients"),
     ("fewer classes a client", "classes", "fewer --classes a client"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array, real_number, shown, whole_number
+from fedtheory.limits import must_end, must_fit
 from fedtheory.randomness import Stream
 
 __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
@@ -187,6 +188,13 @@ class Full(Sampling):
         return 1
 
 
+def _check_enumerable(count: int, size: int) -> None:
+    """Raise `InvalidInput` before more cohorts of that size are listed than fit into memory, or than a day is enough for."""
+    what = f"a list of all {count:,} cohorts" if count < 10**15 else f"a list of all {float(min(count, 10**300)):.3g} cohorts"
+    must_fit(what, count * (2 * size + 10), "draw them, by Monte Carlo, or take fewer clients")
+    must_end(what, count * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
+
+
 @dataclass(frozen=True)
 class Uniform(Sampling):
     """P clients drawn uniformly without replacement, independently each round (the law of FedElasticNet's Theorem 3.1)."""
@@ -211,6 +219,7 @@ class Uniform(Sampling):
 
     def enumerate(self, num_clients: int) -> Cohort:
         self.check(num_clients)
+        _check_enumerable(self.count(num_clients), self.size)
         members = np.array(list(itertools.combinations(range(num_clients), self.size)))
         count = members.shape[0]
         return Cohort(
@@ -272,6 +281,7 @@ class Bernoulli(Sampling):
         raise AssertionError("unreachable")
 
     def enumerate(self, num_clients: int) -> Cohort:
+        _check_enumerable(self.count(num_clients), num_clients)
         p = self._p(num_clients)
         mask = np.array(list(itertools.product([False, True], repeat=num_clients)))[1:]
         probability = np.where(mask, p, 1 - p).prod(axis=1)

@@ -13,6 +13,7 @@ from fedtheory.arrays import Array, astype_like, namespace, on_host, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, whole_number
+from fedtheory.limits import must_end, must_fit
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
 from fedtheory.parallel import Board, Progress, run_processes
@@ -30,6 +31,8 @@ from fedtheory.simulation.arguments import (
 from fedtheory.simulation.metrics import METRICS, check_metrics
 from fedtheory.simulation.resume import Resume, check_past
 from fedtheory.simulation.rounds import Execution, Job, Kept, merge
+
+FASTEST_ROUND, FASTEST_STEP = 2e-5, 5e-8  # seconds that no round, and no local step, stays below
 
 __all__ = ["METRICS", "Resume", "Trajectory", "check_start", "simulate"]
 
@@ -78,6 +81,7 @@ def check_start(problem: Problem, x0: Any, scenarios: int, like: Array | None = 
     host = real_array("x0", x0)
     if host.shape not in ((problem.dim,), (scenarios, problem.dim)):
         raise InvalidInput(f"x0 has shape {host.shape}: expected ({problem.dim},) or ({scenarios}, {problem.dim})")
+    must_fit(f"{scenarios:,} scenarios", 2.0 * scenarios * problem.dim, "ask for fewer scenarios")
     host = np.array(np.broadcast_to(host, (scenarios, problem.dim)))
     check_like(like)
     return host if like is None else astype_like(host, like)
@@ -179,6 +183,7 @@ def simulate(
         raise InvalidInput(f"first_scenario = {first_scenario!r}: it must be an integer >= 0, and 0 with resume")
     check_metrics(kept.record, problem)
     sampling, solver = sampling or Full(), local_solver or Exact()
+    _check_size(problem, solver, rounds, scenarios, len(kept.record) + keep_states * problem.dim)
     _check_parts(problem, algorithm, sampling, solver, rounds)
     x = check_start(problem, None if resume is not None else x0, scenarios, like)
     if workers > 1 and not on_host(x):
@@ -202,6 +207,15 @@ def simulate(
     library = namespace(x).__name__.rpartition(".")[2]
     made_with = provenance(seed, str(getattr(x, "device", "cpu")), str(x.dtype).removeprefix("torch."), library)
     return Trajectory(problem, algorithm, rounds, meters, final, states, made_with, traffic, sampling, solver)
+
+
+def _check_size(problem: Problem, solver: LocalSolver, rounds: int, scenarios: int, kept: int) -> None:
+    """Raise `InvalidInput` for a run that cannot fit or end here; ``kept``: numbers of a scenario that are kept of every round."""
+    what, steps = f"{rounds:,} rounds, each in {scenarios:,} scenarios,", getattr(solver, "steps", None)
+    must_fit(what, scenarios * (2.0 * problem.dim + float(rounds) * kept), "ask for fewer rounds or fewer scenarios")
+    steps = steps if isinstance(steps, int) else 0
+    words = f"{rounds:,} rounds" + (f" of {steps:,} local steps" if steps > 1 else "")
+    must_end(words, rounds * (FASTEST_ROUND + FASTEST_STEP * steps), "ask for fewer rounds")
 
 
 def _check_parts(problem: Problem, algorithm: Algorithm, sampling: Sampling, solver: LocalSolver, rounds: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedtheory.cells import Cells
 from fedtheory.inputs import real_number, whole_number
+from fedtheory.limits import must_end
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable
 from fedtheory.verification.check import AT_A_POINT, Check, judge_view, judge_worst
@@ -23,7 +24,9 @@ from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Plan, Setting
 from fedtheory.verification.statement import Statement
 
-__all__ = ["Campaign", "Row", "SearchTask", "Task", "contents", "plan", "run", "search_plan", "search_told", "summarise"]
+__all__ = [
+    "Campaign", "Row", "SearchTask", "Task", "check_budget", "contents", "plan", "run", "search_plan", "search_told", "summarise",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,11 +180,20 @@ def plan(
     return [Task(p.id, i, **_of(p)) for p in (papers() if only is None else only) for i in p.setting.instances(size)]
 
 
+FASTEST_INSTANCE = 1e-5  # seconds that no instance of a search stays below
+
+
+def check_budget(budget: int) -> None:
+    """Raise `InvalidInput` for a search of so many instances a form that it cannot end."""
+    must_end(f"a search of {budget:,} instances a form", budget * FASTEST_INSTANCE, "lower the budget")
+
+
 def search_plan(
     budget: int, seed: int = 0, only: Sequence[Paper] | None = None, violated: bool = False
 ) -> list[SearchTask]:
     """The jobs of a search of every form not on record as violated, or with ``violated`` of every form."""
     whole_number("budget", budget, remedy="it is the number of instances to try for each form")
+    check_budget(budget)
     chosen = papers() if only is None else only
     return [SearchTask(p.id, job, budget, seed, violated, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import check_unit, whole_number
+from fedtheory.limits import must_fit
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
@@ -153,6 +154,14 @@ def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str
     return setting.witness(statement, chosen, case)
 
 
+def _check_size(problem: Problem, rounds: int | None, scenarios: int, states: int, mode: str) -> None:
+    """Raise `InvalidInput` for more runs or states than fit into memory: each has a model, and a number of every round."""
+    runs, length = (1 if mode == "exact" else scenarios), rounds or 1
+    what = f"{length:,} rounds, each in {runs:,} scenarios," if rounds else f"{runs:,} scenarios"
+    must_fit(what, runs * (2.0 * problem.dim + length), "ask for fewer rounds or fewer scenarios")
+    must_fit(f"{states:,} states", 2.0 * states * problem.dim * problem.num_clients, "ask for fewer states")
+
+
 def _case(
     statement: Statement, problem: Problem, algorithm: Any, sampling: Any, local_solver: Any, x0: Any, rounds: int | None, mode: str,
     scenarios: int, seed: int, more: dict[str, Any],
@@ -176,6 +185,7 @@ def _case(
     whole_number("states", more["states"], least=0), whole_number("max_leaves", more["max_leaves"])
     whole_number("seed", seed, least=0)
     more["confidence"] = check_unit("confidence", more["confidence"])
+    _check_size(problem, rounds, scenarios, more["states"], mode)
     if sampling is not None:
         sampling.check(problem.num_clients)
     given = dict(more.pop("given") or {})

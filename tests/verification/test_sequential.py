@@ -25,11 +25,17 @@ def test_looks_double_up_to_what_is_asked_for():
 
 
 def test_what_the_looks_may_err_by_hand():
-    (first, second, last) = looks(120, 0.9)  # 30, 60, 120 scenarios: (1/4)^3, (1/2)^3 and 1 of a tenth
+    (first, second, last) = looks(120, 0.9)  # 30, 60, 120 scenarios: (1/4)^3, (1/2)^3 and 1 of 99/1000, a third of 1/1000 each
     assert [n for n, _ in (first, second, last)] == [30, 60, 120]
-    assert 1 - first[1] == pytest.approx(0.1 / 64, rel=1e-9)
-    assert 1 - second[1] == pytest.approx(0.1 * (1 / 8 - 1 / 64), rel=1e-9)
-    assert 1 - last[1] == pytest.approx(0.1 * (1 - 1 / 8), rel=1e-9)
+    assert 1 - first[1] == pytest.approx(0.099 / 64 + 0.001 / 3, rel=1e-9)
+    assert 1 - second[1] == pytest.approx(0.099 * (1 / 8 - 1 / 64) + 0.001 / 3, rel=1e-9)
+    assert 1 - last[1] == pytest.approx(0.099 * (1 - 1 / 8) + 0.001 / 3, rel=1e-9)
+
+
+def test_the_first_look_decides_what_is_clear_however_many_may_follow():
+    few, many = looks(1000, CONFIDENCE)[0], looks(10**9, CONFIDENCE)[0]
+    assert few[0] == 32 and many[0] == 30 and 1 - many[1] > 1e-7
+    assert stats.t.isf((1 - many[1]) / 50, df=29) < 9  # standard errors, of 30: less than two standard deviations
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, CONFIDENCE, 1 - 1e-9])
@@ -37,7 +43,7 @@ def test_what_the_looks_may_err_by_hand():
 def test_all_of_the_error_is_spent_and_no_look_is_told_from_certainty_by_rounding(scenarios, confidence):
     errors = [1 - c for _, c in looks(scenarios, confidence)]
     assert sum(errors) == pytest.approx(1 - confidence, rel=1e-3)
-    assert min(errors) >= min(LEAST_ERROR, 1 - confidence) / 2
+    assert min(errors) >= 0.99 * LEAST_ERROR
 
 
 def test_the_first_look_waits_until_every_client_took_part():

@@ -13,6 +13,7 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
+from fedtheory.limits import must_fit
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
@@ -276,6 +277,8 @@ def tree(
             f"at most {tree_depth(count, max_leaves)} rounds fit, or use Monte Carlo"
         )
     starts = 1 if x0 is None or np.ndim(x0) == 1 else len(x0)
+    least = 2 * starts * count ** (rounds - 1) * problem.num_clients * problem.dim
+    must_fit(f"a tree of {count ** (rounds - 1):.3g} paths", least, "take fewer rounds, or Monte Carlo")
     state: State = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
     start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
     sums = Accumulator(losses, algorithm, state)

@@ -1,0 +1,103 @@
+"""What would not fit into memory, or not end, is refused in a line before it begins, and what fits is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from command_line import refused
+
+from fedtheory import Full, Uniform, limits, simulate
+from fedtheory.algorithms import FedAvg, FedElasticNetDyn
+from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps
+from fedtheory.participation import Bernoulli
+from fedtheory.problems import random_quadratic
+from fedtheory.theorems import get
+from fedtheory.verification.campaign import check_budget
+
+PROBLEM = random_quadratic(6, 3, seed=0)
+METHOD = FedElasticNetDyn(0.1, 30 * float(PROBLEM.beta_k.max()))
+
+
+def verify(**more):
+    return get("fedelasticnet/theorem-3.1").verify(PROBLEM, METHOD, sampling=Uniform(2), forms=["repaired"], **more)
+
+
+REFUSED = {
+    "scenarios": (lambda: simulate(PROBLEM, FedAvg(), 10, scenarios=10**9), r"1,000,000,000 scenarios.*119 GiB.*fewer scenarios"),
+    "rounds that are kept": (lambda: simulate(PROBLEM, FedAvg(), 10**12), r"1,000,000,000,000 rounds.*TiB.*fewer rounds"),
+    "rounds": (lambda: simulate(PROBLEM, FedAvg(), 10**12, record=()), "231 days.*24 hours: ask for fewer rounds.*unlimited"),
+    "states": (lambda: simulate(PROBLEM, FedAvg(), 10**11, record=(), keep_states=True), "TiB"),
+    "local steps": (lambda: simulate(PROBLEM, FedAvg(), 2, local_solver=GradientSteps(10**12, 0.1)), "28 hours"),
+    "a start": (lambda: simulate(PROBLEM, FedAvg(), 1, scenarios=10**12, record=()), "TiB.*fewer scenarios"),
+    "scenarios of a verdict": (lambda: verify(rounds=50, mode="monte-carlo", scenarios=10**9), "GiB.*fewer scenarios"),
+    "rounds of a verdict": (lambda: verify(rounds=10**12), "TiB"),
+    "states of a verdict": (lambda: verify(states=10**9), "1,000,000,000 states.*GiB"),
+    "a tree": (lambda: verify(rounds=40, mode="exact", max_leaves=10**60), r"a tree of 7\.37e\+45 paths"),
+    "cohorts": (lambda: Uniform(20).enumerate(100), r"5\.36e\+20 cohorts"),
+    "cohorts of Bernoulli's": (lambda: Bernoulli(0.5).enumerate(400), r"2\.58e\+120 cohorts"),
+    "more cohorts than floats count": (lambda: Bernoulli(0.5).enumerate(5000), "1e\\+300 cohorts"),
+    "a search": (lambda: check_budget(10**12), "116 days.*lower the budget"),
+    "a problem": (lambda: random_quadratic(10**9, 10**3), "GiB, the limit"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_done_is_refused_at_once(what):
+    work, words = REFUSED[what]
+    begun = time.perf_counter()
+    with pytest.raises(InvalidInput, match=words) as error:
+        work()
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+    assert time.perf_counter() - begun < 5
+
+
+def test_what_fits_is_not_refused(monkeypatch):
+    monkeypatch.setattr(limits, "free_memory", lambda: 3e6)
+    limits.must_fit("it", 3e6 / 8, "take less")
+    with pytest.raises(InvalidInput, match=r"it would take at least 2\.86 MiB of memory, and 2\.86 MiB are free here: take less"):
+        limits.must_fit("it", 3e6 / 8 + 1, "take less")
+    limits.must_end("it", limits.LONGEST, "take less")
+    with pytest.raises(InvalidInput, match="24 hours here, the limit is 24 hours: take less"):
+        limits.must_end("it", limits.LONGEST + 1, "take less")
+    with limits.unlimited():
+        limits.must_end("it", 1e20, "take less")
+    with pytest.raises(InvalidInput, match=r"3e\+12 years"):
+        limits.must_end("it", 1e20, "take less")
+
+
+def test_a_run_of_ordinary_size_runs():
+    assert simulate(PROBLEM, FedAvg(), 3, scenarios=500).metrics["objective"].shape == (4, 500)
+    assert Uniform(3).enumerate(10).scenarios == 120 and Bernoulli(0.5).enumerate(10).scenarios == 1023
+    assert Full().enumerate(10**6).scenarios == 1
+
+
+def test_the_limit_of_the_process_counts():
+    """With 2 GiB of addresses 200 million numbers do not fit, whatever the machine has."""
+    pytest.importorskip("resource")
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from fedtheory.limits import free_memory
+print(free_memory() < 2 << 30)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True" and limits.free_memory() > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "fedavg", "diabetes", "--scenarios", 10**9), "fewer --scenarios"),
+        (("run", "fedavg", "diabetes", "-T", 10**12), "fewer --rounds"),
+        (("verify", "theorem-3.1", "-P", 2, "--scenarios", 10**9), "fewer --scenarios"),
+        (("verify", "theorem-3.1", "-P", 2, "--rounds", 10**12), "fewer --rounds"),
+        (("verify", "efl/theorem-1", "--scenarios", 10**9, "--mode", "monte-carlo"), "fewer --scenarios"),
+        (("verify", "--budget", 10**12), "lower --budget"),
+    ],
+)
+def test_at_the_command_line_the_remedy_is_an_option(words, told):
+    assert told in refused(*words)

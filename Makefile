@@ -8,12 +8,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where it is set, every process compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs lessons verify test lint figures performance mutants integrations package clean help
+.PHONY: docs lessons verify test fuzz lint figures performance mutants integrations package clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make verify       run every statement on the whole battery; results/report.html"
 	@echo "make test         the test suite on two processes"
+	@echo "make fuzz         every parser of files from anyone on files that nobody meant, for minutes (FILES=400: of each, each way)"
 	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make docs         the documentation as a site: results/site/index.html"
@@ -46,6 +47,10 @@ verify: $(VENV)/.installed
 
 test: $(VENV)/.tested
 	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+
+FILES ?= 400
+fuzz: $(VENV)/.tested
+	FEDTHEORY_FUZZ=$(FILES) $(BIN)/python -m pytest tests/fuzz -n 2 $(ARGS)
 
 lint: $(VENV)/.linted
 	$(BIN)/ruff check .

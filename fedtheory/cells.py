@@ -109,7 +109,7 @@ class Cells:
         self._lock = _locked(self.path)
         try:
             self._open()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where what it complains of is no text
             if isinstance(error, sqlite3.OperationalError):  # locked, or a disk that is full: the file may be whole
                 self._lock.close()
                 raise DataFileError(f"{self.path}: {error}; end the process that has it open, or take another folder") from error

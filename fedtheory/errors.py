@@ -22,8 +22,21 @@ __all__ = [
 MANY = 40  # names that an error does not list
 
 
+LONGEST = 1200  # characters of a message; what somebody's file holds may be longer by far
+
+
 class FedTheoryError(Exception):
-    """Base class of every error this package raises on purpose."""
+    """Base class of every error this package raises on purpose; one of more than `LONGEST` characters is told without its middle."""
+
+    def __str__(self) -> str:
+        return _without_middle(super().__str__())
+
+
+def _without_middle(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    head, tail = text[: LONGEST // 2], text[-LONGEST // 3 :]
+    return f"{head} ... ({len(text) - len(head) - len(tail):,} characters) ... {tail}"
 
 
 class InvalidInput(FedTheoryError, ValueError):
@@ -42,7 +55,7 @@ class UnknownName(FedTheoryError, KeyError):
     """A statement, method, problem or metric of that name does not exist."""
 
     def __str__(self) -> str:  # KeyError would print the repr, quotes and all
-        return str(self.args[0])
+        return _without_middle(str(self.args[0]))
 
 
 class DataFileError(FedTheoryError, OSError):

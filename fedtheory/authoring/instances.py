@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.authoring.losses import SeparableLosses, fractions
 from fedtheory.errors import InvalidInput
-from fedtheory.verification.rational import integer
+from fedtheory.verification.rational import fraction, integer
 
 __all__ = ["ARRAYS", "Draw"]
 
@@ -116,7 +116,7 @@ class Draw:
             none = [[None] * c.shape[1]] * c.shape[0]
             delta = fractions([[None if v in ("inf", None) else v for v in row] for row in data.get("delta", none)])
             weights, start = fractions(data["weights"]), fractions(data["start"])
-            drawn = {k: Fraction(v) for k, v in data.get("drawn", {}).items()}
+            drawn = {k: fraction(v, k) for k, v in data.get("drawn", {}).items()}
             before = tuple(tuple(int(k) for k in cohort) for cohort in data.get("before", ()))
         except (TypeError, ValueError, ZeroDivisionError, AttributeError, IndexError) as error:
             raise InvalidInput(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import io
+import os
 import signal
 import sys
 
@@ -19,8 +21,29 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Entry point; SIGTERM ends a command as Ctrl-C does, with what is finished written."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what the encoding lacks, as cp1252 a tick, is a question mark
     try:
-        app(prog_name="fedtheory")
+        try:
+            app(prog_name="fedtheory")
+        finally:
+            if sys.stdout is not None:  # here, where a full disk can be told, and not when Python ends
+                sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) went away
-        sys.stderr.close()
+        _say_no_more()
         sys.exit(141)
+    except OSError as error:
+        _say_no_more()
+        where = f"{error.filename}: it" if error.filename else "the output"
+        why = f"cannot be written or read ({error.strerror or error})"
+        print(f"error: {where} {why}: make room, or name another place", file=sys.stderr)
+        sys.exit(2)
+
+
+def _say_no_more() -> None:
+    """What is still to be written goes nowhere, so that Python does not try again when it ends."""
+    if sys.stdout is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.untrusted import ratio
 
 __all__ = ["HELP", "activity_in_words", "activity_of", "check_ever_active"]
 
@@ -22,18 +22,24 @@ HELP = (
 
 
 def _number(text: str) -> float:
-    return float(Fraction(text))
+    return float(ratio(text))
+
+
+def _int(text: str) -> int:
+    if not (text.isascii() and text.strip().isdecimal() and len(text) <= 20):
+        raise ValueError(text)
+    return int(text)
 
 
 def _whole(text: str) -> int:
-    return int(text)
+    return _int(text)
 
 
 def _two(text: str, between: str) -> tuple[int, int]:
     first, sign, last = text.partition(between)
     if not sign:
         raise ValueError(text)
-    return int(first), int(last)
+    return _int(first), _int(last)
 
 
 def _shapes() -> dict[str, tuple[str, Callable[[str], Any]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from fedtheory.cli.activity import activity_in_words, activity_of, check_ever_ac
 from fedtheory.cli.common import refuse_no_participants
 from fedtheory.cli.options import flag, option
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.untrusted import ratio
 
 __all__ = [
     "LOCAL_OPTIONS",
@@ -68,7 +68,7 @@ def refuse_participation(options: dict[str, Any], whose: str, remedy: str, names
 
 def _probabilities(text: str, name: str) -> list[float]:
     try:
-        found = [Fraction(part.strip()) for part in text.split(",")]
+        found = [ratio(part) for part in text.split(",")]
     except (ValueError, ZeroDivisionError):
         raise InvalidInput(f"{name} {text}: write probabilities with commas, as in {name} 0.3,1/2") from None
     for value in found:

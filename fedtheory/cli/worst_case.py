@@ -12,6 +12,7 @@ from rich.text import Text
 from fedtheory.cli.common import emit, not_writable, out_console, progress
 from fedtheory.cli.worst_function import check_instance, show_instance, write_instance
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.untrusted import ratio
 
 __all__ = ["exact", "replay_certificate", "worst_case", "written"]
 
@@ -29,7 +30,7 @@ def exact(name: str, text: str) -> Fraction:
     try:
         if len(text) > PARSED_DIGITS or "e" in text.lower():
             raise ValueError
-        return Fraction(text)
+        return ratio(text)
     except (ValueError, ZeroDivisionError):
         raise InvalidInput(f"{name} {text}: write a number such as 2, 0.25 or 1/3") from None
 

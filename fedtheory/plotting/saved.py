@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -19,6 +18,7 @@ from fedtheory.errors import DataFileError
 from fedtheory.plotting.bound_against_measured import draw
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import to_jsonable, write_atomic
+from fedtheory.untrusted import decimal, parse_json, read_text
 
 __all__ = ["FIRST_LINE", "SUFFIXES", "is_table", "read", "stem_of", "to_csv", "write"]
 
@@ -88,22 +88,12 @@ def read(path: Path | str) -> dict[str, Any]:
         No such file, too large, not such a CSV, or a number, a verdict or a form in it that cannot be.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataFileError(f"{path}: {path.stat().st_size} bytes; such a table has at most {MAX_BYTES}")
-        text = path.read_text()
-    except FileNotFoundError as error:
-        raise DataFileError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
+    text = read_text(path, MAX_BYTES, "such a table")
     lines = text.split("\n", 2)
     if len(lines) < 3 or lines[0].strip() != FIRST_LINE or not lines[1].startswith("# {"):
         raise DataFileError(f"{path}: not a table of bound against measured; its first line must be {FIRST_LINE!r}, its second '# ' "
                             "and JSON")  # fmt: skip
-    try:
-        head = json.loads(lines[1][2:])
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise DataFileError(f"{path}: its second line is no JSON ({error})") from error
+    head = parse_json(lines[1][2:], f"{path}, line 2")
     _check_head(head, str(path))
     return {**head, "rows": _rows(lines[2], head, str(path))}
 
@@ -163,9 +153,7 @@ def _row(row: Mapping[str, Any], head: Mapping[str, Any], label: str) -> dict[st
 
 def _float(row: Mapping[str, Any], name: str, label: str) -> float:
     try:
-        value = float(row[name])
-    except (TypeError, ValueError):
-        raise DataFileError(f"{label}: {name} is {row[name]!r}; it must be a number") from None
-    if not math.isfinite(value):
-        raise DataFileError(f"{label}: {name} is {row[name]!r}; it must be finite")
-    return value
+        return decimal(row[name])
+    except (TypeError, AttributeError, ValueError) as error:
+        wanted = "finite" if "large" in str(error) or str(row[name]).strip("+-") in ("inf", "nan") else "a number"
+        raise DataFileError(f"{label}: {name} is {str(row[name])[:40]!r}; it must be {wanted}") from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import re
 import zlib
@@ -15,6 +13,7 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import real_array, real_number, whole_number
+from fedtheory.untrusted import unpacked
 
 __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "load_svmlight"]
 
@@ -130,7 +129,7 @@ def diabetes() -> Dataset:
     return Dataset("diabetes", x, (y - y.mean()) / y.std(), "regression").standardised()
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, max_gib: float) -> bytes:
     """The file's decompressed bytes; compression is told by the file's first bytes."""
     try:
         raw = path.read_bytes()
@@ -138,15 +137,14 @@ def _read(path: Path) -> bytes:
         raise DataFileError(f"{path}: no such file: check the path") from None
     except OSError as error:
         raise DataFileError(f"{path}: cannot be read ({error.strerror}): name a readable file") from error
-    kind, magic, unpack = {
-        ".gz": ("gzip", b"\x1f\x8b", gzip.decompress),
-        ".bz2": ("bzip2", b"BZh", bz2.decompress),
-    }.get(path.suffix, ("plain", b"", bytes))
+    kind, magic = {".gz": ("gzip", b"\x1f\x8b"), ".bz2": ("bzip2", b"BZh")}.get(path.suffix, ("plain", b""))
     if not raw.startswith(magic):
         raise DataFileError(f"{path}: not a {kind} file though its name says so: rename it or fetch it again")
     try:
-        return unpack(raw)
-    except (EOFError, ValueError) as error:  # bz2 raises ValueError when the end-of-stream marker is missing
+        return raw if kind == "plain" else unpacked(kind, raw, int(max_gib * 2**30))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}: raise max_gib, or fetch it again") from None
+    except EOFError as error:
         raise DataFileError(f"{path}: truncated {kind} file ({error}): fetch it again") from error
     except (OSError, zlib.error) as error:
         raise DataFileError(f"{path}: damaged {kind} file ({error}): fetch it again") from error
@@ -194,7 +192,7 @@ def load_svmlight(
     if dimension is not None:
         dimension = whole_number("dimension", dimension, most=LAST_INDEX, remedy="None takes the largest index in the file")
     max_gib = real_number("max_gib", max_gib, above=0)
-    data = _read(path)
+    data = _read(path, max_gib)
     _check_lines(path, data, final_newline)
     try:
         x, y = load_svmlight_file(io.BytesIO(data), zero_based=zero_based)

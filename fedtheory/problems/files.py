@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.errors import InvalidInput
+from fedtheory.inputs import shown
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.problems.smoothed import SmoothedMaxAffine
 from fedtheory.provenance import write_json
+from fedtheory.untrusted import read_json
 
 __all__ = ["read_problem", "write_problem"]
 
@@ -64,19 +65,12 @@ def read_problem(path: Path | str) -> Problem:
         What is wrong with what it holds.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataFileError(f"{path}: {path.stat().st_size} bytes: a problem's file has at most {MOST_BYTES}")
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise error if isinstance(error, DataFileError) else DataFileError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path}: no JSON ({error})") from error
+    read = read_json(path, MOST_BYTES, "a problem's file")
     data = read.get("problem") if isinstance(read, dict) and read.get("format") == FORMAT else None
     if not isinstance(data, dict):
         raise InvalidInput(f"{path}: no problem: its format must be {FORMAT!r}, and it must have a table 'problem'")
-    if data.get("kind") not in KINDS:
-        raise InvalidInput(f"{path}: kind {data.get('kind')!r}: there are {', '.join(KINDS)}")
+    if not isinstance(data.get("kind"), str) or data["kind"] not in KINDS:
+        raise InvalidInput(f"{path}: kind {shown(data.get('kind'))}: there are {', '.join(KINDS)}")
     cls, needed, more = KINDS[data["kind"]]
     given = {name: value for name, value in data.items() if name != "kind"}
     missing, unknown = [n for n in needed if n not in given], [n for n in given if n not in {**needed, **more}]
@@ -84,8 +78,16 @@ def read_problem(path: Path | str) -> Problem:
         raise InvalidInput(f"{path}: {', '.join(missing or unknown)}: {'missing' if missing else 'unknown'}; {data['kind']} takes "
                            f"{', '.join([*needed, *more])}")  # fmt: skip
     try:
-        problem = cls(**{name: np.array(value, dtype=float) if isinstance(value, list) else value for name, value in given.items()})
-    except (ValueError, TypeError) as error:
+        problem = cls(**{name: _numbers(name, value) if isinstance(value, list) else value for name, value in given.items()})
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(f"{path}: {error}") from error
     problem.name = path.stem
     return problem
+
+
+def _numbers(name: str, value: list[Any]) -> np.ndarray:
+    """Lists of numbers; text is none, though NumPy would read it."""
+    made = np.array(value)
+    if made.dtype.kind not in "iuf" and not (made.dtype == object and all(isinstance(v, int) for v in made.flat)):
+        raise ValueError(f"{name} must hold numbers, in rows of one length")
+    return made.astype(float)

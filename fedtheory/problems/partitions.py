@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,9 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.softmax import Softmax
 from fedtheory.provenance import provenance, write_json
 from fedtheory.randomness import Stream
+from fedtheory.untrusted import read_json
+
+LARGEST = 2**30  # bytes of a file of a partition
 
 __all__ = ["Heterogeneity", "Partition", "balanced_iid", "classes_per_client", "dirichlet", "federate", "iid", "lognormal_sizes"]
 
@@ -152,14 +154,10 @@ class Partition:
         """
         path = Path(path)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path, LARGEST, "a partition")
             indices = tuple(np.array(p, dtype=np.int64) for p in content["indices"])
             found = cls(indices, content["name"], content["parameters"], content["seed"])
             stored = content["sha256"]
-        except FileNotFoundError:
-            raise DataFileError(f"{path}: no such file: check the path") from None
-        except OSError as error:
-            raise DataFileError(f"{path}: cannot be read ({error.strerror}): name a readable file") from error
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise DataFileError(f"{path}: not a whole partition file ({error}): save the partition again") from error
         if found.sha256 != stored:

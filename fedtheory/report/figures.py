@@ -6,7 +6,6 @@ Which figures there are, the papers say: each one's module of figures has a tupl
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
+from fedtheory.untrusted import read_json
 from fedtheory.verification.registry import Paper, load_file, paper
 from fedtheory.verification.registry import papers as known_papers
 
@@ -143,7 +143,7 @@ def draw_all(
     """
     out = Path(out_dir)
     if isinstance(campaign, Path | str):
-        told: Mapping[str, Any] | None = json.loads(Path(campaign).read_text())
+        told: Mapping[str, Any] | None = read_json(campaign, what="a campaign")
     else:
         told = campaign
     chosen = known_papers() if papers is None else [paper(id) for id in papers]

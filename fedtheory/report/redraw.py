@@ -6,7 +6,6 @@ A file of someone else's is not trusted: what cannot be drawn ends in one `DataF
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import experiments_of, figures_of
 from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
+from fedtheory.untrusted import parse_json, read_text
 from fedtheory.verification.registry import papers
 
 __all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
@@ -63,13 +63,13 @@ def opened(path: Path | str) -> Saved:
         A campaign on statements that are not known here.
     """
     path = Path(path)
-    text = _text(path)
+    text = read_text(path, MAX_BYTES, "a saved result")
     if saved.is_table(text):
         data = saved.read(path)
         return Saved("bound against measured", path.stem, lambda: bound_against_measured.draw(data))
     try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        content = parse_json(text, "it")
+    except DataFileError as error:
         raise DataFileError(f"{path}: neither JSON nor a table of ours ({error}); {_drawable()}") from error
     if isinstance(content, dict):
         for recognise in (_figure, _study, _experiment, _run, _rates, _solved, _campaign):
@@ -124,18 +124,6 @@ def _of_the_repository() -> dict[str, Figure]:
         return dict(importlib.import_module(ELSEWHERE).known())
     except ImportError:
         return {}
-
-
-def _text(path: Path) -> str:
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DataFileError(f"{path}: {size} bytes; a saved result has at most {MAX_BYTES}")
-        return path.read_text()
-    except FileNotFoundError as error:
-        raise DataFileError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _drawn(name: str, path: Path, data: Any) -> Saved:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, UnknownName
+from fedtheory.untrusted import read_json
 from fedtheory.verification.campaign import Row
 from fedtheory.verification.registry import get
 
@@ -63,17 +63,9 @@ def read_campaign(path: Path | str) -> tuple[list[Row], dict[str, Any]]:
 
 
 def _json(path: Path) -> Any:
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DataFileError(f"{path}: {size} bytes; a campaign has at most {MAX_BYTES}")
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataFileError(f"{path}: no such file; `fedtheory verify` writes one; or name that of another folder") from error
-    except json.JSONDecodeError as error:
-        raise DataFileError(f"{path}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
+    if not path.exists():
+        raise DataFileError(f"{path}: no such file; `fedtheory verify` writes one; or name that of another folder")
+    return read_json(path, MAX_BYTES, "a campaign")
 
 
 def _has(value: Any, wanted: Mapping[str, type | tuple[type, ...]], label: str) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
+from fedtheory.limits import free_memory
 from fedtheory.provenance import to_jsonable, write_atomic
 from fedtheory.simulation.resume import misfit
 
@@ -30,7 +31,7 @@ __all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
 
 FORMAT, VERSION = "fedtheory checkpoint", 1
 _DAMAGE = (  # what zipfile and NumPy raise: a RuntimeError for a version or an encryption that they do not know
-    ValueError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    ValueError, TypeError, AttributeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 _AGAIN = "start again (resume=False, --no-resume), or name another file"
 
@@ -142,6 +143,10 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
     try:
         if Path(path).is_file() and not zipfile.is_zipfile(path):  # NumPy would speak of pickles
             raise ValueError("no zip archive")
+        with zipfile.ZipFile(path) as packed:
+            held = sum(member.file_size for member in packed.infolist())
+        if held > free_memory():
+            raise DataFileError(f"{path}: it says that it unpacks to {held:,} bytes, which do not fit here: {_AGAIN}")
         with np.load(path, allow_pickle=False) as archive:
             meta = json.loads(archive["meta"].tobytes())
             if meta.get("format") != FORMAT:

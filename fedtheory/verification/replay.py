@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput
 from fedtheory.provenance import write_json
+from fedtheory.untrusted import parse_json, ratio, read_text
 from fedtheory.verification.check import Check
 from fedtheory.verification.rational import fraction
 from fedtheory.verification.registry import get, paper, papers, setting_of
@@ -36,18 +36,7 @@ def load(path: Path | str) -> Witness:
     """
     if not isinstance(path, str | Path):
         raise InvalidInput(f"path = {path!r}: give the name of a witness file")
-    path = Path(path)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataFileError(f"{path}: {path.stat().st_size} bytes; a witness file has at most {MAX_BYTES}")
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise DataFileError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, DataFileError):
-            raise
-        raise DataFileError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from error
-    return parse(text, str(path))
+    return parse(read_text(path, MAX_BYTES, "a witness file"), str(path))
 
 
 def parse(text: str, label: str) -> Witness:
@@ -58,10 +47,7 @@ def parse(text: str, label: str) -> Witness:
     DataFileError
         Named by ``label``.
     """
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataFileError(f"{label}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
+    data = parse_json(text, label)
     version = data.pop("format", None) if isinstance(data, dict) else None
     if version not in (FORMAT, VERSION_1):
         raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
@@ -78,9 +64,23 @@ def parse(text: str, label: str) -> Witness:
     for key in ("data", "found_by", "provenance"):
         if not isinstance(data.get(key, {}), dict):
             raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as an object")
+    _check_texts(data["data"], label)
     if data.get("verdict", "violated") not in ("violated", "holds"):
         raise DataFileError(f"{label}: verdict is {data['verdict']!r}; use 'violated' or 'holds'")
     return Witness(**data)
+
+
+def _check_texts(value: Any, label: str) -> None:
+    """Raise `DataFileError` for text that begins as a number does and is none: what reads it later need not look again."""
+    if isinstance(value, dict | list):
+        for inside in value.values() if isinstance(value, dict) else value:
+            _check_texts(inside, label)
+    elif isinstance(value, str) and value.strip(" +-.")[:1].isnumeric():
+        try:
+            ratio(value)
+        except (ValueError, ZeroDivisionError):
+            told = repr(value) if len(value) <= 40 else f"{value[:40]!r}... ({len(value)} characters)"
+            raise DataFileError(f'{label}: {told} is not a fraction: write it like "-3/7"') from None
 
 
 def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[str, ...], label: str) -> None:
@@ -113,9 +113,23 @@ def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
 
 
 def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
-    """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale."""
+    """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+
+    Raises
+    ------
+    InvalidInput
+        The data are no instance of their kind.
+    UnknownName
+        As `registry.get` raises it.
+    """
     statement = get(witness.statement)
-    return setting_of(statement).exact_check(statement, witness)
+    try:
+        return setting_of(statement).exact_check(statement, witness)
+    except FedTheoryError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise InvalidInput(f"data of kind {witness.kind!r:.60}: they are no instance that can be judged ({told})") from error
 
 
 def replay(witness: Witness | Path | str) -> Check:

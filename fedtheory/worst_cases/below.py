@@ -8,7 +8,6 @@ run on them ends with the criterion's value. No solver, no quadratic programme a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import DataFileError, InvalidInput, NotCertified
+from fedtheory.untrusted import read_json
 from fedtheory.verification.rational import fraction
 from fedtheory.worst_cases.bounds import BOUND, Question, question
 from fedtheory.worst_cases.bounds import family as family_of
@@ -157,10 +157,8 @@ def read(path: Path) -> tuple[dict[str, Any], Below] | None:
         Numbers that are none.
     """
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return None
-        held = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        held = read_json(path, MOST_BYTES)
+    except DataFileError:
         return None
     if not isinstance(held, dict) or not isinstance(held.get(KEY), dict) or not isinstance(held.get("question"), dict):
         return None

@@ -7,7 +7,6 @@ needed, and none is loaded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.provenance import provenance, write_json
+from fedtheory.untrusted import read_json
 from fedtheory.verification.rational import fraction, integer
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, family
 from fedtheory.worst_cases.classes import Losses
@@ -203,16 +203,13 @@ def load(path: Path | str) -> Certificate:
 
     Raises
     ------
+    DataFileError
+        A file that is not there, too large, or no JSON.
     InvalidInput
-        A file that is too large, or no certificate.
+        No certificate.
     """
     path = Path(path)
-    if path.stat().st_size > MOST_BYTES:
-        raise InvalidInput(f"{path}: {path.stat().st_size} bytes, a certificate has at most {MOST_BYTES}")
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path}: no JSON ({error})") from error
+    read = read_json(path, MOST_BYTES, "a certificate")
     if not isinstance(read, dict) or read.get("format") != FORMAT:
         said = read.get("format") if isinstance(read, dict) else None
         raise InvalidInput(f"{path}: its format is {str(said)[:40]!r}, this version of fedtheory reads {FORMAT!r}")

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from fedtheory.errors import InvalidInput
+from fedtheory.untrusted import ratio
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Family
 
@@ -28,6 +29,8 @@ def exact(name: str, number: Any) -> Fraction:
     try:
         if isinstance(number, bool):
             raise TypeError
+        if isinstance(number, str):
+            return ratio(number)
         return Fraction(repr(float(number))) if isinstance(number, float) else Fraction(number)
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         raise InvalidInput(f"{name} = {number!r}: it must be a finite number, such as 2, 0.1, '1/3' or Fraction(1, 3)") from None

@@ -254,7 +254,7 @@ BAD = {
     "empty": (lambda t: "", "first line"),
     "another file": (lambda t: "a,b\n1,2\n3,4\n", "first line"),
     "cut": (lambda t: t[:200], "first line|second line"),
-    "no JSON": (lambda t: t.replace('# {"figure"', "# {figure", 1), "no JSON"),
+    "no JSON": (lambda t: t.replace('# {"figure"', "# {figure", 1), "line 2: not JSON"),
     "no title": (_head(lambda h: h.pop("title")), "title is None"),
     "title a list": (_head(lambda h: h.update(title=[1])), r"title is \[1\]"),
     "kind": (_head(lambda h: h.update(kind="x")), "kind is 'x'"),

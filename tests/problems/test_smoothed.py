@@ -93,11 +93,14 @@ def test_what_is_refused(tmp_path):
         write_problem(tmp_path / "lad.json", LAD([[[1.0]]], [[1.0]]))
     with pytest.raises(InvalidInput, match="takes the path first"):
         write_problem(Quadratic([np.eye(1)], [[1.0]]), tmp_path / "swapped.json")
-    with pytest.raises(DataFileError, match="No such file"):
+    with pytest.raises(DataFileError, match="no such file"):
         read_problem(tmp_path / "none.json")
+    (tmp_path / "cut.json").write_text("{")
+    with pytest.raises(DataFileError, match="not JSON, or truncated"):
+        read_problem(tmp_path / "cut.json")
     head, kind = {"format": "fedtheory problem 1"}, {"kind": "max-affine"}
     for held, says in [
-        ("{", "no JSON"), ("[]", "its format must be"), (json.dumps({**head, "problem": 3}), "a table 'problem'"),
+        ("[]", "its format must be"), (json.dumps({**head, "problem": 3}), "a table 'problem'"),
         (json.dumps({**head, "problem": {"kind": "cubic"}}), "kind 'cubic': there are quadratic"),
         (json.dumps({**head, "problem": {**kind, "slopes": []}}), "offsets: missing; max-affine takes slopes, offsets, weights"),
         (json.dumps({**head, "problem": {**kind, "slopes": [], "offsets": [], "ridge": 1}}), "ridge: unknown"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from fedtheory.neural.benchmarks.preset import Preset
 from fedtheory.neural.benchmarks.result import Result, result_json
 from fedtheory.neural.benchmarks.sweeps import OPTIONS
 from fedtheory.provenance import write_json
+from fedtheory.untrusted import read_json
 
 if TYPE_CHECKING:
     from fedtheory.neural.data import Data
@@ -136,7 +136,7 @@ def run_preset(
 def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
     """What was written of a run that diverged, unless the checkpoint is another run's, or further; None where there is nothing."""
     try:
-        found = json.loads(path.read_text())
+        found = read_json(path)
         if not found["error"]:
             return None
         later = kept is not None and (found["provenance"]["configuration"] != kept.configuration or found["rounds"] < kept.round_index)

@@ -89,6 +89,7 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
             with Progress(len(users), f"reading {path.name}", progress) as bar:
                 left = _MOST_NUMBERS
                 for i, user in enumerate(sorted(users), 1):
+                    _check_links(h5py, users, user, where)
                     for name in ("pixels", "label"):
                         if not isinstance(users[user], h5py.Group) or not isinstance(
                             users[user].get(name), h5py.Dataset
@@ -106,9 +107,19 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
                     bar.update(i)
     except DataFileError:
         raise
-    except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py makes of damaged files
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:  # what h5py makes of damaged files
         raise DataFileError(f"{where}: not readable HDF5 ({error}): truncated or damaged; fetch it again") from error
     return found
+
+
+def _check_links(h5py: Any, users: Any, user: str, where: str) -> None:
+    """Refuse what sends its reader to other files."""
+    inside: Any = users[user] if isinstance(users.get(user, getlink=True), h5py.HardLink) else None
+    names = [] if inside is None else [n for n in ("pixels", "label") if n in inside]
+    elsewhere = [n for n in names if not isinstance(inside.get(n, getlink=True), h5py.HardLink)]
+    held = [inside[n] for n in names if n not in elsewhere]
+    if inside is None or elsewhere or any(isinstance(d, h5py.Dataset) and (d.external or d.is_virtual) for d in held):
+        raise DataFileError(f"{where}: the data of user {user!r} are in another file: not federated EMNIST; fetch it again")
 
 
 def _check_writers(where: str, part: str, found: Samples) -> None:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -18,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from fedtheory.errors import DataFileError
+from fedtheory.errors import DataFileError, FedTheoryError
 
 __all__ = ["LIMIT", "Lines", "Release", "check_labels", "read_bytes", "read_lines", "verify_md5"]
 
@@ -63,18 +64,23 @@ def check_labels(where: str, labels: np.ndarray, low: int, high: int) -> None:
 def _readable(where: str, kind: str = "plain") -> Iterator[None]:
     try:
         yield
-    except DataFileError:
+    except FedTheoryError:
         raise
-    except (EOFError, zipfile.BadZipFile, tarfile.ReadError) as error:
-        raise DataFileError(f"{where}: truncated or damaged {kind} file ({error}): fetch it again") from error
+    except (EOFError, zipfile.BadZipFile, tarfile.ReadError, RuntimeError, ValueError, struct.error) as error:
+        raise DataFileError(f"{where}: truncated or damaged {kind} file ({_why(error)}): fetch it again") from error
     except FileNotFoundError:
         raise DataFileError(f"{where}: no such file: check the path") from None
     except (lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
-        raise DataFileError(f"{where}: damaged {kind} file ({error}): fetch it again") from error
+        raise DataFileError(f"{where}: damaged {kind} file ({_why(error)}): fetch it again") from error
     except OSError as error:
         if error.errno is None:  # raised by a decompressor and not by the system
-            raise DataFileError(f"{where}: damaged {kind} file ({error}): fetch it again") from error
+            raise DataFileError(f"{where}: damaged {kind} file ({_why(error)}): fetch it again") from error
         raise DataFileError(f"{where}: cannot be read ({error.strerror}): name a readable file") from error
+
+
+def _why(error: Exception) -> str:
+    """The first line of what another library says: tarfile has one for every kind of packing."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
 
 
 def _read_all(where: str, stream: IO[bytes] | io.BufferedIOBase, limit: int) -> bytearray:

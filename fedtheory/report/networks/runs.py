@@ -15,6 +15,7 @@ import numpy as np
 
 from fedtheory.errors import CheckpointError, DataFileError, InvalidInput, MissingCapability
 from fedtheory.provenance import provenance, to_jsonable, write_json
+from fedtheory.untrusted import read_json
 
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
@@ -193,7 +194,7 @@ def _digest(preset: Preset, data: Data, seed: int, options: Mapping[str, Any]) -
 def _kept(path: Path) -> dict[str, Any] | None:
     """What a finished run has left; None where there is nothing that can be read."""
     try:
-        found = json.loads(path.read_text())
+        found = read_json(path)
         return (
             found
             if isinstance(found["metrics"], dict) and (found["error"] or found["rounds"] == found["preset"]["rounds"])
@@ -211,7 +212,7 @@ def kept_or(
         return to_jsonable(make())
     path = Path(keep) / "networks" / f"{_digest(preset, data, seed, what)}.json"
     try:
-        return json.loads(path.read_text())["found"]
+        return read_json(path)["found"]
     except (OSError, ValueError, KeyError, TypeError):
         pass
     found = to_jsonable(make())

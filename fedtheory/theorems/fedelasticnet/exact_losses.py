@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import shown
 from fedtheory.theorems.fedelasticnet.quantities import sgn
+from fedtheory.untrusted import ratio
 
 __all__ = ["DiagonalLosses", "PerInstance", "exact_array", "per_instance", "sqrt_upper"]
 
@@ -29,9 +31,9 @@ def exact_array(values: Any) -> np.ndarray:
     for index in np.ndindex(raw.shape):
         entry: Any = raw[index]
         try:
-            out[index] = Fraction(entry)
+            out[index] = ratio(entry) if isinstance(entry, str) else Fraction(entry)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
-            raise InvalidInput(f"{entry!r} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
+            raise InvalidInput(f"{shown(entry)} at {index} is not a rational number (write 3, 0.25 or '3/7')") from error
     return out
 
 

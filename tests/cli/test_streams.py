@@ -1,0 +1,40 @@
+"""What a command writes to may be of another encoding, go away, or be full: no traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXPLAIN = [sys.executable, "-m", "fedtheory", "explain", "theorem-3.1"]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
+def test_a_stream_that_is_not_utf_8(encoding):
+    done = subprocess.run(EXPLAIN, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.returncode == 0 and done.stderr == b""
+    text = done.stdout.decode(encoding)
+    assert "on record as violated" in text and "?" in text
+
+
+def test_a_reader_that_goes_away():
+    with subprocess.Popen(EXPLAIN, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode in (1, 141)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device here that is always full")
+def test_a_disk_that_is_full():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(EXPLAIN, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: the output cannot be written or read (No space left on device): make room, or name another place\n"
+
+
+def test_no_stream_at_all():
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *EXPLAIN], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -155,7 +155,10 @@ class Cells:
 
     def get(self, key: str) -> Any:
         """A cell's result; KeyError where it is not there."""
-        row = self._database.execute("SELECT result FROM cells WHERE key = ?", (key,)).fetchone()
+        try:
+            row = self._database.execute("SELECT result FROM cells WHERE key = ?", (key,)).fetchone()
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise self._unreadable(key, error) from error
         if row is None:
             raise KeyError(key)
         return self._read(key, row[0])
@@ -166,7 +169,10 @@ class Cells:
                 raise ValueError("it is no text of a sensible length")
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise DataFileError(f"{self.path}: the cell {key[:12]} cannot be read ({error}); delete the file to begin again") from error
+            raise self._unreadable(key, error) from error
+
+    def _unreadable(self, key: str, error: Exception) -> DataFileError:
+        return DataFileError(f"{self.path}: the cell {key[:12]} cannot be read ({error}); delete the file to begin again")
 
     def put(self, key: str, result: Any) -> Any:
         """Keep a result, which JSON can hold; returns what `get` would."""

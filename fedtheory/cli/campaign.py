@@ -6,7 +6,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,16 @@ class _Run:
         self.replayed: list[tuple[str, Any]] = []
         self.refuted: dict[str, Any] = {}  # file -> replayed check of what search and studies found, of the papers asked for
         self.studies: dict[str, Any] = {}
+        self.parts: dict[str, float] = {}  # part of the work -> seconds
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Adds what happens within it to the seconds of a part."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - begun
 
     def go(self) -> None:
         """Everything but the figures; an interrupt leaves what is finished, and ``result.complete`` False."""
@@ -163,16 +174,18 @@ class _Run:
 
         o, result = self.o, self.result
         try:
-            self.replayed = replay_shipped(o.workers, o.papers)
-            with progress("instances", len(self.tasks)) as advance:
+            with self.timed("witnesses"):
+                self.replayed = replay_shipped(o.workers, o.papers)
+            with self.timed("instances"), progress("instances", len(self.tasks)) as advance:
                 kept = (self.cells, {"seed": o.seed, "size": o.size})
                 self.checks, result.complete = campaign.run(self.tasks, o.workers, lambda done, _: advance(), o.here, kept)
             self.checked = result.complete
             if self.checked and o.budget:
                 result.complete = False
                 write_json(o.out / "campaign.json", self.record())  # so that nothing that goes wrong from here on loses it
-                result.searches, result.complete = _search(o, self.cells)
-                self.refuted = _witness_files(o, result.searches)
+                with self.timed("search"):
+                    result.searches, result.complete = _search(o, self.cells)
+                    self.refuted = _witness_files(o, result.searches)
             if result.complete and o.budget and o.papers is not None:
                 result.complete = False
                 result.complete = self._study()
@@ -183,7 +196,7 @@ class _Run:
         """Tightness and necessity of the statements whose setting has such a study; whether it was finished."""
         from fedtheory.verification.registry import setting_of
 
-        with progress("studies", len(self.o.statements)) as advance:
+        with self.timed("studies"), progress("studies", len(self.o.statements)) as advance:
             for statement in self.o.statements:
                 setting, checks = setting_of(statement), [c for c in self.checks if c.statement == statement.id]
                 found = setting.study(statement, self.o.budget, self.o.seed, checks=checks)
@@ -227,6 +240,7 @@ class _Run:
             "witnesses": {"replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken},
             "forms_not_met": rows - len(result.rows),
             "memory_mib": peak_memory_mib(),
+            "part_seconds": {part: round(seconds, 2) for part, seconds in self.parts.items()},
             "provenance": provenance(o.seed, "cpu"),
         }
 
@@ -261,7 +275,8 @@ def _write(run: _Run, stop_workers: Callable[[], None]) -> tuple[dict[str, Any],
     if not result.complete:
         err_console().print("interrupted: writing what was checked so far; the same command goes on from here", style="yellow")
     path = write_json(o.out / "campaign.json", run.record())
-    drawn, stopped = _figures(run, path) if result.complete else ([], False)
+    with run.timed("figures"):
+        drawn, stopped = _figures(run, path) if result.complete else ([], False)
     stop_workers()
     final = run.record()
     write_json(path, final)

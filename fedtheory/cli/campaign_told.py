@@ -79,7 +79,8 @@ def _show_effort(run: Any, record: dict[str, Any]) -> None:
     several = workers > 1 and run.o.papers is None  # of a paper of one's own there may have been none
     largest = f", and {memory['largest_worker']:.0f} MiB in the largest of {workers} workers" if several else ""
     peak = "" if math.isnan(memory["main"]) else f", peak memory {memory['main']:.0f} MiB{largest}"
-    console.print(f"{run.result.seconds:.0f} s{peak}")
+    parts = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in record["part_seconds"].items() if seconds >= 0.5)
+    console.print(f"{run.result.seconds:.0f} s{f' ({parts})' * bool(parts)}{peak}")
 
 
 def _instance_of(found: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fedtheory.verification.witness import FORMAT, VERSION_1, Witness
 __all__ = ["builtin_witnesses", "exact_check", "load", "parse", "read_kind_and_data", "replay", "save"]
 
 MAX_BYTES = 1_000_000
+_LONG, _LIKE_A_NUMBER = 9000, re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d_]+)?(?:/[+-]?[\d._]+)?\s*")
 _NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
 _OPTIONAL = ("verdict", "label", "found_by", "provenance")
 
@@ -71,11 +73,14 @@ def parse(text: str, label: str) -> Witness:
 
 
 def _check_texts(value: Any, label: str) -> None:
-    """Raise `DataFileError` for text that begins as a number does and is none: what reads it later need not look again."""
+    """Raise `DataFileError` for text that looks like a number but cannot be read as one soon.
+
+    Whatever reads the text later need not look again.
+    """
     if isinstance(value, dict | list):
         for inside in value.values() if isinstance(value, dict) else value:
             _check_texts(inside, label)
-    elif isinstance(value, str) and value.strip(" +-.")[:1].isnumeric():
+    elif isinstance(value, str) and (len(value) > _LONG or _LIKE_A_NUMBER.fullmatch(value)):
         try:
             ratio(value)
         except (ValueError, ZeroDivisionError):

@@ -39,7 +39,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "bench": ("bench", "fedelasticnet-table2", "--quick", "--rounds", "10", "--threads", "1"),
     "sweep": ("sweep", str(Path(__file__).with_name("sweep.toml"))),
 }
-SINCE = ("seconds", "memory_mib", "written", "conic_seconds", "provenance", "peak", "commit", "cores")  # what no two runs share
+SINCE = (  # what no two runs share
+    "seconds", "part_seconds", "memory_mib", "written", "conic_seconds", "provenance", "peak", "commit", "cores",
+)  # fmt: skip
 MARK = "FEDTHEORY_KILLED"
 SHOWS_TIMES = ("report.html", "report.md", "fedmls_local_work", "efl_worst_case", "worst_case_vs_bound")
 

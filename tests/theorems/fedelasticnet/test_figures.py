@@ -15,6 +15,7 @@ from fedtheory.errors import FedTheoryError
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
+from fedtheory.provenance import write_json
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.theorems.fedelasticnet import figures
@@ -64,7 +65,7 @@ def rules():
 
 def test_every_file_is_written(tmp_path, campaign):
     before, seen = dict(mpl.rcParams), []
-    (tmp_path / "campaign.json").write_text(json.dumps(campaign, default=str))
+    write_json(tmp_path / "campaign.json", json.loads(json.dumps(campaign, default=str)))
     where = tmp_path / "new" / "figures"
     files = draw_all(where, tmp_path / "campaign.json", 3, seen.append, TINY, papers=["fedelasticnet"])
     assert dict(mpl.rcParams) == before

@@ -2,7 +2,7 @@
 
 With z = y - anchor the smooth gradient is H z + c, H = H_k + curvature, so that a step is z <- soft(z M + b, t) with
 M = I - step H, b = -step c, t = step l1: a matrix product and three elementwise passes over buffers that stay in the cache, or, where
-Numba is and the work is large, one pass. Its results agree with the generic path to rounding.
+Numba is and a solve is large, compiled whole. Its results agree with the generic path to rounding.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.local.quadratic_kernels import compiled_steps
+from fedtheory.local.quadratic_kernels import compiled_solve
 from fedtheory.problems.base import Problem
 
 __all__ = ["affine_proximal_gradient", "tiles"]
 
-COMPILED = 1e8  # multiplications and additions from which a compiled loop pays for being loaded
+COMPILED = 1e8  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
 TILE = 16384  # numbers in one buffer: four buffers fit a 1 MB second-level cache
 
 
@@ -58,22 +58,45 @@ def affine_proximal_gradient(
     center = None if objective.anchor is None else np.broadcast_to(objective.center, shape)
     linear = None if objective.linear is None else np.broadcast_to(objective.linear, shape)
     step = 2.0 / (lower + upper)
-    matrix = problem.client_hessian(start[:, :1, :])[:, 0, :, :] * -step[:, None, None]
-    pull = matrix.copy()  # anchor @ pull + base + step * linear = -step * (smooth gradient at the anchor)
-    base = problem.client_gradient(np.zeros((shape[0], 1, shape[2]))) * -step[:, None, None]
-    diagonal = np.einsum("nii->ni", matrix)
-    diagonal += (1.0 - step * objective.curvature)[:, None]
-    shrink, coarse = (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
-    from_anchor = start is objective.l1_center
-    y, residual = np.empty(shape), np.zeros(shape[:2])
+    models = problem.client_hessian(start[:, :1, :])[:, 0, :, :], problem.client_gradient(np.zeros((shape[0], 1, shape[2])))
+    scalars = step, (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
+    rows_of = anchor, None if start is objective.l1_center else start, linear, center
     counts = _prefix_counts(rows.valid)
-    cuts = list(tiles(counts, shape[2]))
-    work = 2.0 * counts.sum() * count * shape[2] ** 2
-    fused = compiled_steps() if l1 and work >= COMPILED and available() else None
-    pool = np.empty((4, max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * shape[2]))
+    y, residual = np.empty(shape), np.zeros(shape[:2])
+    worth = 2.0 * counts.sum() * count * shape[2] ** 2 >= COMPILED and available()
+    (_compiled if worth else _in_tiles)(y, residual, rows_of, models, scalars, counts, count, float(objective.curvature), l1)
+    return LocalResult(y, residual)
+
+
+def _compiled(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:
+    """All rows by `compiled_solve`, which takes one kind of arrays."""
+    given = tuple(part is not None for part in rows[1:])
+    whole = tuple(_plain(rows[0] if part is None else part) for part in rows)
+    hessian, slope = map(_plain, models)
+    numbers = tuple(map(_plain, scalars))
+    most = max(1, TILE // y.shape[2])
+    compiled_solve()(y, residual, whole, given, (hessian, slope[:, 0]), numbers, counts, count, most, curvature, float(l1))
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """The numbers as an array of their own kind: contiguous, writable and without the strides of 0 of a broadcast one."""
+    base = values.base  # of what `broadcast_to` returns, which is read-only
+    same = isinstance(base, np.ndarray) and (base.shape, base.strides, base.dtype) == (values.shape, values.strides, values.dtype)
+    return np.require(base if same else values, float, ["C", "W"])
+
+
+def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:
+    """All rows by NumPy, tile by tile."""
+    (anchor, start, linear, center), (hessian, slope), (step, shrink, coarse) = rows, models, scalars
+    matrix, base = hessian * -step[:, None, None], slope * -step[:, None, None]
+    pull = matrix.copy()  # anchor @ pull + base + step * linear = -step * (smooth gradient at the anchor)
+    diagonal = np.einsum("nii->ni", matrix)
+    diagonal += (1.0 - step * curvature)[:, None]
+    cuts = list(tiles(counts, y.shape[2]))
+    pool = np.empty((4, max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * y.shape[2]))
     for part in cuts:
         clients, points = part
-        cells = (clients.stop - clients.start, points.stop - points.start, shape[2])
+        cells = (clients.stop - clients.start, points.stop - points.start, y.shape[2])
         b, z, v, w = (buffer[: cells[0] * cells[1] * cells[2]].reshape(cells) for buffer in pool)
         m, s, a = matrix[clients], step[clients, None, None], anchor[part]
         np.matmul(a, pull[clients], out=b)
@@ -83,9 +106,9 @@ def affine_proximal_gradient(
             b += w
         if center is not None:
             np.subtract(center[part], a, out=w)
-            w *= s * objective.curvature
+            w *= s * curvature
             b += w
-        if from_anchor:
+        if start is None:
             z.fill(0.0)
             v[...] = b
         else:
@@ -93,11 +116,9 @@ def affine_proximal_gradient(
             np.matmul(z, m, out=v)
             v += b
         low, high = -s * l1, s * l1
-        if fused is not None and count > 1:
-            fused(z, v, b, m, low[:, 0, 0], high[:, 0, 0], count - 1)
         if cells[0] == 1:  # numbers make the clip faster than arrays
             low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
-        for _ in range(0 if fused is not None else count - 1):
+        for _ in range(count - 1):
             if l1:
                 v.clip(low, high, out=w)
                 np.subtract(v, w, out=z)
@@ -112,9 +133,8 @@ def affine_proximal_gradient(
         np.add(a, v, out=y[part])
         bound = np.sqrt(np.vecdot(z, z)) * shrink[clients, None]
         residual[part] = bound + np.sqrt(np.vecdot(y[part], y[part])) * coarse[clients, None]
-    for n in np.nonzero(counts < shape[1])[0]:
+    for n in np.nonzero(counts < y.shape[1])[0]:
         y[n, counts[n] :] = 0.0
-    return LocalResult(y, residual)
 
 
 def _prefix_counts(valid: np.ndarray) -> np.ndarray:

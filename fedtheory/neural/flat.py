@@ -197,18 +197,37 @@ class FlatModule:
 
         Batches of several sizes are tried, since a module may drop nothing in small ones.
         """
+        met: list[float] = []
+        differ = self._depends(inputs, met)
+        self.depends_on_batch |= bool(differ) and self._depends_in_double(inputs)
+        self.dropout = tuple(met or _shares(self.module))
+
+    def _depends(self, inputs: Any, met: list[float]) -> bool | None:
+        """Whether any output of a batch is another alone or in a larger batch; None where the module fails on all of them."""
         several = mapped(lambda t: torch.cat([t] * MANY), inputs)
         alone = [inputs[i : i + 1] for i in range(len(inputs))] if len(inputs) > 1 else []
-        met: list[float] = []
+        differ: bool | None = None
         for point in (self.initial(), *map(self._beside, range(BESIDE))):
             whole, *others = [self._tried(point, x, met) for x in (inputs, *alone, several)]
             if whole is None:
                 continue  # which `check_model` tells
             self.has_rows = len(whole) > 0
-            for i, one in enumerate(others[:-1]):
-                self.depends_on_batch |= one is None or _differ(one, whole[i : i + 1])
-            self.depends_on_batch |= others[-1] is not None and _differ(others[-1][: len(whole)], whole)
-        self.dropout = tuple(met or _shares(self.module))
+            differ = bool(differ) or (others[-1] is not None and _differ(others[-1][: len(whole)], whole))
+            differ |= any(one is None or _differ(one, whole[i : i + 1]) for i, one in enumerate(others[:-1]))
+        return differ
+
+    def _depends_in_double(self, inputs: Any) -> bool:
+        """Whether outputs that differ do so in double precision too: a recurrent network multiplies rounding a thousandfold.
+
+        A module that does not run in double precision is held to depend on its batch.
+        """
+        if self.initial().dtype == torch.float64:
+            return True
+        try:
+            twin = FlatModule(copy.deepcopy(self.module).double())
+            return twin._depends(mapped(lambda t: t.double() if t.is_floating_point() else t, inputs), []) is not False
+        except Exception:
+            return True
 
     def _beside(self, seed: int) -> Tensor:
         """A point (d,) near the module's own, whose last layer may be zero."""

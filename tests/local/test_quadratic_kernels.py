@@ -1,4 +1,4 @@
-"""The compiled steps are those of NumPy: a tile by hand, and whole solves with and without them."""
+"""The compiled solve: two steps by hand, and whole runs with and without it. tests/local/test_worked_exact.py has the rest."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from fedtheory import Uniform, simulate
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.compiled import available
 from fedtheory.local import quadratic
-from fedtheory.local.quadratic_kernels import compiled_steps
+from fedtheory.local.quadratic_kernels import compiled_solve
 from fedtheory.problems import random_quadratic
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no Numba")
 
 
+def solve(counts, count, hessian, slope, step, l1, anchor, start=None):
+    """The compiled solve of one number a row: y and residual, with shrink = coarse = 1 and no linear part nor center."""
+    y, residual = np.full_like(anchor, 7.0), np.full(anchor.shape[:2], 7.0)
+    rows, ones = (anchor, anchor if start is None else start, anchor, anchor), np.ones(len(counts))
+    models, scalars = (np.array(hessian)[:, None, None], np.array(slope)[:, None]), (np.array(step), ones, ones)
+    given = (start is not None, False, False)
+    compiled_solve()(y, residual, rows, given, models, scalars, np.array(counts), count, 2, 0.0, l1)
+    return y[..., 0].tolist(), residual.tolist()
+
+
 def test_two_steps_by_hand():
-    """d = 1, z <- soft(v, 1), v <- z/2 + 3: v = 4, z = 3, v = 4.5, z = 3.5, v = 4.75; and from v = 1/2: z = 0, v = 3, z = 2, v = 4."""
-    v = np.array([[[4.0], [0.5]]])
-    z, b, m = np.zeros_like(v), np.full_like(v, 3.0), np.full((1, 1, 1), 0.5)
-    compiled_steps()(z, v, b, m, np.array([-1.0]), np.array([1.0]), 2)
-    assert v.ravel().tolist() == [4.75, 4.0] and z.ravel().tolist() == [3.5, 2.0]
+    """h = 1, f' = y - 4, step 1/2, l1 = 1 around 1, from 1: z = soft(3/2, 1/2) = 1, then soft(1/2 + 3/2, 1/2) = 3/2: y = 5/2.
 
-
-@pytest.mark.parametrize(("clients", "points", "dim", "count"), [(1, 1, 1, 1), (3, 7, 5, 4), (2, 327, 50, 11), (5, 64, 8, 3)])
-def test_a_tile_as_numpy_makes_it(clients, points, dim, count):
-    rng = np.random.default_rng(clients)
-    v, b = rng.standard_normal((2, clients, points, dim))
-    m, high = rng.standard_normal((clients, dim, dim)) / dim, rng.random(clients)
-    again, at = v.copy(), np.empty_like(v)
-    for _ in range(count):
-        at = again - again.clip(-high[:, None, None], high[:, None, None])
-        again = at @ m + b
-    z = np.zeros_like(v)
-    compiled_steps()(z, v, b, m, -high, high, count)
-    np.testing.assert_allclose(v, again, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(z, at, rtol=1e-12, atol=1e-13)
+    From y = 3, z = 2: soft(1 + 3/2, 1/2) = 2 stays, y = 3, nothing moved. The second client has one row; what
+    pads it is 0. Blocks are of two rows.
+    """
+    anchor = np.ones((2, 3, 1))
+    start = np.array([[[1.0], [3.0], [1.0]], [[3.0], [1.0], [1.0]]])
+    y, residual = solve([3, 1], 2, [1.0, 1.0], [-4.0, -4.0], [0.5, 0.5], 1.0, anchor, start)
+    assert y == [[2.5, 3.0, 2.5], [3.0, 0.0, 0.0]]
+    assert residual == [[0.5 + 2.5, 3.0, 0.5 + 2.5], [3.0, 0.0, 0.0]]
+    assert solve([3, 1], 2, [1.0, 1.0], [-4.0, -4.0], [0.5, 0.5], 1.0, anchor)[0] == [[2.5, 2.5, 2.5], [2.5, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize("dim", [1, 6, 33])
@@ -43,8 +44,8 @@ def test_whole_runs_with_and_without_them_agree(dim, monkeypatch):
     problem = random_quadratic(5, dim, seed=1, condition=10.0 if dim > 1 else 1.0)
     method = FedElasticNetDyn(0.3, 30 * float(problem.beta_k.max()))
     called = []
-    real = quadratic.compiled_steps
-    monkeypatch.setattr(quadratic, "compiled_steps", lambda: called.append(1) or real())
+    real = quadratic.compiled_solve
+    monkeypatch.setattr(quadratic, "compiled_solve", lambda: called.append(1) or real())
     how = {"rounds": 3, "sampling": Uniform(2), "scenarios": 17, "seed": 2}
     plain = simulate(problem, method, **how).final.x
     assert not called, "so little work is not worth a compiled loop"
@@ -55,7 +56,7 @@ def test_whole_runs_with_and_without_them_agree(dim, monkeypatch):
 
 
 def test_a_number_that_is_none_stays_one():
-    v = np.array([[[np.nan], [np.inf]]])
-    z, b = np.zeros_like(v), np.zeros_like(v)
-    compiled_steps()(z, v, b, np.ones((1, 1, 1)), np.array([-1.0]), np.array([1.0]), 1)
-    assert np.isnan(z[0, 0, 0]) and np.isinf(z[0, 1, 0])
+    anchor = np.array([[[np.nan], [1.0]]])
+    start = np.array([[[1.0], [np.inf]]])
+    (y,), _ = solve([2], 2, [1.0], [-4.0], [0.5], 1.0, anchor, start)
+    assert np.isnan(y[0]) and not np.isfinite(y[1])

@@ -30,6 +30,7 @@ from two_by_two import (
 )
 
 from fedtheory import problems
+from fedtheory.compiled import available
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local import Exact, LocalObjective
 from fedtheory.local import exact as exact_module
@@ -72,6 +73,14 @@ def test_the_minimiser_with_l1_coordinate_by_coordinate(method, curvature):
 
 
 # --- proximal gradient -----------------------------------------------------------------------------------------------------
+@pytest.fixture(params=["numpy", "compiled"])
+def engine(request, monkeypatch):
+    """The tests of the fused steps run on NumPy's tiles and on the compiled solve."""
+    if request.param == "compiled" and not available():
+        pytest.skip("there is no Numba")
+    monkeypatch.setattr(quadratic_module, "COMPILED", 0.0 if request.param == "compiled" else np.inf)
+
+
 @pytest.mark.parametrize("curvature", [Q, np.array([0.4375, 1.5])], ids=["one", "by coordinate"])
 def test_steps_of_two_over_the_sum_of_the_curvatures(curvature):
     objective = LocalObjective(CENTER, LINEAR, curvature, L1, ANCHOR)
@@ -85,6 +94,7 @@ def test_steps_of_two_over_the_sum_of_the_curvatures(curvature):
     np.testing.assert_allclose(got.residual, objective.kkt_residual(got.y, PROBLEM.client_gradient(got.y)), rtol=1e-12)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("given", ["anchor", "start"])
 def test_the_fused_steps_and_their_residual(given, count, monkeypatch):
@@ -107,6 +117,7 @@ def test_the_fused_steps_and_their_residual(given, count, monkeypatch):
     assert not part.y[0, 1].any() and not part.residual[0, 1] and not part.y[1, 1].any()
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_fused_steps_without_a_linear_part_and_around_the_center():
     objective = LocalObjective(CENTER, curvature=Q, l1=L1)
     lower, upper = _curvature_bounds(PROBLEM, objective)
@@ -127,6 +138,7 @@ def test_tiles_by_hand(monkeypatch):
         assert [(c.start, c.stop, p.start, p.stop) for c, p in quadratic_module.tiles(np.array(counts), d)] == cuts
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_residual_counts_what_rounding_can_add():
     """At the minimiser no step moves, and what is left is half an eps times upper ||y||."""
     lower, upper = _curvature_bounds(PROBLEM, ELASTIC)
@@ -136,6 +148,7 @@ def test_the_residual_counts_what_rounding_can_add():
     assert (got.residual / floor).min() == pytest.approx(1, rel=1e-9)  # a row that no step moves any more
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("l1", [0.0, L1])
 def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
     center, linear, anchor, start = np.random.default_rng(3).standard_normal((4, 2, 5, 2))

@@ -88,6 +88,30 @@ def test_rounding_is_no_dependence(dtype):
     assert not p.flat.depends_on_batch
 
 
+class Chaotic(nn.Module):
+    """The logistic map 25 times multiplies what rounding does to the product by some hundred thousand; ``shared``: by a mean, too."""
+
+    def __init__(self, shared: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last, self.shared = nn.Linear(200, 16), nn.Linear(16, 3), shared
+
+    def forward(self, x):
+        h = torch.sigmoid(self.first(x))
+        for _ in range(25):
+            h = 3.9 * h * (1 - h)
+        return self.last(h) + (h.mean() if self.shared else 0)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_rounding_that_a_network_multiplies_is_no_dependence(shared):
+    inputs = np.random.default_rng(0).standard_normal((len(LABELS), 200)).astype(np.float32)
+    p = NeuralProblem(Chaotic(shared), inputs, LABELS, CLIENTS, dtype="float32")
+    few = torch.as_tensor(inputs[:4])
+    assert p.flat._depends(few, []), "single precision cannot tell here"
+    assert p.flat.depends_on_batch is shared
+
+
 class Changing(nn.Module):
     def __init__(self) -> None:
         super().__init__()

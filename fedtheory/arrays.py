@@ -5,6 +5,7 @@ Everything above this floor obtains its namespace with ``xp = namespace(x)`` and
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import array_api_compat
@@ -133,10 +134,17 @@ def rows_of(values: Array, who: np.ndarray | None) -> Array:
     return namespace(values).take(flat, astype_like(np.flatnonzero(who), values), axis=0)
 
 
+IN_CACHE = 2**17  # numbers that are partitioned at a time
+
+
 def _kth_largest(values: Array, k: int) -> Array:
     """The k-th largest entry along the last axis, (..., d) -> (..., 1), by partial selection."""
     if is_numpy(values):
-        return np.partition(values, values.shape[-1] - k, axis=-1)[..., -k, None]
+        rows = values.reshape(-1, values.shape[-1])
+        out, size = np.empty((len(rows), 1), dtype=values.dtype), max(1, IN_CACHE // max(1, rows.shape[1]))
+        for first in range(0, len(rows), size):  # copies that stay in the cache
+            out[first : first + size, 0] = np.partition(rows[first : first + size], -k, axis=-1)[:, -k]
+        return out.reshape(*values.shape[:-1], 1)
     if array_api_compat.is_torch_array(values):
         d = values.shape[-1]
         if 2 * k <= d:
@@ -162,8 +170,10 @@ def top_k_mask(values: Array, k: int, ties: bool = False) -> Array:
     xp = namespace(values)
     last = _kth_largest(values, k)
     mask = values >= last
-    if ties or bool(xp.all(_count(mask) == k)):
+    if ties:
         return mask
+    if np.count_nonzero(mask) == k * math.prod(mask.shape[:-1]) if is_numpy(mask) else bool(xp.all(_count(mask) == k)):
+        return mask  # no row has fewer
     above = values > last
     wanted = k - _count(above)
     equal = values == last

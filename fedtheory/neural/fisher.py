@@ -23,7 +23,8 @@ ENTRIES = 2**26  # numbers in the gradients of one piece of samples
 def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
     """Raise `MissingCapability` for kinds that a network or its loss does not have."""
     if problem.flat.depends_on_batch:
-        raise MissingCapability("a Fisher diagonal is a mean over samples, and here a sample's output depends on its batch, as with BatchNorm")
+        why = "here a sample's output depends on its batch, as with BatchNorm"
+        raise MissingCapability(f"a Fisher diagonal is a mean over samples, and {why}")
     if kind == "gram":
         raise MissingCapability("a network has no Gram matrix apart from its parameters: use fisher='empirical' or 'model'")
     labels = has_labels(problem.targets) and problem.targets.ndim == 1

@@ -169,9 +169,49 @@ def selection(repeats: int = 5, rows: int = 4000) -> list[Figure]:
     ]
 
 
+def _best(work: Callable[[], Any], repeats: int) -> float:
+    return min(_clock(work)[1] for _ in range(repeats))
+
+
+def roofline(round_seconds: float, repeats: int = 5) -> list[Figure]:
+    """What binds a round: its local steps' products, at the rate of a large one, and the float64 numbers that must come and go.
+
+    Of S N d numbers a round reads the residuals and writes them, and writes and reads what the local steps return and what is sent: six
+    passes at the rate at which two large arrays are added. Products and passes cannot overlap, since compression waits for the steps.
+    """
+    problem, _, sampling = instance()
+    rng = np.random.default_rng(SEED)
+    steps = sampling.sample(Stream(SEED), 1, range(SCENARIOS), CLIENTS).steps
+    flops = 4.0 * SAMPLES * DIM * float(steps.sum())
+    square = rng.random((DIM, DIM))
+    large, kept = rng.random((2, SCENARIOS // 4, CLIENTS, DIM)), np.empty((SCENARIOS // 4, CLIENTS, DIM))
+    held = SCENARIOS // 4 // STEPS * STEPS  # rows of a client side by side, half of which go on in the middle step
+    y, slope = rng.random((2, held // 2, DIM)), rng.random((2, held // 2, SAMPLES))
+
+    def products() -> None:
+        for k in range(0, CLIENTS, 2):
+            np.matmul(y, problem.features[k : k + 2].swapaxes(1, 2))
+            np.matmul(slope, problem.features[k : k + 2])
+
+    with threadpool_limits(1):
+        rate = 2.0 * DIM**3 / _best(lambda: np.matmul(square, square), repeats)
+        bandwidth = 3.0 * kept.nbytes / _best(lambda: np.add(*large, out=kept), repeats)
+        shaped = 2.0 * 2 * CLIENTS * (held // 2) * SAMPLES * DIM / _best(products, repeats)
+    traffic = 6.0 * 8 * SCENARIOS * CLIENTS * DIM
+    bound = flops / rate + traffic / bandwidth
+    return [
+        Figure("EFL, products at a large one's rate", flops / rate, "s", note=f"{flops / 1e9:.3g} Gflop at {rate / 1e9:.3g} Gflop/s"),
+        Figure("EFL, products at their own shapes", flops / shaped, "s", note=f"{held // 2} rows a client: {shaped / 1e9:.3g} Gflop/s"),
+        Figure("EFL, numbers that must come and go", traffic / bandwidth, "s", "", f"6 passes at {bandwidth / 1e9:.3g} GB/s"),
+        Figure("EFL, share of the roofline", bound / round_seconds, "x", "", "1 is a round that does nothing but these"),
+        Figure("EFL, share with products at their shapes", (flops / shaped + traffic / bandwidth) / round_seconds, "x"),
+    ]
+
+
 def efl_rows() -> list[Figure]:
     """All figures of this file."""
-    return rounds_of_efl() + selection()
+    rounds = rounds_of_efl()
+    return rounds + roofline(rounds[1].value) + selection()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from numba.core.datamodel import models
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_model
 
-__all__ = ["LANES", "above", "entries", "fused", "load", "load_one", "padded", "splat", "store", "total", "totals", "zeros"]
+__all__ = ["LANES", "above", "entries", "fused", "load", "load_one", "padded", "splat", "store", "store_one", "total",
+           "totals", "zeros"]  # fmt: skip
 
 LANES = 8
 LINE = 64  # bytes of a line of the cache
@@ -108,6 +109,17 @@ def store(typing: Any, place: Any, at: Any, values: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(place, types.intp, values), make
+
+
+@intrinsic
+def store_one(typing: Any, place: Any, at: Any, value: Any) -> Any:
+    """A number to entry at."""
+
+    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], builder.gep(*_gep(arguments)))
+        return context.get_dummy_value()
+
+    return types.void(place, types.intp, types.float64), make
 
 
 @intrinsic

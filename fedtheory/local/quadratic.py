@@ -54,9 +54,9 @@ def affine_proximal_gradient(
     rounding y = anchor + p can add is added. Padding rows come back as 0 with residual 0.
     """
     shape, l1 = start.shape, objective.l1
-    anchor = np.broadcast_to(objective.l1_center, shape)
-    center = None if objective.anchor is None else np.broadcast_to(objective.center, shape)
-    linear = None if objective.linear is None else np.broadcast_to(objective.linear, shape)
+    anchor = _of_shape(objective.l1_center, shape)
+    center = None if objective.anchor is None else _of_shape(objective.center, shape)
+    linear = None if objective.linear is None else _of_shape(objective.linear, shape)
     step = 2.0 / (lower + upper)
     models = problem.client_hessian(start[:, :1, :])[:, 0, :, :], problem.client_gradient(np.zeros((shape[0], 1, shape[2])))
     scalars = step, (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
@@ -74,15 +74,16 @@ def _compiled(y, residual, rows, models, scalars, counts, count, curvature, l1) 
     whole = tuple(_plain(rows[0] if part is None else part) for part in rows)
     hessian, slope = map(_plain, models)
     numbers = tuple(map(_plain, scalars))
-    most = max(1, TILE // y.shape[2])
-    compiled_solve()(y, residual, whole, given, (hessian, slope[:, 0]), numbers, counts, count, most, curvature, float(l1))
+    compiled_solve()(y, residual, whole, given, (hessian, slope[:, 0]), numbers, counts, count, curvature, float(l1))
+
+
+def _of_shape(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return values if values.shape == shape else np.broadcast_to(values, shape)
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """The numbers as an array of their own kind: contiguous, writable and without the strides of 0 of a broadcast one."""
-    base = values.base  # of what `broadcast_to` returns, which is read-only
-    same = isinstance(base, np.ndarray) and (base.shape, base.strides, base.dtype) == (values.shape, values.strides, values.dtype)
-    return np.require(base if same else values, float, ["C", "W"])
+    """The numbers as an array of one kind, for which the compiled solve exists: contiguous and writable."""
+    return values if values.flags.carray and values.dtype == float else np.require(values, float, ["C", "W"])
 
 
 def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:

@@ -195,6 +195,15 @@ def _check_enumerable(count: int, size: int) -> None:
     must_end(what, count * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
 
 
+def _least(values: np.ndarray, count: int) -> np.ndarray:
+    """Where the `count` smallest of each row (S, N) lie, in increasing order: (S, count)."""
+    chosen = values <= np.partition(values, count - 1, axis=1)[:, count - 1, None]
+    where = np.flatnonzero(chosen)
+    if where.size == len(values) * count:
+        return where.reshape(-1, count) - np.arange(0, values.size, values.shape[1])[:, None]
+    return np.sort(np.argpartition(values, count - 1, axis=1)[:, :count], axis=1)  # equal numbers
+
+
 @dataclass(frozen=True)
 class Uniform(Sampling):
     """P clients drawn uniformly without replacement, independently each round (the law of FedElasticNet's Theorem 3.1)."""
@@ -214,8 +223,7 @@ class Uniform(Sampling):
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
         self.check(num_clients)
         u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index)
-        members = np.argpartition(u, self.size - 1, axis=1)[:, : self.size]
-        return Cohort(num_clients, members=np.sort(members, axis=1), active_probability=self._active(num_clients))
+        return Cohort(num_clients, members=_least(u, self.size), active_probability=self._active(num_clients))
 
     def enumerate(self, num_clients: int) -> Cohort:
         self.check(num_clients)

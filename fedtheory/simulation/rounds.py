@@ -92,16 +92,16 @@ class Execution:
         if self.chunk is not None:
             whole_number("chunk", self.chunk, remedy="None leaves it to the run")
 
-    def pieces(self, x: Array, first: int, num_clients: int, observed: bool) -> list[tuple[range, Array]]:
+    def pieces(self, x: Array, first: int, width: int, observed: bool) -> list[tuple[range, Array]]:
         """The scenarios of each chunk, numbered from `first` on, with their part of x (S, d).
 
         Where nothing says how many belong together, an equal share for all, a few at least, so that the problem's own data are not
-        gone through for each.
+        gone through for each. A round makes arrays of ``width`` models a scenario.
         """
         scenarios, dim = x.shape
         most = scenarios
         if is_numpy(x) and not observed:
-            most = max(16, REUSED // (num_clients * dim * x.itemsize))
+            most = max(16, REUSED // (width * dim * x.itemsize))
         even = -(-scenarios // -(-scenarios // most))
         size = self.chunk or min(even, -(-scenarios // self.workers))
         starts = range(0, scenarios, size)
@@ -137,6 +137,13 @@ class Job:
     def done(self) -> int:
         """Rounds that the run begins after."""
         return 0 if self.past is None else self.past.round_index
+
+    def width(self) -> int:
+        """Models of a scenario that a round makes anew: of its slots, or of all clients where their memories are not overwritten."""
+        clients = self.problem.num_clients
+        if self.how.dense or not self.how.in_place:
+            return clients
+        return self.sampling.sample(self.stream, 1, range(1), clients).slots
 
     def _evaluates(self, t: int) -> bool:
         return t % self.kept.evaluate_every == 0 or t == self.rounds
@@ -203,6 +210,7 @@ class Job:
         checkpoint: Callable[[Resume], None] | None = None,
     ) -> Part:
         scenarios, x = piece
+        _hold_freed_memory()
         problem, clients_total = self.problem, self.problem.num_clients
         meters = {name: np.zeros((self.rounds + 1, len(scenarios))) for name in self.kept.record}
         bins: list[Any] = []
@@ -241,6 +249,14 @@ class Job:
             if bar is not None:
                 bar.update(board.done)
         return Part(meters, bins, state, states, None, traffic)
+
+
+def _hold_freed_memory() -> None:
+    """Let what a round frees serve the next: after a block of `REUSED` bytes was freed, glibc keeps as large ones, and twice as much.
+
+    Without it the arrays of a round go back to the system and come again as new pages, which costs more than the arithmetic on them.
+    """
+    np.empty(REUSED - 8192, dtype=np.uint8)  # never touched; glibc counts its own words and whole pages, too
 
 
 def _gathered(cohort: Cohort) -> Cohort:

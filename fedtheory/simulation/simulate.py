@@ -134,7 +134,7 @@ def simulate(
         Let client memories be overwritten; default: yes unless states are kept or observed.
     chunk : int
         Scenarios run together; results do not depend on it beyond rounding. Default: all, or an equal share a worker, but with NumPy,
-        unless states are kept or observed, no more (but 16) than let one memory of all clients (S, N, d) stay below 32 MiB.
+        unless states are kept or observed, no more (but 16) than let what a round makes, (S, P, d), stay below 32 MiB.
     workers : int
         Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1.
     progress : bool
@@ -194,7 +194,7 @@ def simulate(
     if {"suboptimality", "distance"} & set(kept.record):
         problem.optimum()  # once, before any process is started
     job = Job(problem, algorithm, rounds, sampling, solver, Stream(seed), kept, how, past)
-    pieces = how.pieces(x, int(first_scenario), problem.num_clients, observed)
+    pieces = how.pieces(x, int(first_scenario), job.width(), observed)
     if checkpoint is not None and (workers > 1 or len(pieces) > 1):
         raise InvalidInput(f"checkpoint is called with the state of all scenarios, here in {len(pieces)} chunks: use chunk={scenarios}")
     with Progress((rounds - job.done) * len(pieces), f"{algorithm.name}, {scenarios} scenarios", progress) as bar:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -150,6 +152,18 @@ def test_slot_memory_and_soft_threshold(library: str) -> None:
     assert (taken[1, 0] == memory[1, 1]).all()
     v = convert(np.array([-2.0, -0.5, 0.0, 0.3, 0.5, 1.75]))
     assert to_numpy(soft_threshold(v, 0.5)).tolist() == [-1.5, 0.0, 0.0, 0.0, 0.0, 1.25]
+
+
+@pytest.mark.parametrize("memory", [np.arange(24.0).reshape(2, 4, 3), np.arange(24).reshape(2, 4, 3) * Fraction(1, 7), None])
+def test_slots_are_put_in_place(memory) -> None:
+    """Also into rows that do not lie side by side, and rows of fractions."""
+    memory = np.arange(48.0).reshape(2, 4, 6)[:, :, ::2] if memory is None else memory
+    before, members = memory.copy(), np.array([[0, 3], [1, 2]])
+    values = np.arange(12).reshape(2, 3, 2).swapaxes(1, 2) * memory[0, 0, 1]
+    assert put_slots(memory, members, values, in_place=True) is memory
+    for s, k in np.ndindex(2, 4):
+        wanted = values[s, members[s].tolist().index(k)] if k in members[s] else before[s, k]
+        np.testing.assert_array_equal(memory[s, k], wanted)
 
 
 def test_cohort_without_some_clients_uses_only_those_present() -> None:

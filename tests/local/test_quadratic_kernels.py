@@ -21,7 +21,7 @@ def solve(counts, count, hessian, slope, step, l1, anchor, start=None):
     rows, ones = (anchor, anchor if start is None else start, anchor, anchor), np.ones(len(counts))
     models, scalars = (np.array(hessian)[:, None, None], np.array(slope)[:, None]), (np.array(step), ones, ones)
     given = (start is not None, False, False)
-    compiled_solve()(y, residual, rows, given, models, scalars, np.array(counts), count, 2, 0.0, l1)
+    compiled_solve()(y, residual, rows, given, models, scalars, np.array(counts), count, 0.0, l1)
     return y[..., 0].tolist(), residual.tolist()
 
 
@@ -29,7 +29,7 @@ def test_two_steps_by_hand():
     """h = 1, f' = y - 4, step 1/2, l1 = 1 around 1, from 1: z = soft(3/2, 1/2) = 1, then soft(1/2 + 3/2, 1/2) = 3/2: y = 5/2.
 
     From y = 3, z = 2: soft(1 + 3/2, 1/2) = 2 stays, y = 3, nothing moved. The second client has one row; what
-    pads it is 0. Blocks are of two rows.
+    pads it is 0.
     """
     anchor = np.ones((2, 3, 1))
     start = np.array([[[1.0], [3.0], [1.0]], [[3.0], [1.0], [1.0]]])
@@ -60,3 +60,33 @@ def test_a_number_that_is_none_stays_one():
     start = np.array([[[1.0], [np.inf]]])
     (y,), _ = solve([2], 2, [1.0], [-4.0], [0.5], 1.0, anchor, start)
     assert np.isnan(y[0]) and not np.isfinite(y[1])
+
+
+def test_a_row_is_the_same_beside_any_others():
+    """To the last bit: first, last and alone, in memory of its own, and beside rows that are no numbers."""
+    rng = np.random.default_rng(4)
+    dim, rows = 21, 9
+    hessian, slope = np.eye(dim)[None] + 0.1 * rng.random((1, dim, dim)), rng.standard_normal((1, dim))
+    anchor, start, linear, center = rng.standard_normal((4, 1, rows, dim))
+    scalars = np.array([0.4]), np.array([1.0]), np.array([1.0])
+
+    def run(which, given=(True, True, True)):
+        parts = tuple(np.ascontiguousarray(part[:, which]) for part in (anchor, start, linear, center))
+        y, residual = np.empty_like(parts[0]), np.empty(parts[0].shape[:2])
+        compiled_solve()(y, residual, parts, given, (hessian, slope), scalars, np.array([len(which)]), 6, 0.7, 0.3)
+        return y[0], residual[0]
+
+    everything = list(range(rows))
+    for given in ((True, True, True), (False, True, False), (False, False, False)):
+        y, residual = run(everything, given)
+        for which in ([8], [3, 8], [8, 7, 6, 5, 4], everything[::-1]):
+            part, left = run(which, given)
+            np.testing.assert_array_equal(part, y[which])
+            np.testing.assert_array_equal(left, residual[which])
+    before = run(everything)
+    anchor[0, 2], start[0, 4] = np.nan, np.inf
+    y, residual = run(everything)
+    good = [0, 1, 3, 5, 6, 7, 8]
+    np.testing.assert_array_equal(y[good], before[0][good])
+    np.testing.assert_array_equal(residual[good], before[1][good])
+    assert not np.isfinite(y[[2, 4]]).any() and not np.isfinite(residual[[2, 4]]).any()

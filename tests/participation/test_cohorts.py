@@ -11,6 +11,7 @@ from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.participation import Bernoulli, Cohort, FedDynBernoulli, Uniform
+from fedtheory.participation.cohorts import _least
 from fedtheory.randomness import Stream
 
 UPLOADS = {100: 1_019, 200: 2_053, 500: 5_070}
@@ -121,3 +122,12 @@ def test_cohorts_that_are_none_are_refused(given, words):
 def test_a_cohort_may_be_given_as_lists():
     both = Cohort(3, members=[[0, 2]]), Cohort(3, mask=[[True, False, True]])
     assert np.array_equal(both[0].dense().mask, both[1].mask) and np.array_equal(both[1].gathered().members, both[0].members)
+
+
+def test_the_least_of_each_row_also_among_equal_numbers():
+    rng = np.random.default_rng(3)
+    for values in (rng.random((40, 9)), rng.integers(0, 3, (40, 9)) / 4.0):
+        for count in (1, 4, 9):
+            found = _least(values, count)
+            assert found.shape == (40, count) and (np.diff(found, axis=1) > 0).all()
+            np.testing.assert_array_equal(np.sort(np.take_along_axis(values, found, axis=1)), np.sort(values)[:, :count])

@@ -6,6 +6,7 @@ out, R <- D - C(D), is added to the next message, D = R + update.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,17 +53,20 @@ def put_senders(clients: Clients, memory: Array, values: Array, senders: np.ndar
 
 def upload(
     clients: Clients,
-    update: Array,
+    update: Array | Callable[[Any], Array],
     compressor: Compressor | None,
     residuals: Array | None,
     senders: np.ndarray | None = None,
 ) -> tuple[Array, Array | None]:
-    """What arrives of each slot's update (S, P, d), and the residuals (S, N, d) afterwards; residuals None: nothing is fed back."""
+    """What arrives of each slot's update (S, P, d), and the residuals (S, N, d) afterwards; residuals None: nothing is fed back.
+
+    An update that is a function of what comes in brackets behind an array is made where and when it is sent, and never as a whole
+    where it is large: `update(...)` is all of it.
+    """
+    make = update if callable(update) else update.__getitem__
     if residuals is None:
-        return clients.send(update, compressor, senders), None
-    wanted = clients.take(residuals) + update
-    sent = clients.send(wanted, compressor, senders)
-    return sent, put_senders(clients, residuals, wanted - sent, senders)
+        return clients.send(make(...), compressor, senders), None
+    return clients.send_with_feedback(make, compressor, residuals, senders)
 
 
 def serve(

@@ -129,7 +129,8 @@ class SlotClients(Clients):
     def mean(self, values: Any) -> Any:
         return self.sum(values) / self._count(np.maximum(self.cohort.size(), 1))[:, None]
 
-    def sum(self, values: Any) -> Any:
+    def sum(self, values: Any, weights: Any = None) -> Any:
+        values = values if weights is None else weights * values
         if self.cohort.members is None:
             values = np.where(self.cohort.dense_mask[:, :, None], values, values * 0)
         return values.sum(axis=1)

@@ -195,6 +195,7 @@ class LocalSGD(LocalSolver):
 
 JUMP = 1000  # numbers that are drawn in the time of one jump to where a row's own lie
 IN_CACHE = 2**20  # bytes of the points that are walked side by side
+FEW = 2**9  # numbers of a client that are copied in the time of a copy's call
 
 
 def _plain_steps(problem: Problem, start: np.ndarray, steps: np.ndarray, lr: float) -> np.ndarray:
@@ -212,14 +213,24 @@ def _plain_steps(problem: Problem, start: np.ndarray, steps: np.ndarray, lr: flo
         left, y = np.take_along_axis(steps[block], where, axis=1), start[block[:, None], where]
         part = problem.subset(block) if len(block) < clients else problem
         for step in range(int(left.max(initial=0))):
-            going = left > step
-            count = int(going.sum(axis=1).max())
-            new = -lr * part.client_gradient(y[:, :count]) + y[:, :count]
-            stopped = ~going[:, :count]
-            new[stopped] = y[:, :count][stopped]  # chosen, not multiplied: exactly where they were
-            y[:, :count] = new
+            counts = (left > step).sum(axis=1)  # rows of each client that go on, the first of them
+            at = y[:, : int(counts.max())]
+            new = -lr * part.client_gradient(at)
+            new += at
+            _put_first(at, new, counts)
         out[block[:, None], where] = y
     return out
+
+
+def _put_first(at: np.ndarray, new: np.ndarray, counts: np.ndarray) -> None:
+    """Overwrite the first counts[k] rows of client k, (N, B, d) and (N,); the others stay exactly where they were."""
+    if counts.min() == at.shape[1]:
+        at[:] = new
+    elif at[0].size < FEW:
+        np.copyto(at, new, where=(np.arange(at.shape[1]) < counts[:, None])[:, :, None])
+    else:
+        for k, count in enumerate(counts):
+            at[k, :count] = new[k, :count]
 
 
 def _per_row(rows: Rows, purpose: str, step: int, width: int, draw: Any) -> np.ndarray:

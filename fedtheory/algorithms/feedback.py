@@ -6,7 +6,6 @@ out, R <- D - C(D), is added to the next message, D = R + update.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm, per_client, require
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.clients.clients import Clients
+from fedtheory.clients.pieces import Moved
 from fedtheory.messages import Compressor
 
 if TYPE_CHECKING:
@@ -53,20 +53,18 @@ def put_senders(clients: Clients, memory: Array, values: Array, senders: np.ndar
 
 def upload(
     clients: Clients,
-    update: Array | Callable[[Any], Array],
+    update: Array | Moved,
     compressor: Compressor | None,
     residuals: Array | None,
     senders: np.ndarray | None = None,
 ) -> tuple[Array, Array | None]:
     """What arrives of each slot's update (S, P, d), and the residuals (S, N, d) afterwards; residuals None: nothing is fed back.
 
-    An update that is a function of what comes in brackets behind an array is made where and when it is sent, and never as a whole
-    where it is large: `update(...)` is all of it.
+    An update that is `Moved` is not made as a whole where it is large.
     """
-    make = update if callable(update) else update.__getitem__
     if residuals is None:
-        return clients.send(make(...), compressor, senders), None
-    return clients.send_with_feedback(make, compressor, residuals, senders)
+        return clients.send(update[...], compressor, senders), None
+    return clients.send_with_feedback(update, compressor, residuals, senders)
 
 
 def serve(

@@ -6,7 +6,6 @@ row. Its `Layout` moves between the two, so that every kernel is one batched mat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, rows_of, to_numpy
 from fedtheory.clients.layout import Layout
-from fedtheory.clients.pieces import At, compressed, large
+from fedtheory.clients.pieces import At, compressed, large, wanted_messages
 from fedtheory.errors import Diverged, InvalidInput, MissingCapability, diverged
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.messages.base import as_uniforms
@@ -257,18 +256,18 @@ class Clients:
 
     def send_with_feedback(
         self,
-        update: Callable[[Any], Array],
+        update: Any,
         compressor: Compressor | None,
         residuals: Array,
         senders: np.ndarray | None = None,
     ) -> tuple[Array, Array]:
         """What arrives (S, P, d) of D^k = R^k + update, and the residuals (S, N, d) afterwards, R^k <- D^k - C(D^k) of those that send.
 
-        update(...) is every slot's (S, P, d), update(at) that of the slots at, scenarios and slots (R,) each.
+        update : (S, P, d), or a `Moved`, which is made where and when it is sent.
         """
         who = self._who(senders)
         if compressor is None or not large(residuals):
-            wanted = self.take(residuals) + update(...)
+            wanted = self.take(residuals) + update[...]
             sent = self.send(wanted, compressor, senders)
             left = wanted - sent
             if senders is not None:
@@ -284,8 +283,9 @@ class Clients:
         def keep(at: At, left: np.ndarray) -> None:
             memory[of(at)] = left
 
+        make = wanted_messages(memory, update, of)
         out = np.zeros(shape, dtype=residuals.dtype)
-        bits = compressed(lambda at: memory[of(at)] + update(at), compressor, uniforms, who, out, self._check_rows, keep)
+        bits = compressed(make, compressor, uniforms, who, out, self._check_rows, keep)
         self._sent(out, bits, senders)
         return out, memory
 

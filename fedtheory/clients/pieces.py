@@ -7,23 +7,67 @@ the last one writes. Messages are made and compressed one by one anyway, so that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.arrays import Array, is_numpy
+from fedtheory.clients.kernels import loops, memory_of
+from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.base import exact
 
-__all__ = ["At", "compressed", "large", "places", "weighted_sum"]
+__all__ = ["At", "Moved", "compressed", "large", "places", "wanted_messages", "weighted_sum"]
 
-IN_CACHE = 2**15  # numbers of a piece, of which several copies are at work
+IN_CACHE = 2**17  # numbers of a piece, of which several copies are at work
+COMPILED = 2**20  # numbers from which compiled loops are worth Numba's import
 At = tuple[np.ndarray, np.ndarray]  # scenarios and slots of some messages, (R,) each
 
 
 def large(values: Array) -> bool:
     """Whether an array is of NumPy's floats, and of more than one piece."""
     return is_numpy(values) and values.size > IN_CACHE and not exact(values)
+
+
+def many(values: Array) -> bool:
+    """Whether an array is worth compiled loops."""
+    return is_numpy(values) and values.size >= COMPILED and values.dtype == np.float64 and available()
+
+
+class Moved(NamedTuple):
+    """factors (y - start), (S, P, d), of which entries are made when they are asked for: large updates are never made as a whole."""
+
+    y: Array
+    start: Array
+    factors: Array | None = None  # (S, P, 1)
+
+    def __getitem__(self, at: Any) -> Array:
+        moved = self.y[at] - self.start[at]
+        return moved if self.factors is None else moved * self.factors[at]
+
+
+def wanted_messages(memory: np.ndarray, update: Any, of: Callable[[At], At]) -> Callable[[At], np.ndarray]:
+    """make(at): memory + update of some slots, (R, d); memory (S, N, d) has them at of(at)."""
+
+    def make(at: At) -> np.ndarray:
+        wanted = memory[of(at)]
+        wanted += update[at]
+        return wanted
+
+    if type(update) is not Moved or not many(memory):
+        return make
+    lie = [memory_of(a) for a in (memory, update.y, update.start)]
+    if any(a is None for a in lie):
+        return make
+    kept, y, start = lie
+
+    def compiled(at: At) -> np.ndarray:
+        out = np.empty((len(at[0]), memory.shape[2]))
+        factors = np.ones(len(out)) if update.factors is None else update.factors[at][:, 0]
+        loops().wanted(out, kept.numbers, kept.begin(*of(at)), y.numbers, y.begin(*at), start.numbers, start.begin(*at), factors)
+        return out
+
+    return compiled
 
 
 def places(who: np.ndarray | None, shape: tuple[int, ...]) -> Iterator[At]:
@@ -49,6 +93,7 @@ def compressed(
     ----------
     who : (S, P) of bools, or None
         Who sends; None: everybody.
+    make : gives messages (R, d) that nobody else holds where they are kept
     refuse : called with messages (R, d) whose sum is not finite, and where they are; raises if they are not.
     keep : called with what the compressor left out of them (R, d).
 
@@ -57,11 +102,19 @@ def compressed(
     InvalidInput
         As the compressor does, with the entry's place in all messages.
     """
-    bits = np.zeros(out.shape[:2], dtype=np.int64)
+    bits, compiled = np.zeros(out.shape[:2], dtype=np.int64), many(out)
     for at in places(who, out.shape):
         rows, drawn = make(at), None if uniforms is None else uniforms[at]
         if not np.isfinite(rows.sum()):
             refuse(rows, at)
+        few = compressor.few(rows, compiled)
+        if few is not None:
+            row, column = np.divmod(few.where, rows.shape[1])
+            out[at[0][row], at[1][row], column], bits[at] = few.values, few.bits
+            if keep is not None:
+                rows.ravel()[few.where] -= few.values
+                keep(at, rows)
+            continue
         try:
             sent = compressor.compress(rows, drawn)
         except InvalidInput:
@@ -71,13 +124,19 @@ def compressed(
             raise
         out[at], bits[at] = sent, compressor.bits(sent)
         if keep is not None:
-            keep(at, np.subtract(rows, sent))
+            keep(at, np.subtract(rows, sent, out=rows))
     return bits
 
 
 def weighted_sum(values: np.ndarray, weights: np.ndarray | None, who: np.ndarray | None) -> np.ndarray:
     """sum_k weights_k values_k over the slots that who (S, P) names: values (S, P, d), weights (S, P, 1) -> (S, d), the slots in order."""
     scenarios, slots, dim = values.shape
+    lie = memory_of(values) if many(values) else None
+    if lie is not None:
+        out = np.empty((scenarios, dim))
+        weights = np.ones((scenarios, slots)) if weights is None else np.ascontiguousarray(weights[:, :, 0])
+        loops().add(out, lie.numbers, lie[1:], weights, np.ones((scenarios, slots), dtype=bool) if who is None else who)
+        return out
     columns = max(1, min(dim, IN_CACHE // slots))
     size, out = max(1, IN_CACHE // (slots * columns)), np.empty((scenarios, dim), dtype=values.dtype)
     for first in range(0, scenarios, size):

@@ -42,8 +42,7 @@ class Loops(NamedTuple):
 
     wanted(out, memory, of_memory, y, of_y, start, of_start, factors): out (R, d) = memory + (y - start) factors, of_... where each
     message begins.
-    add(out, values, steps, weights, who): out (S, d) = sum over k of weights_sk values_sk, in order, of those that who (S, P) names;
-    0 for the others, which may hold infinities.
+    add(out, values, steps, weights, who): out (S, d) = sum over k of weights_sk values_sk, in order, of those that who (S, P) names.
     """
 
     wanted: Any
@@ -71,17 +70,12 @@ def loops() -> Loops:
         dim = out.shape[1]
         for s in range(out.shape[0]):
             total = out[s]
+            total[:] = 0.0
             for k in range(who.shape[1]):
-                begin, weight = s * steps[0] + k * steps[1], weights[s, k]
-                row = values[begin : begin + dim]
-                if k == 0:
-                    for i in range(dim):
-                        total[i] = row[i] * weight if who[s, k] else 0.0
-                elif who[s, k]:
+                if who[s, k]:
+                    begin, weight = s * steps[0] + k * steps[1], weights[s, k]
+                    row = values[begin : begin + dim]
                     for i in range(dim):
                         total[i] += row[i] * weight
-                else:
-                    for i in range(dim):
-                        total[i] += 0.0  # as NumPy, for which -0.0 + 0.0 is 0.0
 
     return Loops(wanted, add)

@@ -17,7 +17,7 @@ from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.base import exact
 
-__all__ = ["At", "Moved", "compressed", "large", "places", "wanted_messages", "weighted_sum"]
+__all__ = ["At", "Moved", "compressed", "large", "places", "rows_in_order", "wanted_messages", "weighted_sum"]
 
 IN_CACHE = 2**17  # numbers of a piece, of which several copies are at work
 COMPILED = 2**20  # numbers from which compiled loops are worth Numba's import
@@ -103,11 +103,12 @@ def compressed(
         As the compressor does, with the entry's place in all messages.
     """
     bits, compiled = np.zeros(out.shape[:2], dtype=np.int64), many(out)
+    entries = getattr(compressor, "few", lambda rows, compiled: None)  # a compressor of anyone's need not say it
     for at in places(who, out.shape):
-        rows, drawn = make(at), None if uniforms is None else uniforms[at]
+        rows, drawn = np.ascontiguousarray(make(at)), None if uniforms is None else uniforms[at]
         if not np.isfinite(rows.sum()):
             refuse(rows, at)
-        few = compressor.few(rows, compiled)
+        few = entries(rows, compiled)
         if few is not None:
             row, column = np.divmod(few.where, rows.shape[1])
             out[at[0][row], at[1][row], column], bits[at] = few.values, few.bits
@@ -128,23 +129,26 @@ def compressed(
     return bits
 
 
+def rows_in_order(values: Array) -> bool:
+    """Whether NumPy's sum over the slots of a large array adds a message after the other: it does where their entries are neighbours."""
+    return large(values) and values.ndim == 3 and values.shape[2] > 1 and values.strides[2] == values.itemsize
+
+
 def weighted_sum(values: np.ndarray, weights: np.ndarray | None, who: np.ndarray | None) -> np.ndarray:
     """sum_k weights_k values_k over the slots that who (S, P) names: values (S, P, d), weights (S, P, 1) -> (S, d), the slots in order."""
     scenarios, slots, dim = values.shape
+    weights = None if weights is None else np.broadcast_to(weights, (scenarios, slots, 1))
     lie = memory_of(values) if many(values) else None
     if lie is not None:
         out = np.empty((scenarios, dim))
-        weights = np.ones((scenarios, slots)) if weights is None else np.ascontiguousarray(weights[:, :, 0])
+        weights = np.ones((scenarios, slots)) if weights is None else np.ascontiguousarray(weights[:, :, 0], dtype=float)
         loops().add(out, lie.numbers, lie[1:], weights, np.ones((scenarios, slots), dtype=bool) if who is None else who)
         return out
-    columns = max(1, min(dim, IN_CACHE // slots))
-    size, out = max(1, IN_CACHE // (slots * columns)), np.empty((scenarios, dim), dtype=values.dtype)
+    size, out = max(1, IN_CACHE // (slots * dim)), np.empty((scenarios, dim), dtype=values.dtype)
     for first in range(0, scenarios, size):
         some = slice(first, first + size)
-        for start in range(0, dim, columns):
-            part = values[some, :, start : start + columns]
-            part = part if weights is None else weights[some] * part
-            if who is not None:  # chosen, not multiplied: outside the cohort there may be infinities
-                part = np.where(who[some, :, None], part, part.dtype.type(0))
-            out[some, start : start + columns] = part.sum(axis=1)
+        part = values[some] if weights is None else weights[some] * values[some]
+        if who is not None:  # chosen, not multiplied: outside the cohort there may be infinities
+            part = np.where(who[some, :, None], part, part.dtype.type(0))
+        out[some] = part.sum(axis=1)
     return out

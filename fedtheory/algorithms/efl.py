@@ -19,8 +19,8 @@ from fedtheory.algorithms.feedback import (
 )
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.clients.clients import Clients
-from fedtheory.clients.pieces import Moved
 from fedtheory.clients.fisher import FISHERS, FisherKind, check_fisher
+from fedtheory.clients.pieces import Moved
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective
 

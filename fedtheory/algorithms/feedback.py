@@ -64,7 +64,11 @@ def upload(
     """
     if residuals is None:
         return clients.send(update[...], compressor, senders), None
-    return clients.send_with_feedback(update, compressor, residuals, senders)
+    if compressor is not None and clients.in_pieces(residuals):
+        return clients.send_with_feedback(update, compressor, residuals, senders)
+    wanted = clients.take(residuals) + update[...]
+    sent = clients.send(wanted, compressor, senders)
+    return sent, put_senders(clients, residuals, wanted - sent, senders)
 
 
 def serve(

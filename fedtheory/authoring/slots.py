@@ -160,6 +160,9 @@ class SlotClients(Clients):
 
     compress_down = compress
 
+    def in_pieces(self, memory: Any) -> bool:
+        return False
+
 
 def _fraction(value: Any, what: str) -> Any:
     """A penalty's coefficient as a fraction: of floats the whole ones only, as the default 0.0."""

@@ -254,25 +254,17 @@ class Clients:
         message = compressor.compress(message, uniforms)
         return message, np.asarray(compressor.bits(message), dtype=np.int64)
 
+    def in_pieces(self, memory: Array) -> bool:
+        """Whether a memory (S, N, d) is so large that messages from it are made and compressed in pieces."""
+        return large(memory)
+
     def send_with_feedback(
-        self,
-        update: Any,
-        compressor: Compressor | None,
-        residuals: Array,
-        senders: np.ndarray | None = None,
-    ) -> tuple[Array, Array]:
-        """What arrives (S, P, d) of D^k = R^k + update, and the residuals (S, N, d) afterwards, R^k <- D^k - C(D^k) of those that send.
+        self, update: Any, compressor: Compressor, residuals: np.ndarray, senders: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """In pieces, what arrives (S, P, d) of D^k = R^k + update, and the residuals (S, N, d) afterwards, D^k - C(D^k) of the senders.
 
         update : (S, P, d), or a `Moved`, which is made where and when it is sent.
         """
-        who = self._who(senders)
-        if compressor is None or not large(residuals):
-            wanted = self.take(residuals) + update[...]
-            sent = self.send(wanted, compressor, senders)
-            left = wanted - sent
-            if senders is not None:
-                left = self.xp.where(astype_like(np.ascontiguousarray(senders)[:, :, None], residuals), left, self.take(residuals))
-            return sent, self.put(residuals, left)
         members, shape = self.cohort.members, (self.cohort.scenarios, self.cohort.slots, residuals.shape[-1])
         uniforms = self._uniforms("compression up", self.num_clients, residuals) if compressor.randomised else None
         memory = residuals if self._in_place else residuals.copy()
@@ -285,7 +277,7 @@ class Clients:
 
         make = wanted_messages(memory, update, of)
         out = np.zeros(shape, dtype=residuals.dtype)
-        bits = compressed(make, compressor, uniforms, who, out, self._check_rows, keep)
+        bits = compressed(make, compressor, uniforms, self._who(senders), out, self._check_rows, keep)
         self._sent(out, bits, senders)
         return out, memory
 

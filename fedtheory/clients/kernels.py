@@ -1,7 +1,7 @@
 """Compiled loops over pieces of messages: what NumPy does in an operation each, in one pass, and in the order of its operations.
 
-Messages (S, P, d) come as the memory they lie in, from its first number on, and where in it each of them begins: they may be a view that
-is transposed or repeated. All are of float64.
+Messages (S, P, d) come as the memory they lie in, from its first number on, and where in it each of them begins: they may be a view
+that is transposed or repeated. All are of float64.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Work on all messages of a round in NumPy, some of them at a time: what is made of a piece stays in the cache until it is done with.
 
-Every operation on a whole memory (S, P, d) reads and writes it where it lies, in main memory; in pieces the first operation reads it and
-the last one writes. Messages are made and compressed one by one anyway, so that the numbers are the same to the last bit.
+Every operation on a whole memory (S, P, d) reads and writes it where it lies, in main memory; in pieces the first operation reads it
+and the last one writes. Messages are made and compressed one by one anyway, so that the numbers are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ def wanted_messages(memory: np.ndarray, update: Any, of: Callable[[At], At]) -> 
 
     if type(update) is not Moved or not many(memory):
         return make
-    lie = [memory_of(a) for a in (memory, update.y, update.start)]
-    if any(a is None for a in lie):
+    kept, y, start = (memory_of(a) for a in (memory, update.y, update.start))
+    if kept is None or y is None or start is None:
         return make
-    kept, y, start = lie
 
     def compiled(at: At) -> np.ndarray:
         out = np.empty((len(at[0]), memory.shape[2]))
@@ -91,9 +90,8 @@ def compressed(
 
     Parameters
     ----------
-    who : (S, P) of bools, or None
-        Who sends; None: everybody.
-    make : gives messages (R, d) that nobody else holds where they are kept
+    make : of messages (R, d); where `keep` is given, in memory that nobody else holds.
+    who : (S, P) of bools: who sends; None: everybody.
     refuse : called with messages (R, d) whose sum is not finite, and where they are; raises if they are not.
     keep : called with what the compressor left out of them (R, d).
 
@@ -130,12 +128,12 @@ def compressed(
 
 
 def rows_in_order(values: Array) -> bool:
-    """Whether NumPy's sum over the slots of a large array adds a message after the other: it does where their entries are neighbours."""
+    """Whether an array is large, and NumPy's sum over its slots adds one message after another: where entries are neighbours."""
     return large(values) and values.ndim == 3 and values.shape[2] > 1 and values.strides[2] == values.itemsize
 
 
 def weighted_sum(values: np.ndarray, weights: np.ndarray | None, who: np.ndarray | None) -> np.ndarray:
-    """sum_k weights_k values_k over the slots that who (S, P) names: values (S, P, d), weights (S, P, 1) -> (S, d), the slots in order."""
+    """sum_k weights_k values_k over the slots that who (S, P) names, in order: values (S, P, d), weights (S, P, 1) -> (S, d)."""
     scenarios, slots, dim = values.shape
     weights = None if weights is None else np.broadcast_to(weights, (scenarios, slots, 1))
     lie = memory_of(values) if many(values) else None

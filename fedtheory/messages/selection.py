@@ -19,7 +19,9 @@ MOST, SHARE = 64, 8  # entries up to which, and of at least how many times as ma
 def top_k_places(x: np.ndarray, k: int, compiled: bool = False) -> np.ndarray:
     """Where the k largest magnitudes along the last axis are, flat in all of x and in increasing order: (..., d) -> (..., k).
 
-    Of equal ones those of lower index. A NaN must have been refused before. compiled: there is so much to do that Numba is worth its import.
+    Of equal ones those of lower index. A NaN must have been refused before.
+
+    compiled : these are some of so many that Numba is worth its import.
     """
     rows = x.reshape(-1, x.shape[-1])
     out, dim = np.empty((len(rows), k), dtype=np.int64), rows.shape[1]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
+from fedtheory.algorithms.feedback import upload
 from fedtheory.clients import pieces
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.kernels import memory_of
@@ -89,7 +92,7 @@ def test_residuals_are_overwritten_only_where_they_may_be(size, cut):
     kept, update = rng.standard_normal((S, N, D)), rng.standard_normal((S, N, D))
     for in_place in (False, True):
         memory = kept.copy()
-        arrived, residuals = some_clients(in_place).send_with_feedback(update, messages.TopK(k=2), memory)
+        arrived, residuals = upload(some_clients(in_place), update, messages.TopK(k=2), memory)
         assert (residuals is memory) == in_place and (in_place or (memory == kept).all())
         assert (residuals == kept + update - arrived).all()
 
@@ -104,7 +107,7 @@ def test_a_large_update_is_not_made_as_a_whole(cut):
 
     cut("pieces")
     y = np.ones((S, N, D))
-    some_clients().send_with_feedback(Moved(y.view(Watched), np.zeros((S, 1, D)).repeat(N, 1)), messages.TopK(k=2), 0 * y)
+    upload(some_clients(), Moved(y.view(Watched), np.zeros((S, 1, D)).repeat(N, 1)), messages.TopK(k=2), 0 * y)
     assert len(made) == 10 and all(len(at[0]) == 2 for at in made)
 
 
@@ -116,11 +119,11 @@ def test_what_cannot_be_sent_is_named_by_its_place(size, cut):
     update[2, 1, 0], update[2, 4, 5], update[3, 0, 0] = np.nan, np.inf, np.nan
     for clients in (some_clients(), some_clients(mask=mask)):
         with pytest.raises(Diverged, match="client 4" if clients.cohort.mask[2, 1] == 0 else "client 1"):
-            clients.send_with_feedback(update, messages.TopK(k=2), np.zeros((S, N, D)))
+            upload(clients, update, messages.TopK(k=2), np.zeros((S, N, D)))
     update[2, 1, 0], update[2, 4, 5], update[3, 0, 0] = 1.0, 1e39, 1e39
     for compressor in (messages.TopK(k=2, float_bits=32), messages.ST(0.1, float_bits=32)):
         with pytest.raises(InvalidInput, match=r"entry \(2, 4, 5\) of the message is 1e\+39, above 3.403e\+38"):
-            some_clients().send_with_feedback(update, compressor, np.zeros((S, N, D)))
+            upload(some_clients(), update, compressor, np.zeros((S, N, D)))
 
 
 def test_a_compressor_need_not_say_which_few_entries_it_sends(cut):
@@ -168,3 +171,17 @@ def test_where_messages_lie():
             assert lie.numbers[begin : begin + 4].tolist() == view[s, k].tolist()
     for view in (values[::-1], values[..., ::2], values.astype(np.float32), values[:0], values[0]):
         assert memory_of(view) is None
+
+
+def test_a_round_holds_residuals_local_models_and_messages():
+    """No fourth array (S, N, d): what is made between them is made in pieces."""
+    rng = np.random.default_rng(1)
+    many = problems.LeastSquares(rng.standard_normal((40, 5, 1000)), rng.standard_normal((40, 5)))
+    method, law = algorithms.EFL(compressor=messages.ST(0.01), down_compressor=messages.ST(0.01)), incomplete(40, 2, [0.2, 0.4, 0.4])
+    run = dict(sampling=law, local_solver=LocalSGD(2, 0.1), scenarios=64, chunk=64, record=("bits",))
+    simulate(many, method, 1, **run)  # whatever is loaded once
+    tracemalloc.start()
+    simulate(many, method, 2, **run)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 3.8 * 8 * 64 * 40 * 1000

@@ -86,7 +86,7 @@ def aggregate(clients: Clients, update: Array, aggregation: Aggregation) -> Arra
     if aggregation == "cohort":
         return clients.mean(update)
     shares = clients.sample_shares()  # n_k/n
-    total = clients.sum(shares * update)
+    total = clients.sum(update, shares)
     if aggregation == "printed":
         return total
     there = clients.sum(shares)

@@ -20,6 +20,7 @@ from fedtheory.algorithms.feedback import (
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.fisher import FISHERS, FisherKind, check_fisher
+from fedtheory.clients.pieces import Moved
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective
 
@@ -163,10 +164,10 @@ class EFL(Algorithm):
         if self.lam:
             state = state._replace(u=self._of_present(state.u, clients), v=self._of_present(state.v, clients))
         result = clients.minimise(self._objective(state, start, clients), start=start)
-        delta = result.y - start
-        sent, residuals = self._upload(state, clients, factors * delta if self.scaled_before else delta, senders)
+        update = Moved(result.y, start, factors if self.scaled_before else None)
+        sent, residuals = self._upload(state, clients, update, senders)
         weights = clients.weights() if self.scaled_before else coefficients
-        served = self._serve(state, clients, clients.sum(weights * sent))
+        served = self._serve(state, clients, clients.sum(sent, weights))
         u, v = state.u, state.v
         if self.lam:
             now = clients.fisher(result.y, self.fisher_kind(clients.problem))
@@ -220,12 +221,12 @@ class EFL(Algorithm):
         return LocalObjective(center=start, linear=linear, curvature=clients.spread(self.lam * U))
 
     def _upload(
-        self, state: EFLState, clients: Clients, update: Array, senders: np.ndarray | None
+        self, state: EFLState, clients: Clients, update: Moved, senders: np.ndarray | None
     ) -> tuple[Array, Array | None]:
         """What the server gets from each slot, and the residuals afterwards."""
         if self.variant != "literal" or self.compressor is None:
             return upload(clients, update, self.compressor, state.residuals, senders)
-        wanted = update if state.residuals is None else clients.take(state.residuals) + update
+        wanted = update[...] if state.residuals is None else clients.take(state.residuals) + update[...]
         left = wanted - clients.compress(wanted, self.compressor)
         residuals = None if state.residuals is None else put_senders(clients, state.residuals, left, senders)
         return clients.send(wanted, senders=senders), residuals

@@ -9,6 +9,7 @@ from fedtheory.algorithms.base import Aggregation, Algorithm, Sent, aggregate, c
 from fedtheory.algorithms.feedback import check_compressor, debt, debt_after, download, serve, upload
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
+from fedtheory.clients.pieces import Moved
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class FedAvg(Algorithm):
             download(clients, owed)
             w = clients.spread(state.x)
         y = clients.minimise(LocalObjective(center=w), start=w).y
-        sent, residuals = upload(clients, y if self.send == "model" else y - w, self.compressor, state.residuals)
+        sent, residuals = upload(clients, y if self.send == "model" else Moved(y, w), self.compressor, state.residuals)
         step = aggregate(clients, sent - w if self.send == "model" else sent, self.aggregation)
         if self.down_compressor is None:
             return CompressedState(state.x + step, residuals, None, None)

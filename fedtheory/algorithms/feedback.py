@@ -13,6 +13,7 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm, per_client, require
 from fedtheory.arrays import Array, astype_like, namespace, to_numpy
 from fedtheory.clients.clients import Clients
+from fedtheory.clients.pieces import Moved
 from fedtheory.messages import Compressor
 
 if TYPE_CHECKING:
@@ -52,15 +53,20 @@ def put_senders(clients: Clients, memory: Array, values: Array, senders: np.ndar
 
 def upload(
     clients: Clients,
-    update: Array,
+    update: Array | Moved,
     compressor: Compressor | None,
     residuals: Array | None,
     senders: np.ndarray | None = None,
 ) -> tuple[Array, Array | None]:
-    """What arrives of each slot's update (S, P, d), and the residuals (S, N, d) afterwards; residuals None: nothing is fed back."""
+    """What arrives of each slot's update (S, P, d), and the residuals (S, N, d) afterwards; residuals None: nothing is fed back.
+
+    An update that is `Moved` is not made as a whole where it is large.
+    """
     if residuals is None:
-        return clients.send(update, compressor, senders), None
-    wanted = clients.take(residuals) + update
+        return clients.send(update[...], compressor, senders), None
+    if compressor is not None and clients.in_pieces(residuals):
+        return clients.send_with_feedback(update, compressor, residuals, senders)
+    wanted = clients.take(residuals) + update[...]
     sent = clients.send(wanted, compressor, senders)
     return sent, put_senders(clients, residuals, wanted - sent, senders)
 

@@ -129,7 +129,8 @@ class SlotClients(Clients):
     def mean(self, values: Any) -> Any:
         return self.sum(values) / self._count(np.maximum(self.cohort.size(), 1))[:, None]
 
-    def sum(self, values: Any) -> Any:
+    def sum(self, values: Any, weights: Any = None) -> Any:
+        values = values if weights is None else weights * values
         if self.cohort.members is None:
             values = np.where(self.cohort.dense_mask[:, :, None], values, values * 0)
         return values.sum(axis=1)
@@ -158,6 +159,9 @@ class SlotClients(Clients):
         raise NotInFractions("messages are compressed, which is not done in fractions")
 
     compress_down = compress
+
+    def in_pieces(self, memory: Any) -> bool:
+        return False
 
 
 def _fraction(value: Any, what: str) -> Any:

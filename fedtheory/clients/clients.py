@@ -7,13 +7,14 @@ row. Its `Layout` moves between the two, so that every kernel is one batched mat
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, rows_of, to_numpy
 from fedtheory.clients.layout import Layout
-from fedtheory.errors import InvalidInput, MissingCapability, diverged
+from fedtheory.clients.pieces import At, compressed, large, wanted_messages
+from fedtheory.errors import Diverged, InvalidInput, MissingCapability, diverged
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.messages.base import as_uniforms
 from fedtheory.participation.cohorts import Cohort
@@ -117,9 +118,9 @@ class Clients:
         """Memory (S, N, d) with the cohort's rows replaced by values (S, P, d)."""
         return self.layout.put(memory, values, self._in_place)
 
-    def sum(self, values: Array) -> Array:
-        """Sum over the cohort: (S, P, d) -> (S, d)."""
-        return self.layout.sum(values)
+    def sum(self, values: Array, weights: Array | None = None) -> Array:
+        """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""
+        return self.layout.sum(values, weights)
 
     def mean(self, values: Array) -> Array:
         """Mean over the cohort: (S, P, d) -> (S, d); 0 where nobody takes part."""
@@ -219,10 +220,17 @@ class Clients:
         else:
             message = message if senders is None else self._only(message, senders)
             bits = np.asarray(self.float_bits * message.shape[-1], dtype=np.int64)
+        self._sent(message, bits, senders)
+        return message
+
+    def _sent(self, message: Array, bits: np.ndarray, senders: np.ndarray | None) -> None:
         self.send_bits(bits if senders is None else bits * senders)
         self.sent.append(message)
         self._senders.append(senders)
-        return message
+
+    def _who(self, senders: np.ndarray | None) -> np.ndarray | None:
+        """Who sends a message (S, P) that the cohort's senders send; None: every slot."""
+        return self.cohort.mask if senders is None else senders if self.cohort.mask is None else senders & self.cohort.mask
 
     def compress(self, message: Array, compressor: Compressor) -> Array:
         """Every participant's message (S, P, d) as the compressor leaves it, not counted.
@@ -235,21 +243,43 @@ class Clients:
         self, message: Array, compressor: Compressor, senders: np.ndarray | None = None
     ) -> tuple[Array, np.ndarray]:
         """What arrives (S, P, d), 0 from those that do not send, and its bits (S, P)."""
-        who = self.cohort.mask if senders is None else senders if self.cohort.mask is None else senders & self.cohort.mask
+        who = self._who(senders)
         uniforms = self._uniforms("compression up", self.num_clients, message) if compressor.randomised else None
         some = who is not None and not who.all()
-        if who is not None and some and is_numpy(message):  # the senders' rows alone: messages are compressed one by one anyway
-            rows = message[who]
-            out, bits = np.zeros_like(message), np.zeros(who.shape, dtype=np.int64)
-            if len(rows):
-                self._check_finite(message, who)
-                sent = compressor.compress(rows, None if uniforms is None else uniforms[who])
-                out[who], bits[who] = sent, compressor.bits(sent)
-            return out, bits
+        if is_numpy(message) and (some or large(message)):  # messages are compressed one by one anyway
+            out = np.zeros_like(message)
+            return out, compressed(message.__getitem__, compressor, uniforms, who, out, self._check_rows)
         message = self._only(message, who) if who is not None and some else message
         self._check_finite(message, who)
         message = compressor.compress(message, uniforms)
         return message, np.asarray(compressor.bits(message), dtype=np.int64)
+
+    def in_pieces(self, memory: Array) -> bool:
+        """Whether a memory (S, N, d) is so large that messages from it are made and compressed in pieces."""
+        return large(memory)
+
+    def send_with_feedback(
+        self, update: Any, compressor: Compressor, residuals: np.ndarray, senders: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """In pieces, what arrives (S, P, d) of D^k = R^k + update, and the residuals (S, N, d) afterwards, D^k - C(D^k) of the senders.
+
+        update : (S, P, d), or a `Moved`, which is made where and when it is sent.
+        """
+        members, shape = self.cohort.members, (self.cohort.scenarios, self.cohort.slots, residuals.shape[-1])
+        uniforms = self._uniforms("compression up", self.num_clients, residuals) if compressor.randomised else None
+        memory = residuals if self._in_place else residuals.copy()
+
+        def of(at: At) -> At:
+            return at if members is None else (at[0], members[at])
+
+        def keep(at: At, left: np.ndarray) -> None:
+            memory[of(at)] = left
+
+        make = wanted_messages(memory, update, of)
+        out = np.zeros(shape, dtype=residuals.dtype)
+        bits = compressed(make, compressor, uniforms, self._who(senders), out, self._check_rows, keep)
+        self._sent(out, bits, senders)
+        return out, memory
 
     def send_bits(self, bits: int | np.ndarray) -> None:
         """Count bits up that are no message of d numbers: one number, or (S, P)."""
@@ -292,9 +322,18 @@ class Clients:
         if not bad.any():
             return
         scenario, slot = (int(i) for i in np.argwhere(bad)[0])
-        server = message.shape[1] != self.cohort.slots
-        client = None if server else slot if self.cohort.members is None else int(self.cohort.members[scenario, slot])
-        raise diverged(self.round_index, client, self.scenarios[scenario], "a message")
+        raise self._diverged(scenario, slot if message.shape[1] == self.cohort.slots else None)
+
+    def _check_rows(self, rows: np.ndarray, at: At) -> None:
+        """The same for the messages (R, d) of the slots at."""
+        bad = ~np.isfinite(rows).all(axis=-1)
+        if bad.any():
+            raise self._diverged(*(int(i[bad.argmax()]) for i in at))
+
+    def _diverged(self, scenario: int, slot: int | None) -> Diverged:
+        """What is raised for a message of a slot, or of the server (None)."""
+        client = slot if slot is None or self.cohort.members is None else int(self.cohort.members[scenario, slot])
+        return diverged(self.round_index, client, self.scenarios[scenario], "a message")
 
     def _uniforms(self, purpose: str, rows: int, like: Array) -> Array:
         shape = (rows, like.shape[-1])

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, take_slots
+from fedtheory.clients.pieces import rows_in_order, weighted_sum
 from fedtheory.participation.cohorts import Cohort
 
 __all__ = ["Layout"]
@@ -50,8 +51,11 @@ class Layout:
             return self.xp.where(self._mask > 0, values, memory)
         return put_slots(memory, self._members, values, in_place)
 
-    def sum(self, values: Array) -> Array:
-        """Sum over the cohort: (S, P, d) -> (S, d)."""
+    def sum(self, values: Array, weights: Array | None = None) -> Array:
+        """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""
+        if rows_in_order(values):
+            return weighted_sum(values, weights, None if self.cohort.members is not None else self.cohort.dense_mask)
+        values = values if weights is None else weights * values
         if self.cohort.members is None and not self.cohort.everyone:
             # chosen, not multiplied: outside the cohort there may be infinities
             values = self.xp.where(self._mask > 0, values, self.xp.zeros_like(values))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace
+from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
@@ -195,6 +197,8 @@ class LocalSGD(LocalSolver):
 
 JUMP = 1000  # numbers that are drawn in the time of one jump to where a row's own lie
 IN_CACHE = 2**20  # bytes of the points that are walked side by side
+COMPILED = 2**20  # numbers from which compiled loops are worth Numba's import
+FEW = 2**9  # numbers of a client that are added in the time of a call
 
 
 def _plain_steps(problem: Problem, start: np.ndarray, steps: np.ndarray, lr: float) -> np.ndarray:
@@ -206,20 +210,48 @@ def _plain_steps(problem: Problem, start: np.ndarray, steps: np.ndarray, lr: flo
     out = np.empty(start.shape, dtype=start.dtype)
     size = max(1, IN_CACHE // max(1, width * dim * start.itemsize))
     order = np.argsort(-steps, axis=1, kind="stable")
+    compiled = start.size >= COMPILED and start.dtype == np.float64 and available()
     for first in range(0, clients, size):
         block = np.arange(first, min(first + size, clients))
         where = order[block]
         left, y = np.take_along_axis(steps[block], where, axis=1), start[block[:, None], where]
         part = problem.subset(block) if len(block) < clients else problem
         for step in range(int(left.max(initial=0))):
-            going = left > step
-            count = int(going.sum(axis=1).max())
-            new = -lr * part.client_gradient(y[:, :count]) + y[:, :count]
-            stopped = ~going[:, :count]
-            new[stopped] = y[:, :count][stopped]  # chosen, not multiplied: exactly where they were
-            y[:, :count] = new
+            counts = (left > step).sum(axis=1)  # rows of each client that go on, the first of them
+            at = y[:, : int(counts.max())]
+            _move_first(at, part.client_gradient(at), lr, counts, compiled)
         out[block[:, None], where] = y
     return out
+
+
+def _move_first(y: np.ndarray, gradient: np.ndarray, lr: float, counts: np.ndarray, compiled: bool = False) -> None:
+    """y <- y - lr gradient in the first counts[k] rows of client k, (N, B, d) and (N,); the others stay exactly where they are."""
+    if compiled and gradient.dtype == np.float64 and y[0].size >= FEW:
+        _compiled_move()(y, np.ascontiguousarray(gradient), -lr, counts)
+        return
+    moves = -lr * gradient
+    if counts.min() == y.shape[1]:
+        y += moves
+    elif y[0].size < FEW:
+        np.add(y, moves, out=y, where=(np.arange(y.shape[1]) < counts[:, None])[:, :, None])
+    else:
+        for k, count in enumerate(counts):
+            y[k, :count] += moves[k, :count]
+
+
+@cache
+def _compiled_move() -> Any:
+    """move(y, gradient, factor, counts): `_move_first` in one pass, of float64, by Numba."""
+
+    @njit(cache=True, nogil=True)
+    def move(y: Any, gradient: Any, factor: float, counts: Any) -> None:
+        for k in range(y.shape[0]):
+            for r in range(counts[k]):
+                to, by = y[k, r], gradient[k, r]
+                for i in range(to.size):
+                    to[i] += factor * by[i]
+
+    return move
 
 
 def _per_row(rows: Rows, purpose: str, step: int, width: int, draw: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -16,7 +16,7 @@ from fedtheory.inputs import shown
 from fedtheory.messages.encoders import Encoded
 from fedtheory.messages.formats import check_representable
 
-__all__ = ["Compressor", "TwoPoint", "as_uniforms", "entries_kept", "exact", "mean_of", "norm_sq", "signed"]
+__all__ = ["Compressor", "Few", "TwoPoint", "as_uniforms", "entries_kept", "exact", "mean_of", "norm_sq", "signed"]
 
 DIGITS = {64: 53, 32: 24}  # binary digits of a float's mantissa
 
@@ -59,6 +59,14 @@ def entries_kept(q: float | Fraction, dim: int) -> int | float | Fraction:
     near = round(product)
     tolerance = 0 if isinstance(q, Fraction) else 2.0**-50 * product
     return near if abs(product - near) <= tolerance else product
+
+
+class Few(NamedTuple):
+    """Messages (R, d) by their entries that are not 0, row by row: their flat places and values (M,), and the messages' bits (R,)."""
+
+    where: np.ndarray
+    values: np.ndarray
+    bits: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,13 @@ class Compressor(ABC):
 
     @abstractmethod
     def _compress(self, x: Array, uniforms: Array | None) -> Array: ...
+
+    def few(self, x: np.ndarray, compiled: bool = False) -> Few | None:
+        """`compress` and `bits` of finite floats (R, d) by the entries that are sent; None: only these two say it.
+
+        compiled : these are some of so many that Numba is worth its import.
+        """
+        return None
 
     def bits(self, message: Array) -> np.ndarray:
         """Bits of ``encode`` for each message (..., d) that ``compress`` returned -> int64 (...).
@@ -247,6 +262,10 @@ class Compressor(ABC):
                     f"entry {where} of the message is {to_numpy(x)[where]}, above {limit:.4g}, the largest 32-bit float: "
                     "use float_bits=64"
                 )
+
+    def _fit(self, x: np.ndarray) -> bool:
+        """Whether finite numbers are small enough for the wire."""
+        return self.float_bits == 64 or not bool((np.abs(x) > np.finfo(np.float32).max).any())
 
     def _enter_message(self, rows: np.ndarray) -> None:
         self.check(rows.shape[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -87,12 +88,19 @@ def rice_parameter(counts: np.ndarray, dim: int) -> np.ndarray:
     counts : integers (...) in 0..dim -> (...) of int64; 0 where nothing is sent.
     """
     counts = np.asarray(counts, dtype=np.int64)
+    if counts.size > 1 and (counts == counts.flat[0]).all():
+        return np.full(counts.shape, _one_rice_parameter(int(counts.flat[0]), int(dim)))
     power = np.where(counts > 0, 1.0 - counts / dim, 0.0)
     b = np.zeros(counts.shape, dtype=np.int64)
     while (more := power * power + power > 1.0).any():
         b += more
         power = np.where(more, power * power, power)
     return b
+
+
+@cache
+def _one_rice_parameter(count: int, dim: int) -> int:
+    return int(rice_parameter(np.array(count), dim))
 
 
 def rice_length(values: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Support:
-    """Where the rows of a message (R, d) are not +0.0 (-0.0 counts as sent: it must come back bit for bit).
+    """Where the rows of a message (R, d) are not +0.0, given flat and in increasing order.
 
     Attributes
     ----------
@@ -40,15 +40,19 @@ class Support:
     counts : (R,) ints
     """
 
-    def __init__(self, rows: np.ndarray) -> None:
-        self.dim = rows.shape[1]
-        self.flat = np.flatnonzero(rows.view(np.int64) != 0)  # of float64, only +0.0 has no bit set; NumPy finds truth values faster
+    def __init__(self, flat: np.ndarray, shape: tuple[int, ...]) -> None:
+        self.flat, self.dim = flat, shape[1]
         self.rows, self.columns = np.divmod(self.flat, self.dim)
-        self.counts = np.bincount(self.rows, minlength=rows.shape[0])
+        self.counts = np.bincount(self.rows, minlength=shape[0])
         before = np.empty_like(self.columns)
         before[1:] = self.columns[:-1]
         before[(np.cumsum(self.counts) - self.counts)[self.counts > 0]] = -1
         self.gaps = self.columns - before - 1
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Support:
+        """That of float64 rows; -0.0 counts as sent: it must come back bit for bit."""
+        return cls(np.flatnonzero(rows.view(np.int64) != 0), rows.shape)  # only +0.0 has no bit set; NumPy finds truth values faster
 
     def total(self, lengths: np.ndarray) -> np.ndarray:
         """Sums, row by row, of one length for every entry sent: (M,) -> (R,)."""
@@ -102,12 +106,15 @@ def read_positions(reader: Reader, count: int, dim: int) -> np.ndarray:
 
 
 def sparse_bits(rows: np.ndarray, float_bits: int) -> np.ndarray:
-    support = Support(rows)
+    return sparse_length(Support.of(rows), float_bits)
+
+
+def sparse_length(support: Support, float_bits: int) -> np.ndarray:
     return support.position_bits() + float_bits * support.counts
 
 
 def encode_sparse(row: np.ndarray, float_bits: int) -> Encoded:
-    support = Support(row[None])
+    support = Support.of(row[None])
     count, positions = _positions(support)
     return en.pack(count, positions, en.float_fields(row[support.columns], float_bits))
 
@@ -140,13 +147,17 @@ def _magnitude(rows: np.ndarray, support: Support, what: str) -> np.ndarray:
 
 
 def ternary_bits(rows: np.ndarray, float_bits: int, what: str) -> np.ndarray:
-    support = Support(rows)
+    support = Support.of(rows)
     _magnitude(rows, support, what)
+    return ternary_length(support, float_bits)
+
+
+def ternary_length(support: Support, float_bits: int) -> np.ndarray:
     return support.position_bits() + np.where(support.counts > 0, float_bits, 0) + support.counts
 
 
 def encode_ternary(row: np.ndarray, float_bits: int, what: str) -> Encoded:
-    support = Support(row[None])
+    support = Support.of(row[None])
     mu = _magnitude(row[None], support, what)
     count, positions = _positions(support)
     if support.counts[0] == 0:

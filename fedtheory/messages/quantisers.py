@@ -172,7 +172,7 @@ class QSGD(TwoPoint):
         _, levels = self._recover(rows)
         if self._layout(rows.shape[1]) == "dense":
             return self.float_bits + (en.omega_length(levels + 1) + (levels > 0)).sum(axis=1)
-        support = formats.Support(rows)
+        support = formats.Support.of(rows)
         lengths = en.omega_length(support.gaps + 1) + 1 + en.omega_length(levels[support.rows, support.columns])
         return en.count_width(rows.shape[1]) + np.where(support.counts > 0, self.float_bits, 0) + support.total(lengths)
 

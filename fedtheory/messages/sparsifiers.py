@@ -13,8 +13,9 @@ from fedtheory.arrays import Array, is_numpy, namespace, top_k_mask
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_number, whole_number
 from fedtheory.messages import formats
-from fedtheory.messages.base import Compressor, as_uniforms, entries_kept, exact, mean_of
+from fedtheory.messages.base import Compressor, Few, as_uniforms, entries_kept, exact, mean_of
 from fedtheory.messages.encoders import Encoded
+from fedtheory.messages.selection import top_k_places
 
 __all__ = ["ST", "RandomK", "Threshold", "TopK"]
 
@@ -84,12 +85,14 @@ class ST(Compressor):
         return math.ceil(k), (math.ceil(k) if self.rule == "exact" else k)
 
     def _compress(self, x: Array, uniforms: Array | None) -> Array:
-        xp = namespace(x)
+        xp, plain = namespace(x), is_numpy(x) and not exact(x)
         rank, k = self.sizes(x.shape[-1])
+        if plain and self.rule == "exact":
+            return self._spread(x, top_k_places(x, rank))
         magnitude = abs(x)
         mask = top_k_mask(magnitude, rank, ties=self.rule == "printed")
-        if is_numpy(x) and not exact(x) and np.count_nonzero(mask) == rank * math.prod(x.shape[:-1]):
-            return self._few(x, mask, rank, k)
+        if plain and np.count_nonzero(mask) == rank * math.prod(x.shape[:-1]):
+            return self._spread(x, np.flatnonzero(mask).reshape(*x.shape[:-1], rank))
         kept = only_where(mask, magnitude)
         if exact(x):
             mu = np.asarray(kept.sum(axis=-1, keepdims=True), dtype=object) / Fraction(k)
@@ -97,12 +100,23 @@ class ST(Compressor):
         mu = self._rounded(mean_of(kept, float(k)))
         return only_where(mask & (x != 0), xp.where(x > 0, mu, -mu))
 
-    def _few(self, x: np.ndarray, mask: np.ndarray, rank: int, k: float | Fraction) -> np.ndarray:
-        """The same where exactly `rank` entries are kept of every message: only these are touched again."""
-        where, out = np.flatnonzero(mask), np.zeros_like(x, order="C")
-        kept = x.ravel()[where].reshape(*x.shape[:-1], rank)
-        mu = self._rounded(mean_of(abs(kept), float(k)))
-        out.ravel()[where] = (np.where(kept > 0, mu, np.where(kept < 0, -mu, 0.0)) + 0.0).ravel()
+    def few(self, x: np.ndarray, compiled: bool = False) -> Few | None:
+        if type(self) is not ST or self.rule == "printed" or not self._fit(x):
+            return None
+        where = top_k_places(x, self.sizes(x.shape[-1])[0], compiled)
+        where, values = where.ravel(), self._ternary(x, where).ravel()
+        where, values = where[values != 0], values[values != 0]
+        return Few(where, values, formats.ternary_length(formats.Support(where, x.shape), self.float_bits))
+
+    def _ternary(self, x: np.ndarray, where: np.ndarray) -> np.ndarray:
+        """What is sent of the entries at flat places (..., rank) that are kept of each message: only these are touched again."""
+        kept = x.ravel()[where]
+        mu = self._rounded(mean_of(abs(kept), float(self.sizes(x.shape[-1])[1])))
+        return np.where(kept > 0, mu, np.where(kept < 0, -mu, 0.0)) + 0.0
+
+    def _spread(self, x: np.ndarray, where: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(x, order="C")
+        out.ravel()[where] = self._ternary(x, where)
         return out
 
     def contraction_exact(self, dim: int) -> Fraction | None:
@@ -185,6 +199,14 @@ class TopK(_KeepsK):
 
     def _compress(self, x: Array, uniforms: Array | None) -> Array:
         return only_where(top_k_mask(abs(x), self.count(x.shape[-1])), self._rounded(x))
+
+    def few(self, x: np.ndarray, compiled: bool = False) -> Few | None:
+        if type(self) is not TopK or not self._fit(x):
+            return None
+        where = top_k_places(x, self.count(x.shape[-1]), compiled).ravel()
+        values = self._rounded(x.ravel()[where]) + 0.0  # a -0.0 becomes +0.0, which is not sent
+        where, values = where[values != 0], values[values != 0]
+        return Few(where, values, formats.sparse_length(formats.Support(where, x.shape), self.float_bits))
 
     def contraction_exact(self, dim: int) -> Fraction | None:
         return Fraction(self.count(dim), dim) * (1 - self._rounding_sq)

@@ -193,7 +193,8 @@ def test_steps_that_must_be_equal(method):
 
 def test_nobody_there_and_thresholds_of_any_size():
     """An empty cohort's mean is 0; entries up to the threshold go, also where it is 1; memories have the model's precision."""
-    nobody = SimpleNamespace(xp=np, sample_shares=lambda: np.zeros((1, 3, 1)), sum=lambda values: values.sum(axis=1))
+    zeros = np.zeros((1, 3, 1))
+    nobody = SimpleNamespace(xp=np, sample_shares=lambda: zeros, sum=lambda values, weights=1.0: (weights * values).sum(axis=1))
     assert aggregate(nobody, np.ones((1, 3, 2)), "samples").tolist() == [[0, 0]]
     for library in (np.asarray, array_api_strict.asarray):
         delta = library(np.array([0.5, -1.0, 1.5]))

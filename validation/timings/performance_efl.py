@@ -13,7 +13,9 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,14 @@ from threadpoolctl import threadpool_limits
 from fedtheory import simulate
 from fedtheory.algorithms import EFL
 from fedtheory.arrays import top_k_mask
-from fedtheory.local import LocalSGD
+from fedtheory.clients import pieces
+from fedtheory.local import LocalSGD, local_sgd
 from fedtheory.messages import ST
+from fedtheory.messages.selection import top_k_places
 from fedtheory.participation.irregular import Irregular, incomplete
 from fedtheory.problems import LeastSquares
 from fedtheory.randomness import Stream
+from fedtheory.simulation.rounds import Execution
 
 __all__ = ["Figure", "efl_rows"]
 
@@ -100,8 +105,19 @@ def _clock(work: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def rounds_of_efl(repeats: int = 3, part: int = 4, part_rounds: int = 3, rounds: int = 4) -> list[Figure]:
-    """A round of 200 scenarios, beside the loop."""
+@contextmanager
+def without_compiled_loops() -> Iterator[None]:
+    """The same rounds in NumPy's operations."""
+    kept = [(module, module.COMPILED) for module in (pieces, local_sgd)]
+    for module, _ in kept:
+        module.COMPILED = sys.maxsize
+    yield
+    for module, limit in kept:
+        module.COMPILED = limit
+
+
+def rounds_of_efl(repeats: int = 3, part: int = 4, part_rounds: int = 3, rounds: int = 12) -> list[Figure]:
+    """A round of 200 scenarios, beside the loop; a run's beginning and end are shared by its rounds."""
     problem, algorithm, sampling = instance()
     common = dict(sampling=sampling, seed=SEED, local_solver=LocalSGD(STEPS, LR))
     drawn = [sampling.sample(Stream(SEED), t, range(part), CLIENTS).steps for t in range(1, part_rounds + 1)]
@@ -111,7 +127,7 @@ def rounds_of_efl(repeats: int = 3, part: int = 4, part_rounds: int = 3, rounds:
     difference = float(np.abs(looped - batched.x).max() / np.abs(looped).max())
     if not difference < 1e-12 or bits != batched.metrics["bits"][-1].sum():
         raise SystemExit(f"the loop and the batch disagree by {difference:.3g} or in their bits: the ratios would mean nothing")
-    best = {name: np.full(2, np.inf) for name in ("loop", "batch")}
+    best = {name: np.full(2, np.inf) for name in ("loop", "batch", "numpy")}
 
     def batch(count: int) -> Callable[[], Any]:
         return lambda: simulate(problem, algorithm, count, scenarios=SCENARIOS, record=("bits",), **common)
@@ -121,11 +137,15 @@ def rounds_of_efl(repeats: int = 3, part: int = 4, part_rounds: int = 3, rounds:
         for _ in range(repeats):
             best["loop"] = np.minimum(best["loop"], np.array(_clock(lambda: plain_loop(*args))) * SCENARIOS / (part * part_rounds))
             best["batch"] = np.minimum(best["batch"], np.array(_clock(batch(rounds))) / rounds)
+            with without_compiled_loops():
+                best["numpy"] = np.minimum(best["numpy"], np.array(_clock(batch(rounds))) / rounds)
     (loop, loop_cpu), (one, one_cpu) = best["loop"], best["batch"]
     shape = f"EFL, ST q={SPARSITY} both ways, N={CLIENTS}, d={DIM:,}, n_k={SAMPLES}, {SCENARIOS} scenarios, E={STEPS}"
     return [
         Figure("EFL, plain loop, a round", loop, "s", note=f"{part} scenarios, scaled to {SCENARIOS}; one core"),
         Figure("EFL, batched, a round", one, "s", note=shape + ", one core"),
+        Figure("EFL, batched, a round, CPU time", one_cpu, "s", note="the roofline's"),
+        Figure("EFL, the same in NumPy alone, CPU time", best["numpy"][1], "s", note="without compiled loops: the same numbers"),
         Figure("EFL, batched against the loop", loop / one, "x", "", "one core, wall time"),
         Figure("EFL, batched against the loop", loop_cpu / one_cpu, "x", "", "CPU time, the fairer one on a busy machine"),
         Figure("EFL, loop and batch differ by", difference, "", note=f"of the largest coordinate; the bits are equal, {bits:,}"),
@@ -150,6 +170,7 @@ def selection(repeats: int = 5, rows: int = 4000) -> list[Figure]:
     """The largest entries of many messages: partial selection beside a full sort."""
     values = np.abs(np.random.default_rng(SEED).standard_normal((rows, DIM)))
     k = math.ceil(SPARSITY * DIM)
+    wanted = np.flatnonzero(top_k_mask(values, k)).reshape(-1, k)
 
     def by_sorting() -> np.ndarray:
         mask = np.zeros(values.shape, dtype=bool)
@@ -158,13 +179,17 @@ def selection(repeats: int = 5, rows: int = 4000) -> list[Figure]:
 
     if not np.array_equal(by_sorting(), top_k_mask(values, k)):
         raise SystemExit("sorting and selecting disagree: the ratio would mean nothing")
-    fast, slow = np.inf, np.inf
+    if not np.array_equal(top_k_places(values, k, compiled=True), wanted):
+        raise SystemExit("the compiled selection and NumPy's disagree: the ratio would mean nothing")
+    fast, slow, heap = np.inf, np.inf, np.inf
     for _ in range(repeats):
+        heap = min(heap, _clock(lambda: top_k_places(values, k, compiled=True))[1])
         fast = min(fast, _clock(lambda: top_k_mask(values, k))[1])
         slow = min(slow, _clock(by_sorting)[1])
     where = f"k={k} of d={DIM:,}, CPU time of one message of {rows:,}"
     return [
         Figure("top-k, partial selection", 1e6 * fast / rows, "us", note=where),
+        Figure("top-k, compiled selection", 1e6 * heap / rows, "us", note="of the magnitudes as well"),
         Figure("top-k, selection against a sort", slow / fast, "x"),
     ]
 
@@ -173,45 +198,72 @@ def _best(work: Callable[[], Any], repeats: int) -> float:
     return min(_clock(work)[1] for _ in range(repeats))
 
 
-def roofline(round_seconds: float, repeats: int = 5) -> list[Figure]:
+def shapes(steps: np.ndarray) -> list[tuple[int, int, int]]:
+    """First and last client, and rows of each, of every product of a chunk's local steps (N, B), as `LocalSGD` cuts them."""
+    size, found = max(1, local_sgd.IN_CACHE // (8 * DIM * steps.shape[1])), []
+    for first in range(0, CLIENTS, size):
+        block = steps[first : first + size]
+        found += [(first, first + len(block), int((block > step).sum(axis=1).max())) for step in range(block.max())]
+    return found
+
+
+def arrays_at_once(scenarios: int = 40) -> float:
+    """Float64 arrays (S, N, d) that a run holds at once at most, the residuals among them."""
+    problem, algorithm, sampling = instance()
+    tracemalloc.start()
+    simulate(problem, algorithm, 2, sampling=sampling, scenarios=scenarios, record=("bits",), local_solver=LocalSGD(STEPS, LR))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most / (8 * scenarios * CLIENTS * DIM)
+
+
+def roofline(seconds: float, alone: float, repeats: int = 5) -> list[Figure]:
     """What binds a round: its local steps' products, at the rate of a large one, and the float64 numbers that must come and go.
 
     Of S N d numbers a round reads the residuals and writes them, and writes and reads what the local steps return and what is sent: six
     passes at the rate at which two large arrays are added. Products and passes cannot overlap, since compression waits for the steps.
+    seconds, alone: of a round, with compiled loops and in NumPy alone.
     """
     problem, _, sampling = instance()
     rng = np.random.default_rng(SEED)
+    start = np.zeros((SCENARIOS, DIM))
+    chunk = len(Execution(dense=False, in_place=True, chunk=None, workers=1).pieces(start, 0, CLIENTS, False)[0][0])
     steps = sampling.sample(Stream(SEED), 1, range(SCENARIOS), CLIENTS).steps
-    flops = 4.0 * SAMPLES * DIM * float(steps.sum())
+    made, flops = shapes(steps[:chunk].T), 4.0 * SAMPLES * DIM * float(steps.sum())
     square = rng.random((DIM, DIM))
     large, kept = rng.random((2, SCENARIOS // 4, CLIENTS, DIM)), np.empty((SCENARIOS // 4, CLIENTS, DIM))
-    held = SCENARIOS // 4 // STEPS * STEPS  # rows of a client side by side, half of which go on in the middle step
-    y, slope = rng.random((2, held // 2, DIM)), rng.random((2, held // 2, SAMPLES))
+    y, slope = rng.random((CLIENTS, chunk, DIM)), rng.random((CLIENTS, chunk, SAMPLES))
 
     def products() -> None:
-        for k in range(0, CLIENTS, 2):
-            np.matmul(y, problem.features[k : k + 2].swapaxes(1, 2))
-            np.matmul(slope, problem.features[k : k + 2])
+        for first, last, rows in made:
+            np.matmul(y[first:last, :rows], problem.features[first:last].swapaxes(1, 2))
+            np.matmul(slope[first:last, :rows], problem.features[first:last])
 
     with threadpool_limits(1):
         rate = 2.0 * DIM**3 / _best(lambda: np.matmul(square, square), repeats)
         bandwidth = 3.0 * kept.nbytes / _best(lambda: np.add(*large, out=kept), repeats)
-        shaped = 2.0 * 2 * CLIENTS * (held // 2) * SAMPLES * DIM / _best(products, repeats)
-    traffic = 6.0 * 8 * SCENARIOS * CLIENTS * DIM
-    bound = flops / rate + traffic / bandwidth
+        shaped = _best(products, repeats) * float(steps.sum()) / float(steps[:chunk].sum())
+    memory = 6.0 * 8 * SCENARIOS * CLIENTS * DIM / bandwidth
+    products_share, rows = shaped / (shaped + memory), sum((b - a) * r for a, b, r in made) / sum(b - a for a, b, _ in made)
+    binds = f"matrix products bind: memory takes {memory / shaped:.2g} of their time"
+    if products_share < 0.5:
+        binds = f"memory binds: matrix products take {shaped / memory:.2g} of its time"
     return [
         Figure("EFL, products at a large one's rate", flops / rate, "s", note=f"{flops / 1e9:.3g} Gflop at {rate / 1e9:.3g} Gflop/s"),
-        Figure("EFL, products at their own shapes", flops / shaped, "s", note=f"{held // 2} rows a client: {shaped / 1e9:.3g} Gflop/s"),
-        Figure("EFL, numbers that must come and go", traffic / bandwidth, "s", "", f"6 passes at {bandwidth / 1e9:.3g} GB/s"),
-        Figure("EFL, share of the roofline", bound / round_seconds, "x", "", "1 is a round that does nothing but these"),
-        Figure("EFL, share with products at their shapes", (flops / shaped + traffic / bandwidth) / round_seconds, "x"),
+        Figure("EFL, products at their own shapes", shaped, "s", "", f"{rows:.3g} rows a client: {flops / shaped / 1e9:.3g} Gflop/s"),
+        Figure("EFL, numbers that must come and go", memory, "s", "", f"6 passes over S N d at {bandwidth / 1e9:.3g} GB/s"),
+        Figure("EFL, products' share of the least time", products_share, "x", "", binds),
+        Figure("EFL, share of the roofline", (flops / rate + memory) / seconds, "x", "", "1 is a round that does nothing but these"),
+        Figure("EFL, share with products at their shapes", (shaped + memory) / seconds, "x"),
+        Figure("EFL, the same share in NumPy alone", (shaped + memory) / alone, "x"),
+        Figure("EFL, arrays (S, N, d) held at once", arrays_at_once(), "", "", "residuals, local models, messages, and what is small"),
     ]
 
 
 def efl_rows() -> list[Figure]:
     """All figures of this file."""
     rounds = rounds_of_efl()
-    return rounds + roofline(rounds[1].value) + selection()
+    return rounds + roofline(rounds[2].value, rounds[3].value) + selection()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from rich.text import Text
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
 from fedtheory.cli.bench_options import Options, run_options
 from fedtheory.cli.common import emit, out_console
+from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked
@@ -298,7 +299,7 @@ def _tell_figure(found: dict[str, Any], o: Options) -> None:
 
 def _bench_table(table: str, o: Options) -> None:
     from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.many import run_presets
+    from fedtheory.neural.benchmarks.many import read_all, run_presets
     from fedtheory.neural.benchmarks.run import cells, read_result
     from fedtheory.neural.benchmarks.sweeps import over_seeds
     from fedtheory.parallel import use_engine
@@ -312,7 +313,7 @@ def _bench_table(table: str, o: Options) -> None:
     if o.only_report:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
-        options = {**run_options(table, o), "tensorboard": o.tensorboard, "progress": not o.json}
+        options = {"tensorboard": o.tensorboard, "progress": not o.json}
         folder = None if o.quick and o.data is None else o.data
 
         def report(result: Any) -> None:
@@ -322,13 +323,18 @@ def _bench_table(table: str, o: Options) -> None:
                 line = f"{result.preset.name}: {result.rounds} rounds, {result.seconds:.0f} s, {ends}"
                 console.print(line, style="dim", soft_wrap=True)
 
+        read_all(presets, folder, o.verify, options["progress"])  # what is missing is told before anything is written
         try:
-            with use_engine(o.engine, o.address, o.workers):
-                for result in run_presets(presets, folder, out, report, o.verify, o.workers, o.threads, **options):
+            with use_engine(o.engine, o.address, o.workers), kept_cells(out / f"{table}.cells.sqlite") as kept:
+                if not o.resume:
+                    kept.clear()
+                options |= run_options(table, o, going_on=kept.begun)
+                for result in run_presets(presets, folder, out, report, o.verify, o.workers, o.threads, kept, **options):
                     results.append(result)
+                kept.remove()
         except KeyboardInterrupt:
-            interrupted = True
-            results = [r for r in (read_result(p, out) for p in presets) if r is not None]
+            interrupted, done = True, {r.preset.name for r in results}
+            results += [r for r in (read_result(p, out) for p in presets if p.name not in done) if r is not None]
     order = {p.name: i for i, p in enumerate(presets)}
     results.sort(key=lambda r: order.get(r.preset.name, len(order)))  # as asked for, not as finished
     single = cells(table, results, o.quick)

@@ -90,12 +90,14 @@ class Options:
         return {"solver": self.local_solver, **({"solver_options": arguments} if arguments else {})}
 
 
-def run_options(table: str, o: Options) -> dict[str, Any]:
-    """What `run_preset` takes beside the setting."""
+def run_options(table: str, o: Options, going_on: bool = False) -> dict[str, Any]:
+    """What `run_preset` takes beside the setting; ``going_on``: the same command was cut short."""
     options: dict[str, Any] = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume}
     options |= {} if o.autocast is None else {"autocast": o.autocast}
     options |= {} if o.precision == "highest" else {"precision": o.precision}
     options["evaluate_every"] = o.evaluate_every or (10 if table == "efl-table2" and not o.quick else 1)
-    if o.quick:  # over in seconds, and all data sets' quick runs on the digits have one name
-        options |= {"most": 200, "most_tested": 1000, "resume": o.resume and o.data is not None}
+    if o.quick:
+        options |= {"most": 200, "most_tested": 1000}
+    if o.quick and o.data is None:  # all data sets' runs on the digits have one name, and are made again where the last ones ended
+        options |= {"resume": o.resume and going_on, "replace_others": True}
     return options

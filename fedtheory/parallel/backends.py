@@ -32,11 +32,11 @@ class Dask(Engine):
 
     name = "dask"
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, started_here: bool = False) -> None:
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
-        self._client = client
+        self._client, self.shares_files = client, started_here
         self._theirs: dict[Future, Any] = {}
         self.lost = (KilledWorker, FutureCancelledError)
 
@@ -77,7 +77,7 @@ def dask_engine(address: str | None, workers: int | None) -> Iterator[Dask]:
     if address is None:
         options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": logging.CRITICAL}
         with LocalCluster(n_workers=workers or os.cpu_count(), **options) as cluster, Client(cluster, set_as_default=False) as client:
-            yield Dask(client)
+            yield Dask(client, started_here=True)
         return
     where = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
     try:
@@ -94,11 +94,11 @@ class Ray(Engine):
 
     name = "ray"
 
-    def __init__(self) -> None:
+    def __init__(self, started_here: bool = False) -> None:
         import ray
         from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 
-        self._ray = ray
+        self._ray, self.shares_files = ray, started_here
         self._remote = ray.remote(max_retries=RETRIES)(_called)
         self._references: dict[Future, Any] = {}
         self.lost = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
@@ -145,7 +145,7 @@ def ray_engine(address: str | None, workers: int | None) -> Iterator[Ray]:
         told = str(error).splitlines()[0]
         raise InvalidInput(f"address = {address!r}: no Ray cluster answered ({told})") from error
     try:
-        yield Ray()
+        yield Ray(started_here=address is None)
     finally:
         ray.shutdown()
 
@@ -157,7 +157,7 @@ class Joblib:
     def __init__(self, backend: Any, workers: int) -> None:
         self._backend, self.workers = backend, workers
         self.name = type(backend).__name__
-        self.same_machine = self.name in ("ThreadingBackend", "MultiprocessingBackend")
+        self.same_machine = self.shares_files = self.name in ("ThreadingBackend", "MultiprocessingBackend")
 
     def results(self, call: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         """What the call makes of each, in any order."""

@@ -23,12 +23,15 @@ class Engine(ABC):
         Whether the loss of one worker is the loss of what all of them do.
     same_machine : bool
         Whether its processes see this one's temporary files, and are started by it with the same software.
+    shares_files : bool
+        Whether a file that they write is seen here.
     """
 
     name = ""
     ahead = 4
     one_loss_is_all = False
     same_machine = False
+    shares_files = False
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
     @property

@@ -143,6 +143,7 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
                     yield from zip(some, finished.results)
                     if finished.error is not None:
                         raise finished.error
+                    todo.extendleft(reversed(some[len(finished.results) :]))
                 if asked_to_stop():
                     raise KeyboardInterrupt
         except BaseException:  # an abandoned generator, too

@@ -145,6 +145,117 @@ def test_networks_are_cells_too(tmp_path):
     assert all(0 < float(r["test_accuracy"]) <= float(r["best_test_accuracy"]) <= 1 for r in found)
 
 
+NETWORK = '''
+[[network]]
+table = "fedelasticnet-table2"
+quick = true
+split = "iid"
+method = "feddyn"
+rounds = {rounds}
+dtype = {dtype}
+{more}
+'''
+
+
+class Killed(BaseException):
+    """What ends a process at once."""
+
+
+def killed_in(monkeypatch, owner, name, at):
+    """The rounds after which a checkpoint was written; after that of round `at` the process ends, once."""
+    real, seen = getattr(owner, name), []
+
+    def save(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        seen.append(next(a for a in args if hasattr(a, "round_index")).round_index)
+        if seen == list(range(1, at + 1)):
+            raise Killed
+
+    monkeypatch.setattr(owner, name, save)
+    return seen
+
+
+def test_a_killed_sweep_goes_on_in_the_middle_of_a_cell(spec, tmp_path, monkeypatch):
+    from fedtheory.cli import run_kept
+
+    spec.write_text('[[run]]\nproblem = "quadratic"\nmethod = "feddyn"\nalpha = 0.5\nparticipants = 2\nrounds = 12\n')
+    call("sweep", spec, "--out", tmp_path / "whole", "--workers", 1, "--no-figures")
+    monkeypatch.setattr(run_kept, "SECONDS", 0.0)
+    seen = killed_in(monkeypatch, run_kept.KeptRun, "keep", 7)
+    for code in (Killed, 0):
+        if code is Killed:
+            with pytest.raises(Killed):
+                call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+        else:
+            call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+    assert seen == [*range(1, 8), *range(8, 13)]
+    assert (tmp_path / "cut" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+    assert not (tmp_path / "cut" / "sweep.running").exists()
+
+
+def test_so_does_one_of_networks_and_a_damaged_checkpoint_is_named(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from fedtheory.neural import training_run
+
+    (tmp_path / "n.toml").write_text(NETWORK.format(rounds=5, dtype='"float32"', more=""))
+    sweep = ("sweep", tmp_path / "n.toml", "--workers", 1, "--no-figures", "--out")
+    call(*sweep, tmp_path / "whole")
+    monkeypatch.setattr(training_run, "SECONDS", 0.0)
+    seen = killed_in(monkeypatch, training_run.Log, "_save", 3)
+    with pytest.raises(Killed):
+        call(*sweep, tmp_path / "cut")
+    (kept,) = (tmp_path / "cut").rglob("*.ckpt")
+    half = kept.read_bytes()[:-100]
+    call(*sweep, tmp_path / "cut")
+    assert seen == [1, 2, 3, 4, 5] and not (tmp_path / "cut" / "sweep.running").exists()
+    assert (tmp_path / "cut" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+    seen.clear()
+    with pytest.raises(Killed):
+        call(*sweep, tmp_path / "again")
+    (kept,) = (tmp_path / "again").rglob("*.ckpt")
+    kept.write_bytes(half)
+    told = call(*sweep, tmp_path / "again").stderr
+    assert "feddyn.ckpt was" in told and "its cell begins again" in told and seen == [1, 2, 3, 1, 2, 3, 4, 5]
+    (aside,) = (tmp_path / "again").rglob("*.damaged")
+    assert aside.name in told and aside.read_bytes() == half
+    assert (tmp_path / "again" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+
+
+def test_cells_of_one_setting_have_checkpoints_of_their_own(tmp_path):
+    """The name of a setting says neither its rounds nor its numbers' type."""
+    pytest.importorskip("torch")
+    from release_files import digits_as_mnist
+
+    more = f'verify = false\ndataset = "mnist"\ndata = "{digits_as_mnist(tmp_path / "data")}"'
+    (tmp_path / "n.toml").write_text(NETWORK.format(rounds=[2, 1], dtype=["float32", "float64"], more=more))
+    call("sweep", tmp_path / "n.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
+    assert [(r["rounds_done"], r["status"]) for r in rows(tmp_path)] == [("2", "ok"), ("2", "ok"), ("1", "ok"), ("1", "ok")]
+
+
+def test_a_cell_that_failed_for_want_of_files_is_tried_again(tmp_path):
+    pytest.importorskip("torch")
+    from release_files import digits_as_mnist
+
+    (tmp_path / "data").mkdir()
+    more = f'verify = false\ndataset = "mnist"\ndata = "{tmp_path / "data"}"'
+    (tmp_path / "n.toml").write_text(NETWORK.format(rounds=1, dtype='"float32"', more=more))
+    sweep = ("sweep", tmp_path / "n.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
+    told = call(*sweep, code=1)
+    assert "the first that failed: train-images" in told.stderr and rows(tmp_path)[0]["status"] == "failed"
+    digits_as_mnist(tmp_path / "data")
+    assert "0 were known" in call(*sweep).stdout and rows(tmp_path)[0]["status"] == "ok"
+
+
+def test_a_problem_that_was_written_anew_is_read_anew_by_a_worker_that_knew_the_old_one(tmp_path):
+    found = []
+    for seed in (1, 2):
+        problems.write_problem(tmp_path / "mine.json", problems.random_quadratic(5, 4, seed=seed))
+        os.utime(tmp_path / "mine.json", (seed, seed))
+        cell = {"problem": str(tmp_path / "mine.json"), "method": "feddyn", "alpha": 1.0, "participants": 2, "rounds": 3}
+        found.append(cells_of.row_of(cells_of.Task("run", cell, None, None))["suboptimality"])
+    assert found[0] != found[1]
+
+
 @pytest.mark.parametrize(
     "text, said",
     [

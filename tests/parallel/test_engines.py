@@ -99,6 +99,14 @@ def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch
         list(as_finished(abs, [-1, 2, -3], 2))
 
 
+def test_tasks_that_were_sent_together_and_take_long_are_handed_over_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill loses is bounded where the cells of a sweep are short ones first and then long ones."""
+    monkeypatch.setattr(worker, "LONG", 0.0)
+    assert worker.work_through(None, abs, [-1, -2, -3]).results == [1]
+    with ThreadPoolExecutor(2) as threads, use_engine(threads):
+        assert sorted(as_finished(abs, range(-300, 0), 2)) == [(i, 300 - i) for i in range(300)]
+
+
 def test_short_tasks_are_sent_together_and_long_ones_alone() -> None:
     parcels = tasks._Parcels()
     assert parcels.size(10_000, 2) == 1, "nothing is known of them yet"

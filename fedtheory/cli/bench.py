@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
-from fedtheory.cli.bench_options import Options, run_options
+from fedtheory.cli.bench_options import Options, check_options, run_options
 from fedtheory.cli.common import emit, out_console
 from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
@@ -266,14 +266,7 @@ def bench(table: str, o: Options) -> None:
         import torch
     except ModuleNotFoundError as error:
         raise MissingCapability("fedtheory bench needs torch: pip install 'fedtheory[torch]'") from error
-    for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
-        if value is not None and value < 1:
-            raise InvalidInput(f"--{name} {value}: it must be at least 1")
-    from fedtheory.neural.device import as_device, as_dtype, check_precision
-
-    if o.autocast is not None and o.dtype != "float32":
-        raise InvalidInput(f"--autocast {o.autocast} with --dtype {o.dtype}: mixed precision is for float32; leave one of them out")
-    check_precision(o.precision, as_device(o.device), as_dtype(o.dtype))  # CUDA that is not there is told before data are read
+    check_options(o)
     if o.tensorboard is not None:
         from fedtheory.neural.training_run import summary_writer
 

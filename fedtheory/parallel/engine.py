@@ -43,6 +43,9 @@ class Engine(ABC):
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future:
         """``call(*arguments)`` in another process."""
 
+    def look_after(self) -> None:  # noqa: B027, most engines need no looking after
+        """Called now and then while tasks are out: start workers again where none is left."""
+
     def abandon(self, futures: Iterable[Future]) -> None:
         """Nobody waits for these any more."""
         for future in futures:

@@ -133,6 +133,7 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
                 except engine.lost as error:  # noticed when something was sent
                     _again(engine, list(waiting), waiting, todo, tries, error)
                     continue
+                engine.look_after()
                 done, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                 for future in done:
                     if isinstance(loss := future.exception(), engine.lost):

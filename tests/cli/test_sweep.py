@@ -15,6 +15,7 @@ from command_line import call, refused
 from fedtheory import algorithms, problems, simulate
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.spec import EXAMPLE, LARGEST, Grid, read
+from fedtheory.errors import DataFileError
 from fedtheory.participation import Uniform
 
 SPEC = """
@@ -145,6 +146,7 @@ def test_networks_are_cells_too(tmp_path):
     assert all(0 < float(r["test_accuracy"]) <= float(r["best_test_accuracy"]) <= 1 for r in found)
 
 
+IID = '\ntable = "fedelasticnet-table2"\nsplit = "iid"\nmethod = "feddyn"\n'
 NETWORK = '''
 [[network]]
 table = "fedelasticnet-table2"
@@ -232,18 +234,15 @@ def test_cells_of_one_setting_have_checkpoints_of_their_own(tmp_path):
     assert [(r["rounds_done"], r["status"]) for r in rows(tmp_path)] == [("2", "ok"), ("2", "ok"), ("1", "ok"), ("1", "ok")]
 
 
-def test_a_cell_that_failed_for_want_of_files_is_tried_again(tmp_path):
-    pytest.importorskip("torch")
-    from release_files import digits_as_mnist
-
-    (tmp_path / "data").mkdir()
-    more = f'verify = false\ndataset = "mnist"\ndata = "{tmp_path / "data"}"'
-    (tmp_path / "n.toml").write_text(NETWORK.format(rounds=1, dtype='"float32"', more=more))
-    sweep = ("sweep", tmp_path / "n.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
+def test_a_cell_that_failed_for_want_of_something_is_tried_again(spec, tmp_path, monkeypatch):
+    real = cells_of._run
+    wants: list[Exception] = [MemoryError("8 GiB"), DataFileError("mine.json: no such file")]
+    monkeypatch.setattr(cells_of, "_run", lambda task: real(task) if not wants else (_ for _ in ()).throw(wants.pop()))
+    sweep = ("sweep", spec, "--out", tmp_path, "--workers", 1, "--no-figures")
     told = call(*sweep, code=1)
-    assert "the first that failed: train-images" in told.stderr and rows(tmp_path)[0]["status"] == "failed"
-    digits_as_mnist(tmp_path / "data")
-    assert "0 were known" in call(*sweep).stdout and rows(tmp_path)[0]["status"] == "ok"
+    assert "the first that failed: mine.json: no such file; the same command tries again" in " ".join(told.stderr.split())
+    assert [r["error"] for r in rows(tmp_path) if r["status"] == "failed"] == ["mine.json: no such file", "not enough memory: 8 GiB"]
+    assert "6 were known" in call(*sweep).stdout and not [r for r in rows(tmp_path) if r["status"] == "failed"]
 
 
 def test_a_problem_that_was_written_anew_is_read_anew_by_a_worker_that_knew_the_old_one(tmp_path):
@@ -269,6 +268,17 @@ def test_a_problem_that_was_written_anew_is_read_anew_by_a_worker_that_knew_the_
         ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nmu = 2', "no hyperparameter --mu"),
         ('[[run]]\nmethod = "feddyn"\nworkers = 2', "unknown key"),
         ('[[run]]\nmethod = "mopes"\nproblem = "lad"', "leave it out of the sweep"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nrounds = [10, 0]', "rounds = 0"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nrounds = 1000000000000', "ask for fewer rounds"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nscenarios = 0', "scenarios = 0"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nseed = -1', "seed = -1: it must be at least 0"),
+        ("[[network]]" + IID + "quick = true\nseed = -1", "seed = -1: it must be at least 0"),
+        ("[[network]]" + IID + "quick = true\nrounds = 0", "--rounds 0: it must be at least 1"),
+        ("[[network]]" + IID + "quick = true\nevaluate_every = 0", "--evaluate-every 0"),
+        ("[[network]]" + IID + 'quick = true\nprecision = "tf32"', "only GPUs of NVIDIA"),
+        ("[[network]]" + IID + 'quick = true\nautocast = "bfloat16"\ndtype = "float64"', "leave one of them out"),
+        ("[[network]]" + IID + 'dataset = "mnist"', "name their folder"),
+        ("[[network]]" + IID + 'dataset = "mnist"\ndata = "nowhere"', "leave mnist out"),
         ('target = -1\n[[run]]\nmethod = "feddyn"', "target = -1"),
         ('[run]\nmethod = "feddyn"', "[[run]]"),
         ('runs = 3\n[[run]]\nmethod = "feddyn"', "did you mean 'run'"),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -90,6 +91,22 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
         "dask", "tcp://127.0.0.1:9"
     ):
         pass
+
+
+def test_a_cluster_of_ours_that_has_lost_all_workers_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's nannies give up a worker that dies while it starts; what is queued then waits for ever."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(backends, "LOOK", 0.0)
+    with use_engine("dask", None, 1) as engine:
+        assert isinstance(engine, backends.Dask)
+        engine._client.retire_workers(close_workers=True)
+        assert not engine._client.nthreads()
+        for _ in range(300):
+            engine.look_after()
+            if engine._client.nthreads():
+                break
+            time.sleep(0.1)
+        assert dict(as_finished(abs, [-1, 2, -3], 1)) == {0: 1, 1: 2, 2: 3}
 
 
 def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import redirect_stderr
+from contextlib import nullcontext, redirect_stderr
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,8 @@ import numpy as np
 
 from fedtheory.cells import digest_of
 from fedtheory.cli.sweep.options import options_of
-from fedtheory.errors import Diverged, FedTheoryError, InvalidInput
+from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.limits import unlimited
 
 if TYPE_CHECKING:
     from fedtheory.cli.run_made import Made, RunOptions
@@ -67,9 +68,25 @@ def check(kind: str, cell: dict[str, Any]) -> None:
         What does not go together, as `fedtheory run` and `fedtheory bench` say it.
     """
     if kind == "run":
-        _made(cell, solved=False)
-    else:
-        _preset(cell)
+        from fedtheory.simulation.simulate import check_run
+
+        with _limits(cell):
+            made = _made(cell, solved=False)
+            check_run(made.problem, made.algorithm, made.rounds, made.sampling, _options(cell).scenarios, made.solver)
+        return
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingCapability("networks need torch: pip install 'fedtheory[torch]', or leave [[network]] out") from error
+    from fedtheory.cli.bench_options import check_options
+
+    check_options(o := _bench(cell))
+    _data(o).of(_preset(cell))
+
+
+def _limits(cell: dict[str, Any]) -> Any:
+    """Whether runs that cannot end are refused, as `--allow-long` says."""
+    return unlimited() if cell.get("allow_long") else nullcontext()
 
 
 def row_of(task: Task) -> dict[str, Any]:
@@ -77,7 +94,8 @@ def row_of(task: Task) -> dict[str, Any]:
     row: dict[str, Any] = {"status": "ok", "error": ""}
     try:
         with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # a sweep tells its own progress
-            return row | (_run(task) if task.kind == "run" else _network(task))
+            with _limits(task.cell):
+                return row | (_run(task) if task.kind == "run" else _network(task))
     except Diverged as error:
         return row | {"status": "diverged", "error": str(error), "rounds_done": error.round_index}
     except (FedTheoryError, MemoryError) as error:
@@ -183,17 +201,22 @@ def _preset(cell: dict[str, Any]) -> Preset:
     return found[0]
 
 
+def _data(o: Any) -> Any:
+    """The data sets, as `fedtheory bench` reads them."""
+    from fedtheory.neural.benchmarks.many import Datasets
+
+    return Datasets(None if o.quick and o.data is None else o.data, o.verify, False)
+
+
 def _network(task: Task) -> dict[str, Any]:
     import torch
 
     from fedtheory.cli.bench_options import run_options
-    from fedtheory.neural.benchmarks.many import Datasets
     from fedtheory.neural.benchmarks.run import run_preset
 
     o, preset = _bench(task.cell), _preset(task.cell)
     torch.set_num_threads(o.threads or 1)
-    folder = None if o.quick and o.data is None else o.data
-    data = Datasets(folder, o.verify, False).of(preset)
+    data = _data(o).of(preset)
     options = {**run_options(task.cell["table"], o), "progress": False, "resume": True}  # its folder has no other's checkpoint
     result = run_preset(preset, data, None if task.folder is None else Path(task.folder), **options)
     if result.error is not None:

@@ -316,7 +316,7 @@ def _bench_table(table: str, o: Options) -> None:
                 line = f"{result.preset.name}: {result.rounds} rounds, {result.seconds:.0f} s, {ends}"
                 console.print(line, style="dim", soft_wrap=True)
 
-        read_all(presets, folder, o.verify, options["progress"])  # what is missing is told before anything is written
+        read_all(presets, folder, o.verify, not o.json)  # what is missing is told before anything is written
         try:
             with use_engine(o.engine, o.address, o.workers), kept_cells(out / f"{table}.cells.sqlite") as kept:
                 if not o.resume:

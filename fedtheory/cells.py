@@ -16,6 +16,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +26,7 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable, versions
 
-__all__ = ["Cells", "code_digest", "key_of"]
+__all__ = ["Cells", "code_digest", "digest_of", "key_of", "only_writer"]
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
@@ -48,6 +49,15 @@ def key_of(content: Any) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+def digest_of(path: Path) -> str:
+    """A hash of a file's bytes; of a folder's the names, sizes and times of its files, which may be many gigabytes."""
+    if not path.is_dir():
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = [(str(p.relative_to(path)), p.stat()) for p in sorted(path.rglob("*")) if p.is_file()]
+    return hashlib.sha256(repr([(name, s.st_size, s.st_mtime_ns) for name, s in files]).encode()).hexdigest()
+
+
 def _locked(path: Path) -> IO[str]:
     """The file beside it that says who writes it; its lock ends with the process, whatever ends that.
 
@@ -56,7 +66,8 @@ def _locked(path: Path) -> IO[str]:
     DataFileError
         Another process has it.
     """
-    file = open(path.with_name(path.name + LOCK), "a+", encoding="utf-8")
+    lock = path.with_name(path.name + LOCK)
+    file = open(lock, "a+", encoding="utf-8")
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows: SQLite's own locks keep the file whole
@@ -68,10 +79,41 @@ def _locked(path: Path) -> IO[str]:
         who = file.read(20).strip() or "another one"
         file.close()
         raise DataFileError(f"{path}: process {who} is writing it; wait for its end, or take another folder with --out") from None
+    try:
+        same = os.path.samestat(os.fstat(file.fileno()), lock.stat())
+    except FileNotFoundError:
+        same = False
+    if not same:  # its owner has just removed it, and another process may hold the next one
+        file.close()
+        return _locked(path)
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
     return file
+
+
+def _released(path: Path, file: IO[str]) -> None:
+    """Remove the lock while it is held, so that nobody else's is."""
+    if not file.closed:
+        path.with_name(path.name + LOCK).unlink(missing_ok=True)
+        file.close()
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Within the block no other process writes what is called so; its folder is made.
+
+    Raises
+    ------
+    DataFileError
+        Another process does.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _locked(path)
+    try:
+        yield
+    finally:
+        _released(path, file)
 
 
 class _Chosen(Sequence[Any]):
@@ -101,18 +143,22 @@ class Cells:
     ----------
     found : int
         Cells that `compute` took from the file.
+    begun : bool
+        Whether the file was there before: the command was cut short.
     """
 
     def __init__(self, path: Path, tell: Callable[[str], Any] = lambda line: None) -> None:
         self.path, self.found = Path(path), 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.path)
+        self.begun = self.path.exists()
         try:
             self._open()
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where what it complains of is no text
             if isinstance(error, sqlite3.OperationalError):  # locked, or a disk that is full: the file may be whole
-                self._lock.close()
-                raise DataFileError(f"{self.path}: {error}; end the process that has it open, or take another folder") from error
+                _released(self.path, self._lock)
+                remedy = "make room" if "full" in str(error) else "end the process that has it open"
+                raise DataFileError(f"{self.path}: {error}; {remedy}, or take another folder") from error
             tell(f"{self._set_aside().name} is what {self.path.name} was: it is damaged ({error}), and its cells are computed again")
             self._open()
 
@@ -147,8 +193,7 @@ class Cells:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._database.close()
-        self.path.with_name(self.path.name + LOCK).unlink(missing_ok=True)
-        self._lock.close()
+        _released(self.path, self._lock)
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])
@@ -191,6 +236,7 @@ class Cells:
         contents: Sequence[Any],
         workers: int = 1,
         here: float = 0.0,
+        again: Callable[[Any], bool] = lambda result: False,
     ) -> Iterator[tuple[int, Any]]:
         """(index, result) of all tasks: first those that the file has, then the others in the order in which they finish.
 
@@ -200,13 +246,17 @@ class Cells:
             Its result is what JSON can hold, and what is yielded is read back from JSON, whether it is new or not.
         tasks : passed to `fedtheory.parallel.as_finished`, as ``workers`` and ``here``
         contents : one for each task, as `key_of` takes them
+        again : whether a result that the file has is computed again, as what failed for want of a file
         """
         keys = [key_of(content) for content in contents]
         todo: list[int] = []
         for i, key in enumerate(keys):
             try:
                 result = self.get(key)
+                known = not again(result)
             except KeyError:
+                known = False
+            if not known:
                 todo.append(i)
                 continue
             self.found += 1
@@ -218,8 +268,14 @@ class Cells:
         """The results of these cells, in their order; KeyError where one is missing."""
         return (self.get(key_of(content)) for content in contents)
 
+    def clear(self) -> None:
+        """Forget all cells: the command begins again."""
+        self._database.execute("DELETE FROM cells")
+        self.begun = False
+
     def remove(self) -> None:
         """Close and delete the file: what it was for is done."""
         self._database.close()
-        for suffix in (*_SUFFIXES, LOCK):
+        for suffix in _SUFFIXES:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        _released(self.path, self._lock)

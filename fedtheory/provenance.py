@@ -112,8 +112,10 @@ def write_atomic(path: Path | str, content: str | bytes | memoryview) -> Path:
             f.write(data)
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say what it was to hold
+            error.filename = str(path)
         raise
     return path
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fedtheory.cli.app import examples
 from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, not_writable, out_console, problem_of
+from fedtheory.cli.kept import only_writer_of
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.figure import Figure
 from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
@@ -116,7 +117,8 @@ def figures(
     runs = Runs(out, seed, QUICK if quick else FULL, given)
     if not names:  # nothing to draw without a campaign
         wanted = [f for f in wanted if "campaign" not in f.takes or given["campaign"] is not None]
-    _tell([(f.name, lambda f=f: runs.draw(f)) for f in wanted], as_json)
+    with only_writer_of(out, "paper_figures"):
+        _tell([(f.name, lambda f=f: runs.draw(f)) for f in wanted], as_json)
 
 
 @contextmanager

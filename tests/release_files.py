@@ -43,6 +43,20 @@ def random_image():
     return G.integers(256, size=(32, 32, 3)).astype(np.uint8)
 
 
+def digits_as_mnist(folder):
+    """scikit-learn's digits, padded to MNIST's size and in its format; the folder."""
+    from fedtheory.neural import data
+
+    digits = data.digits()
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, x, y in (("train", digits.train_x, digits.train_y), ("t10k", digits.test_x, digits.test_y)):
+        images = np.pad(16 * x[:, 0].clip(0, 15), ((0, 0), (10, 10), (10, 10))).astype(">u1")
+        for kind, magic, values in (("images-idx3", 2051, images), ("labels-idx1", 2049, y.astype(np.uint8))):
+            head = np.array([magic, *values.shape], ">i4").tobytes()
+            (folder / f"{part}-{kind}-ubyte").write_bytes(head + values.tobytes())
+    return folder
+
+
 def write_tar(path, members, mode="w:gz"):
     """An archive of {name: content}."""
     with tarfile.open(path, mode) as tar:

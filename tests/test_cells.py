@@ -104,3 +104,54 @@ def test_a_store_has_one_writer_at_a_time_and_its_lock_ends_with_the_process(tmp
     assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -signal.SIGKILL
     with Cells(path) as store:
         assert len(store) == 42
+
+
+def test_what_is_to_be_computed_again_is(tmp_path):
+    calls = []
+
+    def counted(n):
+        calls.append(n)
+        return n
+
+    for _ in range(2):
+        with Cells(tmp_path / "c.sqlite") as store:
+            assert dict(store.compute(counted, [1, 2], ["a", "b"], again=lambda n: n == 2)) == {0: 1, 1: 2}
+    assert calls == [1, 2, 2] and store.found == 1
+
+
+def test_a_lock_that_its_owner_removed_while_it_was_waited_for_is_none(tmp_path, monkeypatch):
+    """Opened before the owner removes it, and locked after: the file has no name any more, and keeps nobody out."""
+    fcntl = pytest.importorskip("fcntl")
+    real, lock = fcntl.flock, tmp_path / "a.lock"
+
+    def late(*args):
+        monkeypatch.setattr(fcntl, "flock", real)
+        lock.unlink()
+        real(*args)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with module.only_writer(tmp_path / "a"):
+        with pytest.raises(DataFileError, match=f"process {os.getpid()} is writing it"), module.only_writer(tmp_path / "a"):
+            pass
+        assert lock.exists()
+    assert not lock.exists()
+
+
+def test_a_store_that_was_removed_leaves_the_lock_of_the_next_one(tmp_path):
+    path = tmp_path / "c.sqlite"
+    with Cells(path) as first:
+        first.remove()
+        following = Cells(path)
+    with pytest.raises(DataFileError, match="is writing it"):
+        Cells(path)
+    following.remove()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_known_by_its_files_and_a_file_by_its_bytes(tmp_path):
+    (tmp_path / "a").write_text("x")
+    file, folder = module.digest_of(tmp_path / "a"), module.digest_of(tmp_path)
+    os.utime(tmp_path / "a", (1, 1))
+    assert module.digest_of(tmp_path / "a") == file and module.digest_of(tmp_path) != folder
+    (tmp_path / "a").write_text("y")
+    assert module.digest_of(tmp_path / "a") != file

@@ -18,8 +18,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(provenance.os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as raised:
         provenance.write_atomic(file, "new")
+    assert raised.value.filename == str(file), "which file it was"
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"] and file.read_text() == "old"
 
 

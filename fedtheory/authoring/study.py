@@ -33,6 +33,7 @@ from fedtheory.authoring.words import findings, renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.plotting.figure import Figure
+from fedtheory.provenance import write_atomic
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import Check
 from fedtheory.verification.search import SearchResult
@@ -184,9 +185,7 @@ class Study:
 
     def save(self, path: str | Path) -> Path:
         """`to_json` in a file."""
-        path = Path(path)
-        path.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
-        return path
+        return write_atomic(path, json.dumps(self.to_json(), indent=1))
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield from renderables(self)

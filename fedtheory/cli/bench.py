@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
-from fedtheory.cli.bench_options import Options, run_options
+from fedtheory.cli.bench_options import Options, check_options, run_options
 from fedtheory.cli.common import emit, out_console
+from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked
@@ -265,14 +266,7 @@ def bench(table: str, o: Options) -> None:
         import torch
     except ModuleNotFoundError as error:
         raise MissingCapability("fedtheory bench needs torch: pip install 'fedtheory[torch]'") from error
-    for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
-        if value is not None and value < 1:
-            raise InvalidInput(f"--{name} {value}: it must be at least 1")
-    from fedtheory.neural.device import as_device, as_dtype, check_precision
-
-    if o.autocast is not None and o.dtype != "float32":
-        raise InvalidInput(f"--autocast {o.autocast} with --dtype {o.dtype}: mixed precision is for float32; leave one of them out")
-    check_precision(o.precision, as_device(o.device), as_dtype(o.dtype))  # CUDA that is not there is told before data are read
+    check_options(o)
     if o.tensorboard is not None:
         from fedtheory.neural.training_run import summary_writer
 
@@ -298,7 +292,7 @@ def _tell_figure(found: dict[str, Any], o: Options) -> None:
 
 def _bench_table(table: str, o: Options) -> None:
     from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.many import run_presets
+    from fedtheory.neural.benchmarks.many import read_all, run_presets
     from fedtheory.neural.benchmarks.run import cells, read_result
     from fedtheory.neural.benchmarks.sweeps import over_seeds
     from fedtheory.parallel import use_engine
@@ -312,7 +306,7 @@ def _bench_table(table: str, o: Options) -> None:
     if o.only_report:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
-        options = {**run_options(table, o), "tensorboard": o.tensorboard, "progress": not o.json}
+        options = {"tensorboard": o.tensorboard, "progress": not o.json}
         folder = None if o.quick and o.data is None else o.data
 
         def report(result: Any) -> None:
@@ -322,13 +316,18 @@ def _bench_table(table: str, o: Options) -> None:
                 line = f"{result.preset.name}: {result.rounds} rounds, {result.seconds:.0f} s, {ends}"
                 console.print(line, style="dim", soft_wrap=True)
 
+        read_all(presets, folder, o.verify, not o.json)  # what is missing is told before anything is written
         try:
-            with use_engine(o.engine, o.address, o.workers):
-                for result in run_presets(presets, folder, out, report, o.verify, o.workers, o.threads, **options):
+            with use_engine(o.engine, o.address, o.workers), kept_cells(out / f"{table}.cells.sqlite") as kept:
+                if not o.resume:
+                    kept.clear()
+                options |= run_options(table, o, going_on=kept.begun)
+                for result in run_presets(presets, folder, out, report, o.verify, o.workers, o.threads, kept, **options):
                     results.append(result)
+                kept.remove()
         except KeyboardInterrupt:
-            interrupted = True
-            results = [r for r in (read_result(p, out) for p in presets) if r is not None]
+            interrupted, done = True, {r.preset.name for r in results}
+            results += [r for r in (read_result(p, out) for p in presets if p.name not in done) if r is not None]
     order = {p.name: i for i, p in enumerate(presets)}
     results.sort(key=lambda r: order.get(r.preset.name, len(order)))  # as asked for, not as finished
     single = cells(table, results, o.quick)

@@ -141,6 +141,7 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
         An option that the figure does not take, before any work.
     """
     from fedtheory.cli.common import err_console, not_writable
+    from fedtheory.cli.kept import only_writer_of
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
     from fedtheory.report.networks import figures
 
@@ -159,8 +160,9 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
 
     keep = out / "kept" if o.resume else None
     try:
-        data = computed(figure, o.seed, effort, data=o.data, keep=keep, progress=told)
-        files = draw_one(replace(figure, name=key), out, o.seed, effort, data)
+        with only_writer_of(out, key):
+            data = computed(figure, o.seed, effort, data=o.data, keep=keep, progress=told)
+            files = draw_one(replace(figure, name=key), out, o.seed, effort, data)
     except OSError as error:
         raise not_writable(out, error) from error
     except KeyboardInterrupt:

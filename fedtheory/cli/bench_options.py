@@ -90,12 +90,26 @@ class Options:
         return {"solver": self.local_solver, **({"solver_options": arguments} if arguments else {})}
 
 
-def run_options(table: str, o: Options) -> dict[str, Any]:
-    """What `run_preset` takes beside the setting."""
+def check_options(o: Options) -> None:
+    """Raise `InvalidInput` for numbers out of range, and for a precision that is not there or does not go with the type of numbers."""
+    from fedtheory.neural.device import as_device, as_dtype, check_precision
+
+    for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):
+        if value is not None and value < 1:
+            raise InvalidInput(f"--{name} {value}: it must be at least 1")
+    if o.autocast is not None and o.dtype != "float32":
+        raise InvalidInput(f"--autocast {o.autocast} with --dtype {o.dtype}: mixed precision is for float32; leave one of them out")
+    check_precision(o.precision, as_device(o.device), as_dtype(o.dtype))  # CUDA that is not there is told before data are read
+
+
+def run_options(table: str, o: Options, going_on: bool = False) -> dict[str, Any]:
+    """What `run_preset` takes beside the setting; ``going_on``: the same command was cut short."""
     options: dict[str, Any] = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume}
     options |= {} if o.autocast is None else {"autocast": o.autocast}
     options |= {} if o.precision == "highest" else {"precision": o.precision}
     options["evaluate_every"] = o.evaluate_every or (10 if table == "efl-table2" and not o.quick else 1)
-    if o.quick:  # over in seconds, and all data sets' quick runs on the digits have one name
-        options |= {"most": 200, "most_tested": 1000, "resume": o.resume and o.data is not None}
+    if o.quick:
+        options |= {"most": 200, "most_tested": 1000}
+    if o.quick and o.data is None:  # all data sets' runs on the digits have one name, and are made again where the last ones ended
+        options |= {"resume": o.resume and going_on, "replace_others": True}
     return options

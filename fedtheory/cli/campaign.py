@@ -16,12 +16,12 @@ from fedtheory.cli.common import (
     check_out,
     emit,
     err_console,
-    kept_cells,
     not_writable,
     progress,
     shipped_witnesses,
     warn_of_formulas,
 )
+from fedtheory.cli.kept import kept_cells
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
                 advance()
             only = None if o.papers is None else [p.id for p in o.papers]
             chart = None if files and len(o.statements) == 1 else campaign_json  # of one statement it says nothing more
-            files += draw_all(folder, chart, o.seed, lambda *_: advance(), papers=only, workers=o.workers)
+            files += draw_all(folder, chart, o.seed, lambda *_: advance(), papers=only, workers=o.workers, cells=run.cells)
             return files, False
     except KeyboardInterrupt:
         err_console().print("interrupted: the figures that were not drawn yet are left out", style="yellow")

@@ -24,12 +24,11 @@ from typer.core import TyperCommand, TyperGroup
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName, suggest
 
 if TYPE_CHECKING:
-    from fedtheory.cells import Cells
     from fedtheory.verification.registry import Paper
 
 __all__ = [
     "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
-    "error_line", "facts", "find_statement", "in_file", "in_words", "kept_cells", "must_take_files", "not_writable", "out_console",
+    "error_line", "facts", "find_statement", "in_file", "in_words", "must_take_files", "not_writable", "out_console",
     "paper_named", "problem_of", "progress", "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug",
     "solver_rows", "statements_in", "warn_of_formulas",
 ]  # fmt: skip
@@ -313,28 +312,6 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
         task = bar.add_task(what, total=total)
         with announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lambda steps: bar.update(task, advance=steps), say)
-
-
-def kept_cells(path: Path) -> Cells:
-    """The finished pieces of a long command in a file of its folder; tells what it goes on from.
-
-    Raises
-    ------
-    FedTheoryError
-        The folder takes no files.
-    """
-    from fedtheory.cells import Cells
-
-    say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
-    try:
-        cells = Cells(path, say)
-    except FedTheoryError:  # which says all of it, and may be an OSError as well
-        raise
-    except OSError as error:
-        raise not_writable(path.parent, error) from error
-    if before := len(cells):
-        say(f"going on from {path}: {before:,} finished pieces of an earlier run, as far as they are the same")
-    return cells
 
 
 _typed: ContextVar[tuple[str, ...]] = ContextVar("fedtheory_typed", default=())

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, not_writable, out_console, progress, save
+from fedtheory.cli.kept import only_writer_of
 from fedtheory.errors import suggest
 
 __all__ = ["all_experiments", "experiment"]
@@ -30,16 +31,20 @@ def experiment(name: str | None, full: bool, figures: bool, seed: int, as_json: 
     UnknownName
         No such experiment.
     """
-    from fedtheory.provenance import provenance
-    from fedtheory.report.figures import FULL, QUICK, computed, draw_one
-
     known = all_experiments()
     if name is None:
         _list(known, as_json)
         return
     if name not in known:
         raise suggest(name, list(known), "experiment", "`fedtheory experiment` has all")
-    _, chosen = known[name]
+    with only_writer_of(out, name):
+        _experiment(known[name][1], name, full, figures, seed, as_json, out)
+
+
+def _experiment(chosen: Any, name: str, full: bool, figures: bool, seed: int, as_json: bool, out: Path) -> None:
+    from fedtheory.provenance import provenance
+    from fedtheory.report.figures import FULL, QUICK, computed, draw_one
+
     effort = FULL if full else QUICK
     with progress(chosen.name):
         data = computed(chosen, seed, effort)

@@ -9,7 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import check_out, emit, err_console, kept_cells, not_writable, out_console, progress, save
+from fedtheory.cli.common import check_out, emit, err_console, not_writable, out_console, progress, save
+from fedtheory.cli.kept import kept_cells
 from fedtheory.errors import InvalidInput
 
 __all__ = ["parse_epsilons", "rates"]

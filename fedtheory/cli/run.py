@@ -15,11 +15,13 @@ from fedtheory.cli.common import (
     emit,
     err_console,
     facts,
+    not_writable,
     out_console,
     progress,
     save,
     slug,
 )
+from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps
 from fedtheory.cli.run_made import WIRE, Made, RunOptions, make
 
@@ -38,14 +40,20 @@ def run(o: RunOptions) -> int:
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.central import refuse_set_options, run_central
-    from fedtheory.rates.endings import how_it_ended
-    from fedtheory.rates.fits import precision_floor
 
     if o.method in METHODS:
         return run_central(o)
     refuse_set_options(o.method, o.options)
     made = make(o)
     stem = slug("run", made.algorithm.name, made.problem.name)
+    with only_writer_of(o.out, stem):
+        return _ran(o, made, stem)
+
+
+def _ran(o: RunOptions, made: Made, stem: str) -> int:
+    from fedtheory.rates.endings import how_it_ended
+    from fedtheory.rates.fits import precision_floor
+
     kept = _kept(o, made, stem)
     trajectory = _simulated(o, made, kept)
     if trajectory.rounds < made.rounds:
@@ -66,6 +74,8 @@ def run(o: RunOptions) -> int:
         except KeyboardInterrupt:
             code = 130
             err_console().print("interrupted: the picture is left out", style="yellow")
+        except OSError as error:
+            raise not_writable(o.out, error) from error
     if o.json:
         emit({**result, "files": files})
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ __all__ = ["Dask", "Joblib", "Ray", "dask_engine", "of_joblib", "ray_engine"]
 
 WAIT = 10  # seconds for a cluster to answer
 RETRIES = 3  # of a task whose worker died
+LOOK = 2.0  # seconds between two looks at whether there are workers
 
 
 def _missing(package: str, extra: str) -> MissingCapability:
@@ -32,11 +34,12 @@ class Dask(Engine):
 
     name = "dask"
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, cluster: Any = None) -> None:
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
-        self._client = client
+        self._client, self._cluster, self.shares_files = client, cluster, cluster is not None  # one that was started here
+        self._size, self._looked = len(cluster.workers) if cluster else 0, time.monotonic()
         self._theirs: dict[Future, Any] = {}
         self.lost = (KilledWorker, FutureCancelledError)
 
@@ -44,6 +47,14 @@ class Dask(Engine):
     def workers(self) -> int:
         """Threads of all workers; while a queue has started none, room for a few tasks."""
         return sum(self._client.nthreads().values()) or 2
+
+    def look_after(self) -> None:
+        """A worker that dies while it starts, as under load with a task that kills it, is given up by its nanny: start others."""
+        if self._cluster is None or time.monotonic() - self._looked < LOOK:
+            return
+        self._looked = time.monotonic()
+        if not self._client.nthreads():
+            self._cluster.scale(self._size)
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future:
         """Its own executor leaves a future open for ever when a result is lost with its worker."""
@@ -71,13 +82,18 @@ class Dask(Engine):
 def dask_engine(address: str | None, workers: int | None) -> Iterator[Dask]:
     """Connected to the scheduler, or with a cluster of this machine's processes."""
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
         raise _missing("dask.distributed", "dask") from error
     if address is None:
         options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": logging.CRITICAL}
-        with LocalCluster(n_workers=workers or os.cpu_count(), **options) as cluster, Client(cluster, set_as_default=False) as client:
-            yield Dask(client)
+        with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):  # after which others may be started in their place
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Port .* is already in use")  # another cluster's on this machine
+                cluster = LocalCluster(n_workers=workers or os.cpu_count(), **options)
+            with cluster, Client(cluster, set_as_default=False) as client:
+                yield Dask(client, cluster)
         return
     where = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
     try:
@@ -94,11 +110,11 @@ class Ray(Engine):
 
     name = "ray"
 
-    def __init__(self) -> None:
+    def __init__(self, started_here: bool = False) -> None:
         import ray
         from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 
-        self._ray = ray
+        self._ray, self.shares_files = ray, started_here
         self._remote = ray.remote(max_retries=RETRIES)(_called)
         self._references: dict[Future, Any] = {}
         self.lost = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
@@ -145,7 +161,7 @@ def ray_engine(address: str | None, workers: int | None) -> Iterator[Ray]:
         told = str(error).splitlines()[0]
         raise InvalidInput(f"address = {address!r}: no Ray cluster answered ({told})") from error
     try:
-        yield Ray()
+        yield Ray(started_here=address is None)
     finally:
         ray.shutdown()
 
@@ -157,7 +173,7 @@ class Joblib:
     def __init__(self, backend: Any, workers: int) -> None:
         self._backend, self.workers = backend, workers
         self.name = type(backend).__name__
-        self.same_machine = self.name in ("ThreadingBackend", "MultiprocessingBackend")
+        self.same_machine = self.shares_files = self.name in ("ThreadingBackend", "MultiprocessingBackend")
 
     def results(self, call: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         """What the call makes of each, in any order."""

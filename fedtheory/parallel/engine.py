@@ -23,12 +23,15 @@ class Engine(ABC):
         Whether the loss of one worker is the loss of what all of them do.
     same_machine : bool
         Whether its processes see this one's temporary files, and are started by it with the same software.
+    shares_files : bool
+        Whether a file that they write is seen here.
     """
 
     name = ""
     ahead = 4
     one_loss_is_all = False
     same_machine = False
+    shares_files = False
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
     @property
@@ -39,6 +42,9 @@ class Engine(ABC):
     @abstractmethod
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future:
         """``call(*arguments)`` in another process."""
+
+    def look_after(self) -> None:  # noqa: B027, most engines need no looking after
+        """Called now and then while tasks are out: start workers again where none is left."""
 
     def abandon(self, futures: Iterable[Future]) -> None:
         """Nobody waits for these any more."""

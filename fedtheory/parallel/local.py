@@ -22,7 +22,7 @@ class Local(Engine):
     """So many processes of this machine, through loky; each has one BLAS thread."""
 
     name = "local"
-    same_machine = True
+    same_machine = shares_files = True
     one_loss_is_all = True
     ahead = 2  # loky's queue takes no more, and what waits before it breaks its shutdown (KeyError)
 

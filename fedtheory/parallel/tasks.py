@@ -133,6 +133,7 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
                 except engine.lost as error:  # noticed when something was sent
                     _again(engine, list(waiting), waiting, todo, tries, error)
                     continue
+                engine.look_after()
                 done, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                 for future in done:
                     if isinstance(loss := future.exception(), engine.lost):
@@ -143,6 +144,7 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
                     yield from zip(some, finished.results)
                     if finished.error is not None:
                         raise finished.error
+                    todo.extendleft(reversed(some[len(finished.results) :]))
                 if asked_to_stop():
                     raise KeyboardInterrupt
         except BaseException:  # an abandoned generator, too

@@ -6,11 +6,13 @@ Which figures there are, the papers say: each one's module of figures has a tupl
 from __future__ import annotations
 
 import importlib
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fedtheory.cells import Cells, digest_of
 from fedtheory.parallel import as_finished
 from fedtheory.plotting.experiment import Experiment
 from fedtheory.plotting.figure import Figure
@@ -18,7 +20,7 @@ from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
 from fedtheory.untrusted import read_json
-from fedtheory.verification.registry import Paper, load_file, paper
+from fedtheory.verification.registry import Paper, content_of, load_file, paper
 from fedtheory.verification.registry import papers as known_papers
 
 __all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of"]
@@ -79,6 +81,13 @@ class _Job:
     sources: tuple[tuple[str, str], ...] = ()
     campaign: Mapping[str, Any] | None = None
 
+    @property
+    def content(self) -> list[Any]:
+        """What the files depend on, for `fedtheory.cells.Cells`; a chart of verdicts, and of code that may change unseen, is new."""
+        code = content_of(paper(self.paper)) if self.campaign is None else None
+        code = uuid.uuid4().hex if code is None else code
+        return ["figure", self.name, str(self.path.absolute()), self.seed, repr(self.effort), code]
+
     def __call__(self) -> list[Path]:
         """Compute, draw, write."""
         known = {p.id for p in known_papers()}
@@ -118,6 +127,7 @@ def draw_all(
     effort: Effort = QUICK,
     papers: Iterable[str] | None = None,
     workers: int = 1,
+    cells: Cells | None = None,
 ) -> list[Path]:
     """Compute and draw every figure.
 
@@ -130,6 +140,8 @@ def draw_all(
     papers : ids
         Only the figures of these papers; default all.
     workers : processes
+    cells
+        Where it is kept which figures are drawn, until all are; one whose files are still those is not drawn again.
 
     Returns
     -------
@@ -156,12 +168,20 @@ def draw_all(
         sources = tuple((p.id, p.source) for p in known_papers() if p.source)
         jobs.append(_Job(VERDICTS, out / VERDICTS, seed, replace(effort, given={}), sources=sources, campaign=told))
     written: dict[int, list[Path]] = {}
-    for i, files in as_finished(_one, jobs, min(workers, len(jobs))):
-        written[i] = files
+    workers = min(workers, len(jobs))
+    for i, files in as_finished(_one, jobs, workers) if cells is None else cells.compute(
+        _one, jobs, [job.content for job in jobs], workers, again=_changed
+    ):  # fmt: skip
+        written[i] = [Path(file) for file, _ in files]
         if progress is not None:
             progress(jobs[i].name)
     return [file for i in sorted(written) for file in written[i]]
 
 
-def _one(job: _Job) -> list[Path]:
-    return job()
+def _one(job: _Job) -> list[tuple[str, str]]:
+    return [(str(file), digest_of(file)) for file in job()]
+
+
+def _changed(files: list[tuple[str, str]]) -> bool:
+    """Whether one of the files is no longer what was written."""
+    return any(not Path(file).is_file() or digest_of(Path(file)) != digest for file, digest in files)

@@ -166,11 +166,7 @@ def simulate(
     Diverged
         At the first non-finite number, with round and client; the earliest round over all chunks.
     """
-    check_algorithm(algorithm)
-    check_sampling(sampling)
-    check_local_solver(local_solver)
-    check_problem(problem)
-    whole_number("rounds", rounds), whole_number("scenarios", scenarios)
+    check_run(problem, algorithm, rounds, sampling, scenarios, local_solver)
     names: Any = record  # as a tuple, once they are checked
     kept = Kept(names, keep_states, client_bits, evaluate_every)
     observed = keep_states or on_round is not None
@@ -184,7 +180,6 @@ def simulate(
     check_metrics(kept.record, problem)
     sampling, solver = sampling or Full(), local_solver or Exact()
     _check_size(problem, solver, rounds, scenarios, len(kept.record) + keep_states * problem.dim)
-    _check_parts(problem, algorithm, sampling, solver, rounds)
     x = check_start(problem, None if resume is not None else x0, scenarios, like)
     if workers > 1 and not on_host(x):
         raise InvalidInput(f"workers = {workers}: processes do not share {x.device}; with workers=1 all scenarios run there at once")
@@ -207,6 +202,20 @@ def simulate(
     library = namespace(x).__name__.rpartition(".")[2]
     made_with = provenance(seed, str(getattr(x, "device", "cpu")), str(x.dtype).removeprefix("torch."), library)
     return Trajectory(problem, algorithm, rounds, meters, final, states, made_with, traffic, sampling, solver)
+
+
+def check_run(
+    problem: Problem, algorithm: Algorithm, rounds: int, sampling: Sampling | None, scenarios: int, local_solver: LocalSolver | None
+) -> None:
+    """Raise what `simulate` has against a run, before any work; but for what it measures and where it begins."""
+    check_algorithm(algorithm)
+    check_sampling(sampling)
+    check_local_solver(local_solver)
+    check_problem(problem)
+    whole_number("rounds", rounds), whole_number("scenarios", scenarios)
+    sampling, solver = sampling or Full(), local_solver or Exact()
+    _check_size(problem, solver, rounds, scenarios, 0)
+    _check_parts(problem, algorithm, sampling, solver, rounds)
 
 
 def _check_size(problem: Problem, solver: LocalSolver, rounds: int, scenarios: int, kept: int) -> None:

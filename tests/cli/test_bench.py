@@ -11,6 +11,7 @@ import command_line
 import numpy as np
 import pytest
 from preset_runs import quick
+from release_files import digits_as_mnist
 from typer.testing import CliRunner
 
 from fedtheory.errors import DataFileError, InvalidInput
@@ -221,17 +222,55 @@ def test_mixed_precision_is_told_and_recorded(tmp_path):
 
 def test_files_that_are_not_the_releases_are_read_when_told_to(tmp_path):
     """Digits padded to MNIST's size, in MNIST's format: the checksum refuses them and says how to read them nevertheless."""
-    digits = data.digits()
-    for part, x, y in (("train", digits.train_x, digits.train_y), ("t10k", digits.test_x, digits.test_y)):
-        images = np.pad(16 * x[:, 0].clip(0, 15), ((0, 0), (10, 10), (10, 10))).astype(">u1")
-        for kind, magic, values in (("images-idx3", 2051, images), ("labels-idx1", 2049, y.astype(np.uint8))):
-            head = np.array([magic, *values.shape], ">i4").tobytes()
-            (tmp_path / f"{part}-{kind}-ubyte").write_bytes(head + values.tobytes())
+    digits_as_mnist(tmp_path)
     args = ("fedelasticnet-table2", "--dataset", "mnist", "--split", "iid", "--method", "fedprox", "--data", tmp_path, "--quick")
     said = " ".join(call(*args, "--out", tmp_path / "out", code=2).stderr.split())
     assert "damaged or another version" in said and "--no-verify" in said and not (tmp_path / "out").exists()
     found = json.loads(call(*args, "--out", tmp_path / "out", "--no-verify", "--json").stdout)
     assert found["rows"][0]["rounds"] == 3 and any("(--no-verify)" in note for note in found["notes"])
+
+
+class Killed(BaseException):
+    """What ends a process at once."""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_killed_table_goes_on_in_the_middle_of_a_run_and_a_finished_one_begins_anew(elsewhere, tmp_path, monkeypatch):
+    """On the digits, whose runs share their names; in this process, or on an engine that does not see its folder."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from fedtheory.neural import training_run
+    from fedtheory.parallel import use_engine
+
+    args = ("fedelasticnet-table2", "--quick", "--split", "iid", "--rounds", 3, "--method", "feddyn,fedprox", "--out")
+    call(*args, tmp_path / "whole", "--threads", 1)
+    monkeypatch.setattr(training_run, "SECONDS", 0.0)
+    real, seen, deaths = training_run.Log.note, [], [Killed]
+
+    def killed(self, at, *more):
+        stop = real(self, at, *more)
+        seen.append(at.round_index)
+        if seen == [1, 2, 3, 1, 2] and deaths:
+            raise deaths.pop()
+        return stop
+
+    monkeypatch.setattr(training_run.Log, "note", killed)
+
+    def run(folder):
+        if not elsewhere:
+            return call(*args, folder, "--threads", 1)
+        with ThreadPoolExecutor(1) as one, use_engine(one):
+            return call(*args, folder, "--threads", 1)
+
+    with pytest.raises(Killed):
+        run(tmp_path / "cut")
+    assert "going on from" in " ".join(run(tmp_path / "cut").stderr.split())
+    assert seen == [1, 2, 3, 1, 2, *([1, 2, 3] if elsewhere else [3])], "the run that was finished is not run again"
+    whole, cut = (json.loads((tmp_path / f / "quick" / "fedelasticnet-table2.json").read_text()) for f in ("whole", "cut"))
+    assert [r["metrics"] for r in cut["runs"]] == [r["metrics"] for r in whole["runs"]]
+    seen.clear()
+    run(tmp_path / "cut")
+    assert seen == [1, 2, 3] * 2 and not list((tmp_path / "cut").rglob("*.sqlite"))
 
 
 def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):

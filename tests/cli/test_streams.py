@@ -38,3 +38,18 @@ def test_a_disk_that_is_full():
 def test_no_stream_at_all():
     done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *EXPLAIN], stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name, command", [
+    ("run-fedavg-quadratic", ["run", "fedavg", "quadratic", "--local-solver", "gradient", "-T", "2"]),
+    ("zeros", ["experiment", "zeros"]),
+])  # fmt: skip
+def test_a_second_writer_of_the_same_results_is_refused_in_a_line(name, command, tmp_path):
+    pytest.importorskip("fcntl")
+    from fedtheory.cells import only_writer
+
+    with only_writer(tmp_path / name):
+        done = subprocess.run([*EXPLAIN[:3], *command, "--out", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"{name}: process {os.getpid()} is writing it; wait for its end" in done.stderr
+    assert not list(tmp_path.iterdir())

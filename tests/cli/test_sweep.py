@@ -15,6 +15,7 @@ from command_line import call, refused
 from fedtheory import algorithms, problems, simulate
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.spec import EXAMPLE, LARGEST, Grid, read
+from fedtheory.errors import DataFileError
 from fedtheory.participation import Uniform
 
 SPEC = """
@@ -145,6 +146,115 @@ def test_networks_are_cells_too(tmp_path):
     assert all(0 < float(r["test_accuracy"]) <= float(r["best_test_accuracy"]) <= 1 for r in found)
 
 
+IID = '\ntable = "fedelasticnet-table2"\nsplit = "iid"\nmethod = "feddyn"\n'
+NETWORK = '''
+[[network]]
+table = "fedelasticnet-table2"
+quick = true
+split = "iid"
+method = "feddyn"
+rounds = {rounds}
+dtype = {dtype}
+{more}
+'''
+
+
+class Killed(BaseException):
+    """What ends a process at once."""
+
+
+def killed_in(monkeypatch, owner, name, at):
+    """The rounds after which a checkpoint was written; after that of round `at` the process ends, once."""
+    real, seen = getattr(owner, name), []
+
+    def save(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        seen.append(next(a for a in args if hasattr(a, "round_index")).round_index)
+        if seen == list(range(1, at + 1)):
+            raise Killed
+
+    monkeypatch.setattr(owner, name, save)
+    return seen
+
+
+def test_a_killed_sweep_goes_on_in_the_middle_of_a_cell(spec, tmp_path, monkeypatch):
+    from fedtheory.cli import run_kept
+
+    spec.write_text('[[run]]\nproblem = "quadratic"\nmethod = "feddyn"\nalpha = 0.5\nparticipants = 2\nrounds = 12\n')
+    call("sweep", spec, "--out", tmp_path / "whole", "--workers", 1, "--no-figures")
+    monkeypatch.setattr(run_kept, "SECONDS", 0.0)
+    seen = killed_in(monkeypatch, run_kept.KeptRun, "keep", 7)
+    for code in (Killed, 0):
+        if code is Killed:
+            with pytest.raises(Killed):
+                call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+        else:
+            call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+    assert seen == [*range(1, 8), *range(8, 13)]
+    assert (tmp_path / "cut" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+    assert not (tmp_path / "cut" / "sweep.running").exists()
+
+
+def test_so_does_one_of_networks_and_a_damaged_checkpoint_is_named(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from fedtheory.neural import training_run
+
+    (tmp_path / "n.toml").write_text(NETWORK.format(rounds=5, dtype='"float32"', more=""))
+    sweep = ("sweep", tmp_path / "n.toml", "--workers", 1, "--no-figures", "--out")
+    call(*sweep, tmp_path / "whole")
+    monkeypatch.setattr(training_run, "SECONDS", 0.0)
+    seen = killed_in(monkeypatch, training_run.Log, "_save", 3)
+    with pytest.raises(Killed):
+        call(*sweep, tmp_path / "cut")
+    (kept,) = (tmp_path / "cut").rglob("*.ckpt")
+    half = kept.read_bytes()[:-100]
+    call(*sweep, tmp_path / "cut")
+    assert seen == [1, 2, 3, 4, 5] and not (tmp_path / "cut" / "sweep.running").exists()
+    assert (tmp_path / "cut" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+    seen.clear()
+    with pytest.raises(Killed):
+        call(*sweep, tmp_path / "again")
+    (kept,) = (tmp_path / "again").rglob("*.ckpt")
+    kept.write_bytes(half)
+    told = call(*sweep, tmp_path / "again").stderr
+    assert "feddyn.ckpt was" in told and "its cell begins again" in told and seen == [1, 2, 3, 1, 2, 3, 4, 5]
+    (aside,) = (tmp_path / "again").rglob("*.damaged")
+    assert aside.name in told and aside.read_bytes() == half
+    assert (tmp_path / "again" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+
+
+def test_cells_of_one_setting_have_checkpoints_of_their_own(tmp_path):
+    """The name of a setting says neither its rounds nor its numbers' type."""
+    pytest.importorskip("torch")
+    from release_files import digits_as_mnist
+
+    more = f'verify = false\ndataset = "mnist"\ndata = "{digits_as_mnist(tmp_path / "data")}"'
+    (tmp_path / "n.toml").write_text(NETWORK.format(rounds=[2, 1], dtype=["float32", "float64"], more=more))
+    call("sweep", tmp_path / "n.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
+    assert [(r["rounds_done"], r["status"]) for r in rows(tmp_path)] == [("2", "ok"), ("2", "ok"), ("1", "ok"), ("1", "ok")]
+
+
+def test_a_cell_that_failed_for_want_of_something_is_tried_again(spec, tmp_path, monkeypatch):
+    real = cells_of._run
+    wants: list[Exception] = [MemoryError("8 GiB"), DataFileError("mine.json: no such file")]
+    monkeypatch.setattr(cells_of, "_run", lambda task: real(task) if not wants else (_ for _ in ()).throw(wants.pop()))
+    sweep = ("sweep", spec, "--out", tmp_path, "--workers", 1, "--no-figures")
+    told = call(*sweep, code=1)
+    assert "the first that failed: mine.json: no such file; the same command tries again" in " ".join(told.stderr.split())
+    assert [r["error"] for r in rows(tmp_path) if r["status"] == "failed"] == ["mine.json: no such file", "not enough memory: 8 GiB"]
+    assert "6 were known" in call(*sweep).stdout and not [r for r in rows(tmp_path) if r["status"] == "failed"]
+
+
+def test_a_problem_that_was_written_anew_is_read_anew_by_a_worker_that_knew_the_old_one(tmp_path):
+    found = []
+    for seed in (1, 2):
+        problems.write_problem(tmp_path / "mine.json", problems.random_quadratic(5, 4, seed=seed))
+        os.utime(tmp_path / "mine.json", (seed, seed))
+        cell = {"problem": str(tmp_path / "mine.json"), "method": "feddyn", "alpha": 1.0, "participants": 2, "rounds": 3}
+        found.append(cells_of.row_of(cells_of.Task("run", cell, None, None))["suboptimality"])
+    assert found[0] != found[1]
+
+
 @pytest.mark.parametrize(
     "text, said",
     [
@@ -158,6 +268,17 @@ def test_networks_are_cells_too(tmp_path):
         ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nmu = 2', "no hyperparameter --mu"),
         ('[[run]]\nmethod = "feddyn"\nworkers = 2', "unknown key"),
         ('[[run]]\nmethod = "mopes"\nproblem = "lad"', "leave it out of the sweep"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nrounds = [10, 0]', "rounds = 0"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nrounds = 1000000000000', "ask for fewer rounds"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nscenarios = 0', "scenarios = 0"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nseed = -1', "seed = -1: it must be at least 0"),
+        ("[[network]]" + IID + "quick = true\nseed = -1", "seed = -1: it must be at least 0"),
+        ("[[network]]" + IID + "quick = true\nrounds = 0", "--rounds 0: it must be at least 1"),
+        ("[[network]]" + IID + "quick = true\nevaluate_every = 0", "--evaluate-every 0"),
+        ("[[network]]" + IID + 'quick = true\nprecision = "tf32"', "only GPUs of NVIDIA"),
+        ("[[network]]" + IID + 'quick = true\nautocast = "bfloat16"\ndtype = "float64"', "leave one of them out"),
+        ("[[network]]" + IID + 'dataset = "mnist"', "name their folder"),
+        ("[[network]]" + IID + 'dataset = "mnist"\ndata = "nowhere"', "leave mnist out"),
         ('target = -1\n[[run]]\nmethod = "feddyn"', "target = -1"),
         ('[run]\nmethod = "feddyn"', "[[run]]"),
         ('runs = 3\n[[run]]\nmethod = "feddyn"', "did you mean 'run'"),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -92,11 +93,35 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
         pass
 
 
+def test_a_cluster_of_ours_that_has_lost_all_workers_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's nannies give up a worker that dies while it starts; what is queued then waits for ever."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(backends, "LOOK", 0.0)
+    with use_engine("dask", None, 1) as engine:
+        assert isinstance(engine, backends.Dask)
+        engine._client.retire_workers(close_workers=True)
+        assert not engine._client.nthreads()
+        for _ in range(300):
+            engine.look_after()
+            if engine._client.nthreads():
+                break
+            time.sleep(0.1)
+        assert dict(as_finished(abs, [-1, 2, -3], 1)) == {0: 1, 1: 2, 2: 3}
+
+
 def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "software", lambda: {**worker.software(), "numpy": "1.0"})
     refused = pytest.raises(FedTheoryError, match=r"a worker has .*numpy 1\.0.*: install")
     with ThreadPoolExecutor(2) as threads, use_engine(threads), refused:
         list(as_finished(abs, [-1, 2, -3], 2))
+
+
+def test_tasks_that_were_sent_together_and_take_long_are_handed_over_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill loses is bounded where the cells of a sweep are short ones first and then long ones."""
+    monkeypatch.setattr(worker, "LONG", 0.0)
+    assert worker.work_through(None, abs, [-1, -2, -3]).results == [1]
+    with ThreadPoolExecutor(2) as threads, use_engine(threads):
+        assert sorted(as_finished(abs, range(-300, 0), 2)) == [(i, 300 - i) for i in range(300)]
 
 
 def test_short_tasks_are_sent_together_and_long_ones_alone() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from contextlib import redirect_stderr
-from functools import lru_cache
+from contextlib import nullcontext, redirect_stderr
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fedtheory.cells import digest_of
 from fedtheory.cli.sweep.options import options_of
-from fedtheory.errors import Diverged, FedTheoryError, InvalidInput
+from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.limits import unlimited
 
 if TYPE_CHECKING:
     from fedtheory.cli.run_made import Made, RunOptions
@@ -39,7 +40,7 @@ COLUMNS = {  # of a row, after its keys
 
 
 class Task(NamedTuple):
-    """What is sent to a process: the cell, the target, and the folder in which networks keep their checkpoints, or None."""
+    """What is sent to a process: the cell, the target, and the folder for its checkpoint, or None."""
 
     kind: str
     cell: dict[str, Any]
@@ -48,15 +49,14 @@ class Task(NamedTuple):
 
 
 def content(kind: str, cell: dict[str, Any], target: float | None) -> Any:
-    """What the row depends on: its options, and the bytes of the files that they name."""
-    files = {key: _digest(str(cell[key])) for key in ("problem", "data") if key in cell and Path(str(cell[key])).is_file()}
+    """What the row depends on: its options, and the files that they name."""
+    files = {key: _digest(str(cell[key])) for key in ("problem", "data") if key in cell and Path(str(cell[key])).exists()}
     return ["sweep", kind, cell, target, files]
 
 
 @lru_cache(maxsize=64)
 def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return digest_of(Path(path))
 
 
 def check(kind: str, cell: dict[str, Any]) -> None:
@@ -68,9 +68,25 @@ def check(kind: str, cell: dict[str, Any]) -> None:
         What does not go together, as `fedtheory run` and `fedtheory bench` say it.
     """
     if kind == "run":
-        _made(cell, solved=False)
-    else:
-        _preset(cell)
+        from fedtheory.simulation.simulate import check_run
+
+        with _limits(cell):
+            made = _made(cell, solved=False)
+            check_run(made.problem, made.algorithm, made.rounds, made.sampling, _options(cell).scenarios, made.solver)
+        return
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingCapability("networks need torch: pip install 'fedtheory[torch]', or leave [[network]] out") from error
+    from fedtheory.cli.bench_options import check_options
+
+    check_options(o := _bench(cell))
+    _data(o).of(_preset(cell))
+
+
+def _limits(cell: dict[str, Any]) -> Any:
+    """Whether runs that cannot end are refused, as `--allow-long` says."""
+    return unlimited() if cell.get("allow_long") else nullcontext()
 
 
 def row_of(task: Task) -> dict[str, Any]:
@@ -78,11 +94,13 @@ def row_of(task: Task) -> dict[str, Any]:
     row: dict[str, Any] = {"status": "ok", "error": ""}
     try:
         with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # a sweep tells its own progress
-            return row | (_run(task) if task.kind == "run" else _network(task))
+            with _limits(task.cell):
+                return row | (_run(task) if task.kind == "run" else _network(task))
     except Diverged as error:
         return row | {"status": "diverged", "error": str(error), "rounds_done": error.round_index}
-    except FedTheoryError as error:
-        return row | {"status": "failed", "error": " ".join(str(error).split())}
+    except (FedTheoryError, MemoryError) as error:
+        why = "not enough memory: " * isinstance(error, MemoryError) + str(error)
+        return row | {"status": "failed", "error": " ".join(why.split())}
 
 
 # --- runs on convex problems -----------------------------------------------------------------------------------------------
@@ -93,8 +111,11 @@ def _options(cell: dict[str, Any]) -> RunOptions:
 
 
 @lru_cache(maxsize=8)
-def _problem(told: str) -> Any:
-    """The problem of some options, which cells beside each other share, with its optimum once it is known."""
+def _problem(told: str, read: float) -> Any:
+    """The problem of some options, which cells beside each other share, with its optimum once it is known.
+
+    ``read``: when its file was written; the workers of a cluster outlive a sweep.
+    """
     from fedtheory.cli.common import problem_of
 
     o = _options(json.loads(told))
@@ -110,16 +131,24 @@ def _made(cell: dict[str, Any], solved: bool = True) -> Made:
         raise InvalidInput(f"method = {cell['method']!r}: it runs over a set, in `fedtheory run` only; leave it out of the sweep")
     of_problem = {"problem", "seed", "method", *(p.name for p in PROBLEM_OPTIONS)}
     told = json.dumps({k: v for k, v in cell.items() if k in of_problem and k != "method"} | {"method": "fedavg"}, sort_keys=True)
-    return make(_options(cell), solved, _problem(told))
+    files = [Path(str(cell[key])) for key in ("problem", "data") if key in cell]
+    return make(_options(cell), solved, _problem(told, max((f.stat().st_mtime for f in files if f.is_file()), default=0.0)))
 
 
 def _run(task: Task) -> dict[str, Any]:
-    from fedtheory.simulation.simulate import simulate
+    from fedtheory.cli.run_kept import KeptRun
+    from fedtheory.simulation.simulate import check_start, simulate
 
-    made, o = _made(task.cell), _options(task.cell)
+    made, o, record = _made(task.cell), _options(task.cell), ("objective", "bits")
+    kept, past, keep = None, None, None
+    if task.folder is not None:
+        kept = KeptRun(Path(task.folder) / "run.ckpt", task._asdict() | {"folder": None}, lambda line: None)
+        x = check_start(made.problem, made.x0, o.scenarios, made.like)
+        past, _ = kept.found(made.algorithm.init(x, made.problem.num_clients), x, record)
+        keep = partial(kept.keep, points=[])
     trajectory = simulate(
-        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed,
-        local_solver=made.solver, record=("objective", "bits"), like=made.like, in_place=True,
+        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
+        local_solver=made.solver, record=record, like=made.like, in_place=True, checkpoint=keep,
     )  # fmt: skip
     gap, bits = trajectory.metrics["objective"] - made.optimum.value, trajectory.metrics["bits"].mean(axis=1)
     mean = gap.mean(axis=1)
@@ -172,18 +201,23 @@ def _preset(cell: dict[str, Any]) -> Preset:
     return found[0]
 
 
+def _data(o: Any) -> Any:
+    """The data sets, as `fedtheory bench` reads them."""
+    from fedtheory.neural.benchmarks.many import Datasets
+
+    return Datasets(None if o.quick and o.data is None else o.data, o.verify, False)
+
+
 def _network(task: Task) -> dict[str, Any]:
     import torch
 
     from fedtheory.cli.bench_options import run_options
-    from fedtheory.neural.benchmarks.many import Datasets
     from fedtheory.neural.benchmarks.run import run_preset
 
     o, preset = _bench(task.cell), _preset(task.cell)
     torch.set_num_threads(o.threads or 1)
-    folder = None if o.quick and o.data is None else o.data
-    data = Datasets(folder, o.verify, False).of(preset)
-    options = {**run_options(task.cell["table"], o), "progress": False}
+    data = _data(o).of(preset)
+    options = {**run_options(task.cell["table"], o), "progress": False, "resume": True}  # its folder has no other's checkpoint
     result = run_preset(preset, data, None if task.folder is None else Path(task.folder), **options)
     if result.error is not None:
         return {"status": "diverged", "error": result.error, "rounds_done": result.rounds}

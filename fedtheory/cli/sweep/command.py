@@ -13,8 +13,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import check_out, emit, err_console, kept_cells, not_writable, out_console, progress
+from fedtheory.cli.common import check_out, emit, err_console, not_writable, out_console, progress
+from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.sweep import cell as cells_of
+from fedtheory.cli.sweep.running import Running
 from fedtheory.cli.sweep.spec import Spec, read
 from fedtheory.cli.sweep.table import Group, groups, write_csv, write_parquet
 from fedtheory.errors import FedTheoryError, InvalidInput
@@ -42,15 +44,16 @@ class SweepOptions:
 class _Tasks(Sequence[cells_of.Task]):
     """The tasks of a sweep, made as they are asked for."""
 
-    def __init__(self, spec: Spec, folder: str | None) -> None:
-        self._spec, self._folder = spec, folder
+    def __init__(self, spec: Spec, running: Running | None) -> None:
+        self._spec, self._running = spec, running
 
     def __len__(self) -> int:
         return len(self._spec)
 
     def __getitem__(self, index: Any) -> Any:
-        kind, cell = self._spec[index]
-        return cells_of.Task(kind, cell, self._spec.target, self._folder)
+        (kind, cell), target = self._spec[index], self._spec.target
+        folder = None if self._running is None else str(self._running.of(cells_of.content(kind, cell, target)))
+        return cells_of.Task(kind, cell, target, folder)
 
 
 class _Contents(Sequence[Any]):
@@ -82,12 +85,14 @@ def sweep(o: SweepOptions) -> int:
 
         stack.enter_context(use_engine(o.engine, o.address, o.workers))
         engine = chosen_engine(o.workers)
-        here = engine is None or engine.same_machine
         store = stack.enter_context(kept_cells(o.out / CELLS))
-        tasks, contents = _Tasks(spec, str(o.out) if here else None), _Contents(spec)
+        running, contents = Running(o.out), _Contents(spec)
+        running.set_aside_damaged(lambda line: err_console().print(line, style="dim", markup=False, soft_wrap=True))
+        tasks = _Tasks(spec, running if engine is None or engine.shares_files else None)
         try:
             with progress("cells", len(spec)) as advance:
-                for _ in store.compute(cells_of.row_of, tasks, contents, o.workers):
+                for i, _ in store.compute(cells_of.row_of, tasks, contents, o.workers, again=_failed):
+                    running.finished(contents[i])
                     advance()
         except KeyboardInterrupt:
             complete = False
@@ -95,6 +100,7 @@ def sweep(o: SweepOptions) -> int:
         stop_workers()
         if not complete:
             return 130
+        running.remove()
         rows = [_numbers(row) for row in store.rows(contents)]
         try:
             files, result = _written(spec, rows, o)
@@ -104,7 +110,14 @@ def sweep(o: SweepOptions) -> int:
             raise not_writable(o.out, error) from error
         result["found_again"] = store.found
     _told(spec, result, files, o, time.perf_counter() - start)
-    return int(any(row["status"] == "failed" for row in rows))
+    if why := next((row["error"] for row in rows if _failed(row)), ""):
+        err_console().print(f"the first that failed: {why}; the same command tries again", style="yellow", markup=False, soft_wrap=True)
+    return int(bool(why))
+
+
+def _failed(row: dict[str, Any]) -> bool:
+    """A row that is none: what it was for want of, a file or memory, may be there the next time."""
+    return bool(row["status"] == "failed")
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from fedtheory.cli.sweep.table import Group
@@ -31,18 +32,22 @@ def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -
 
     def look(method: str) -> dict[str, Any]:
         style = method_style(method)
-        hollow = {"markerfacecolor": "white"} if method.startswith("fedelasticnet") else {}  # it has its plain method's colour
-        return {"color": style["color"], "label": style["label"], "marker": METHOD_MARKERS.get(method, "o"), **hollow}
+        look = {"color": style["color"], "label": style["label"], "marker": METHOD_MARKERS.get(method, "o")}
+        if method.startswith("fedelasticnet"):  # it has its plain method's colour; its number in the paper says little here
+            look |= {"markerfacecolor": "white", "label": method}
+        return look
 
     panels: dict[str, list[Group]] = {}
     for group in found:
         panels.setdefault(_place(group), []).append(group)
     shown = dict(list(panels.items())[:PANELS])
     columns = min(3, len(shown))
+    most = max(len({g.keys["method"] for g in some}) for some in shown.values())
     with house_style():
-        figure, axes = page_figure(-(-len(shown) // columns), columns, ratio=0.85, width=(0.6, 0.8, 1.0)[columns - 1])
+        height = 0.85 + 0.06 * columns * min(most, 8)  # with the lines below a panel
+        figure, axes = page_figure(-(-len(shown) // columns), columns, ratio=height, width=(0.6, 0.8, 1.0)[columns - 1])
         for ax, (place, some) in zip(axes.flat, shown.items()):
-            _panel(ax, place, some, target, look)
+            _panel(ax, place, some, target, look, columns)
         for ax in list(axes.flat)[len(shown):]:
             ax.set_visible(False)
         more = f"; {len(panels) - PANELS} more are in the table only" if len(panels) > PANELS else ""
@@ -62,14 +67,14 @@ def _measure(group: Group) -> tuple[str, str]:
     return ("bits", "suboptimality") if group.kind == "run" else ("nonzeros", "test_accuracy")
 
 
-def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, look: Any) -> None:
+def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, look: Any, columns: int) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     across, up = _measure(some[0])
     lower = up == "suboptimality"
     without = sum(bool(g.diverged) for g in some), sum(bool(g.failed) for g in some)
     methods = list(dict.fromkeys(g.keys["method"] for g in some))
-    floor = FLOOR if lower else -math.inf
+    floor, rings = FLOOR if lower else -math.inf, list[tuple[str, str]]()
     for method in methods:
         points = [(g.middle(across), max(g.middle(up), floor), g) for g in some if g.keys["method"] == method]
         points = [p for p in points if math.isfinite(p[0]) and math.isfinite(p[1])]
@@ -80,8 +85,9 @@ def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, loo
         for x, _, g in points:
             ends = [max(v, floor) for v in g.values[up]]
             ax.plot([x, x], [min(ends), max(ends)], color=style["color"], linewidth=0.8)
-        x, y, _ = (min if lower else max)(points, key=lambda p: p[1])
+        x, y, best = (min if lower else max)(points, key=lambda p: p[1])
         ax.plot([x], [y], marker="o", markersize=11, markerfacecolor="none", markeredgecolor=style["color"], linestyle="")
+        rings.append((style["label"], best.setting([g for g in some if g.keys["method"] == method])))
     ax.set_title(place)
     if lower:
         ax.set_yscale("log")
@@ -94,6 +100,16 @@ def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, loo
         ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("bits sent and received" if lower else "nonzeros a participant sends")
     ax.set_ylabel("F(x) − F* at the end" if lower else "test accuracy")
+    _named(ax, rings, columns)
     told = [f"{n} {what}" for n, what in zip(without, ("diverged", "failed")) if n]
     if told:
         ax.annotate(", ".join(told), (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=7, color="#B00020")
+
+
+def _named(ax: Any, best: Sequence[tuple[str, str]], columns: int) -> None:
+    """The settings of the best ones in lines below the panel."""
+    width = (70, 48, 36)[columns - 1]
+    lines = [line for method, words in best if words for line in wrap(f"{method}'s best: {words}", width, subsequent_indent="    ")]
+    if lines:
+        place = {"xytext": (0, -32), "textcoords": "offset points", "ha": "left", "va": "top"}
+        ax.annotate("\n".join(lines), (0, 0), xycoords="axes fraction", **place, fontsize=7, color="#555555", linespacing=1.3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +17,14 @@ __all__ = ["Option", "options_of", "taken"]
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a command: its type without None, its choices (empty for none) and its default."""
+    """One option of a command: its type without None, its choices (empty for none), its default, and its range."""
 
     name: str
     kind: type
     choices: tuple[Any, ...]
     default: Any
+    least: float = -math.inf
+    most: float = math.inf
 
 
 @cache
@@ -36,14 +39,17 @@ def options_of(command: str) -> dict[str, Option]:
 
 
 def _option(name: str, parameter: inspect.Parameter) -> Option:
-    hint = parameter.annotation
+    hint, limits = parameter.annotation, {}
     if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
+        hint, *told = get_args(hint)
+        bounds = {"least": next((t.min for t in told if hasattr(t, "min")), None)}
+        bounds |= {"most": next((t.max for t in told if hasattr(t, "max")), None)}
+        limits = {k: v for k, v in bounds.items() if v is not None}
     if get_origin(hint) in (Union, types.UnionType):
         (hint,) = [a for a in get_args(hint) if a is not types.NoneType]
     choices = get_args(hint) if get_origin(hint) is Literal else ()
     default = None if parameter.default is inspect.Parameter.empty else getattr(parameter.default, "default", parameter.default)
-    return Option(name, str if choices or not isinstance(hint, type) else hint, choices, None if default is ... else default)
+    return Option(name, str if choices or not isinstance(hint, type) else hint, choices, None if default is ... else default, **limits)
 
 
 def taken(command: str, name: str, value: Any, where: str) -> Any:
@@ -59,6 +65,9 @@ def taken(command: str, name: str, value: Any, where: str) -> Any:
     if key not in known:
         raise suggest(name, known, f"key of {where}", f"they are the options of `fedtheory {command} --help`")
     option = known[key]
+    if isinstance(value, int | float) and not option.least <= value <= option.most:
+        limit = f"at least {option.least:g}" if value < option.least else f"at most {option.most:g}"
+        raise InvalidInput(f"{where}: {name} = {value!r}: it must be {limit}")
     if option.choices:
         if value not in option.choices:
             raise InvalidInput(f"{where}: {name} = {value!r}: choose one of {', '.join(map(str, option.choices))}")

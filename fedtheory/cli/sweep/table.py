@@ -90,6 +90,13 @@ class Group:
     diverged: int = 0
     failed: int = 0
 
+    def setting(self, others: Iterable[Group]) -> str:
+        """What it has of its own among others of its method: 'l1 = 0.01, alpha = 1'."""
+        told = list(others)
+        own = [k for k in self.keys if any(g.keys.get(k) != self.keys[k] for g in told)]
+        short = {k: "P" if k == "participants" else k for k in own}
+        return ", ".join(f"{short[k]} = {v:g}" if isinstance(v := self.keys[k], float) else f"{short[k]} = {v}" for k in own)
+
     def middle(self, column: str) -> float:
         """The median over the seeds; NaN where there is none, or where a cell of the group has no result."""
         values = self.values.get(column, [])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedtheory.cells import Cells, digest_of, key_of
 from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError
 from fedtheory.neural.benchmarks.preset import Preset
 from fedtheory.neural.benchmarks.result import Result, result_json
@@ -18,7 +20,7 @@ from fedtheory.provenance import write_json
 if TYPE_CHECKING:
     from fedtheory.neural.data import Data
 
-__all__ = ["Datasets", "run_presets"]
+__all__ = ["Datasets", "read_all", "run_presets"]
 
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 _DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
@@ -32,6 +34,7 @@ def run_presets(
     verify: bool = True,
     workers: int = 1,
     threads: int | None = None,
+    cells: Cells | None = None,
     **options: Any,
 ) -> Iterator[Result]:
     """All runs; data sets are read once, and all of them before the first run.
@@ -43,25 +46,63 @@ def run_presets(
         (`fedtheory.parallel.use_engine`): then each is a task there, and results come as they are finished.
     threads : int
         Of torch in each process; default 1 in other processes, and what torch takes in this one.
+    cells
+        Where finished runs are kept and found again.
     """
-    data = Datasets(folder_of_data, verify, options.get("progress", True))
-    for preset in presets:
-        data.of(preset)
-    if (engine := chosen_engine(workers)) is None:
-        for i, preset in enumerate(presets, 1):
-            result = _run(preset, data, out, label=f"{i}/{len(presets)} {preset.name}", **options)
-            on_result(result)
-            yield result
-        return
-    options["progress"] = False
-    kept = out if engine.same_machine else None  # elsewhere there is no such folder
-    jobs = [_Job(preset, Datasets(folder_of_data, verify, False), kept, threads or 1, options) for preset in presets]
-    for i, told in as_finished(_elsewhere, jobs, workers):
-        result = Result(presets[i], **told)
+    data = read_all(presets, folder_of_data, verify, options.get("progress", True))
+    engine = chosen_engine(workers)
+    about = {k: v for k, v in options.items() if k not in ("resume", "replace_others", "progress", "tensorboard")}
+    about |= {"threads": threads or (0 if engine is None else 1), "data": None if folder_of_data is None else digest_of(folder_of_data)}
+    contents = [["bench", repr(preset), about] for preset in presets]
+    if engine is None:
+        told = _here(presets, data, out, contents, cells, options)
+        kept: Path | None = out
+    else:
+        kept = out.absolute() if engine.shares_files else None  # elsewhere there is no such folder
+        elsewhere = options | {"progress": False}
+        jobs = [_Job(preset, Datasets(folder_of_data, verify, False), kept, threads or 1, elsewhere) for preset in presets]
+        told = as_finished(_elsewhere, jobs, workers) if cells is None else cells.compute(
+            _elsewhere, jobs, contents, workers, again=_without_a_run
+        )  # fmt: skip
+    for i, fields_told in told:
+        result = Result(presets[i], **fields_told)
         if kept is None:
             write_json(out / "runs" / f"{presets[i].name}.json", result_json(result))
         on_result(result)
         yield result
+
+
+def _here(
+    presets: Sequence[Preset], data: Datasets, out: Path, contents: Sequence[Any], cells: Cells | None, options: dict[str, Any]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The runs one after the other in this process, with its threads."""
+    for i, preset in enumerate(presets):
+        told = None
+        if cells is not None:
+            with suppress(KeyError):
+                told = cells.get(key_of(contents[i]))
+        if told is None or _without_a_run(told):
+            told = _fields(_run(preset, data, out, label=f"{i + 1}/{len(presets)} {preset.name}", **options))
+            told = told if cells is None else cells.put(key_of(contents[i]), told)
+        yield i, told
+
+
+def _without_a_run(told: dict[str, Any]) -> bool:
+    """What was refused, for want of memory or the like; a run that diverged has measured something."""
+    return not told["provenance"]
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    """A result as JSON can hold it, without its preset."""
+    return {f.name: getattr(result, f.name) for f in fields(result) if f.name != "preset"}
+
+
+def read_all(presets: Sequence[Preset], folder: Path | None, verify: bool, progress: bool) -> Datasets:
+    """The data sets of these settings, which are all read."""
+    data = Datasets(folder, verify, progress)
+    for preset in presets:
+        data.of(preset)
+    return data
 
 
 class Datasets:
@@ -107,5 +148,4 @@ def _elsewhere(job: _Job) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(job.threads)
-    result = _run(job.preset, job.data, job.out, **job.options)
-    return {f.name: getattr(result, f.name) for f in fields(result) if f.name != "preset"}
+    return _fields(_run(job.preset, job.data, job.out, **job.options))

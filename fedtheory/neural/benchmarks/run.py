@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import Diverged, InvalidInput
+from fedtheory.errors import CheckpointError, Diverged, InvalidInput
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.neural.benchmarks.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
 from fedtheory.neural.benchmarks.preset import Preset
@@ -86,6 +87,7 @@ def run_preset(
     evaluate_every: int = 1,
     tensorboard: Path | None = None,
     label: str | None = None,
+    replace_others: bool = False,
     **options: Any,
 ) -> Result:
     """Run one setting, or go on with it; its checkpoint and result lie in the folder under the preset's name.
@@ -94,6 +96,8 @@ def run_preset(
     ----------
     rounds to label : as `fedtheory.neural.train` takes them
         Without rounds, as many as the paper's.
+    replace_others : bool
+        A checkpoint of another run of that name is replaced, not refused.
     options : as `Preset.make_problem` takes them
         Fewer samples (most, most_tested), device, dtype, engine, autocast...
 
@@ -109,22 +113,28 @@ def run_preset(
     path = None if stem is None else stem.with_name(f"{stem.name}.ckpt")
     total = preset.rounds if rounds is None else rounds
     result = Result(preset, parameters=problem.dim)
+    trained = partial(
+        train,
+        problem,
+        preset.make_algorithm(),
+        total,
+        preset.make_sampling(),
+        preset.make_solver(problem.sample_counts),
+        preset.seed,
+        tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)),
+        checkpoint=path,
+        evaluate_every=evaluate_every,
+        tensorboard=None if tensorboard is None else tensorboard / preset.name,
+        progress=progress,
+        label=label or preset.name,
+    )
     try:
-        run: TrainingRun = train(
-            problem,
-            preset.make_algorithm(),
-            total,
-            preset.make_sampling(),
-            preset.make_solver(problem.sample_counts),
-            preset.seed,
-            tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)),
-            checkpoint=path,
-            resume=resume,
-            evaluate_every=evaluate_every,
-            tensorboard=None if tensorboard is None else tensorboard / preset.name,
-            progress=progress,
-            label=label or preset.name,
-        )
+        try:
+            run: TrainingRun = trained(resume=resume)
+        except CheckpointError:
+            if not replace_others:
+                raise
+            run = trained(resume=False)
     except Diverged as error:
         run, result.error = error.measured, str(error)
     result.fill(run.metrics, run.rounds, run.seconds, run.provenance)

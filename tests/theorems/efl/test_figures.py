@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms import FedElasticNetProx
+from fedtheory.cells import Cells
 from fedtheory.errors import UnknownName
 from fedtheory.local import GradientSteps, InverseTime
 from fedtheory.messages import Threshold
@@ -253,6 +254,24 @@ def test_all_of_a_verification_and_one_paper_s(tmp_path, monkeypatch):
     assert {"bound_vs_empirical", "elastic_aggregation"} <= set(every) and len(set(every)) == len(every)
     with pytest.raises(UnknownName, match="elastic-aggregation"):
         draw_all(tmp_path, papers=["elastic-agregation"])
+
+
+def test_figures_that_are_drawn_are_not_drawn_again_unless_a_file_is_gone(tmp_path, monkeypatch):
+    """What a campaign that was killed while it drew has to do: the rest."""
+    drawn: list[str] = []
+
+    def compute(name):
+        return {"compute": lambda **_: drawn.append(name) or {}, "draw": lambda _: Figure(), "caption": str}
+
+    known = {p.id: tuple(replace(f, **compute(f.name)) for f in figures_of(p)) for p in papers()}
+    monkeypatch.setattr("fedtheory.report.figures.figures_of", lambda p: known[p.id])
+    every = []
+    for again in range(3):
+        with Cells(tmp_path / "c.sqlite") as cells:
+            every.append(draw_all(tmp_path, effort=Effort(dpi=20), papers=["efl"], cells=cells))
+        if again == 1:
+            (tmp_path / "efl_bias.png").write_bytes(b"another")
+    assert drawn == [*NAMES, "efl_bias"] and every[0] == every[1] == every[2]
 
 
 def test_figures_are_laid_out_and_their_data_written(tmp_path, bounds, bias):

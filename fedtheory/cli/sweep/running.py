@@ -1,0 +1,57 @@
+"""The checkpoints of the cells that a sweep has begun and not finished, each in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedtheory.cells import key_of
+from fedtheory.errors import DataFileError
+
+__all__ = ["Running"]
+
+NAME = "sweep.running"
+
+
+class Running:
+    """A folder in that of the sweep: a cell's checkpoint stays in it until its row is kept.
+
+    Parameters
+    ----------
+    out : of the sweep
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out.absolute() / NAME  # workers of an engine may stand elsewhere
+
+    def of(self, content: Any) -> Path:
+        """Where the cell of that content keeps its checkpoint."""
+        return self.folder / key_of(content)[:24]
+
+    def set_aside_damaged(self, tell: Callable[[str], Any]) -> None:
+        """Take checkpoints that cannot be read out of the way, and say which: their cells begin again."""
+        from fedtheory.simulation import checkpoints
+
+        for file in sorted(self.folder.rglob("*.ckpt")):
+            try:
+                checkpoints.load(file)
+            except DataFileError as error:
+                aside = self.folder / f"{file.relative_to(self.folder).parts[0]}.ckpt.damaged"
+                os.replace(file, aside)
+                tell(f"{aside} is what {file.name} was: {error}; its cell begins again")
+
+    def finished(self, content: Any) -> None:
+        """The cell's row is kept: its checkpoint is not needed any more."""
+        if self.folder.exists():
+            shutil.rmtree(self.of(content), ignore_errors=True)
+
+    def remove(self) -> None:
+        """The sweep is at its end: what another version of the package has begun goes, too; damaged checkpoints stay."""
+        if self.folder.exists():
+            for folder in (p for p in self.folder.iterdir() if p.is_dir()):
+                shutil.rmtree(folder, ignore_errors=True)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()

@@ -171,5 +171,5 @@ def _same(given: Any, value: str) -> bool:
     """Whether an option was given this value."""
     try:
         return given is not None and (str(given) == value or float(given) == float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

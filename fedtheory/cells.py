@@ -30,6 +30,7 @@ __all__ = ["Cells", "code_digest", "key_of"]
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
 _TABLE = "CREATE TABLE cells (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID"
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # by results that are none of ours
 MOST = 2**28  # characters of one cell's result: more is no result of ours
 
 
@@ -153,6 +154,12 @@ class Cells:
         self._database.close()
         self.path.with_name(self.path.name + LOCK).unlink(missing_ok=True)
         self._lock.close()
+        if self.found and isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
+            told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            raise DataFileError(
+                f"{self.path}: what it kept cannot be gone on from ({told}): delete it to begin again; where that ends alike, "
+                "the fault is not the file's"
+            ) from error
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])

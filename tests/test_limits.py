@@ -73,7 +73,7 @@ def test_a_problem_that_would_not_fit_is_refused_before_it_is_made(monkeypatch):
 def test_work_whose_time_nobody_knows_ends():
     pytest.importorskip("resource")
     begun = time.process_time()
-    with pytest.raises(InvalidInput, match="counting took more than 0.2 seconds: count less, or give it within"):
+    with pytest.raises(InvalidInput, match=r"counting took more than 0\.2 seconds: count less, or give it within"):
         with limits.ended_within(0.2, "counting", "count less"):
             while time.process_time() - begun < 60:
                 pass

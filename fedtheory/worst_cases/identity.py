@@ -93,7 +93,7 @@ def left_over(family: Family, numbers: Mapping[str, Fraction]) -> Quadratic:
             raise NotCertified(f"the multiplier of {name} is {brief(number)} < 0")
     form = family.at(numbers)
     if form.values or form.constant != 0:
-        left = ", ".join([*(f"{brief(x)} of {name}" for name, x in list(form.values.items())[:5]), f"the number {brief(form.constant)}"])
+        left = ", ".join(f"{brief(x)} of {name}" for name, x in [*form.values.items(), ("the number", form.constant)][:6])
         raise NotCertified(f"values of losses are left over, which must cancel: {left}")
     return form
 

@@ -318,7 +318,7 @@ def of_concentration(delta, **more):
 def test_a_witness_that_would_take_long_is_given_up(monkeypatch):
     """Each of its numbers may be read; what is made of them has no end."""
     monkeypatch.setattr(witnesses, "MOST_SECONDS", 0.3)
-    with pytest.raises(InvalidInput, match=r"judging fedelasticnet/concentration in fractions took more than 0.3 seconds: take a witness"):
+    with pytest.raises(InvalidInput, match=r"judging fedelasticnet/concentration .* took more than 0\.3 seconds: take a"):
         rerun(of_concentration("9" * 800 + "/" + "7" * 799))
 
 
@@ -327,6 +327,6 @@ def test_sides_that_cannot_be_written_are_refused(monkeypatch):
     for side in (Fraction(10**5000 + 1, 7), Fraction(10**400), Fraction(1, 10**5000)):
         found = witnesses.exact_check(statement)
         monkeypatch.setattr(witnesses, "exact_check", lambda w, side=side, found=found: (found[0], side, found[2], found[3]))
-        with pytest.raises(InvalidInput, match="its left side is .*too long to be told"):
+        with pytest.raises(InvalidInput, match=r"its left side is .*too long to be told"):
             rerun(replace(statement, lhs="", rhs=""))
         monkeypatch.undo()

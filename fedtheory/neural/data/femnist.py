@@ -105,8 +105,8 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
                             )
                         if users[user][name].nbytes > most_unpacked(path_size(path)):
                             raise DataFileError(
-                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} times the file's size: not federated EMNIST; "
-                                "fetch it again"
+                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} times the file's size: not federated "
+                                "EMNIST; fetch it again"
                             )
                     found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
                     bar.update(i)

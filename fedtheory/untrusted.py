@@ -31,6 +31,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,4000}(?:\.[0-9]{0,4000})?|\.[0-9]{1,4000}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,300}")
 _RATIO = re.compile(rf"{_NUMBER.pattern}(?:/[0-9]{{1,4000}})?")
 MARK, NO_MARK = "\ufeff", "it begins with a byte order mark: save it as UTF-8 without one"
+_LONG = re.compile(r"(?:^|[\[:,\s])-?[0-9]{301}")  # text of a fraction begins with a quotation mark
 _PIECE = 2**16
 UNPACKERS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(wbits=31),
@@ -80,13 +81,14 @@ def parse_json(text: str, label: str) -> Any:
     """
     if text.startswith(MARK):
         raise DataFileError(f"{label}: {NO_MARK}")
+    if any(text[at : at + 150].isdigit() for at in range(0, len(text), 150)) and _LONG.search(text):  # 301 digits hold one of these
+        raise DataFileError(f"{label}: it holds a whole number of more than 300 digits: no result has such a number")
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise DataFileError(f"{label}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
     except ValueError as error:
-        why = "it holds a whole number of more than 4,300 digits" if "digits" in str(error) else str(error)
-        raise DataFileError(f"{label}: {why}: no result has such a number") from error
+        raise DataFileError(f"{label}: {error}: no result has such a number") from error
     except RecursionError as error:
         raise DataFileError(f"{label}: its brackets are nested too deeply for a result") from error
     except MemoryError as error:

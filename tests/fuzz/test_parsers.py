@@ -127,13 +127,13 @@ for file in sorted(Path(sys.argv[1]).iterdir()):
     name = file.name.partition(".")[0].partition("+")[0]
     since = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for again in (0, 1):
-        begun = time.perf_counter()
+        begun = time.process_time()
         try:
             PARSERS[name].read(file)
             said = None
         except FedTheoryError as error:
             said = str(error)
-        seconds = time.perf_counter() - begun
+        seconds = time.process_time() - begun
     told[file.name] = {"said": said, "seconds": seconds, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - since) / 1024}
 print("TOLD", json.dumps(told))
 """
@@ -150,6 +150,8 @@ def hostile_files() -> dict[str, bytes]:
             many[f"{name}+{what.replace(',', '').replace(' ', '-')}.json"] = with_value(text, deepest, HOSTILE[what]).encode()
         many[f"{name}+mark.json"] = b"\xef\xbb\xbf" + valid(name)
         many[f"{name}+brackets-alone.json"] = HOSTILE["brackets"].encode()
+    for name in (n for n, p in PARSERS.items() if p.suffix == ".json"):  # longer than floats hold, shorter than Python refuses
+        many[f"{name}+a-number.json"] = with_value(valid(name).decode(), max(places(json.loads(valid(name))), key=len), "9" * 400).encode()
     many["svmlight, gzip+bomb.gz"] = gzip.compress(text_of_a_bomb, 9) * 300
     many["svmlight, bzip2+bomb.bz2"] = bz2.compress(text_of_a_bomb) * 100
     many["svmlight+mark.txt"] = b"\xef\xbb\xbf" + valid("svmlight")
@@ -195,13 +197,13 @@ def bombs() -> dict[str, bytes]:
     large, header = tarfile.TarInfo("a.txt"), tarfile.TarInfo("a.txt")
     large.size, header.size, header.type = 2**29, 2**30, tarfile.XHDTYPE
     idx = struct.pack(">HBBI", 0, 8, 1, 2**28)
-    many["idx+bomb.gz"] = gzip.compress(idx) + zeros * 16
-    many["idx+bomb.xz"] = lzma.compress(idx) + lzma.compress(bytes(2**24)) * 16
-    many["leaf+bomb.json.gz"] = gzip.compress(b" " * 2**24, 9) * 16
-    many["lines+bomb.csv"] = gzip.compress(b"\n" * 2**24, 9) * 16
-    many["tar+bomb.tar.gz"] = gzip.compress(large.tobuf()) + zeros * 32
-    many["tar+behind.tar.gz"] = gzip.compress(text.getvalue()) + zeros * 32
-    many["tar+header.tar.gz"] = gzip.compress(header.tobuf()) + zeros * 64
+    many["idx+bomb.gz"] = gzip.compress(idx) + zeros * 8
+    many["idx+bomb.xz"] = lzma.compress(idx) + lzma.compress(bytes(2**24)) * 8
+    many["leaf+bomb.json.gz"] = gzip.compress(b" " * 2**24, 9) * 8
+    many["lines+bomb.csv"] = gzip.compress(b"\n" * 2**24, 9) * 8
+    many["tar+bomb.tar.gz"] = gzip.compress(large.tobuf()) + zeros * 8
+    many["tar+behind.tar.gz"] = gzip.compress(text.getvalue()) + zeros * 8
+    many["tar+header.tar.gz"] = gzip.compress(header.tobuf()) + zeros * 8
     many["tar+members.tar.gz"] = gzip.compress(tarfile.TarInfo("x" * 90).tobuf() * 200_000, 9)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive, archive.open("a.txt", "w") as member:
@@ -267,7 +269,7 @@ def test_hostile_files_are_refused_in_a_line(told):
 
 
 def test_hostile_files_are_refused_soon_and_within_little_memory(told):
-    """A second on a machine that is busy; here they take milliseconds, a bomb 0.2 seconds up to 64 MiB."""
+    """Processor time: they take milliseconds, a bomb 0.2 seconds up to 64 MiB."""
     assert {name: row["seconds"] for name, row in told.items() if row["seconds"] > 1.5} == {}
     assert {name: row["mib"] for name, row in told.items() if row["mib"] > 700} == {}
 

@@ -25,6 +25,7 @@ __all__ = [
     "check_finite",
     "check_unit",
     "data_array",
+    "finite",
     "numbered",
     "points",
     "real_array",
@@ -194,6 +195,14 @@ def real_number(
         wanted += "".join(f" {sign} {limit:g}" for sign, limit in signs if limit is not None)
     tail = f"; {remedy}" if remedy else ""
     raise InvalidInput(f"{name} is {shown(value)}: it must {wanted}{tail}")
+
+
+def finite(value: Any) -> bool:
+    """Whether it is a real number that a float holds: no True, and no whole number that is too large."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(float(value))
+    except OverflowError:
+        return False
 
 
 def whole_number(name: str, value: Any, least: int = 1, most: int | None = None, remedy: str = "") -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import array_api_compat
 
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import shown
+from fedtheory.inputs import finite, shown
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
@@ -43,11 +41,6 @@ def require(condition: bool, name: str, value: Any, limit: str) -> None:
     """Raise `InvalidInput` that names the hyperparameter, its value and its limit."""
     if not condition:
         raise InvalidInput(f"{name} = {shown(value)}: {limit}")
-
-
-def finite(value: Any) -> bool:
-    """Whether a hyperparameter is a finite real number."""
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def check_number(algorithm: Algorithm, name: str, what: str, positive: bool = False, why: str = "") -> None:

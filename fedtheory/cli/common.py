@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import shlex
 import sys
 import tempfile
@@ -355,19 +354,6 @@ def _with_value(args: list[str], option: str) -> list[str]:
     return out
 
 
-def _check_digits(params: Sequence[Any], args: Sequence[str]) -> None:
-    """Raise `InvalidInput` for a number that is written otherwise than in the digits 0 to 9: Python would read 1_0 as 10."""
-    kinds = {flag: str(p.type_descriptor.annotation) for p in params for flag in getattr(p, "opts", ()) if flag.startswith("-")}
-    for word, after in zip(args, [*args[1:], ""], strict=True):
-        flag, equals, value = word.partition("=")
-        if word[:1] == "-" != word[1:2] and len(word) > 2:  # -T10
-            flag, equals, value = word[:2], "=", word[2:]
-        value = value if equals else after
-        number = re.search(r"\b(int|float)\b", kinds.get(flag, ""))
-        if number and value and (not value.isascii() or "_" in value or len(value) > 100):
-            raise InvalidInput(f"{flag} {value[:40]!r}: write a number in the digits 0 to 9, at most 100 of them")
-
-
 class Advance:
     """advance(steps=1) moves the bar; advance.say(text) writes a line above it, on any stderr."""
 
@@ -383,7 +369,9 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _typed.set(("fedtheory", ctx.info_name or "", *args))
-        _check_digits(self.params, args)
+        from fedtheory.cli.wording import check_digits
+
+        check_digits(self.params, args)
         takes = any("--figure" in p.opts for p in self.params)
         return super().parse_args(ctx, _with_value(args, "--figure") if takes else args)
 

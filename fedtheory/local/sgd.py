@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import COUNTED, shown
+from fedtheory.inputs import COUNTED, finite, shown
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.shifted_gradients import View
@@ -31,7 +29,7 @@ def _count(value: Any) -> bool:
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= sys.float_info.max and float(value) > 0
+    return finite(value) and float(value) > 0
 
 
 def _check_walk(lr: Any, decay: Any, l1: Any) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fedtheory.arrays import Array
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import COUNTED, shown
+from fedtheory.inputs import COUNTED, finite, shown
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sgd import _move
 from fedtheory.local.sliding import project_ball
@@ -23,8 +22,8 @@ ScheduleKind = Literal["constant", "inverse-sqrt", "hold-and-cut"]
 CUT = 0.8  # halving is too fast for the two-client pull: what is left of the way is then longer than all steps to come
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+def _number(value: Any) -> bool:
+    return finite(value)
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,8 @@ def hostile_files() -> dict[str, bytes]:
         many[f"{name}+mark.json"] = b"\xef\xbb\xbf" + valid(name)
         many[f"{name}+brackets-alone.json"] = HOSTILE["brackets"].encode()
     for name in (n for n, p in PARSERS.items() if p.suffix == ".json"):  # longer than floats hold, shorter than Python refuses
-        many[f"{name}+a-number.json"] = with_value(valid(name).decode(), max(places(json.loads(valid(name))), key=len), "9" * 400).encode()
+        deepest = max(places(json.loads(valid(name))), key=len)
+        many[f"{name}+a-number.json"] = with_value(valid(name).decode(), deepest, "9" * 400).encode()
     many["svmlight, gzip+bomb.gz"] = gzip.compress(text_of_a_bomb, 9) * 300
     many["svmlight, bzip2+bomb.bz2"] = bz2.compress(text_of_a_bomb) * 100
     many["svmlight+mark.txt"] = b"\xef\xbb\xbf" + valid("svmlight")

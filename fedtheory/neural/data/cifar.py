@@ -139,7 +139,8 @@ class _Restricted(pickle.Unpickler):
 def _check_sizes(content: Any) -> None:
     """Refuse what makes the reader take all memory or time before it looks: lengths beyond the end, far places to remember at, and
     tuples in tuples that are one another, which are hashed entry by entry."""
-    tuples, held, before, places = 0, set(), "", 0
+    held: set[int] = set()
+    tuples, before, places = 0, "", 0
     for operation, argument, _ in pickletools.genops(io.BytesIO(content)):  # raises where a length is beyond the end
         name, place = operation.name, places
         if name in _PUTS:

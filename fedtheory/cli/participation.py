@@ -12,6 +12,7 @@ from fedtheory.cli.activity import activity_in_words, activity_of, check_ever_ac
 from fedtheory.cli.common import refuse_no_participants
 from fedtheory.cli.options import flag, option
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.limits import must_fit
 from fedtheory.untrusted import ratio, whole
 
 __all__ = [
@@ -79,6 +80,7 @@ def _probabilities(text: str, name: str) -> list[float]:
 
 def _law(text: str | None, E: int) -> np.ndarray:
     """(E + 1,) probabilities of s = 0..E of an active client; without a text it completes E."""
+    must_fit(f"{E:,} local steps", E, "take fewer local steps")
     row = np.zeros(E + 1)
     if text is None:
         row[E] = 1

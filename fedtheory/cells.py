@@ -30,6 +30,8 @@ __all__ = ["Cells", "code_digest", "digest_of", "key_of", "only_writer"]
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
+_TABLE = "CREATE TABLE cells (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID"
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # by results that are none of ours
 MOST = 2**28  # characters of one cell's result: more is no result of ours
 
 
@@ -167,11 +169,14 @@ class Cells:
         try:
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.execute("CREATE TABLE IF NOT EXISTS cells (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID")
+            held = self._database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall()
+            if held not in ([], [(_TABLE,)]):  # a view or a trigger would run what its maker wrote
+                raise sqlite3.DatabaseError("it holds something else than a table of cells")
+            if not held:
+                self._database.execute(_TABLE)
             told = self._database.execute("PRAGMA quick_check(1)").fetchone()
-            shape = [row[1] for row in self._database.execute("PRAGMA table_info(cells)")]
-            if told != ("ok",) or shape != ["key", "result"]:
-                raise sqlite3.DatabaseError(told[0] if told != ("ok",) else f"its columns are {', '.join(shape)}")
+            if told != ("ok",):
+                raise sqlite3.DatabaseError(told[0])
         except BaseException:
             self._database.close()
             raise
@@ -194,6 +199,12 @@ class Cells:
     ) -> None:
         self._database.close()
         _released(self.path, self._lock)
+        if self.found and isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
+            told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            raise DataFileError(
+                f"{self.path}: what it kept cannot be gone on from ({told}): delete it to begin again; where that ends alike, "
+                "the fault is not the file's"
+            ) from error
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])
@@ -201,7 +212,9 @@ class Cells:
     def get(self, key: str) -> Any:
         """A cell's result; KeyError where it is not there."""
         try:
-            row = self._database.execute("SELECT result FROM cells WHERE key = ?", (key,)).fetchone()
+            row = self._database.execute(
+                "SELECT CASE WHEN length(result) <= ? THEN result END FROM cells WHERE key = ?", (MOST, key)
+            ).fetchone()
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise self._unreadable(key, error) from error
         if row is None:
@@ -210,10 +223,10 @@ class Cells:
 
     def _read(self, key: str, text: Any) -> Any:
         try:
-            if not isinstance(text, str) or len(text) > MOST:
+            if not isinstance(text, str):
                 raise ValueError("it is no text of a sensible length")
             return json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, MemoryError) as error:
             raise self._unreadable(key, error) from error
 
     def _unreadable(self, key: str, error: Exception) -> DataFileError:

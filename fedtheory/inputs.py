@@ -16,6 +16,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.errors import InvalidInput
+from fedtheory.limits import must_fit
 
 __all__ = [
     "LARGEST",
@@ -24,6 +25,7 @@ __all__ = [
     "check_finite",
     "check_unit",
     "data_array",
+    "finite",
     "numbered",
     "points",
     "real_array",
@@ -34,13 +36,17 @@ __all__ = [
 
 LARGEST = 1e100  # of data: squares and sums of squares stay far below the largest float64, 1.8e308
 SMALLEST = 1e-100  # the largest entry of data that are not all 0: its square must not underflow
+COUNTED = 10**100  # the largest whole number, where nothing else is said: products of several stay below the largest float64
 MOST_GIB = 16.0  # of one array that is made from a few numbers
 WIDE = 80  # characters of a value that an error shows
 
 
 def shown(value: Any) -> str:
     """The value as an error shows it: its repr, shortened."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of more than 4,300 digits"
     return text if len(text) <= WIDE else text[: WIDE - 3] + "..."
 
 
@@ -191,6 +197,14 @@ def real_number(
     raise InvalidInput(f"{name} is {shown(value)}: it must {wanted}{tail}")
 
 
+def finite(value: Any) -> bool:
+    """Whether it is a real number that a float holds: no True, and no whole number that is too large."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
 def whole_number(name: str, value: Any, least: int = 1, most: int | None = None, remedy: str = "") -> int:
     """An integer as a Python int, within limits.
 
@@ -201,19 +215,23 @@ def whole_number(name: str, value: Any, least: int = 1, most: int | None = None,
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         number = int(value)
-        if number >= least and (most is None or number <= most):
+        if least <= number <= (COUNTED if most is None else most):
             return number
-    limit = f">= {least}" if most is None else f"from {least} to {most}"
+        most = COUNTED if most is None and number > COUNTED else most
+    limit = f">= {least}" if most is None else f"from {least} to {most if most < COUNTED else '1e100'}"
     tail = f"; {remedy}" if remedy else ""
     raise InvalidInput(f"{name} is {shown(value)}: it must be an integer {limit}{tail}")
 
 
-def check_array_size(what: str, *sides: int, remedy: str = "take fewer") -> None:
-    """Raise `InvalidInput` before an array of float64 with these sides would be made that is larger than `MOST_GIB`."""
-    size = 8 * math.prod(sides) / 2**30
+def check_array_size(what: str, *sides: int, remedy: str = "take fewer", times: int = 1) -> None:
+    """Raise `InvalidInput` before an array of float64 with these sides would be made that is larger than `MOST_GIB`, or that does
+    not fit ``times`` times into the memory that is free."""
+    numbers = min(math.prod(sides), 10**300)  # whole numbers may be larger than floats
+    size = 8 * numbers / 2**30
+    shape = " x ".join(shown(side) for side in sides)
     if size > MOST_GIB:
-        shape = " x ".join(str(side) for side in sides)
         raise InvalidInput(f"{what} takes an array of {shape} numbers, {size:.3g} GiB, the limit is {MOST_GIB:g} GiB: {remedy}")
+    must_fit(f"{what}: an array of {shape} numbers", times * float(numbers), remedy)
 
 
 def numbered(name: str, numbers: Any, count: int, what: str) -> np.ndarray:

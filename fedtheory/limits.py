@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedtheory.errors import InvalidInput
 
-__all__ = ["LONGEST", "free_memory", "must_end", "must_fit", "unlimited"]
+__all__ = ["LONGEST", "ended_within", "free_memory", "must_end", "must_fit", "unlimited"]
 
 LONGEST = 24 * 3600.0  # seconds
 _UNLIMITED: ContextVar[bool] = ContextVar("unlimited", default=False)
@@ -68,8 +68,37 @@ def must_end(what: str, seconds: float, remedy: str) -> None:
 
 
 @contextmanager
+def ended_within(seconds: float, what: str, remedy: str) -> Iterator[None]:
+    """Raise `InvalidInput` once the block has taken so many seconds of processor time, unless within `unlimited`.
+
+    For work whose time is not known before. It takes Unix and the main thread, and that nobody else counts by SIGVTALRM; elsewhere
+    the block runs to its end.
+    """
+    try:
+        import signal
+
+        counted = not _UNLIMITED.get() and signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0
+        before = signal.signal(signal.SIGVTALRM, lambda *_: _too_long(seconds, what, remedy)) if counted else None
+    except (ImportError, AttributeError, ValueError):  # not here, or not in this thread
+        counted = False
+    if not counted:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _too_long(seconds: float, what: str, remedy: str) -> None:
+    raise InvalidInput(f"{what} took more than {seconds:g} seconds: {remedy}, or give it within fedtheory.limits.unlimited()")
+
+
+@contextmanager
 def unlimited() -> Iterator[None]:
-    """Within it `must_end` refuses nothing."""
+    """Within it `must_end` and `ended_within` refuse nothing."""
     token = _UNLIMITED.set(True)
     try:
         yield

@@ -7,23 +7,41 @@ to 9: Python would also read those of other scripts, and 1_0 for 10. A hundred k
 from __future__ import annotations
 
 import bz2
+import io
 import json
+import lzma
 import math
 import re
 import zlib
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedtheory.errors import DataFileError, InvalidInput
 
-__all__ = ["BOMB", "MOST_BYTES", "SMALL", "decimal", "parse_json", "ratio", "read_json", "read_text", "unpacked"]
+__all__ = [
+    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked", "parse_json", "ratio", "read_json",
+    "read_text", "unpacked", "whole",
+]  # fmt: skip
 
 MOST_BYTES = 64 * 2**20  # of a file of results
 BOMB, SMALL = 250, 64 * 2**20  # bytes of one that is packed, and how many bytes nobody minds
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,4000}(?:\.[0-9]{0,4000})?|\.[0-9]{1,4000})(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,300}")
 _RATIO = re.compile(rf"{_NUMBER.pattern}(?:/[0-9]{{1,4000}})?")
-_PIECE = 2**20
+MARK, NO_MARK = "\ufeff", "it begins with a byte order mark: save it as UTF-8 without one"
+_LONG = re.compile(r"(?:^|[\[:,\s])-?[0-9]{301}")  # text of a fraction begins with a quotation mark
+_PIECE = 2**16
+UNPACKERS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(memlimit=2**28),  # xz -9 takes 2**26
+}
+
+
+class TooMuch(InvalidInput):
+    """Bytes that unpack to more than any data would."""
 
 
 def read_text(path: Path | str, most: int = MOST_BYTES, what: str = "such a file") -> str:
@@ -48,8 +66,8 @@ def read_text(path: Path | str, most: int = MOST_BYTES, what: str = "such a file
         text = held.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path}: cannot be read as text (byte {error.start} is no UTF-8)") from error
-    if text.startswith("\ufeff"):
-        raise DataFileError(f"{path}: it begins with a byte order mark: save it as UTF-8 without one")
+    if text.startswith(MARK):
+        raise DataFileError(f"{path}: {NO_MARK}")
     return text
 
 
@@ -61,15 +79,20 @@ def parse_json(text: str, label: str) -> Any:
     DataFileError
         Named by ``label``.
     """
+    if text.startswith(MARK):
+        raise DataFileError(f"{label}: {NO_MARK}")
+    if any(text[at : at + 150].isdigit() for at in range(0, len(text), 150)) and _LONG.search(text):  # 301 digits hold one of these
+        raise DataFileError(f"{label}: it holds a whole number of more than 300 digits: no result has such a number")
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise DataFileError(f"{label}: not JSON, or truncated (line {error.lineno}: {error.msg})") from error
     except ValueError as error:
-        why = "it holds a whole number of more than 4,300 digits" if "digits" in str(error) else str(error)
-        raise DataFileError(f"{label}: {why}: no result has such a number") from error
+        raise DataFileError(f"{label}: {error}: no result has such a number") from error
     except RecursionError as error:
         raise DataFileError(f"{label}: its brackets are nested too deeply for a result") from error
+    except MemoryError as error:
+        raise DataFileError(f"{label}: its values do not fit into the memory that is free") from error
 
 
 def _no_constant(name: str) -> float:
@@ -95,6 +118,13 @@ def decimal(text: str) -> float:
     return _finite(text)
 
 
+def whole(text: str) -> int:
+    """'-12' as an int. Raises ValueError for any other text, and for more than 300 digits."""
+    if not _WHOLE.fullmatch(text.strip()):
+        raise ValueError(f"{text[:40]!r} is no whole number")
+    return int(text)
+
+
 def ratio(text: str) -> Fraction:
     """'1/3', '0.1', '1e-3' or '2' as a fraction. Raises ValueError for any other text, as for an exponent of more than three digits,
     which would be computed for hours, and ZeroDivisionError for '1/0'."""
@@ -104,30 +134,78 @@ def ratio(text: str) -> Fraction:
     return Fraction(top) / Fraction(bottom or 1)
 
 
-def unpacked(kind: str, raw: bytes, most: int) -> bytes:
-    """What gzip or bzip2 bytes unpack to, all of their parts one after the other.
+class Unpacked(io.RawIOBase):
+    """What a file of gzip, bzip2 or xz unpacks to, all of its parts one after the other, read as it is asked for.
+
+    Parameters
+    ----------
+    kind : a key of `UNPACKERS`
+    file : the packed bytes, from here on
+    size : int
+        How many they are.
 
     Raises
     ------
-    InvalidInput
-        It is more than ``most`` bytes, or more than `BOMB` times what it was packed to and `SMALL`: both are noticed on the way.
+    TooMuch
+        By its reading: more than `BOMB` times as many bytes as they were packed to and more than `SMALL`, or too many parts.
     EOFError
         They end early.
-    OSError, zlib.error
+    OSError, zlib.error, lzma.LZMAError
         They are damaged.
     """
-    out, size = bytearray(), len(raw)
-    while raw:
-        unpack: Any = zlib.decompressobj(wbits=31) if kind == "gzip" else bz2.BZ2Decompressor()
-        while not unpack.eof:
-            piece = unpack.decompress(raw, _PIECE)
-            raw = unpack.unconsumed_tail if kind == "gzip" else b""
-            out += piece
-            if not piece and not raw and not unpack.eof:
-                raise EOFError("it ended before the end-of-stream marker was reached")
-            if len(out) > most:
-                raise InvalidInput(f"it unpacks to more than {most / 2**30:.3g} GiB")
-            if len(out) > max(SMALL, BOMB * size):
-                raise InvalidInput(f"its {size:,} bytes unpack to more than {BOMB} times as many, as no data do")
-        raw = unpack.unused_data.lstrip(b"\0")
+
+    def __init__(self, kind: str, file: IO[bytes], size: int) -> None:
+        self._make, self._file, self._size = UNPACKERS[kind], file, size
+        self._part: Any = None
+        self._parts = self._bytes = 0
+        self._raw = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = b""
+        while not piece and ((self._part is not None and not self._part.eof) or self._begun()):
+            piece = self._piece(len(buffer))
+        self._bytes += len(piece)
+        if self._bytes > most_unpacked(self._size):
+            raise TooMuch(f"its {self._size:,} bytes unpack to more than {BOMB} times as many, as no data do")
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def _begun(self) -> bool:
+        """Begin the next part; zeros between parts are padding. False at the end."""
+        self._raw = self._raw.lstrip(b"\0")
+        while not self._raw and (more := self._file.read(_PIECE)):
+            self._raw = more.lstrip(b"\0")
+        if not self._raw and self._parts:
+            return False
+        self._part, self._parts = self._make(), self._parts + 1
+        if self._parts > 1000 + self._size // 1000:
+            raise TooMuch(f"its {self._size:,} bytes are in more than {self._parts - 1:,} parts, as no data are")
+        return True
+
+    def _piece(self, most: int) -> bytes:
+        if not self._raw and getattr(self._part, "needs_input", True):
+            self._raw = self._file.read(_PIECE)
+        given = self._raw
+        piece: bytes = self._part.decompress(given, most)
+        self._raw = self._part.unused_data if self._part.eof else getattr(self._part, "unconsumed_tail", b"")
+        if not (piece or given or self._part.eof):
+            raise EOFError("it ended before the end-of-stream marker was reached")
+        return piece
+
+
+def most_unpacked(size: int) -> int:
+    """The most bytes that so many are believed to unpack to."""
+    return max(SMALL, BOMB * size)
+
+
+def unpacked(kind: str, raw: bytes, most: int) -> bytes:
+    """What packed bytes unpack to; errors as `Unpacked` raises them, and `TooMuch` for more than ``most`` bytes."""
+    out, stream = bytearray(), Unpacked(kind, io.BytesIO(raw), len(raw))
+    while piece := stream.read(2**20):
+        out += piece
+        if len(out) > most:
+            raise TooMuch(f"it unpacks to more than {most / 2**30:.3g} GiB")
     return bytes(out)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import array_api_compat
 
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import finite, shown
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
@@ -41,12 +40,7 @@ OPTION_2 = "option='difference' (option II)", "option='gradient' (option I) or "
 def require(condition: bool, name: str, value: Any, limit: str) -> None:
     """Raise `InvalidInput` that names the hyperparameter, its value and its limit."""
     if not condition:
-        raise InvalidInput(f"{name} = {value!r}: {limit}")
-
-
-def finite(value: Any) -> bool:
-    """Whether a hyperparameter is a finite real number."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        raise InvalidInput(f"{name} = {shown(value)}: {limit}")
 
 
 def check_number(algorithm: Algorithm, name: str, what: str, positive: bool = False, why: str = "") -> None:

@@ -35,7 +35,7 @@ def main() -> None:
         sys.exit(141)
     except OSError as error:
         _say_no_more()
-        where = f"{error.filename}: it" if error.filename else "the output"
+        where = f"{str(error.filename)[:200]}: it" if error.filename else "the output"
         why = f"cannot be written or read ({error.strerror or error})"
         print(f"error: {where} {why}: make room, or name another place", file=sys.stderr)
         sys.exit(2)

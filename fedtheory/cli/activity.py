@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput
-from fedtheory.untrusted import ratio
+from fedtheory.untrusted import ratio, whole
 
 __all__ = ["HELP", "activity_in_words", "activity_of", "check_ever_active"]
 
@@ -25,21 +25,11 @@ def _number(text: str) -> float:
     return float(ratio(text))
 
 
-def _int(text: str) -> int:
-    if not (text.isascii() and text.strip().isdecimal() and len(text) <= 20):
-        raise ValueError(text)
-    return int(text)
-
-
-def _whole(text: str) -> int:
-    return _int(text)
-
-
 def _two(text: str, between: str) -> tuple[int, int]:
     first, sign, last = text.partition(between)
     if not sign:
         raise ValueError(text)
-    return _int(first), _int(last)
+    return whole(first), whole(last)
 
 
 def _shapes() -> dict[str, tuple[str, Callable[[str], Any]]]:
@@ -47,7 +37,7 @@ def _shapes() -> dict[str, tuple[str, Callable[[str], Any]]]:
     from fedtheory.participation import activity as a
 
     def every(text: str) -> Any:
-        return a.Every(*(_two(text, "@") if "@" in text else (_whole(text),)))
+        return a.Every(*(_two(text, "@") if "@" in text else (whole(text),)))
 
     return {
         "shrink": ("shrink=0.9", lambda v: a.Decay(_number(v))), "grow": ("grow=0.9", lambda v: a.Grow(_number(v))),
@@ -74,7 +64,7 @@ def activity_of(text: str, clients: int) -> dict[int, list[Any]]:
             raise InvalidInput(f"--activity {text}: {part.strip()!r} is not client:shape=value, as in 0:shrink=0.9,1:away=5-8")
         if word not in known:
             raise InvalidInput(f"--activity {text}: {word!r} is no shape of activity: use {', '.join(known)}")
-        if who != "all" and not (who.isdecimal() and int(who) < clients):
+        if who != "all" and not (who.isascii() and who.isdecimal() and len(who) <= 20 and int(who) < clients):
             raise InvalidInput(f"--activity {text}: there is no client {who!r}, clients are numbered 0..{clients - 1}, or all")
         written, make = known[word]
         try:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, progress, save, slug
 from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.untrusted import decimal, whole
 
 if TYPE_CHECKING:
     from fedtheory.testing.audit import AuditReport
@@ -124,7 +125,7 @@ def _settings(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         try:
-            found[name] = int(text) if text.lstrip("+-").isdigit() else float(text)
+            found[name] = whole(text) if text.strip("+-").isdecimal() else decimal(text)
         except ValueError:
             equals = ""
         if not equals or not name:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.untrusted import decimal
 
 if TYPE_CHECKING:
     from fedtheory.optimum.certify import Optimum
@@ -26,7 +27,7 @@ def start_of(text: str | None, dim: int) -> np.ndarray:
     if text is None:
         return np.zeros(dim)
     try:
-        point = np.array([float(part) for part in text.split(",")])
+        point = np.array([decimal(part) for part in text.split(",")])
     except ValueError:
         raise InvalidInput(f"--start {text}: write numbers with commas, as in --start=1,0,-2") from None
     if not np.isfinite(point).all() or len(point) not in (1, dim):

@@ -346,6 +346,9 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _typed.set(("fedtheory", ctx.info_name or "", *args))
+        from fedtheory.cli.wording import check_digits
+
+        check_digits(self.params, args)
         takes = any("--figure" in p.opts for p in self.params)
         return super().parse_args(ctx, _with_value(args, "--figure") if takes else args)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.cli.options import flag, option
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.untrusted import decimal
 
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
@@ -57,7 +58,7 @@ def memory_arguments(kind: str, given: Mapping[str, Any], of: str = "", own: boo
 
 def _betas(text: str) -> tuple[float, ...]:
     try:
-        pair = tuple(float(part) for part in text.split(","))
+        pair = tuple(decimal(part) for part in text.split(","))
     except ValueError:
         pair = ()
     if len(pair) != 2 or not all(0 <= beta < 1 for beta in pair):

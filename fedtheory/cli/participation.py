@@ -12,7 +12,8 @@ from fedtheory.cli.activity import activity_in_words, activity_of, check_ever_ac
 from fedtheory.cli.common import refuse_no_participants
 from fedtheory.cli.options import flag, option
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.untrusted import ratio
+from fedtheory.limits import must_fit
+from fedtheory.untrusted import ratio, whole
 
 __all__ = [
     "LOCAL_OPTIONS",
@@ -79,6 +80,7 @@ def _probabilities(text: str, name: str) -> list[float]:
 
 def _law(text: str | None, E: int) -> np.ndarray:
     """(E + 1,) probabilities of s = 0..E of an active client; without a text it completes E."""
+    must_fit(f"{E:,} local steps", E, "take fewer local steps")
     row = np.zeros(E + 1)
     if text is None:
         row[E] = 1
@@ -106,7 +108,7 @@ def _rounds_by_client(text: str | None, name: str, clients: int) -> dict[int, in
     for part in (text or "").split(",") if text else ():
         who, _, when = part.partition("@")
         try:
-            client, round_index = int(who), int(when)
+            client, round_index = whole(who), whole(when)
         except ValueError:
             raise InvalidInput(f"{name} {text}: {part!r} is not client@round, as in {name} 2@10,3@20") from None
         if not 0 <= client < clients:
@@ -216,6 +218,8 @@ def _largest_fisher(algorithm: Any, problem: Any) -> float:
 
 def _different_rounds(sampling: Any, rounds: int) -> list[int]:
     """One round of each law that a run meets."""
+    if getattr(sampling, "stationary", False):
+        return [1]
     return list({sampling.law(t).tobytes(): t for t in range(1, rounds + 1)}.values())
 
 

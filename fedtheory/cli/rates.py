@@ -12,6 +12,7 @@ from rich.text import Text
 from fedtheory.cli.common import check_out, emit, err_console, not_writable, out_console, progress, save
 from fedtheory.cli.kept import kept_cells
 from fedtheory.errors import InvalidInput
+from fedtheory.untrusted import decimal
 
 __all__ = ["parse_epsilons", "rates"]
 
@@ -21,7 +22,7 @@ def parse_epsilons(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
-        return [float(part) for part in text.replace(";", ",").split(",") if part.strip()]
+        return [decimal(part) for part in text.replace(";", ",").split(",") if part.strip()]
     except ValueError as error:
         raise InvalidInput(f"--epsilons {text}: {error}; write numbers with commas, as in 0.1,0.03,0.01,0.003") from error
 

@@ -112,6 +112,7 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
 
 def _show(witness: Witness, check: Any, lhs: Fraction, rhs: Fraction) -> None:
     from fedtheory.report.formulas import shown
+    from fedtheory.verification.rational import brief
     from fedtheory.verification.registry import get, setting_of
 
     console, setting = out_console(), setting_of(witness.statement)
@@ -121,17 +122,10 @@ def _show(witness: Witness, check: Any, lhs: Fraction, rhs: Fraction) -> None:
     sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
     rows = [
         *setting.facts(witness),
-        ("left side", f"{_digits(lhs)}   = {float(lhs):.12g}"),
-        ("right side", f"{_digits(rhs)}   = {float(rhs):.12g}"),
-        ("left - right", f"{_digits(lhs - rhs)}   = {float(lhs - rhs):.6g}{f' {sign} 0' if lhs != rhs else ''}"),
+        ("left side", f"{brief(lhs)}   = {float(lhs):.12g}"),
+        ("right side", f"{brief(rhs)}   = {float(rhs):.12g}"),
+        ("left - right", f"{brief(lhs - rhs)}   = {float(lhs - rhs):.6g}{f' {sign} 0' if lhs != rhs else ''}"),
     ]
     console.print(facts(rows))
     style = "bold red" if check.verdict == "violated" else "bold green"
     console.print(f"{check.verdict}, in exact rational arithmetic", style=style)
-
-
-def _digits(x: Fraction) -> str:
-    """The fraction, or how long it is (`--json` has every digit)."""
-    if len(text := str(x)) <= 300:
-        return text
-    return f"a fraction of {len(str(abs(x.numerator)))} over {len(str(x.denominator))} digits"

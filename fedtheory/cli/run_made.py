@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,6 +155,8 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
     from fedtheory import algorithms
     from fedtheory.cli.ball import start_of
     from fedtheory.cli.time_limit import refuse_long_rounds
+    from fedtheory.limits import unlimited
+    from fedtheory.simulation.simulate import check_size
 
     cls = algorithms.get(o.method)  # an unknown method is told before a problem is built
     like = array_like(o.device, o.dtype or "float64")  # and so is a device that is not there
@@ -165,6 +168,9 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
     else:
         made = _with_given_parameters(o, cls, problem, x0, like)
     allow_long = tuned is not None or bool(o.options.get("allow_long"))  # a theorem's parameters have seen to it themselves
+
+    with unlimited() if tuned is not None else nullcontext():
+        check_size(problem, None, made.rounds, o.scenarios)
 
     def refuse_long(solver: Any) -> None:
         refuse_long_rounds(solver, problem, made.rounds, o.participants, o.scenarios, allow_long, like)

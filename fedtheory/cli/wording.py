@@ -7,11 +7,13 @@ the command, the problem and the method that were asked for take it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["here", "in_cli_words", "options_of", "running"]
+from fedtheory.errors import InvalidInput
+
+__all__ = ["check_digits", "here", "in_cli_words", "options_of", "running"]
 
 _running: list[tuple[Any, Mapping[str, Any]]] = []
 
@@ -171,5 +173,18 @@ def _same(given: Any, value: str) -> bool:
     """Whether an option was given this value."""
     try:
         return given is not None and (str(given) == value or float(given) == float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
+
+
+def check_digits(params: Sequence[Any], args: Sequence[str]) -> None:
+    """Raise `InvalidInput` for a number that is written otherwise than in the digits 0 to 9: Python would read 1_0 as 10."""
+    kinds = {flag: str(p.type_descriptor.annotation) for p in params for flag in getattr(p, "opts", ()) if flag.startswith("-")}
+    for word, after in zip(args, [*args[1:], ""]):
+        flag, equals, value = word.partition("=")
+        if word[:1] == "-" != word[1:2] and len(word) > 2:  # -T10
+            flag, equals, value = word[:2], "=", word[2:]
+        value = value if equals else after
+        number = re.search(r"\b(int|float)\b", kinds.get(flag, ""))
+        if number and value and (not value.isascii() or "_" in value or len(value) > 100):
+            raise InvalidInput(f"{flag} {value[:40]!r}: write a number in the digits 0 to 9, at most 100 of them")

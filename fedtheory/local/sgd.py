@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import COUNTED, finite, shown
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.shifted_gradients import View
@@ -22,15 +21,15 @@ __all__ = ["SGD", "GradientSteps", "MiniBatchSolver"]
 
 def _require(condition: bool, name: str, value: Any, limit: str) -> None:
     if not condition:
-        raise InvalidInput(f"{name} = {value!r}: {limit}")
+        raise InvalidInput(f"{name} = {shown(value)}: {limit}")
 
 
 def _count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= int(value) <= COUNTED
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and float(value) > 0
+    return finite(value) and float(value) > 0
 
 
 def _check_walk(lr: Any, decay: Any, l1: Any) -> None:

@@ -143,7 +143,7 @@ def cores() -> int:
     """Cores this process may use, at most OMP_NUM_THREADS where that is set."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wish = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return max(1, min(own, int(wish))) if wish.isdigit() else own
+    return max(1, min(own, int(wish))) if wish.isascii() and wish.isdecimal() and len(wish) < 10 else own
 
 
 def _share(run: Any, rows: int, threads: int | None, work: int) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fedtheory.arrays import Array
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import COUNTED, finite, shown
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sgd import _move
 from fedtheory.local.sliding import project_ball
@@ -21,8 +22,8 @@ ScheduleKind = Literal["constant", "inverse-sqrt", "hold-and-cut"]
 CUT = 0.8  # halving is too fast for the two-client pull: what is left of the way is then longer than all steps to come
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> bool:
+    return finite(value)
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class SubgradientSteps(LocalSolver):
     radius: float = math.inf
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, int | np.integer) or isinstance(self.steps, bool) or self.steps < 1:
-            raise InvalidInput(f"steps = {self.steps!r}: the number of local steps must be an integer >= 1")
+        if not isinstance(self.steps, int | np.integer) or isinstance(self.steps, bool) or not 1 <= self.steps <= COUNTED:
+            raise InvalidInput(f"steps = {shown(self.steps)}: the number of local steps must be an integer >= 1")
         if not isinstance(self.schedule, Schedule):
             raise InvalidInput(f"schedule = {self.schedule!r}: give a Schedule, for example Schedule('constant', 0.1)")
         if not (_number(self.radius) or self.radius == math.inf) or not self.radius > 0:

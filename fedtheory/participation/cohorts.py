@@ -181,6 +181,7 @@ class Full(Sampling):
         return Cohort(num_clients, mask=mask, active_probability=np.ones(num_clients))
 
     def enumerate(self, num_clients: int) -> Cohort:
+        _check_enumerable(1, whole_number("num_clients", num_clients))
         mask = np.ones((1, num_clients), dtype=bool)
         return Cohort(num_clients, mask=mask, probability=np.ones(1), active_probability=np.ones(num_clients))
 
@@ -188,11 +189,14 @@ class Full(Sampling):
         return 1
 
 
+MANY = 10**300  # what is more is not counted: the number itself would take memory and time
+
+
 def _check_enumerable(count: int, size: int) -> None:
     """Raise `InvalidInput` before more cohorts of that size are listed than fit into memory, or than a day is enough for."""
-    what = f"a list of all {count:,} cohorts" if count < 10**15 else f"a list of all {float(min(count, 10**300)):.3g} cohorts"
-    must_fit(what, count * (2 * size + 10), "draw them, by Monte Carlo, or take fewer clients")
-    must_end(what, count * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
+    what = f"a list of all {count:,} cohorts" if count < 10**15 else f"a list of all {float(min(count, MANY)):.3g} cohorts"
+    must_fit(what, min(count, MANY) * (2.0 * size + 10), "draw them, by Monte Carlo, or take fewer clients")
+    must_end(what, min(count, MANY) * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
 
 
 def _least(values: np.ndarray, count: int) -> np.ndarray:
@@ -215,7 +219,7 @@ class Uniform(Sampling):
         whole_number("cohort size P", self.size, remedy="Bernoulli(p) takes probabilities")
 
     def check(self, num_clients: int) -> None:
-        if not 1 <= self.size <= num_clients:
+        if not 1 <= self.size <= whole_number("num_clients", num_clients):
             raise InvalidInput(
                 f"cohort size P = {self.size} with m = {num_clients} clients: P must be between 1 and m"
             )
@@ -227,7 +231,9 @@ class Uniform(Sampling):
 
     def enumerate(self, num_clients: int) -> Cohort:
         self.check(num_clients)
-        _check_enumerable(self.count(num_clients), self.size)
+        few = min(self.size, num_clients - self.size)
+        many = few * math.log2(num_clients / max(few, 1)) > 1000  # there are at least (N / few)^few
+        _check_enumerable(MANY if many else self.count(num_clients), self.size)
         members = np.array(list(itertools.combinations(range(num_clients), self.size)))
         count = members.shape[0]
         return Cohort(
@@ -289,7 +295,8 @@ class Bernoulli(Sampling):
         raise AssertionError("unreachable")
 
     def enumerate(self, num_clients: int) -> Cohort:
-        _check_enumerable(self.count(num_clients), num_clients)
+        many = whole_number("num_clients", num_clients) > 1000
+        _check_enumerable(MANY if many else self.count(num_clients), num_clients)
         p = self._p(num_clients)
         mask = np.array(list(itertools.product([False, True], repeat=num_clients)))[1:]
         probability = np.where(mask, p, 1 - p).prod(axis=1)

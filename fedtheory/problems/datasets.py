@@ -13,7 +13,8 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import real_array, real_number, whole_number
-from fedtheory.untrusted import unpacked
+from fedtheory.limits import must_fit
+from fedtheory.untrusted import SMALL, unpacked
 
 __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "load_svmlight"]
 
@@ -132,11 +133,16 @@ def diabetes() -> Dataset:
 def _read(path: Path, max_gib: float) -> bytes:
     """The file's decompressed bytes; compression is told by the file's first bytes."""
     try:
-        raw = path.read_bytes()
+        size = path.stat().st_size if path.is_file() else SMALL  # a pipe says no size, and a device has no end
+        must_fit(f"{path}: what it holds", size / 8, "take a smaller file")
+        with path.open("rb") as file:
+            raw = file.read(size + 1)
     except FileNotFoundError:
         raise DataFileError(f"{path}: no such file: check the path") from None
     except OSError as error:
         raise DataFileError(f"{path}: cannot be read ({error.strerror}): name a readable file") from error
+    if len(raw) > size:
+        raise DataFileError(f"{path}: more than {size} bytes, the most that is read of what is no file: save it as one")
     kind, magic = {".gz": ("gzip", b"\x1f\x8b"), ".bz2": ("bzip2", b"BZh")}.get(path.suffix, ("plain", b""))
     if not raw.startswith(magic):
         raise DataFileError(f"{path}: not a {kind} file though its name says so: rename it or fetch it again")
@@ -231,25 +237,26 @@ def _check_lines(path: Path, data: bytes, final_newline: bool) -> None:
             f"{path}: truncated: line {number} ends without a newline ({_show(last)}): "
             "fetch it again, or pass final_newline=False if the file is known to be whole"
         )
-    _check_indices(path, data)
     for number, line in enumerate(data.splitlines(), start=1):
         if not _LINE.fullmatch(line):
             raise DataFileError(
                 f"{path}: line {number} is not of the form 'label index:value ...' ({_show(line)}): "
                 "the file is truncated, damaged or in another format; fetch it again"
             )
+        told = line.partition(b"#")[0]
+        for found in _LONG.finditer(told):
+            _check_index(path, number, found[1].lstrip(b"0"))
+        if b"_" in told:  # Python reads 1_0 as 10
+            raise DataFileError(f"{path}: line {number} has an underscore ({_show(told)}): write numbers in the digits 0 to 9")
 
 
-def _check_indices(path: Path, data: bytes) -> None:
+def _check_index(path: Path, number: int, digits: bytes) -> None:
     """Raise `DataFileError` for an index that the reader cannot hold."""
-    for found in _LONG.finditer(data):
-        digits, line = found[1].lstrip(b"0"), data.count(b"\n", 0, found.start()) + 1
-        comment = b"#" in data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()]
-        if not comment and (len(digits) > 10 or int(digits or 0) > LAST_INDEX):
-            index = _show(digits).strip("'")
-            raise DataFileError(
-                f"{path}: line {line} has the index {index}: the largest that can be read is {LAST_INDEX}; renumber the features"
-            )
+    if len(digits) > 10 or int(digits or 0) > LAST_INDEX:
+        index = _show(digits).strip("'")
+        raise DataFileError(
+            f"{path}: line {number} has the index {index}: the largest that can be read is {LAST_INDEX}; renumber the features"
+        )
 
 
 def _show(line: bytes) -> str:

@@ -114,7 +114,7 @@ def random_quadratic(
         A parameter outside its range; condition > 1 in one dimension; heterogeneity > 0 with one client.
     """
     _check_counts(num_clients=num_clients, dim=dim)
-    check_array_size(f"{num_clients} clients of dimension {dim}", num_clients, dim, dim)
+    check_array_size(f"{num_clients} clients of dimension {dim}", num_clients, dim, dim, times=1 if shared_hessian else 4)
     if shared_hessian and np.ndim(smoothness) > 0:
         raise InvalidInput(f"smoothness is {smoothness!r} with a shared Hessian: give one number")
     g = Stream(seed).generator("random quadratic")
@@ -136,6 +136,7 @@ def _design(
 ) -> list[np.ndarray]:
     """Features whose Gram matrices A'A/n have the chosen nonzero spectrum."""
     _check_counts(num_clients=num_clients, dim=dim)
+    check_array_size(f"{num_clients} clients of dimension {dim}", num_clients, dim)
     counts = list(samples) if isinstance(samples, Sequence | np.ndarray) else [samples] * num_clients
     if len(counts) != num_clients:
         raise InvalidInput(f"samples has {len(counts)} entries for {num_clients} clients: give one number, or one each")

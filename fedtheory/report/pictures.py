@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
-import json
+import math
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedtheory.errors import DataFileError
+from fedtheory.untrusted import read_json
 from fedtheory.verification.registry import Paper
 
 __all__ = ["pictures"]
 
 VERDICTS = "verdicts"
-MAX_JSON = 50_000_000  # bytes of a file beside a picture
+MAX_JSON = 50_000_000  # bytes of a picture, or of a file beside it
+MOST_PIXELS = 20_000_000  # of a picture that is packed again; a few kilobytes may say that they are billions
 
 
 def pictures(files: Iterable[Path], papers: Sequence[Paper]) -> dict[str, list[dict[str, Any]]]:
     """id of a paper -> its figures; '' -> those of no paper. The chart of all verdicts is left out: the page has its own."""
     chosen = [path for path in files if path.suffix == ".png" and path.stem != VERDICTS and path.is_file()]
+    chosen = [path for path in chosen if path.stat().st_size <= MAX_JSON]
     owner = _owners(papers) if chosen else {}
     out: dict[str, list[dict[str, Any]]] = {}
     for path in chosen:
@@ -49,18 +54,18 @@ def _picture(path: Path) -> dict[str, Any]:
 
 def _as_data(path: Path) -> tuple[str, int, int]:
     """A data address, and the size in pixels: lossless WebP where that is smaller and Pillow writes it, else the PNG as it is."""
-    from PIL import Image, UnidentifiedImageError, features
+    from PIL import Image, features
 
     content, kind, size = path.read_bytes(), "png", (0, 0)
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with warnings.catch_warnings(action="error"), Image.open(io.BytesIO(content), formats=("PNG",)) as image:
             size = image.size
-            if features.check("webp"):
+            if features.check("webp") and math.prod(size) <= MOST_PIXELS:
                 packed = io.BytesIO()
                 image.save(packed, "WEBP", lossless=True, method=1)
                 if len(packed.getvalue()) < len(content):
                     content, kind = packed.getvalue(), "webp"
-    except (UnidentifiedImageError, OSError):
+    except Exception:  # whatever a damaged file makes the decoder raise
         pass  # shown as a browser shows it
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
@@ -68,10 +73,8 @@ def _as_data(path: Path) -> tuple[str, int, int]:
 def _said(path: Path) -> tuple[str, str]:
     """Title and caption of a figure, from the JSON beside it; '' where it says nothing."""
     try:
-        if path.stat().st_size > MAX_JSON:
-            return "", ""
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(path, MAX_JSON)
+    except DataFileError:
         return "", ""
     said = [content.get(key, "") if isinstance(content, dict) else "" for key in ("title", "caption")]
     title, caption = (text if isinstance(text, str) else "" for text in said)

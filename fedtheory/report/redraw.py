@@ -27,7 +27,7 @@ from fedtheory.verification.registry import papers
 
 __all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
 
-MAX_BYTES = 200_000_000
+MAX_BYTES = 50_000_000
 RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
 ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
 STUDIES = "fedtheory.authoring.figure"

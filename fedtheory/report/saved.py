@@ -15,7 +15,7 @@ from fedtheory.verification.registry import get
 
 __all__ = ["read_campaign"]
 
-MAX_BYTES = 200_000_000
+MAX_BYTES = 50_000_000
 _VERDICTS = ("holds", "violated", "not applicable", "inconclusive")
 _ESTABLISHED = ("holds", "violated", "open")
 _NEEDED: Mapping[str, type | tuple[type, ...]] = {

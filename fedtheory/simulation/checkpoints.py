@@ -26,6 +26,7 @@ from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
 from fedtheory.limits import free_memory
 from fedtheory.provenance import to_jsonable, write_atomic
 from fedtheory.simulation.resume import misfit
+from fedtheory.untrusted import parse_json
 
 __all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
 
@@ -145,11 +146,13 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
             raise ValueError("no zip archive")
         with zipfile.ZipFile(path) as packed:
             held = sum(member.file_size for member in packed.infolist())
+            if any(member.compress_type != zipfile.ZIP_STORED for member in packed.infolist()):
+                raise ValueError("it is compressed, which no checkpoint is")
         if held > free_memory():
             raise DataFileError(f"{path}: it says that it unpacks to {held:,} bytes, which do not fit here: {_AGAIN}")
         with np.load(path, allow_pickle=False) as archive:
-            meta = json.loads(archive["meta"].tobytes())
-            if meta.get("format") != FORMAT:
+            meta = parse_json(archive["meta"].tobytes().decode(), str(path))
+            if not isinstance(meta, dict) or meta.get("format") != FORMAT:
                 raise ValueError("its description is another's")
             if meta["version"] != VERSION:
                 raise DataFileError(
@@ -162,10 +165,12 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
                 if key.startswith("state."):
                     fields[key.removeprefix("state.")] = archive[key]
             done, configuration, about = meta["round"], meta["configuration"], meta["about"]
+            if other := [k for k, v in {**metrics, **fields}.items() if isinstance(v, np.ndarray) and v.dtype.kind not in "biuf"]:
+                raise ValueError(f"{', '.join(other[:3])}: no array of numbers")
             if any(len(v) != done + 1 for v in metrics.values()):
                 raise ValueError("rounds and metrics disagree")
             if lost := set(meta.get("arrays", ())) - set(archive.files):
-                raise ValueError(f"it has lost {', '.join(sorted(lost))}")
+                raise ValueError(f"it has lost {', '.join(sorted(map(str, lost))[:5])}")
             if not (isinstance(configuration, dict) and isinstance(about["parts"], list) and isinstance(about["seconds"], list)):
                 raise ValueError("it does not say how it was made")
             return Checkpoint(done, configuration, metrics, fields, about)

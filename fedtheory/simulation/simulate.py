@@ -34,7 +34,7 @@ from fedtheory.simulation.rounds import Execution, Job, Kept, merge
 
 FASTEST_ROUND, FASTEST_STEP = 2e-5, 5e-8  # seconds that no round, and no local step, stays below
 
-__all__ = ["METRICS", "Resume", "Trajectory", "check_start", "simulate"]
+__all__ = ["METRICS", "Resume", "Trajectory", "check_size", "check_start", "simulate"]
 
 
 @dataclass
@@ -77,6 +77,7 @@ class Trajectory:
 
 def check_start(problem: Problem, x0: Any, scenarios: int, like: Array | None = None) -> Array:
     """x0 as (S, d): None -> 0, (d,) -> the same for every scenario, (S, d) as given."""
+    whole_number("scenarios", scenarios)
     x0 = np.zeros(problem.dim) if x0 is None else x0
     host = real_array("x0", x0)
     if host.shape not in ((problem.dim,), (scenarios, problem.dim)):
@@ -179,7 +180,7 @@ def simulate(
         raise InvalidInput(f"first_scenario = {first_scenario!r}: it must be an integer >= 0, and 0 with resume")
     check_metrics(kept.record, problem)
     sampling, solver = sampling or Full(), local_solver or Exact()
-    _check_size(problem, solver, rounds, scenarios, len(kept.record) + keep_states * problem.dim)
+    check_size(problem, solver, rounds, scenarios, len(kept.record) + keep_states * problem.dim)
     x = check_start(problem, None if resume is not None else x0, scenarios, like)
     if workers > 1 and not on_host(x):
         raise InvalidInput(f"workers = {workers}: processes do not share {x.device}; with workers=1 all scenarios run there at once")
@@ -212,14 +213,14 @@ def check_run(
     check_sampling(sampling)
     check_local_solver(local_solver)
     check_problem(problem)
-    whole_number("rounds", rounds), whole_number("scenarios", scenarios)
     sampling, solver = sampling or Full(), local_solver or Exact()
-    _check_size(problem, solver, rounds, scenarios, 0)
+    check_size(problem, solver, rounds, scenarios, 0)
     _check_parts(problem, algorithm, sampling, solver, rounds)
 
 
-def _check_size(problem: Problem, solver: LocalSolver, rounds: int, scenarios: int, kept: int) -> None:
+def check_size(problem: Problem, solver: LocalSolver | None, rounds: int, scenarios: int, kept: int = 1) -> None:
     """Raise `InvalidInput` for a run that cannot fit or end here; ``kept``: numbers of a scenario that are kept of every round."""
+    whole_number("rounds", rounds), whole_number("scenarios", scenarios)
     what, steps = f"{rounds:,} rounds, each in {scenarios:,} scenarios,", getattr(solver, "steps", None)
     must_fit(what, scenarios * (2.0 * problem.dim + float(rounds) * kept), "ask for fewer rounds or fewer scenarios")
     steps = steps if isinstance(steps, int) else 0

@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "Builders", "complexity", "fraction", "integer", "near", "objects", "round_numbers", "simplest", "simplest_between",
+    "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers", "simplest", "simplest_between",
     "simplest_each", "table", "text", "to_file", "vector",
 ]  # fmt: skip
 
@@ -99,6 +99,14 @@ def to_file(value: Any) -> Any:
 def text(value: Any) -> Any:
     """A constant for the reader: fractions as floats."""
     return float(value) if isinstance(value, Fraction | np.floating) else value
+
+
+def brief(x: Fraction, most: int = 300) -> str:
+    """The fraction, or how long it is: Python writes no number of more than 4,300 digits."""
+    if (x.numerator * x.denominator).bit_length() < 4 * most and len(text := str(x)) <= most:
+        return text
+    above, below = (math.ceil(n.bit_length() * math.log10(2)) for n in (x.numerator, x.denominator))
+    return f"a fraction of about {above:,} over {below:,} digits"
 
 
 def objects(values: Any) -> np.ndarray:

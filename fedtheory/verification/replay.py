@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput
+from fedtheory.limits import ended_within
 from fedtheory.provenance import write_json
 from fedtheory.untrusted import parse_json, ratio, read_text
 from fedtheory.verification.check import Check
-from fedtheory.verification.rational import fraction
+from fedtheory.verification.rational import brief, fraction
 from fedtheory.verification.registry import get, paper, papers, setting_of
 from fedtheory.verification.witness import FORMAT, VERSION_1, Witness
 
 __all__ = ["builtin_witnesses", "exact_check", "load", "parse", "read_kind_and_data", "replay", "save"]
 
 MAX_BYTES = 1_000_000
+MOST_SECONDS = 20  # of processor time, for one witness; those that come with the package take under one
+MOST_BITS, MOST_SIDE = 7_000, Fraction(10**300)  # of a side: Python writes 4,300 digits, as their difference may have
 _LONG, _LIKE_A_NUMBER = 9000, re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d_]+)?(?:/[+-]?[\d._]+)?\s*")
 _NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
 _OPTIONAL = ("verdict", "label", "found_by", "provenance")
@@ -129,7 +133,8 @@ def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
     """
     statement = get(witness.statement)
     try:
-        return setting_of(statement).exact_check(statement, witness)
+        with ended_within(MOST_SECONDS, f"judging {witness.statement} in fractions", "take a witness with shorter numbers"):
+            return setting_of(statement).exact_check(statement, witness)
     except FedTheoryError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
@@ -155,6 +160,10 @@ def replay(witness: Witness | Path | str) -> Check:
     if not isinstance(witness, Witness):
         witness = load(witness)
     check, lhs, rhs, _ = exact_check(witness)
+    for name, side in (("left", lhs), ("right", rhs)):
+        bits = max(abs(side.numerator), side.denominator).bit_length() if isinstance(side, Fraction) else 0
+        if bits > MOST_BITS or abs(side) > MOST_SIDE:
+            raise InvalidInput(f"its {name} side is {brief(side)}: too long to be told; take a witness with shorter numbers")
     if check.verdict != witness.verdict:
         sign = ">" if lhs > rhs else "<="
         what = "not a witness" if witness.verdict == "violated" else "not as claimed"

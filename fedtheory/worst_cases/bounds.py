@@ -178,7 +178,7 @@ def worst_case(
     smooth = METHODS[method].smooth
     if losses is None:
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
-    R = exact("distance", distance)
+    R, rounds = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
     if zeta is None and smooth:
         zeta = Fraction(1)

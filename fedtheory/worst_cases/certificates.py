@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.untrusted import read_json
-from fedtheory.verification.rational import fraction, integer
+from fedtheory.verification.rational import brief, fraction, integer
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, family
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.identity import Factors, left_over, matrices
@@ -33,7 +34,7 @@ ASKED = frozenset({
 ASKED_OF_A_ROUND = frozenset({
     "kind", "method", "clients", "participants", "local steps", "options", "smoothness", "strong convexity", "rho", "fixed",
 })  # fmt: skip
-MOST_BYTES = 2_000_000
+MOST_BYTES, MOST_SECONDS = 2_000_000, 60
 MOST = 10_000  # multipliers, rounds or clients of a file
 
 
@@ -65,7 +66,7 @@ def certificate(found: WorstCase | Potential) -> Certificate:
 
 
 def verify(found: Certificate) -> None:
-    """Check it in fractions.
+    """Check it in fractions, in at most `MOST_SECONDS` of processor time.
 
     Raises
     ------
@@ -74,6 +75,11 @@ def verify(found: Certificate) -> None:
     NotCertified
         What is wrong with the proof.
     """
+    with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate with fewer or shorter numbers"):
+        _verify(found)
+
+
+def _verify(found: Certificate) -> None:
     asked = _potential(found.question) if found.question.get("kind") == "potential" else None
     identity = family(asked_question(found.question)) if asked is None else asked.family
     unknown = sorted(set(found.multipliers) - set(identity.terms))
@@ -89,13 +95,13 @@ def verify(found: Certificate) -> None:
     wanted = matrices(left, {block: of.names for block, of in found.factors.items()})
     for block, of in found.factors.items():
         if min(of.diagonal, default=Fraction(0)) < 0:
-            raise NotCertified(f"a diagonal entry of the block {block!r} is {min(of.diagonal)} < 0")
+            raise NotCertified(f"a diagonal entry of the block {block!r} is {brief(min(of.diagonal))} < 0")
         if of.product() != wanted[block]:
             raise NotCertified(f"L D L' of the block {block!r} is not the matrix of the identity")
 
 
 def _written(numbers: Mapping[str, Fraction]) -> str:
-    return ", ".join(f"{name} = {number}" for name, number in numbers.items())
+    return ", ".join(f"{name} = {brief(number)}" for name, number in numbers.items())
 
 
 def _potential(question: Mapping[str, Any]) -> RoundQuestion:

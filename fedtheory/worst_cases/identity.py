@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.verification.rational import brief
 from fedtheory.worst_cases.gram import DEVIATION, Quadratic
 
 __all__ = ["Factors", "Family", "factors", "left_over", "matrices"]
@@ -89,10 +90,11 @@ def left_over(family: Family, numbers: Mapping[str, Fraction]) -> Quadratic:
     """
     for name, number in numbers.items():
         if number < 0 and name not in family.signed:
-            raise NotCertified(f"the multiplier of {name} is {number} < 0")
+            raise NotCertified(f"the multiplier of {name} is {brief(number)} < 0")
     form = family.at(numbers)
     if form.values or form.constant != 0:
-        raise NotCertified(f"values of losses {dict(form.values)} and the number {form.constant} are left over: they must cancel")
+        left = ", ".join(f"{brief(x)} of {name}" for name, x in [*form.values.items(), ("the number", form.constant)][:6])
+        raise NotCertified(f"values of losses are left over, which must cancel: {left}")
     return form
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -255,6 +257,19 @@ def test_a_problem_that_was_written_anew_is_read_anew_by_a_worker_that_knew_the_
     assert found[0] != found[1]
 
 
+MANY = ("seed", "rounds", "scenarios", "clients", "dimension", "participants")
+
+
+@pytest.mark.parametrize("result", ["3", "{}", "[]", '{"status": "ok", "bits": "x"}', '{"status": "\\ud800"}'])
+def test_results_that_are_none_of_ours_are_told_in_a_line(result, tmp_path):
+    (tmp_path / "s.toml").write_text('[[run]]\nmethod = "fedavg"\nproblem = "quadratic"\nrounds = 2\n')
+    call("sweep", tmp_path / "s.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
+    with closing(sqlite3.connect(tmp_path / "sweep.cells.sqlite")) as database, database:
+        database.execute("UPDATE cells SET result = ?", (result,))
+    ended = call("sweep", tmp_path / "s.toml", "--out", tmp_path, "--workers", 1, "--no-figures", code=2)
+    assert "what it kept cannot be gone on from" in " ".join(ended.stderr.split())
+
+
 @pytest.mark.parametrize(
     "text, said",
     [
@@ -286,6 +301,14 @@ def test_a_problem_that_was_written_anew_is_read_anew_by_a_worker_that_knew_the_
         ("a = " + "[" * 200_000, "no TOML"),
         ("\ufeff[[run]]\n", "no TOML"),
         ("#" * (LARGEST + 1), "no specification needs"),
+        ("a" + ".a" * 200_000 + " = 1", "no TOML"),
+        ("[a" + ' . "a"' * 100_000 + "]", "no TOML"),
+        (f'title = "{"x" * 900_000}"\n[[run]]\nmethod = "fedavg"', "at most 300 characters"),
+        ('title = "\\u0000"\n[[run]]\nmethod = "fedavg"', "one line of text"),
+        (f'target = {"9" * 400}\n[[run]]\nmethod = "fedavg"', "target = 9999"),
+        (f'[[run]]\nmethod = "fedavg"\nrounds = 0x{"f" * 20_000}', "more than 100 digits"),
+        (f'[[run]]\nmethod = "fedavg"\nlocal_lr = {"9" * 400}', "more than 100 digits"),
+        ('[[run]]\nmethod = "fedavg"\n' + "".join(f"{k} = {[*range(1, 2000)]}\n" for k in MANY), "at most 100,000,000 are taken"),
     ],
 )  # fmt: skip
 def test_what_a_specification_must_not_say(text, said, tmp_path):

@@ -278,3 +278,15 @@ def test_refusals():
         SubgradientSliding(batch_size=2).check(PROBLEMS["distance"])
     with pytest.raises(errors.MissingCapability, match="no compiled form"):
         SubgradientSliding(engine="numba").check(random_quadratic(2, 3, 1))
+
+
+@pytest.mark.parametrize("told", ["²", "١٢", "9" * 5000, "-1", "x", ""])
+def test_threads_are_a_number_in_the_environment_or_as_many_as_there_are(told, monkeypatch):
+    from fedtheory.local.sliding_compiled import cores
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    every = cores()
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    assert cores() == every
+    monkeypatch.setenv("OMP_NUM_THREADS", "1,2")
+    assert cores() == 1

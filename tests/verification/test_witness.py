@@ -308,3 +308,25 @@ def test_a_shape_says_what_it_is():
     assert str(Shape(1, 1, 7, cohorts=((0,),) * 5, same=True)) == "m=1 P=1 d=7 (copies) T=1 after 5 rounds"
     edge = Shape(7, 7, 1, 400, starts=2, edge=True, copies=(1, 6))
     assert str(edge) == "m=7 (1+6 identical) P=7 d=1 T=400 2 starts, a client on the edge of moving" and edge.rows == 2
+
+
+def of_concentration(delta, **more):
+    [found] = [w for w in BUILTIN if w.kind == "signs" and w.data["groups"] == 8 and "copies" not in w.data][:1]
+    return replace(found, data={**found.data, "delta": delta}, **more)
+
+
+def test_a_witness_that_would_take_long_is_given_up(monkeypatch):
+    """Each of its numbers may be read; what is made of them has no end."""
+    monkeypatch.setattr(witnesses, "MOST_SECONDS", 0.3)
+    with pytest.raises(InvalidInput, match=r"judging fedelasticnet/concentration .* took more than 0\.3 seconds: take a"):
+        rerun(of_concentration("9" * 800 + "/" + "7" * 799))
+
+
+def test_sides_that_cannot_be_written_are_refused(monkeypatch):
+    statement = BUILTIN[0]
+    for side in (Fraction(10**5000 + 1, 7), Fraction(10**400), Fraction(1, 10**5000)):
+        found = witnesses.exact_check(statement)
+        monkeypatch.setattr(witnesses, "exact_check", lambda w, side=side, found=found: (found[0], side, found[2], found[3]))
+        with pytest.raises(InvalidInput, match=r"its left side is .*too long to be told"):
+            rerun(replace(statement, lhs="", rhs=""))
+        monkeypatch.undo()

@@ -123,3 +123,19 @@ def test_what_is_not_proved_is_not_told(proofs):
     for proof in proofs:
         with pytest.raises(InvalidInput, match="theorem"):
             files.verify(replace(proof, question={**proof.question, "theorem": "for nonconvex losses, too"}))
+
+
+def test_numbers_that_python_does_not_write_are_told_by_their_length(proofs):
+    """The file's own have at most 4,000 digits, what is made of them has more."""
+    long = F(int("9" * 3999), int("7" * 3998))
+    changed = {name: number * long * long for name, number in proofs[0].multipliers.items()}
+    with pytest.raises(NotCertified, match=r"a fraction of about 7,9.. over 7,9.. digits of end") as error:
+        files.verify(replace(proofs[0], multipliers=changed))
+    assert len(str(error.value)) < 300
+
+
+def test_a_check_that_would_take_long_is_given_up(proofs, monkeypatch):
+    monkeypatch.setattr(files, "MOST_SECONDS", 1e-4)
+    with pytest.raises(InvalidInput, match=r"checking it in fractions took more than 0\.0001 seconds"):
+        for _ in range(1000):
+            files.verify(proofs[1])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.inputs import COUNTED
 
 __all__ = ["Option", "options_of", "taken"]
 
@@ -73,6 +74,8 @@ def taken(command: str, name: str, value: Any, where: str) -> Any:
             raise InvalidInput(f"{where}: {name} = {value!r}: choose one of {', '.join(map(str, option.choices))}")
         return value
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int) and abs(value) > COUNTED:
+        raise InvalidInput(f"{where}: {name} is a whole number of more than 100 digits")
     if option.kind is float and number:
         return float(value)
     if option.kind in (str, Path) and (isinstance(value, str) or number):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +13,14 @@ from typing import Any, overload
 
 from fedtheory.cli.sweep.options import taken
 from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.inputs import shown
 
 __all__ = ["EXAMPLE", "Grid", "Spec", "read"]
 
 _BEGIN = "`fedtheory sweep --example` prints one to begin with"
 LARGEST = 2**20  # bytes of a specification
-MOST = 10**8  # cells
+MOST, LONGEST_TITLE = 10**8, 300  # cells; characters
+_DOTTED = re.compile(rb"""(?:\.[ \t]*(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){50}""")
 _KINDS = {"run": "run", "network": "bench"}  # name of the table -> command whose options it sets
 _TOP = ("title", "target", "all", *_KINDS)
 _OUTER = ("problem", "data", "partition", "clients", "seed", "table", "dataset", "split")  # cells beside each other share them
@@ -67,8 +71,13 @@ class Grid(Sequence[dict[str, Any]]):
     def __init__(self, axes: dict[str, list[Any]]) -> None:
         self.axes = axes
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many they are, also where that is more than `len` can say."""
         return math.prod(len(values) for values in self.axes.values())
+
+    def __len__(self) -> int:
+        return self.size
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
@@ -152,6 +161,8 @@ def read(path: Path) -> Spec:
         raise DataFileError(f"{path}: cannot be read ({error.strerror}); {_BEGIN}") from error
     if len(text) > LARGEST:
         raise DataFileError(f"{path}: it has more than {LARGEST:,} bytes, which no specification needs; name the TOML file of a sweep")
+    if _DOTTED.search(text):  # each part is looked up from the first one on
+        raise DataFileError(f"{path}: no TOML (a key of 50 parts); {_BEGIN}")
     try:
         told = tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:
@@ -165,10 +176,10 @@ def _spec(told: dict[str, Any], where: str) -> Spec:
         if key not in _TOP:
             raise suggest(key, _TOP, f"key of {where}", "options of all runs belong below [all], those of some below [[run]]")
     title, target, shared = told.get("title", ""), told.get("target"), told.get("all", {})
-    if not isinstance(title, str):
-        raise InvalidInput(f"{where}: title = {title!r}: it must be a text")
-    if target is not None and (isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target < math.inf):
-        raise InvalidInput(f"{where}: target = {target!r}: it must be a number > 0, the F(x) - F* to be reached")
+    if not isinstance(title, str) or len(title) > LONGEST_TITLE or not title.isprintable():
+        raise InvalidInput(f"{where}: title = {title!r:.80}: it must be one line of text, of at most {LONGEST_TITLE} characters")
+    if target is not None and (isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target <= sys.float_info.max):
+        raise InvalidInput(f"{where}: target = {shown(target)}: it must be a number > 0, the F(x) - F* to be reached")
     if not isinstance(shared, dict):
         raise InvalidInput(f"{where}: all = {shared!r:.60}: write it as a table, [all]")
     grids = []
@@ -181,10 +192,9 @@ def _spec(told: dict[str, Any], where: str) -> Spec:
             grids.append((kind, _grid(kind, both, f"{where}, [[{kind}]] {number}")))
     if not grids:
         raise InvalidInput(f"{where}: nothing to run: add a table [[run]] with a method, as `fedtheory sweep --example` shows")
-    spec = Spec(title, None if target is None else float(target), tuple(grids))
-    if len(spec) > MOST:
-        raise InvalidInput(f"{where}: {len(spec):,} cells: at most {MOST:,} are taken; vary less, or split the sweep")
-    return spec
+    if (cells := sum(grid.size for _, grid in grids)) > MOST:
+        raise InvalidInput(f"{where}: {cells:,} cells: at most {MOST:,} are taken; vary less, or split the sweep")
+    return Spec(title, None if target is None else float(target), tuple(grids))
 
 
 def _grid(kind: str, table: dict[str, Any], where: str) -> Grid:

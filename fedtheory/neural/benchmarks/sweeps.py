@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.benchmarks.preset import Preset
+from fedtheory.untrusted import decimal
 
 __all__ = ["OPTIONS", "expand", "numbers", "over_seeds", "seeds"]
 
@@ -32,7 +33,7 @@ def numbers(option: str, text: str) -> list[float]:
     out = []
     for part in text.split(","):
         try:
-            value = float(part)
+            value = decimal(part)
         except ValueError:
             wrong = f"--{option} {text}: {part.strip()!r} is no number"
             raise InvalidInput(f"{wrong}; give one or several with commas, as 1e-4,1e-2") from None
@@ -51,7 +52,7 @@ def seeds(text: str) -> list[int]:
         Something else, or below 0.
     """
     parts = [p.strip() for p in text.split(",")]
-    if wrong := [p for p in parts if not p.isdecimal()]:
+    if wrong := [p for p in parts if not (p.isascii() and p.isdecimal() and len(p) <= 300)]:
         raise InvalidInput(f"--seeds {text}: {wrong[0]!r} is no whole number >= 0; give them with commas, as 0,1,2")
     return list(dict.fromkeys(map(int, parts)))
 

@@ -19,6 +19,10 @@ from fedtheory.neural.data.files import Release, check_labels, read_tar
 __all__ = ["load_cifar10", "load_cifar100", "parse_pickle", "parse_records"]
 
 PIXELS = 3 * 32 * 32
+MOST_TUPLES = 1000
+_TUPLES = frozenset({"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"})
+_PUTS, _GETS = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}), frozenset({"GET", "BINGET", "LONG_BINGET"})
+_NEVER = frozenset({"DUP", "EMPTY_SET", "ADDITEMS", "FROZENSET"})
 MOST_REMEMBERED = 10**6  # a published batch has some 10,000 (CIFAR-100: 50,000)
 Parser = Callable[[str, Any], tuple[np.ndarray, np.ndarray]]
 _PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -96,7 +100,8 @@ class _Bytes:
 
     def __init__(self, code: Any = None, *_: Any) -> None:
         if code not in ("u1", b"u1"):
-            raise pickle.UnpicklingError(f"an array of type {code!r}, expected 'u1'")
+            told = repr(code) if isinstance(code, bytes | str) else "something else"
+            raise pickle.UnpicklingError(f"an array of type {told}, expected 'u1'")
 
     def __setstate__(self, state: Any) -> None:
         pass
@@ -132,12 +137,22 @@ class _Restricted(pickle.Unpickler):
 
 
 def _check_sizes(content: Any) -> None:
-    """Refuse what makes the reader take all memory before it looks: lengths beyond the end, and far places to remember at."""
+    """Refuse what makes the reader take all memory or time before it looks: lengths beyond the end, far places to remember at, and
+    tuples in tuples that are one another, which are hashed entry by entry."""
+    held: set[int] = set()
+    tuples, before, places = 0, "", 0
     for operation, argument, _ in pickletools.genops(io.BytesIO(content)):  # raises where a length is beyond the end
-        if operation.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= int(argument or 0) < MOST_REMEMBERED:
-            raise pickle.UnpicklingError(
-                f"it remembers something as number {argument}, a batch has under {MOST_REMEMBERED}"
-            )
+        name, place = operation.name, places
+        if name in _PUTS:
+            place = places if name == "MEMOIZE" else int(argument or 0)
+            if not 0 <= place < MOST_REMEMBERED:
+                raise pickle.UnpicklingError(f"it remembers something as number {place}, a batch has under {MOST_REMEMBERED}")
+            places += 1
+            (held.add if before in _TUPLES else held.discard)(place)
+        tuples += name in _TUPLES
+        if name in _NEVER or tuples > MOST_TUPLES or (name in _GETS and int(argument or 0) in held):
+            raise pickle.UnpicklingError(f"{name}: a batch has no sets, no tuple twice, and at most {MOST_TUPLES} tuples")
+        before = name
 
 
 def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -166,7 +181,7 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
     for key in ("data", label_key):
         if key not in batch:
             raise DataFileError(
-                f"{where}: has no {key!r}, only {', '.join(map(repr, batch))}: it is another file; fetch it again"
+                f"{where}: has no {key!r}, only {', '.join(map(repr, list(batch)[:8]))}: it is another file; fetch it again"
             )
     images = batch["data"].value if isinstance(batch["data"], _Array) else None
     if images is None or images.ndim != 2 or images.shape[1] != PIXELS:

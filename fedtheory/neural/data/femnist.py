@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -15,9 +14,10 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, MissingCapability
 from fedtheory.neural.data.core import ImageData, pixel_moments
-from fedtheory.neural.data.files import Release
-from fedtheory.neural.data.leaf import find_leaf, flatten, gather
+from fedtheory.neural.data.files import Release, opened_tar, path_size
+from fedtheory.neural.data.leaf import as_numbers, find_leaf, flatten, gather
 from fedtheory.parallel import Progress
+from fedtheory.untrusted import BOMB, most_unpacked
 
 __all__ = ["load_femnist"]
 
@@ -42,7 +42,7 @@ Samples = dict[str, tuple[np.ndarray, np.ndarray]]
 def _bytes(where: str, user: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Pixels (n, 784) or (n, 28, 28) in [0, 1] as bytes (n, 1, 28, 28), and labels (n,) or (n, 1) as int64 (n,)."""
     try:
-        pixels, labels = np.asarray(x, np.float32), np.asarray(y, np.float64)
+        pixels, labels = as_numbers(x, np.float32), as_numbers(y, np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataFileError(
             f"{where}: user {user!r}: pixels or labels are not numbers of one shape ({error})"
@@ -103,6 +103,11 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
                                 f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user {user!r}: no file of this release "
                                 "is that large; fetch it again"
                             )
+                        if users[user][name].nbytes > most_unpacked(path_size(path)):
+                            raise DataFileError(
+                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} times the file's size: not federated "
+                                "EMNIST; fetch it again"
+                            )
                     found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
                     bar.update(i)
     except DataFileError:
@@ -145,7 +150,7 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
                         "again, or pass verify=False (--no-verify) to read it nevertheless"
                     )
             with (
-                tarfile.open(archive, "r:*") as tar,
+                opened_tar(archive) as tar,
                 Progress(len(FILES) + 1, f"unpacking {archive.name}", progress) as bar,
             ):
                 for member in tar:
@@ -162,7 +167,7 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
                         bar.update(len(list(Path(folder).iterdir())))
         except DataFileError:
             raise
-        except (tarfile.TarError, OSError, EOFError) as error:
+        except OSError as error:
             raise DataFileError(
                 f"{archive}: cannot be unpacked ({error}): damaged, or no room (TMPDIR names another place): fetch it again"
             ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
 import io
@@ -12,7 +11,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -20,17 +19,14 @@ from typing import IO, Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, FedTheoryError
+from fedtheory.untrusted import TooMuch, Unpacked, most_unpacked
 
-__all__ = ["LIMIT", "Lines", "Release", "check_labels", "read_bytes", "read_lines", "verify_md5"]
+__all__ = ["LIMIT", "Lines", "Release", "check_labels", "opened_tar", "read_bytes", "read_lines", "verify_md5"]
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
 _ENDINGS = ("", ".gz", ".xz", ".bz2")
-_MAGIC: tuple[tuple[bytes, str, Callable[..., io.BufferedIOBase]], ...] = (
-    (b"\x1f\x8b", "gzip", gzip.open),
-    (b"\xfd7zXZ\x00", "xz", lzma.open),
-    (b"BZh", "bzip2", bz2.open),
-)
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 
 
 def verify_md5(where: str, content: Any, expected: str | None) -> None:
@@ -64,6 +60,8 @@ def check_labels(where: str, labels: np.ndarray, low: int, high: int) -> None:
 def _readable(where: str, kind: str = "plain") -> Iterator[None]:
     try:
         yield
+    except TooMuch as error:
+        raise DataFileError(f"{where}: {error}: fetch it again") from error
     except FedTheoryError:
         raise
     except (EOFError, zipfile.BadZipFile, tarfile.ReadError, RuntimeError, ValueError, struct.error) as error:
@@ -103,19 +101,28 @@ def read_bytes(path: str | Path, limit: int = LIMIT) -> bytearray:
         Missing, unreadable, truncated, damaged, or larger than `limit` bytes when decompressed.
     """
     with _readable(str(path)), open(path, "rb") as file:
-        return _decompressed(str(path), file, limit)
+        return _decompressed(str(path), file, path_size(path), limit)
 
 
-def _packing(file: IO[bytes]) -> tuple[str, Callable[..., io.BufferedIOBase] | None]:
+def path_size(path: str | Path) -> int:
+    """Bytes of a file, as it lies there."""
+    return Path(path).stat().st_size
+
+
+def _unpacking(file: IO[bytes], size: int) -> tuple[str, IO[bytes]]:
+    """How a file is packed, told by its first bytes, and what is in it."""
     start = file.read(6)
     file.seek(0)
-    return next(((kind, opener) for magic, kind, opener in _MAGIC if start.startswith(magic)), ("plain", None))
+    kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
+    inside: Any = file if kind == "plain" else io.BufferedReader(Unpacked(kind, file, size), _CHUNK)
+    return kind, inside
 
 
-def _decompressed(where: str, file: IO[bytes], limit: int = LIMIT) -> bytearray:
-    kind, opener = _packing(file)
-    with _readable(where, kind), nullcontext(file) if opener is None else opener(file, "rb") as stream:
-        return _read_all(where, stream, limit)
+def _decompressed(where: str, file: IO[bytes], size: int, limit: int = LIMIT) -> bytearray:
+    """The content; ``size``: bytes that it was packed to, all in all."""
+    kind, inside = _unpacking(file, size)
+    with _readable(where, kind):
+        return _read_all(where, inside, limit)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -204,9 +211,8 @@ def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
         Another md5, damaged, a member that leaves the archive's folder, a wanted member that is not a regular file.
     """
     verify_md5(str(path), _chunks(path), md5)
-    with _readable(str(path), "tar"), tarfile.open(path, "r:*") as archive:
+    with opened_tar(path) as archive:
         for member in archive:
-            _check_member(path, member.name)
             if member.isdir() or not wanted(member.name):
                 continue
             stream = archive.extractfile(member) if member.isreg() else None
@@ -219,7 +225,41 @@ def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
             if len(content) != member.size:
                 raise DataFileError(f"{where}: truncated: {len(content)} of {member.size} bytes: fetch it again")
             yield member.name, content
-        while archive.fileobj is not None and archive.fileobj.read(_CHUNK):  # to the end, where the checksum stands
+
+
+class _Tar(tarfile.TarFile):
+    """Refuses members that leave the archive's folder, and more of them than its bytes can have content for."""
+
+    most = 1000  # members
+
+    def next(self) -> tarfile.TarInfo | None:
+        member = super().next()
+        if member is not None:
+            _check_member(Path(str(self.name)), member.name)
+            self.most -= 1
+            if self.most < 0:
+                raise TooMuch("it has more members than it has room for")
+        return member
+
+
+@contextmanager
+def opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    """A tar archive (plain, gzip, xz or bzip2), whose members are read in their order; then it is read to its end, where the
+    checksum stands.
+
+    Raises
+    ------
+    DataFileError
+        Damaged; a member that leaves the archive's folder; members, or bytes, that are too many for the archive's size.
+    """
+    with _readable(str(path), "tar"), open(path, "rb") as file:
+        size = path_size(path)
+        _, inside = _unpacking(file, size)
+        archive: Any
+        with _Tar.open(str(path), "r|", inside) as archive:
+            archive.most += size // 100
+            yield archive
+        while inside.read(_CHUNK):
             pass
 
 
@@ -233,11 +273,21 @@ def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
     """
     verify_md5(str(path), _chunks(path), md5)
     with _readable(str(path), "zip"), zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            _check_member(path, name)
-            if wanted(name):
-                with archive.open(name) as stream:
-                    yield name, _decompressed(f"{path}:{name}", stream)
+        for member in _members(path, archive):
+            if wanted(member.filename):
+                where, packed = f"{path}:{member.filename}", member.compress_size
+                with archive.open(member) as stream:
+                    yield member.filename, _decompressed(where, stream, packed, min(LIMIT, most_unpacked(packed)))
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """The members of a zip archive. Raises `DataFileError` where one leaves its folder, or several are in the same bytes."""
+    members = archive.infolist()
+    for member in members:
+        _check_member(path, member.filename)
+    if sum(member.compress_size for member in members) > path_size(path):
+        raise DataFileError(f"{path}: its members take more bytes than it has: not the published archive; fetch it again")
+    return members
 
 
 @dataclass
@@ -275,30 +325,29 @@ def read_lines(
     where = str(path)
     if path.suffix == ".zip":
         with _readable(where, "zip"), zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                _check_member(path, name)
-            member = next((m for m in archive.infolist() if wanted(m.filename)), None)
+            member = next((m for m in _members(path, archive) if wanted(m.filename)), None)
             if member is None:
                 yield None
                 return
             where, size = f"{where}:{member.filename}", max(member.file_size, 1)
             with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[type-var]
-                yield Lines(where, _lines(where, stream, encoding, longest), lambda: unpacked.tell() / size)
+                yield Lines(where, _lines(where, stream, encoding, longest, member.compress_size), lambda: unpacked.tell() / size)
         return
     with _readable(where), open(path, "rb") as file:
-        size = max(path.stat().st_size, 1)
-        kind, opener = _packing(file)
-        if opener is None:
-            yield Lines(where, _lines(where, file, encoding, longest), lambda: file.tell() / size)
-            return
-        with _readable(where, kind), opener(file, "rb") as inner, io.BufferedReader(inner, _CHUNK) as stream:
-            yield Lines(where, _lines(where, stream, encoding, longest), lambda: file.tell() / size)
+        size = path_size(path)
+        kind, inside = _unpacking(file, size)
+        with _readable(where, kind):
+            yield Lines(where, _lines(where, inside, encoding, longest, size), lambda: file.tell() / max(size, 1))
 
 
-def _lines(where: str, stream: IO[bytes], encoding: str, longest: int) -> Iterator[str]:
-    number = 0
+def _lines(where: str, stream: IO[bytes], encoding: str, longest: int, packed: int) -> Iterator[str]:
+    """The lines of a text that takes so many bytes, packed or not."""
+    number = size = 0
     while line := stream.readline(longest + 1):
         number += 1
+        size += len(line)
+        if size > most_unpacked(packed) or number > 1000 + packed // 4:
+            raise DataFileError(f"{where}: its {packed:,} bytes unpack to more lines than a text has: fetch it again")
         if len(line) > longest:
             raise DataFileError(
                 f"{where}, line {number}: more than {longest} bytes: not a text of lines; fetch it again"

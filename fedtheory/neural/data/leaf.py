@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.neural.data.core import FeatureData
 from fedtheory.neural.data.files import Release, read_bytes
+from fedtheory.untrusted import parse_json
 
 __all__ = ["LEAF", "load_leaf", "read_users"]
 
@@ -39,8 +39,12 @@ def read_users(path: Path, encode: Encode) -> dict[str, tuple[np.ndarray, np.nda
         Not JSON, a key missing, users named twice or without data, num_samples that differ from what is there.
     """
     try:
-        content = json.loads(bytes(read_bytes(path)))
-    except (ValueError, RecursionError) as error:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise DataFileError(f"{path}: not whole JSON (byte {error.start} is no UTF-8): fetch or make it again") from error
+    try:
+        content = parse_json(text, "it")
+    except DataFileError as error:
         raise DataFileError(f"{path}: not whole JSON ({error}): fetch or make it again") from error
     if not isinstance(content, dict):
         raise DataFileError(
@@ -103,10 +107,18 @@ def flatten(
     return np.concatenate([x for _, x, _ in found]), np.concatenate([y for _, _, y in found]), owner
 
 
+def as_numbers(values: Any, kind: Any) -> np.ndarray:
+    """Numbers as an array of that type. Raises ValueError for text, which NumPy would read, and for true and false."""
+    made = np.asarray(values)
+    if made.size and made.dtype.kind not in "iuf":
+        raise ValueError(f"they are of type {made.dtype}")
+    return made.astype(kind, copy=False)
+
+
 def _numbers(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     try:
-        features = np.array(x, np.float32).reshape(len(x), -1) if x else np.zeros((0, 0), np.float32)
-        labels = np.array(y, np.float64)
+        features = as_numbers(x, np.float32).reshape(len(x), -1) if x else np.zeros((0, 0), np.float32)
+        labels = as_numbers(y, np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataFileError(
             f"{where}: user {user!r}: x or y are not numbers of one shape ({error}): load_leaf reads numbers; "

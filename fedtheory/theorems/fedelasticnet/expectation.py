@@ -16,7 +16,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.limits import must_fit
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
-from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
+from fedtheory.participation.cohorts import MANY, Cohort, Full, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
@@ -271,14 +271,15 @@ def tree(
     solver, losses = solver or Exact(), losses or FederatedLosses(problem)
     law = sampling.enumerate(problem.num_clients)
     count = law.scenarios
-    if count ** (rounds - 1) > max_leaves:
+    paths = min(count ** min(rounds - 1, 1000), MANY)
+    if paths > max_leaves:
         raise InvalidInput(
-            f"{rounds} rounds of {count} cohorts make {count ** (rounds - 1)} paths, more than {max_leaves}: "
+            f"{rounds} rounds of {count} cohorts make {paths if paths < 10**15 else f'{paths:.3g}'} paths, more than {max_leaves}: "
             f"at most {tree_depth(count, max_leaves)} rounds fit, or use Monte Carlo"
         )
     starts = 1 if x0 is None or np.ndim(x0) == 1 else len(x0)
-    least = 2 * starts * count ** (rounds - 1) * problem.num_clients * problem.dim
-    must_fit(f"a tree of {count ** (rounds - 1):.3g} paths", least, "take fewer rounds, or Monte Carlo")
+    least = 2.0 * starts * paths * problem.num_clients * problem.dim
+    must_fit(f"a tree of {paths:.3g} paths", least, "take fewer rounds, or Monte Carlo")
     state: State = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
     start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
     sums = Accumulator(losses, algorithm, state)

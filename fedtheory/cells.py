@@ -266,13 +266,14 @@ class Cells:
         for i, key in enumerate(keys):
             try:
                 result = self.get(key)
-                known = not again(result)
             except KeyError:
-                known = False
-            if not known:
                 todo.append(i)
                 continue
-            self.found += 1
+            self.found += 1  # first, as what is none of ours may end `again`
+            if again(result):
+                self.found -= 1
+                todo.append(i)
+                continue
             yield i, result
         for j, result in as_finished(work, _Chosen(tasks, todo), workers, here):
             yield todo[j], self.put(keys[todo[j]], result)

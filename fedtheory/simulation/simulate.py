@@ -167,9 +167,9 @@ def simulate(
     Diverged
         At the first non-finite number, with round and client; the earliest round over all chunks.
     """
-    check_run(problem, algorithm, rounds, sampling, scenarios, local_solver)
     names: Any = record  # as a tuple, once they are checked
     kept = Kept(names, keep_states, client_bits, evaluate_every)
+    check_run(problem, algorithm, rounds, sampling, scenarios, local_solver, kept)
     observed = keep_states or on_round is not None
     how = Execution(dense, in_place if in_place is not None else not observed, chunk, workers)
     if on_round is not None and not callable(on_round):
@@ -180,7 +180,6 @@ def simulate(
         raise InvalidInput(f"first_scenario = {first_scenario!r}: it must be an integer >= 0, and 0 with resume")
     check_metrics(kept.record, problem)
     sampling, solver = sampling or Full(), local_solver or Exact()
-    check_size(problem, solver, rounds, scenarios, len(kept.record) + keep_states * problem.dim)
     x = check_start(problem, None if resume is not None else x0, scenarios, like)
     if workers > 1 and not on_host(x):
         raise InvalidInput(f"workers = {workers}: processes do not share {x.device}; with workers=1 all scenarios run there at once")
@@ -206,15 +205,21 @@ def simulate(
 
 
 def check_run(
-    problem: Problem, algorithm: Algorithm, rounds: int, sampling: Sampling | None, scenarios: int, local_solver: LocalSolver | None
+    problem: Problem,
+    algorithm: Algorithm,
+    rounds: int,
+    sampling: Sampling | None,
+    scenarios: int,
+    local_solver: LocalSolver | None,
+    kept: Kept,
 ) -> None:
-    """Raise what `simulate` has against a run, before any work; but for what it measures and where it begins."""
+    """Raise what `simulate` has against a run, before any work; but for whether it can be measured, and where it begins."""
     check_algorithm(algorithm)
     check_sampling(sampling)
     check_local_solver(local_solver)
     check_problem(problem)
     sampling, solver = sampling or Full(), local_solver or Exact()
-    check_size(problem, solver, rounds, scenarios, 0)
+    check_size(problem, solver, rounds, scenarios, len(kept.record) + kept.states * problem.dim)
     _check_parts(problem, algorithm, sampling, solver, rounds)
 
 

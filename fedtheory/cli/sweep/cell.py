@@ -39,6 +39,9 @@ COLUMNS = {  # of a row, after its keys
 }
 
 
+RECORD = ("objective", "bits")
+
+
 class Task(NamedTuple):
     """What is sent to a process: the cell, the target, and the folder for its checkpoint, or None."""
 
@@ -68,11 +71,12 @@ def check(kind: str, cell: dict[str, Any]) -> None:
         What does not go together, as `fedtheory run` and `fedtheory bench` say it.
     """
     if kind == "run":
+        from fedtheory.simulation.rounds import Kept
         from fedtheory.simulation.simulate import check_run
 
         with _limits(cell):
             made = _made(cell, solved=False)
-            check_run(made.problem, made.algorithm, made.rounds, made.sampling, _options(cell).scenarios, made.solver)
+            check_run(made.problem, made.algorithm, made.rounds, made.sampling, _options(cell).scenarios, made.solver, Kept(RECORD))
         return
     try:
         import torch  # noqa: F401
@@ -139,7 +143,7 @@ def _run(task: Task) -> dict[str, Any]:
     from fedtheory.cli.run_kept import KeptRun
     from fedtheory.simulation.simulate import check_start, simulate
 
-    made, o, record = _made(task.cell), _options(task.cell), ("objective", "bits")
+    made, o, record = _made(task.cell), _options(task.cell), RECORD
     kept, past, keep = None, None, None
     if task.folder is not None:
         kept = KeptRun(Path(task.folder) / "run.ckpt", task._asdict() | {"folder": None}, lambda line: None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, namespace, on_host, rows_of, to_numpy
 from fedtheory.errors import MissingCapability
-from fedtheory.messages.measures import bin_counts, entropy_of_counts
+from fedtheory.messages.measures import bin_counts, entropy_of_counts, joined
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
@@ -104,7 +104,7 @@ def _nonzeros(clients: Clients) -> np.ndarray | float:
     size = np.maximum(cohort.size(), 1)
     for message in clients.sent:
         if on_host(message):
-            count = np.count_nonzero(to_numpy(message), axis=-1)
+            count = np.add.reduce(to_numpy(message) != 0, axis=-1)
         else:
             count = to_numpy(namespace(message).count_nonzero(message, axis=-1))
         total = total + (count if cohort.mask is None else count * cohort.mask).sum(axis=1) / size
@@ -130,8 +130,7 @@ def merged(parts: list[Bins]) -> Bins:
     """Several histograms as one."""
     if len(parts) == 1:
         return parts[0]
-    where, inverse = np.unique(np.concatenate([p[0] for p in parts]), return_inverse=True)
-    return where, np.bincount(inverse, np.concatenate([p[1] for p in parts]), len(where)).astype(np.int64)
+    return joined(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
 
 
 def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -114,11 +115,18 @@ def _nonzeros(clients: Clients) -> np.ndarray | float:
 def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> RoundBins:
     """The round's histograms that the recorded entropies are made of; x (S, d) is the model that the round began with."""
     found: RoundBins = {}
-    if set(SENT_ENTROPIES) & set(record):
+    sent, update = _wanted(record)[1:]
+    if sent:
         found["sent"] = [_bins(rows) for rows in clients.sent_rows()]
-    if "update_entropy" in record:
+    if update:
         found["update"] = [_bins(rows_of(_updates(clients, x, "update_entropy"), clients.cohort.mask))]
     return found
+
+
+@cache
+def _wanted(record: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
+    """The recorded entropies, whether any is of what was sent, and whether one is of the updates."""
+    return tuple(name for name in record if name in ENTROPIES), any(name in SENT_ENTROPIES for name in record), "update_entropy" in record
 
 
 def _bins(message: Array) -> Bins | None:
@@ -138,7 +146,7 @@ def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, floa
 
     A message that only some chunks send is theirs alone; an entropy is 0 where nothing was sent.
     """
-    wanted = [name for name in record if name in ENTROPIES]
+    wanted = _wanted(record)[0]
     if not wanted:
         return {}
     messages = list(zip_longest(*(p.get("sent", []) for p in parts)))

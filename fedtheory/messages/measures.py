@@ -81,8 +81,11 @@ def count_bins(message: np.ndarray, bin_width: float, low: float, counts: np.nda
 
 def _range(least: float, most: float, bin_width: float) -> tuple[float, int]:
     """The first bin and how many there are up to the last; none where they are too many to count, or not finite."""
-    low, high = float(np.rint(float(least) / bin_width)), float(np.rint(float(most) / bin_width))
-    return low, int(high - low) + 1 if high - low < COUNTED else 0
+    ends = float(least) / bin_width, float(most) / bin_width
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1])):
+        return 0.0, 0
+    low, high = round(ends[0]), round(ends[1])  # half to even, as NumPy's
+    return float(low), high - low + 1 if high - low < COUNTED else 0
 
 
 def joined(bins: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

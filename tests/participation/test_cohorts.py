@@ -121,3 +121,17 @@ def test_cohorts_that_are_none_are_refused(given, words):
 def test_a_cohort_may_be_given_as_lists():
     both = Cohort(3, members=[[0, 2]]), Cohort(3, mask=[[True, False, True]])
     assert np.array_equal(both[0].dense().mask, both[1].mask) and np.array_equal(both[1].gathered().members, both[0].members)
+
+
+def test_what_is_known_of_all_clients_is_taken_slot_by_slot():
+    values = np.arange(8.0).reshape(2, 4)
+    some = Cohort(4, members=np.array([[0, 3], [1, 2]]))
+    assert some.of_slots(values).tolist() == [[0.0, 3.0], [5.0, 6.0]]
+    assert some.dense().of_slots(values) is values
+
+
+def test_a_cohort_counts_once_and_its_count_is_not_written_to():
+    for cohort in (Cohort(4, members=np.array([[0, 3], [1, 2]])), Cohort(4, mask=np.array([[True, False, True, False]] * 2))):
+        assert cohort.size().tolist() == [2, 2] and cohort.size() is cohort.size() and cohort.dense() is cohort.dense()
+        with pytest.raises(ValueError, match="read-only"):
+            cohort.size()[0] = 9

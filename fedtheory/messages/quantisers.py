@@ -165,8 +165,9 @@ class QSGD(TwoPoint):
             off = levels * step != magnitude
         bad = off | (levels > self.levels) | ((rows == 0) & np.signbit(rows))
         if bad.any():
+            row = np.flatnonzero(bad.any(axis=1))[0]
             raise InvalidInput(
-                f"message {np.flatnonzero(bad.any(axis=1))[0]} is not made of 0..{self.levels} times one step: encode what compress() returned"
+                f"message {row} is not made of 0..{self.levels} times one step: encode what compress() returned"
             )
         return np.where(levels.any(axis=1), step[:, 0], 0.0), levels.astype(np.int64)
 

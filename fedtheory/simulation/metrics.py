@@ -126,7 +126,8 @@ def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> RoundBi
 @cache
 def _wanted(record: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
     """The recorded entropies, whether any is of what was sent, and whether one is of the updates."""
-    return tuple(name for name in record if name in ENTROPIES), any(name in SENT_ENTROPIES for name in record), "update_entropy" in record
+    found = tuple(name for name in record if name in ENTROPIES)
+    return found, any(name in SENT_ENTROPIES for name in found), "update_entropy" in found
 
 
 def _bins(message: Array) -> Bins | None:

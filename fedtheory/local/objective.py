@@ -7,7 +7,6 @@ FedProx: curvature = mu. FedElasticNet adds l1. FedDyn adds linear = stored grad
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -59,7 +58,7 @@ class LocalObjective:
         plain = isinstance(self.curvature, float | int) and self.curvature == 0
         return plain and self.linear is None and not self.l1
 
-    def map(self, change: Callable[[Array], Array]) -> LocalObjective:
+    def map(self, change: Any) -> LocalObjective:
         """The same penalty with every array passed through ``change`` (a layout change)."""
 
         def changed(value: Any) -> Any:

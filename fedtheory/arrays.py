@@ -6,6 +6,7 @@ Everything above this floor obtains its namespace with ``xp = namespace(x)`` and
 from __future__ import annotations
 
 import math
+from types import ModuleType
 from typing import Any
 
 import array_api_compat
@@ -14,6 +15,7 @@ import numpy as np
 __all__ = [
     "Array",
     "astype_like",
+    "broadcast_to",
     "is_array",
     "is_numpy",
     "namespace",
@@ -26,14 +28,52 @@ __all__ = [
     "top_k_mask",
 ]
 
-# NumPy itself is of the standard, and a call of it costs a microsecond less than a wrapper; 2.0 lacks the running sum.
-_NUMPY: Any = np
-if not hasattr(np, "cumulative_sum"):
-    import array_api_compat.numpy
-
-    _NUMPY = array_api_compat.numpy
-
 Array = Any  # an array of any namespace; shapes are given in the docstrings
+
+
+def _lean() -> Any:
+    """NumPy as a namespace of the standard, without what its functions spend on dispatch: of a small array that is most of a call.
+
+    NumPy itself is of the standard, and a call of it costs a microsecond less than a wrapper; 2.0 lacks the running sum. Reductions
+    are those of the ufuncs, which NumPy's functions call in the end.
+    """
+    lean: Any = ModuleType("numpy")
+    lean.__dict__.update(vars(np))
+    if not hasattr(np, "cumulative_sum"):
+        import array_api_compat.numpy
+
+        lean.__dict__.update({name: value for name, value in vars(array_api_compat.numpy).items() if not name.startswith("__")})
+    lean.sum, lean.max, lean.min = (_reduction(f, u.reduce) for f, u in ((np.sum, np.add), (np.max, np.maximum), (np.min, np.minimum)))
+    lean.all, lean.any = (_reduction(f, u.reduce, bool) for f, u in ((np.all, np.logical_and), (np.any, np.logical_or)))
+    lean.broadcast_to = broadcast_to
+    return lean
+
+
+def _reduction(usual: Any, reduce: Any, dtype: Any = None) -> Any:
+    def reduced(x: Any, /, *, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        if more or type(x) is not np.ndarray:
+            return usual(x, axis=axis, keepdims=keepdims, **more)
+        return reduce(x, axis, dtype, None, keepdims)
+
+    return reduced
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """`numpy.broadcast_to`, a view that is not written to, made at once where x is contiguous and has as many axes."""
+    if type(x) is np.ndarray and x.ndim == len(shape) and x.flags.c_contiguous and x.size and x.dtype != object:
+        strides = []
+        for own, size, stride in zip(x.shape, shape, x.strides):
+            if own != size and own != 1:
+                break
+            strides.append(stride if own == size else 0)
+        else:
+            view: np.ndarray = np.ndarray(shape, x.dtype, x, 0, strides)
+            view.setflags(write=False)
+            return view
+    return np.broadcast_to(x, shape)
+
+
+_NUMPY: Any = _lean()
 
 
 def namespace(*arrays: Array) -> Any:

@@ -17,7 +17,7 @@ from fedtheory.algorithms.feedback import (
     serve,
     upload,
 )
-from fedtheory.arrays import Array, astype_like, namespace
+from fedtheory.arrays import Array, astype_like, broadcast_to, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.fisher import FISHERS, FisherKind, check_fisher
 from fedtheory.clients.pieces import Moved
@@ -185,11 +185,9 @@ class EFL(Algorithm):
             steps, most = cohort.dense().dense_mask.astype(np.int64), 1
         made = coefficients(self.scheme, steps, cast(int, most), base, cohort.active_probability, cohort.present)
         p: np.ndarray = np.asarray(made, dtype=float)
-        factors = np.divide(p, base, out=np.zeros_like(p), where=np.broadcast_to(base > 0, p.shape))
+        p, base = cohort.of_slots(p), cohort.of_slots(broadcast_to(base[None, :], p.shape))
+        factors = np.divide(p, base, out=np.zeros(p.shape), where=base > 0)
         senders = p > 0 if self.scheme == "A" else None
-        if cohort.members is not None:
-            p, factors = (np.take_along_axis(a, cohort.members, axis=1) for a in (p, factors))
-            senders = None if senders is None else np.take_along_axis(senders, cohort.members, axis=1)
         like = clients.weights()
         return astype_like(p[:, :, None], like), astype_like(factors[:, :, None], like), senders
 

@@ -88,8 +88,7 @@ def debt(x: Array, num_clients: int) -> Array:
 
 def download(clients: Clients, owed: Array) -> None:
     """Count what every participant is sent at the start of the round."""
-    host, members = to_numpy(owed), clients.cohort.members
-    clients.receive_bits(host if members is None else np.take_along_axis(host, members, axis=1))
+    clients.receive_bits(clients.cohort.of_slots(to_numpy(owed)))
 
 
 def debt_after(clients: Clients, owed: Array, bits: np.ndarray, dim: int) -> Array:

@@ -124,7 +124,11 @@ class Clients:
 
     def mean(self, values: Array) -> Array:
         """Mean over the cohort: (S, P, d) -> (S, d); 0 where nobody takes part."""
-        return self.sum(values) / astype_like(np.maximum(self.cohort.size(), 1).astype(float)[:, None], self._like)
+        return self.sum(values) / self._divisor
+
+    @cached_property
+    def _divisor(self) -> Array:
+        return astype_like(np.maximum(self.cohort.size(), 1).astype(float)[:, None], self._like)
 
     # --- the clients' rows --------------------------------------------------------------------------------------------
     @cached_property
@@ -138,7 +142,8 @@ class Clients:
     def rows(self) -> Rows:
         """What a local solver is told of them."""
         layout = self.layout
-        scenarios = np.asarray(self.scenarios)[layout.scenario_of_row()]
+        own = layout.scenario_of_row()
+        scenarios = own + self.scenarios.start if self.scenarios.step == 1 else np.asarray(self.scenarios)[own]
         steps = None if self.cohort.members is not None or self.cohort.steps is None else self.cohort.steps.T
         return Rows(layout.clients, scenarios, layout.valid, self.stream, self.round_index, steps)
 

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace, put_slots, take_slots
+from fedtheory.arrays import Array, astype_like, broadcast_to, is_numpy, namespace, put_slots, take_slots
 from fedtheory.clients.pieces import rows_in_order, weighted_sum
 from fedtheory.participation.cohorts import Cohort
 
@@ -109,7 +109,7 @@ class Layout:
     def scenario_of_row(self) -> np.ndarray:
         """The scenario, 0 to S - 1, of each row: (U, B)."""
         if self.cohort.members is None:
-            return np.broadcast_to(np.arange(self.cohort.scenarios), (self.cohort.num_clients, self.cohort.scenarios))
+            return broadcast_to(np.arange(self.cohort.scenarios)[None, :], (self.cohort.num_clients, self.cohort.scenarios))
         return self._gathered[1] // self.cohort.slots
 
     @cached_property
@@ -122,7 +122,7 @@ class Layout:
         xp, slots, width = self.xp, self.cohort.slots, values.shape[-1]
         if is_numpy(values) and self.cohort.members is not None and values.ndim == 3 and values.strides[1] == 0:
             # the server's model: no copy for each slot first
-            model = np.broadcast_to(values, (self.cohort.scenarios, slots, width))[:, 0]
+            model = broadcast_to(values, (self.cohort.scenarios, slots, width))[:, 0]
             return model.take(self.scenario_of_row(), axis=0)
         values = xp.broadcast_to(values, (self.cohort.scenarios, slots, width))
         if self.cohort.members is None:

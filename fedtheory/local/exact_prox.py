@@ -243,8 +243,8 @@ class _Dual:
             slopes, weight = self.form.slopes[0], float(self.weights[0])
             heights = self.form.intercepts[0] - slopes @ self.linear / self.ridge
             alone = [replace(now.m, s=weight * best_mixture(weight * heights, weight**2 / self.ridge * slopes @ slopes.T)[None])]
-        found = [polished(self.form, self.radius, now.x, now.m, tolerance) for tolerance in TOLERANCES]
-        solved = [self.feasible(f[1]) for f in found if f is not None and np.isfinite(f[0]).all()]
+        found = polished(self.form, self.radius, now.x, now.m, TOLERANCES)
+        solved = [self.feasible(m) for _, x, m in found if np.isfinite(x).all()]
         return [self.at(m) for m in alone + solved]
 
 

@@ -7,8 +7,8 @@ FedProx: curvature = mu. FedElasticNet adds l1. FedDyn adds linear = stored grad
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,14 +58,14 @@ class LocalObjective:
         plain = isinstance(self.curvature, float | int) and self.curvature == 0
         return plain and self.linear is None and not self.l1
 
-    def map(self, change: object) -> LocalObjective:
+    def map(self, change: Any) -> LocalObjective:
         """The same penalty with every array passed through ``change`` (a layout change)."""
-        arrays = {
-            field: change(getattr(self, field))  # type: ignore[operator]
-            for field in ("center", "linear", "curvature", "anchor", "momentum")
-            if getattr(self, field) is not None and not isinstance(getattr(self, field), float | int)
-        }
-        return replace(self, **arrays)
+
+        def changed(value: Any) -> Any:
+            return value if value is None or isinstance(value, float | int) else change(value)
+
+        center, linear, curvature = changed(self.center), changed(self.linear), changed(self.curvature)
+        return LocalObjective(center, linear, curvature, self.l1, changed(self.anchor), changed(self.momentum))
 
     def smooth_penalty_gradient(self, y: Array) -> Array:
         """Gradient of -<linear, y> + curvature/2 ||y - center||^2."""

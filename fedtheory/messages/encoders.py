@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _ONES = np.uint64(2**64 - 1)
+SHORT = 4096  # integers whose lengths are looked up
 OMEGA_LIMIT = 2**48  # an omega code below it fits into one 64-bit field
 
 
@@ -136,11 +137,15 @@ def gamma_fields(values: np.ndarray) -> Fields:
 def omega_length(values: np.ndarray) -> np.ndarray:
     """Bits of integers in 1..2^48."""
     values = np.asarray(values)
-    if (
-        values.size > 4096 and 1 <= values.min() <= values.max() <= 4096
-    ):  # looked up, where there are more of them than words
-        return _omega(np.arange(1, 4097))[1][values - 1]
+    if values.size and 1 <= values.min() <= values.max() <= SHORT:
+        return _short_lengths()[values - 1]
     return _omega(values)[1]
+
+
+@cache
+def _short_lengths() -> np.ndarray:
+    """Bits of the integers in 1..SHORT, to be looked up."""
+    return _omega(np.arange(1, SHORT + 1))[1]
 
 
 def omega_fields(values: np.ndarray) -> Fields:

@@ -13,7 +13,7 @@ from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import points, real_number
 
-__all__ = ["bin_counts", "count_bins", "entropy_bits", "entropy_of_counts", "nonzeros"]
+__all__ = ["bin_counts", "count_bins", "entropy_bits", "entropy_of_counts", "joined", "nonzeros"]
 
 COUNTED = 2**20  # bins that are counted without sorting
 COMPILED, FEW = 2**16, 2**14  # entries from which, and bins up to which, compiled counting is worth its import and its tables
@@ -81,8 +81,20 @@ def count_bins(message: np.ndarray, bin_width: float, low: float, counts: np.nda
 
 def _range(least: float, most: float, bin_width: float) -> tuple[float, int]:
     """The first bin and how many there are up to the last; none where they are too many to count, or not finite."""
-    low, high = float(np.rint(float(least) / bin_width)), float(np.rint(float(most) / bin_width))
-    return low, int(high - low) + 1 if high - low < COUNTED else 0
+    ends = float(least) / bin_width, float(most) / bin_width
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1])):
+        return 0.0, 0
+    low, high = round(ends[0]), round(ends[1])  # half to even, as NumPy's
+    return float(low), high - low + 1 if high - low < COUNTED else 0
+
+
+def joined(bins: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Several histograms one after the other (M,), as one: a bin of two of them counts in both."""
+    low, size = _range(bins.min(), bins.max(), 1.0)
+    if size:
+        return _hit(np.bincount((bins - low).astype(np.int64), counts).astype(np.int64), low)
+    where, inverse = np.unique(bins, return_inverse=True)
+    return where, np.bincount(inverse, counts, len(where)).astype(np.int64)
 
 
 def _hit(counts: np.ndarray, low: float) -> tuple[np.ndarray, np.ndarray]:

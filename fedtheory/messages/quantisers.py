@@ -110,14 +110,15 @@ class QSGD(TwoPoint):
         xp = namespace(x)
         top = xp.max(abs(x), axis=-1, keepdims=True)
         scale = xp.where(top > 0, top, xp.ones_like(top))
-        length = to_numpy(xp.sqrt(xp.sum((x / scale) ** 2, axis=-1, keepdims=True))).astype(np.float64)
-        peak = to_numpy(scale).astype(np.float64)
+        length = to_numpy(xp.sqrt(xp.sum((x / scale) ** 2, axis=-1, keepdims=True))).astype(np.float64, copy=False)
+        peak = to_numpy(scale).astype(np.float64, copy=False)
         width = 32 if self.float_bits == 32 or x.dtype == xp.float32 else 64
         digits, smallest = DIGITS[width] - s.bit_length(), _SMALLEST[width]
         with np.errstate(over="ignore", under="ignore"):
             c = _short_above(np.maximum(length / s * peak, 2.0**smallest), digits, smallest)
             low = c * s < peak  # c * s is exact
-            c = np.where(low, _short_above(np.nextafter(c, np.inf), digits, smallest), c)
+            if low.any():
+                c = np.where(low, _short_above(np.nextafter(c, np.inf), digits, smallest), c)
             c = np.where(to_numpy(top) > 0, c, 1.0)
             limit = np.finfo(np.float32 if width == 32 else np.float64).max
             fits = (c * s <= limit).all()
@@ -154,17 +155,19 @@ class QSGD(TwoPoint):
         step = np.where(magnitude > 0, magnitude, np.inf).min(
             axis=1, keepdims=True
         )  # right, where an entry is at level 1
-        step[np.isinf(step)] = 1.0
+        step = np.where(np.isinf(step), 1.0, step)
         levels = np.rint(np.minimum(magnitude / step, 2.0**31))
-        odd = (levels * step != magnitude).any(axis=1)
-        if odd.any():
+        off = levels * step != magnitude
+        if off.any():
+            odd = off.any(axis=1)
             step[odd] = _common_divisor(magnitude[odd])
             levels[odd] = np.rint(np.minimum(magnitude[odd] / step[odd], 2.0**31))
-        bad = ((levels * step != magnitude) | (levels > self.levels)).any(axis=1)
-        bad |= ((rows == 0) & np.signbit(rows)).any(axis=1)
+            off = levels * step != magnitude
+        bad = off | (levels > self.levels) | ((rows == 0) & np.signbit(rows))
         if bad.any():
+            row = np.flatnonzero(bad.any(axis=1))[0]
             raise InvalidInput(
-                f"message {np.flatnonzero(bad)[0]} is not made of 0..{self.levels} times one step: encode what compress() returned"
+                f"message {row} is not made of 0..{self.levels} times one step: encode what compress() returned"
             )
         return np.where(levels.any(axis=1), step[:, 0], 0.0), levels.astype(np.int64)
 

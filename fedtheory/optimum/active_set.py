@@ -5,7 +5,7 @@ Nothing here is believed; what it yields is judged by enclosures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,21 @@ from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
 
 __all__ = ["candidates", "conic_point", "polished"]
 
+TOLERANCES = (1e-6, 1e-8, 1e-4, 1e-10, 1e-3)  # of an active set, the likeliest first
 Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, origin, what the solver said
 
 
-def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
-    """Points and multipliers, the solver's first, then polished ones for several guesses of the active set."""
+def candidates(
+    form: NonsmoothStructure, radius: float, near: tuple[np.ndarray, Multipliers] | None = None
+) -> Iterator[Candidate]:
+    """Points and multipliers, the solver's first, then polished ones for several guesses of the active set.
+
+    near: what a smaller ball gave; before the solver is asked, it is polished for balls a little and much larger than its point.
+    """
+    if near is not None and len(form.rows) + len(form.slopes) and not len(form.centers):
+        for size in (1.01 * float(np.linalg.norm(near[0])), radius):
+            for _, point, multipliers in polished(form, size, *near, TOLERANCES[:1]):
+                yield point, multipliers, "nearby", "not asked"
     x, m, said = conic_point(form, _ball(radius))
     if float(form.top_weight.mag) > 0:
         yield x, None, "conic", said
@@ -30,10 +40,8 @@ def candidates(form: NonsmoothStructure, radius: float) -> Iterator[Candidate]:
     if len(form.centers):
         yield from ((*found, "Newton", said) for found in _newton(form, radius, x))
         return
-    for tolerance in (1e-6, 1e-8, 1e-4, 1e-10, 1e-3):
-        found = polished(form, radius, x, m, tolerance)
-        if found is not None:
-            yield *found, f"active set at {tolerance:g}", said
+    for tolerance, point, multipliers in polished(form, radius, x, m, TOLERANCES):
+        yield point, multipliers, f"active set at {tolerance:g}", said
 
 
 def _empty(form: NonsmoothStructure) -> Multipliers:
@@ -104,9 +112,39 @@ def conic_point(
 
 
 def polished(
-    form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, tolerance: float
+    form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, tolerances: Iterable[float]
+) -> Iterator[tuple[float, np.ndarray, Multipliers]]:
+    """Solve the optimality conditions with the kinks and ties that the multipliers show to be met.
+
+    Each tolerance, as a share of a multiplier's range, says what is met; what several of them say is solved once. Left out are those
+    that are met outside the ball alone.
+    """
+    seen = set()
+    for tolerance in tolerances:
+        free, ties = _met(form, m, tolerance)
+        if (key := (free.tobytes(), *((top, met.tobytes()) for top, met in ties))) not in seen:
+            seen.add(key)
+            found = _stationary(form, radius, x, m, free, ties)
+            if found is not None:
+                yield tolerance, *found
+
+
+def _met(form: NonsmoothStructure, m: Multipliers, tolerance: float) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
+    """Which kinks are met (m,), and of each group the largest piece and those that tie with it."""
+    low, high = form.low.hi, form.high.hi
+    u, margin = np.clip(m.u, low, high), tolerance * (high - low)
+    ties = []
+    for g, weight in enumerate(np.broadcast_to(form.group_weights.hi, (len(form.slopes),))):
+        s = np.maximum(m.s[g], 0.0)
+        top = int(s.argmax())
+        ties.append((top, np.setdiff1d(np.nonzero(s > tolerance * weight)[0], [top])))
+    return (u > low + margin) & (u < high - margin), ties
+
+
+def _stationary(
+    form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, free: np.ndarray, ties: list[tuple[int, np.ndarray]]
 ) -> tuple[np.ndarray, Multipliers] | None:
-    """Solve the optimality conditions with the kinks and ties that the multipliers show to be met; None outside the ball.
+    """Point and multipliers that solve the optimality conditions with these kinks and ties met; None outside the ball.
 
     With E x = e the met kinks and ties and q the slope of everything else, x minimises q'x + ridge/2 ||x||^2 over E x = e in the ball:
     x = x_0 - Z Z'q / max(ridge, ||Z'q||/rho), x_0 the least solution of E x = e, Z its null space, rho^2 = R^2 - ||x_0||^2.
@@ -114,20 +152,15 @@ def polished(
     """
     low, high = form.low.hi, form.high.hi
     u = np.clip(m.u, low, high)
-    margin = tolerance * (high - low)
-    free = (u > low + margin) & (u < high - margin)
     fixed = np.where(u - low < high - u, low, high)
     slope = np.zeros(form.dim) if form.linear is None else np.array(form.linear.hi)
     if len(form.rows):
         slope = slope + np.where(free, 0.0, fixed) @ form.rows
     equations, sides, start = [form.rows[free]] if len(form.rows) else [], [form.offsets[free]], [u[free]]
-    ties = []
-    for g, weight in enumerate(np.broadcast_to(form.group_weights.hi, (len(form.slopes),))):
+    group_weights = np.broadcast_to(form.group_weights.hi, (len(ties),))
+    for g, (top, met) in enumerate(ties):
         s = np.maximum(m.s[g], 0.0)
-        top = int(s.argmax())
-        met = np.setdiff1d(np.nonzero(s > tolerance * weight)[0], [top])
-        ties.append((top, met))
-        slope = slope + weight * form.slopes[g, top]
+        slope = slope + group_weights[g] * form.slopes[g, top]
         equations.append(form.slopes[g, met] - form.slopes[g, top])
         sides.append(form.intercepts[g, top] - form.intercepts[g, met])
         start.append(s[met])
@@ -158,7 +191,7 @@ def polished(
     s_all, used = np.zeros_like(m.s), int(free.sum())
     for g, (top, met) in enumerate(ties):
         s_all[g, met] = dual[used : used + len(met)]
-        s_all[g, top] = float(np.broadcast_to(form.group_weights.hi, (len(ties),))[g]) - s_all[g, met].sum()
+        s_all[g, top] = float(group_weights[g]) - s_all[g, met].sum()
         used += len(met)
     return point, Multipliers(u, s_all, m.q, m.top)
 

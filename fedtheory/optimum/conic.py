@@ -2,7 +2,8 @@
 
 The problems give their form (`Problem.cvxpy_objective`): quadratics one joint quadratic form; least
 squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others a
-few cones for each distinct sample, on sparse data. Nothing that comes back is believed:
+few cones for each distinct sample, on sparse data. `cvxpy_split`, where a problem has it, is the same
+as a minimum over further variables, where that is solved sooner. Nothing that comes back is believed:
 `fedtheory.optimum` polishes the point and certifies the result on the original problem.
 """
 
@@ -100,7 +101,8 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
     with _patience(told), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
         try:
-            conic = cp.Problem(cp.Minimize(problem.cvxpy_objective(variable)))
+            objective = getattr(problem, "cvxpy_split", problem.cvxpy_objective)
+            conic = cp.Problem(cp.Minimize(objective(variable)))
         except MissingCapability as lacks:
             return result(f"skipped, {str(lacks).partition(': ')[0]}")
         try:

@@ -103,6 +103,11 @@ class NonsmoothStructure:
 
     def bound(self, m: Multipliers, radius: float) -> tuple[float, Enclosure]:
         """(a number that F* on the ball is not below, an enclosure of the slope P (d,)); multipliers are made feasible first."""
+        constant, slope = self.dual(m)
+        return self.least(constant, slope, radius), slope
+
+    def dual(self, m: Multipliers) -> tuple[Enclosure, Enclosure]:
+        """Enclosures of the dual's constant -c and of its slope P (d,) at multipliers, which are made feasible first."""
         constant, slope = Enclosure.exact(0.0), Enclosure.exact(np.zeros(self.dim))
         if len(self.rows):
             u = np.clip(m.u, self.low.upper, self.high.lower)
@@ -120,13 +125,17 @@ class NonsmoothStructure:
             slope = slope + _on_simplex(m.top, self.top_weight)
         if self.linear is not None:
             slope = slope + self.linear
+        return constant, slope
+
+    def least(self, constant: Enclosure, slope: Enclosure, radius: float) -> float:
+        """A number that constant + <slope, x> + ridge/2 ||x||^2 is not below on the ball."""
         size, ridge = norm_up(slope.mag), float(self.ridge.lower)
         if ridge > 0 and size < ridge * radius * (1 + 1e-12):
             # the minimum over all r >= 0, a bound whatever the radius
             drop = Enclosure.exact(size * size / (2 * ridge) * UP + (TINY if size else 0.0))
         else:
             drop = Enclosure.exact(size) * radius - Enclosure.exact(radius) * radius * (ridge / 2)
-        return float((constant - drop).lower), slope
+        return float((constant - drop).lower)
 
 
 def _transposed(numbers: Enclosure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ ROUNDOFF = 2.0**-53
 LIBRARY_ERROR = 16 * ROUNDOFF
 UP = 1 + 2.0**-40  # covers the roundings made while a radius of a few thousand operations is computed
 TINY = 2.0**-1000  # covers products that underflow
+IN_CACHE = 2**13  # numbers of an array that are worked on together
 SMALLEST = 2.0**-1022  # normal number: below it a rounding is no longer relative to the result
 
 
@@ -41,8 +42,13 @@ def norm_up(values: np.ndarray) -> float:
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
     s = a + b
+    return s, _two_sum_rest(a, b, s)
+
+
+def _two_sum_rest(a: Any, b: Any, s: Any) -> Any:
+    """a + b - s for the rounded sum s."""
     z = s - a
-    return s, (a - (s - z)) + (b - z)
+    return (a - (s - z)) + (b - z)
 
 
 def _split(a: Any) -> tuple[Any, Any]:
@@ -161,15 +167,28 @@ def dot(rows: np.ndarray, x: np.ndarray) -> Enclosure:
     |rows| |x|, are added in plain float64. Their sum's error is at most gamma(2p) (p + 1) roundoff |rows| |x|.
     """
     n, p = rows.shape
-    total = np.zeros((n, len(x)))
-    rest, size = np.zeros_like(total), np.zeros_like(total)
-    columns = np.ascontiguousarray(rows.T)
-    for i in range(p):
-        if not columns[i].any():
-            continue
-        product, e = two_product(columns[i][:, None], x[:, i])
-        total, f = _two_sum(total, product)
-        rest = rest + (e + f)
-        size = size + np.abs(product)
+    total, rest, size = (np.zeros((n, len(x))) for _ in range(3))
+    used = np.flatnonzero(rows.any(axis=0))
+    columns, factors = np.ascontiguousarray(rows.T)[:, :, None], np.ascontiguousarray(x.T)[:, None]
+    together = max(1, IN_CACHE // max(n * len(x), 1))
+    for start in range(0, len(used), together):
+        some = used[start : start + together]
+        product, e = two_product(columns[some], factors[some])
+        sums = _running(total, product)
+        f = _two_sum_rest(sums[:-1], product, sums[1:])
+        total, rest, size = sums[-1], _running(rest, e + f)[-1], _running(size, np.abs(product))[-1]
     hi, lo = _two_sum(total, rest)
-    return Enclosure(hi, lo, gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (x != 0).any())
+    rad = gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (x != 0).any()
+    return Enclosure(hi, lo, rad)
+
+
+def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Partial sums (p + 1, ...) of terms (p, ...) along axis 0, one after another from `first` on."""
+    sums = np.empty((len(terms) + 1, *first.shape))
+    sums[0] = first
+    if first.size < 64:  # beyond, NumPy adds whole rows faster than it accumulates
+        sums[1:] = terms
+        return np.add.accumulate(sums, out=sums)
+    for i, term in enumerate(terms):
+        np.add(sums[i], term, out=sums[i + 1])
+    return sums

@@ -5,6 +5,7 @@ The problems make these in `structure()`; see `fedtheory.optimum.lower_bounds` f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import NotCertified
 from fedtheory.optimum.interface import LinearSamples
-from fedtheory.optimum.intervals import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Enclosure, dot, gamma, norm_up, stack_sum
+from fedtheory.optimum.intervals import IN_CACHE, LIBRARY_ERROR, ROUNDOFF, TINY, UP, Enclosure, dot, gamma, norm_up
 from fedtheory.optimum.lower_bounds import LowerBound, Metric, Structure, exact_columns, newton_metric
 
 __all__ = ["HuberRows", "LogisticRows", "QuadraticForm", "RowLoss", "SoftmaxRows", "SquareRows"]
@@ -91,6 +92,16 @@ class QuadraticForm(Structure):
         )
 
 
+def _alike(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Columns of a (n, p) that have equally many entries other than 0, as many as stay in the cache, with the rows (m, k) of these."""
+    counts = np.count_nonzero(a, axis=0)
+    for m in np.unique(counts):
+        alike = np.flatnonzero(counts == m)
+        together = max(1, IN_CACHE // max(int(m), 1))
+        for some in np.split(alike, range(together, len(alike), together)):
+            yield some, np.nonzero(a[:, some].T)[1].reshape(len(some), m).T
+
+
 class RowLoss(Structure):
     """F(x) = sum_j omega_j loss_j(a_j'W) + ridge/2 ||x||^2, W the (p, C) matrix of x (C = 1 for a margin or prediction)."""
 
@@ -101,7 +112,7 @@ class RowLoss(Structure):
         client = np.broadcast_to(problem.weights[:, None], keep.shape)[keep]
         self.omega = Enclosure.exact(client) * problem.sample_weights[keep]
         self.ridge, self.dim, self.classes = problem.ridge, problem.dim, classes
-        self._columns = [(i, np.flatnonzero(self.a[:, i])) for i in range(self.a.shape[1])]
+        self._columns = list(_alike(self.a))
 
     # a subclass gives loss and slope at predictions Z (n, C), and the curvature weights
     def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
@@ -123,10 +134,11 @@ class RowLoss(Structure):
         point = Enclosure.exact(x)
         value = (loss * self.omega).sum() + (point * x).sum() * (self.ridge / 2)
         weighted = slope * self.omega[:, None]
-        columns = [(weighted[on] * self.a[on, i][:, None]).sum() for i, on in self._columns]
-        grad = stack_sum(columns)
-        grad = Enclosure(*(np.reshape(part, -1) for part in (grad.hi, grad.lo, grad.rad)))
-        return value, grad + point * self.ridge
+        hi, lo, rad = grad = np.zeros((3, *x.reshape(-1, self.classes).shape))
+        for columns, rows in self._columns:
+            some = (weighted[rows] * self.a[rows, columns][:, :, None]).sum()
+            hi[columns], lo[columns], rad[columns] = some.hi, some.lo, some.rad
+        return value, Enclosure(*grad.reshape(3, -1)) + point * self.ridge
 
     def hessian(self, x: np.ndarray, every_row: bool = False, quick: bool = False) -> tuple[np.ndarray, np.ndarray, float]:
         bend, relative = (np.ones(len(self.a)), 0.0) if every_row else self.bends(self.predict(x, quick))

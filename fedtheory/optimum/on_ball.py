@@ -100,7 +100,7 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
     form = problem.nonsmooth_structure()
     best_x, best_m, status, conic_value = _solve(form, radius, gap)
     x, value, how_x = best_x
-    m, lower, slope, how_m = best_m
+    m, lower, (constant, slope), how_m = best_m
     scale = max(abs(value), abs(float(form.value(np.zeros(form.dim)).upper)))
     if scale == 0:  # F(0) = F* = 0: relative to F elsewhere
         scale = abs(float(form.value(into_ball(np.full(form.dim, radius / np.sqrt(form.dim)), radius)).upper))
@@ -113,7 +113,10 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
         )
     multiplier = _multiplier(form, x, slope)
     residual = norm_up((slope + Enclosure.exact(x) * (multiplier + float(form.ridge.hi))).mag)
-    constraint = _constraint(form, radius, m, value, lower, scale, gap)
+    if value - form.least(constant, slope, 2 * radius) <= gap * scale:
+        constraint = "inactive"
+    else:
+        constraint = "active" if _lower_outside(form, radius, x, m, lower) else "undecided"
     details = {
         "radius": radius, "scale": scale, "multiplier": multiplier, "constraint": constraint,
         "active": {"active": True, "inactive": False}.get(constraint), "conic": status, "conic_value": conic_value,
@@ -127,7 +130,7 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
 
 
 def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
-    """The best point (x, value, origin) and the best multipliers (m, bound, slope, origin) among the candidates."""
+    """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope), origin) among the candidates."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
         best_x: tuple | None = None
@@ -143,9 +146,10 @@ def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, 
                 if best_x is None or value < best_x[1]:
                     best_x = x, value, origin
             if m is not None:
-                lower, slope = form.bound(m, radius)
+                dual = form.dual(m)
+                lower = form.least(*dual, radius)
                 if np.isfinite(lower) and (best_m is None or lower > best_m[1]):
-                    best_m = m, lower, slope, origin
+                    best_m = m, lower, dual, origin
             if best_x and best_m and best_x[1] - best_m[1] <= 1e-14 * max(abs(best_x[1]), 1e-300):
                 break
     if best_x is None or best_m is None:
@@ -162,13 +166,12 @@ def _multiplier(form: NonsmoothStructure, x: np.ndarray, slope: Enclosure) -> fl
     return max(0.0, -float(x @ (slope.hi + slope.lo)) / size - float(form.ridge.hi))
 
 
-def _constraint(
-    form: NonsmoothStructure, radius: float, m: Multipliers, value: float, lower: float, scale: float, gap: float
-) -> str:
-    if value - form.bound(m, 2 * radius)[0] <= gap * scale:
-        return "inactive"
-    try:
-        outside = _solve(form, 2 * radius, gap)[0]
-    except NotCertified:
-        return "undecided"
-    return "active" if outside[1] < lower else "undecided"
+def _lower_outside(form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, lower: float) -> bool:
+    """Whether F is provably below `lower` at some point of the ball of twice the radius; (x, m) is what this one gave."""
+    wide = 2 * radius
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for point, *_ in candidates(form, wide, near=(x, m)):
+            if point is not None and np.isfinite(point).all() and float(form.value(into_ball(point, wide)).upper) < lower:
+                return True
+    return False

@@ -55,13 +55,12 @@ def check_weights(weights: Any, present: np.ndarray | None = None) -> np.ndarray
     here = np.ones(len(w), dtype=bool) if present is None else np.asarray(present, dtype=bool)
     if here.shape != w.shape:
         raise InvalidInput(f"present has shape {here.shape} and there are {len(w)} weights: they must agree")
-    wrong = np.nonzero(~((w > 0) | (~here & (w == 0))))[0]
-    if len(wrong):
-        k = int(wrong[0])
+    right = (w > 0) | (~here & (w == 0))
+    if not right.all():
+        k = int(np.argmin(right))
         raise InvalidInput(f"client {k} has weight p^k = {w[k]}: it must be > 0 (leave out clients that do not count)")
-    sums = {w.sum(), w[here].sum()}
     slack = 0 if w.dtype == object else TOLERANCE
-    if not any(abs(total - 1) <= slack for total in sums):
+    if not (abs(w.sum() - 1) <= slack or abs(w[here].sum() - 1) <= slack):
         raise InvalidInput(f"the weights p^k sum to {w.sum()}: they must sum to 1, divide them by their sum")
     return w
 
@@ -76,14 +75,12 @@ def _prepare(
     here = np.ones(len(w), dtype=bool) if present is None else np.asarray(present, dtype=bool)
     if s.ndim != 2 or s.shape[1] != len(w) or not np.issubdtype(s.dtype, np.integer):
         raise InvalidInput(f"local steps {s.dtype} of shape {s.shape} for {len(w)} weights: give integers (S, N)")
-    outside = np.argwhere((s < 0) | (s > max_steps))
-    if len(outside):
-        i, k = (int(v) for v in outside[0])
+    if s.size and not 0 <= s.min() <= s.max() <= max_steps:
+        i, k = (int(v) for v in np.argwhere((s < 0) | (s > max_steps))[0])
         raise InvalidInput(
             f"s = {s[i, k]} local steps at client {k}, outside 0..E with E = {max_steps}: lower s or raise E"
         )
-    gone = (s > 0).any(axis=0) & ~here
-    if gone.any():
+    if not here.all() and (gone := (s > 0).any(axis=0) & ~here).any():
         raise InvalidInput(
             f"client {int(np.argmax(gone))} is not present and completes local steps: it must have s = 0"
         )

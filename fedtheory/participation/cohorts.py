@@ -120,16 +120,26 @@ class Cohort:
 
     def size(self) -> np.ndarray:
         """(S,) clients that take part."""
-        if self.members is not None:
-            return np.full(self.scenarios, self.members.shape[1])
-        return self.dense_mask.sum(axis=1)
+        return self._size
+
+    @cached_property
+    def _size(self) -> np.ndarray:
+        size = self.dense_mask.sum(axis=1) if self.members is None else np.full(self.scenarios, self.members.shape[1])
+        size.setflags(write=False)
+        return size
+
+    def of_slots(self, per_client: np.ndarray) -> np.ndarray:
+        """The slots' entries of an array of all clients: (S, N) -> (S, P)."""
+        return per_client if self.members is None else per_client[np.arange(len(self.members))[:, None], self.members]
 
     def dense(self) -> Cohort:
         """The same cohort in the dense layout."""
-        if self.members is None:
-            return self
+        return self if self.members is None else self._dense
+
+    @cached_property
+    def _dense(self) -> Cohort:
         mask = np.zeros((self.scenarios, self.num_clients), dtype=bool)
-        np.put_along_axis(mask, self.members, True, axis=1)
+        mask[np.arange(self.scenarios)[:, None], self.members] = True
         return Cohort(
             self.num_clients, mask=mask, probability=self.probability, active_probability=self.active_probability
         )

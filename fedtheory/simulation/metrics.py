@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, namespace, on_host, rows_of, to_numpy
 from fedtheory.errors import MissingCapability
-from fedtheory.messages.measures import bin_counts, entropy_of_counts
+from fedtheory.messages.measures import bin_counts, entropy_of_counts, joined
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
@@ -104,7 +105,7 @@ def _nonzeros(clients: Clients) -> np.ndarray | float:
     size = np.maximum(cohort.size(), 1)
     for message in clients.sent:
         if on_host(message):
-            count = np.count_nonzero(to_numpy(message), axis=-1)
+            count = np.add.reduce(to_numpy(message) != 0, axis=-1)
         else:
             count = to_numpy(namespace(message).count_nonzero(message, axis=-1))
         total = total + (count if cohort.mask is None else count * cohort.mask).sum(axis=1) / size
@@ -114,11 +115,19 @@ def _nonzeros(clients: Clients) -> np.ndarray | float:
 def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> RoundBins:
     """The round's histograms that the recorded entropies are made of; x (S, d) is the model that the round began with."""
     found: RoundBins = {}
-    if set(SENT_ENTROPIES) & set(record):
+    sent, update = _wanted(record)[1:]
+    if sent:
         found["sent"] = [_bins(rows) for rows in clients.sent_rows()]
-    if "update_entropy" in record:
+    if update:
         found["update"] = [_bins(rows_of(_updates(clients, x, "update_entropy"), clients.cohort.mask))]
     return found
+
+
+@cache
+def _wanted(record: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
+    """The recorded entropies, whether any is of what was sent, and whether one is of the updates."""
+    found = tuple(name for name in record if name in ENTROPIES)
+    return found, any(name in SENT_ENTROPIES for name in found), "update_entropy" in found
 
 
 def _bins(message: Array) -> Bins | None:
@@ -130,8 +139,7 @@ def merged(parts: list[Bins]) -> Bins:
     """Several histograms as one."""
     if len(parts) == 1:
         return parts[0]
-    where, inverse = np.unique(np.concatenate([p[0] for p in parts]), return_inverse=True)
-    return where, np.bincount(inverse, np.concatenate([p[1] for p in parts]), len(where)).astype(np.int64)
+    return joined(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
 
 
 def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, float]:
@@ -139,7 +147,7 @@ def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, floa
 
     A message that only some chunks send is theirs alone; an entropy is 0 where nothing was sent.
     """
-    wanted = [name for name in record if name in ENTROPIES]
+    wanted = _wanted(record)[0]
     if not wanted:
         return {}
     messages = list(zip_longest(*(p.get("sent", []) for p in parts)))

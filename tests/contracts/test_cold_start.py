@@ -29,3 +29,21 @@ def test_a_start_loads_nothing_large(what):
     loaded = set(out.split("LOADED ")[-1].split())
     assert "fedtheory" in loaded
     assert not loaded & (SLOW - set(allowed))
+
+
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_cycles_are_not_looked_for_among_what_the_command_line_imports(before):
+    """Not while it is imported, and not later: it is frozen. Whether they are looked for at all is left as it was."""
+    code = f"""
+import gc
+looked = []
+gc.callbacks.append(lambda phase, info: looked.append(phase))
+gc.{before}()
+import numpy  # before: not of the command line
+looked.clear()
+import fedtheory.cli
+print(len(looked), gc.isenabled(), gc.get_freeze_count() > 10_000, gc.get_threshold()[0])
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    # a generation or two before the package's own first line, where Python's threshold still holds
+    assert int(out[0]) < 20 and out[1:] == [str(before == "enable"), "True", "20000"]

@@ -119,3 +119,18 @@ def test_what_has_no_entropy(message, width, says) -> None:
     for measure in (nonzeros, entropy_bits):
         with pytest.raises(InvalidInput, match=r"^message "):
             measure("no numbers")
+
+
+@pytest.mark.parametrize("far", [0.0, float(measures.COUNTED), 1e300], ids=["near", "far apart", "very far apart"])
+def test_histograms_are_joined_as_one_of_all_entries(far) -> None:
+    """Bins in both, in one, and of either sign, counted or, where they are too many, sorted."""
+    first, second = np.array([-3.0, 0.0, 2.0, far + 5]), np.array([0.0, 2.0, 7.0])
+    bins, counts = measures.joined(np.concatenate([first, second]), np.array([4, 1, 2, 6, 3, 5, 9]))
+    wanted = {-3.0: 4, 0.0: 4, 2.0: 7, far + 5: 6, 7.0: 9}
+    assert bins.tolist() == sorted(wanted) and counts.tolist() == [wanted[b] for b in sorted(wanted)] and counts.dtype == np.int64
+
+
+def test_ends_of_a_range_are_rounded_half_to_even() -> None:
+    for low, high in ((-2.5, 3.5), (-0.5, 0.5), (1.5, 2.5), (-1e300, -1e300)):
+        assert measures._range(low, high, 1.0) == (float(np.rint(low)), int(np.rint(high) - np.rint(low)) + 1)
+    assert measures._range(-math.inf, 1.0, 0.01)[1] == 0 and measures._range(1.0, math.inf, 0.01)[1] == 0

@@ -42,7 +42,7 @@ def judge(monkeypatch):
     def run(form, points, u=(), gap=GAP):
         asked = []
 
-        def candidates(_, radius):
+        def candidates(_, radius, near=None):
             asked.append(radius)
             yield np.array([float(points[radius])]), multipliers(form, u), "conic", "given"
 

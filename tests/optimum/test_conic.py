@@ -126,6 +126,31 @@ def test_a_subclass_with_a_loss_of_its_own_is_not_given_the_factor():
     assert problem.cvxpy_objective(variable).value == pytest.approx(float(problem.objective(variable.value)), rel=1e-13)
 
 
+def test_huber_s_split_is_least_where_it_is_the_objective():
+    """u and v take what is beyond delta; any others are worse, as is a loss of a subclass's own, which is not split."""
+    rng = np.random.default_rng(4)
+    problem, variable = Huber(rng.standard_normal((2, 9, 3)), 2 * rng.standard_normal((2, 9)), delta=0.7, ridge=0.3), cp.Variable(3)
+    variable.value = x = rng.standard_normal(3)
+    split = problem.cvxpy_split(variable)
+    up, down = (v for v in split.variables() if v is not variable)
+    features, targets, _, _ = problem._distinct
+    r = features @ x - targets[:, 0]
+    up.value, down.value = np.maximum(r - 0.7, 0), np.maximum(-r - 0.7, 0)
+    assert (up.value > 0).any() and (down.value > 0).any() and (up.attributes["nonneg"] and down.attributes["nonneg"])
+    assert split.value == pytest.approx(float(problem.objective(x)), rel=1e-13)
+    for moved in (up, down):
+        for by in (-0.01, 0.01):
+            kept, moved.value = moved.value, np.maximum(moved.value + by, 0)
+            assert split.value > problem.objective(x)
+            moved.value = kept
+
+    class Twice(Huber):
+        def cvxpy_loss(self, z, b):
+            return 2 * super().cvxpy_loss(z, b)
+
+    assert Twice(problem.features, problem.targets).cvxpy_split(variable).variables() == [variable]
+
+
 def test_zeros_of_the_data_are_not_given_to_the_solver():
     rng = np.random.default_rng(3)
     rows, labels = sparse_rows(rng, 400, 100), rng.choice([-1.0, 1.0], 400)

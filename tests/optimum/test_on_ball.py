@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.optimum import active_set
 from fedtheory.optimum.active_set import candidates
 from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, check_radius, into_ball
 from fedtheory.optimum.intervals import Enclosure
@@ -213,6 +214,17 @@ def test_constraint_is_told_on_both_sides_of_the_unconstrained_minimiser():
     assert problem.optimum_on_ball(size * 0.9).details["active"] is True
     values = [problem.optimum_on_ball(r).value for r in (0.3 * size, 0.6 * size, 0.9 * size, 2 * size)]
     assert values == sorted(values, reverse=True) and values[0] > values[1] > values[2]
+
+
+def test_the_solver_is_asked_once_where_its_point_polished_shows_that_the_ball_is_active(monkeypatch):
+    asked, real = [], active_set.conic_point
+    monkeypatch.setattr(active_set, "conic_point", lambda *a: asked.append(a) or real(*a))
+    for problem in (random_lad(3, 40, 5, seed=1), random_hinge(3, 40, 5, ridge=0.01, seed=3), random_max_affine(3, 5, 3, seed=1)):
+        asked.clear()
+        found = problem.optimum_on_ball(0.1)
+        assert found.details["constraint"] == "active" and len(asked) == 1
+        wide = problem.optimum_on_ball(0.2)
+        assert wide.value < found.lower_bound
 
 
 def test_degenerate_data():

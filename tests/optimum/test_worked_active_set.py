@@ -63,7 +63,7 @@ def on_the_sphere(radius, met=MET, sides=SIDES, pull=PULL, low=RIDGE):
 def test_the_optimality_conditions_as_one_linear_system(radius):
     x, y = stationary(RIDGE) if radius == 60 else on_the_sphere(radius)
     assert (np.linalg.norm(stationary(RIDGE)[0]) > 1.1) and np.linalg.norm(x) == pytest.approx(min(radius, np.linalg.norm(x)))
-    found, m = polished(FORM, radius, NOWHERE, SHOWN, 1e-6)
+    [(_, found, m)] = polished(FORM, radius, NOWHERE, SHOWN, [1e-6])
     np.testing.assert_allclose(found, x, rtol=1e-10)
     np.testing.assert_allclose(m.u, [y[0], LOW[1], HIGH[2]], rtol=1e-10)
     np.testing.assert_allclose(m.s, [[y[1], 0, WEIGHTS[0] - y[1]], [0, WEIGHTS[1], 0]], rtol=1e-10)
@@ -75,7 +75,7 @@ def test_ties_in_both_groups_beside_a_kink():
     shown = replace(SHOWN, s=np.array([[0.7, 0.0, 0.8], [0.125, 0.5, 0.0]]))
     met = np.array([ROWS[0], SLOPES[0, 0] - SLOPES[0, 2], SLOPES[1, 0] - SLOPES[1, 1]])
     x, y = stationary(RIDGE, met, np.array([*SIDES, INTERCEPTS[1, 1] - INTERCEPTS[1, 0]]))
-    found, m = polished(FORM, 60.0, NOWHERE, shown, 1e-6)
+    [(_, found, m)] = polished(FORM, 60.0, NOWHERE, shown, [1e-6])
     np.testing.assert_allclose(found, x, rtol=1e-9)
     np.testing.assert_allclose(m.u, [y[0], LOW[1], HIGH[2]], rtol=1e-9)
     np.testing.assert_allclose(m.s, [[y[1], 0, WEIGHTS[0] - y[1]], [y[2], WEIGHTS[1] - y[2], 0]], rtol=1e-9)
@@ -85,21 +85,22 @@ def test_each_kind_alone():
     kinks = NonsmoothStructure(4, rows=ROWS, offsets=OFFSETS, low=exact(LOW), high=exact(HIGH), ridge=exact(RIDGE))
     nothing = Multipliers(SHOWN.u, np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(4))
     x, y = stationary(RIDGE, ROWS[:1], OFFSETS[:1], LOW[1] * ROWS[1] + HIGH[2] * ROWS[2])
-    found, m = polished(kinks, 60.0, NOWHERE, nothing, 1e-6)
+    [(_, found, m)] = polished(kinks, 60.0, NOWHERE, nothing, [1e-6])
     np.testing.assert_allclose(found, x, rtol=1e-10)
     np.testing.assert_allclose(m.u, [y[0], LOW[1], HIGH[2]], rtol=1e-10)
     groups = NonsmoothStructure(4, slopes=SLOPES, intercepts=INTERCEPTS, group_weights=exact(WEIGHTS), ridge=exact(RIDGE))
     pull = WEIGHTS[0] * SLOPES[0, 2] + WEIGHTS[1] * SLOPES[1, 1]
     x, y = stationary(RIDGE, MET[1:], SIDES[1:], pull)
-    found, m = polished(groups, 60.0, NOWHERE, replace(SHOWN, u=np.zeros(0)), 1e-6)
+    [(_, found, m)] = polished(groups, 60.0, NOWHERE, replace(SHOWN, u=np.zeros(0)), [1e-6])
     np.testing.assert_allclose(found, x, rtol=1e-10)
     np.testing.assert_allclose(m.s, [[y[0], 0, WEIGHTS[0] - y[0]], [0, WEIGHTS[1], 0]], rtol=1e-10)
     plain = NonsmoothStructure(4, linear=exact(LINEAR), ridge=exact(RIDGE))
-    found, m = polished(plain, 60.0, NOWHERE, replace(nothing, u=np.zeros(0)), 1e-6)
+    [(_, found, m)] = polished(plain, 60.0, NOWHERE, replace(nothing, u=np.zeros(0)), [1e-6])
     np.testing.assert_allclose(found, -LINEAR / RIDGE, rtol=1e-14)
-    found, _ = polished(plain, 0.5, NOWHERE, replace(nothing, u=np.zeros(0)), 1e-6)
+    [(_, found, _)] = polished(plain, 0.5, NOWHERE, replace(nothing, u=np.zeros(0)), [1e-6])
     np.testing.assert_allclose(found, -LINEAR / np.linalg.norm(LINEAR) / 2, rtol=1e-14)
-    assert not polished(replace(plain, ridge=exact(0.0), linear=None), 2.0, np.zeros(4), m, 1e-6)[0].any()
+    [(_, found, _)] = polished(replace(plain, ridge=exact(0.0), linear=None), 2.0, np.zeros(4), m, [1e-6])
+    assert not found.any()
 
 
 def line(low=-1.0, high=3.0, **more):
@@ -118,7 +119,7 @@ def line(low=-1.0, high=3.0, **more):
 def test_a_kink_is_met_where_its_multiplier_is_inside_by_the_margin(u, guess):
     """The margin is a quarter of high - low = 4. Met: x = 5; else the sphere's point against the slope."""
     m = Multipliers(np.array([u]), np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(1))
-    x, found = polished(line(), 8.0, np.zeros(1), m, 0.25)
+    [(_, x, found)] = polished(line(), 8.0, np.zeros(1), m, [0.25])
     assert x == pytest.approx({"low": 8.0, "met": 5.0, "high": -8.0}[guess], rel=1e-14)
     assert found.u == pytest.approx({"low": -1.0, "met": 0.0, "high": 3.0}[guess], abs=1e-14)
 
@@ -126,7 +127,8 @@ def test_a_kink_is_met_where_its_multiplier_is_inside_by_the_margin(u, guess):
 @pytest.mark.parametrize(("u", "guess"), [(0.999, -1.0), (1.0, 3.0)])
 def test_the_nearer_end_is_taken(u, guess):
     m = Multipliers(np.array([u]), np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(1))
-    assert polished(line(), 8.0, np.zeros(1), m, 0.5)[1].u == guess
+    [(_, _, found)] = polished(line(), 8.0, np.zeros(1), m, [0.5])
+    assert found.u == guess
 
 
 @pytest.mark.parametrize(("share", "met"), [(0.5, False), (0.501, True), (-0.5, False)])
@@ -136,7 +138,7 @@ def test_a_piece_is_tied_where_its_share_is_above_the_margin(share, met):
         1, slopes=np.array([[[1.0], [-3.0]]]), intercepts=np.array([[-1.0, 7.0]]), group_weights=exact([2.0])
     )  # fmt: skip
     m = Multipliers(np.zeros(0), np.array([[2 - share, share]]), np.zeros((0, 0)), np.zeros(1))
-    x, found = polished(form, 8.0, np.zeros(1), m, 0.25)
+    [(_, x, found)] = polished(form, 8.0, np.zeros(1), m, [0.25])
     assert x == pytest.approx(2.0 if met else -8.0, rel=1e-14)
     np.testing.assert_allclose(found.s, [[1.5, 0.5]] if met else [[2.0, 0.0]], rtol=1e-14)
 
@@ -148,12 +150,12 @@ def test_a_flat_keeps_the_solver_s_point_and_equal_rows_keep_what_tells_their_mu
     )  # fmt: skip
     m = Multipliers(np.array([-0.3, 0.5]), np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(2))
     for y, kept in ((0.6, 0.6), (-0.6, -0.6), (7.0, 0.75), (0.0, 0.0)):
-        x, found = polished(form, 1.25, np.array([0.3, y]), m, 1e-6)
+        [(_, x, found)] = polished(form, 1.25, np.array([0.3, y]), m, [1e-6])
         np.testing.assert_allclose(x, [1.0, kept], rtol=1e-14, atol=1e-15)
         np.testing.assert_allclose(found.u, [-0.4, 0.4], rtol=1e-13)
     tried = list(candidates(form, 1.25))
     assert len(tried) > 1 and all(c[0] == pytest.approx(np.array([1.0, tried[0][0][1]]), abs=1e-7) for c in tried)
-    x, _ = polished(replace(form, ridge=exact(0.5)), 1.25, np.array([0.3, 0.6]), m, 1e-6)
+    [(_, x, _)] = polished(replace(form, ridge=exact(0.5)), 1.25, np.array([0.3, 0.6]), m, [1e-6])
     np.testing.assert_allclose(x, [1.0, 0.0], atol=1e-15)  # with a ridge there is one minimiser
 
 
@@ -162,8 +164,8 @@ def test_what_is_met_outside_the_ball_is_no_candidate():
     met = Multipliers(np.array([0.0]), np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(1))
     form = line(-1.0, 1.0)
     for share, inside in ((1.0, True), (1 - 0.9e-9, True), (1 - 1.1e-9, False)):
-        found = polished(form, 5.0 * math.sqrt(share), np.zeros(1), met, 1e-6)
-        assert (found is not None) is inside and (found is None or found[0] == pytest.approx(5.0))
+        found = [x for _, x, _ in polished(form, 5.0 * math.sqrt(share), np.zeros(1), met, [1e-6])]
+        assert len(found) == inside and all(x == pytest.approx(5.0) for x in found)
 
 
 def test_a_kink_met_on_the_sphere_leaves_no_room():
@@ -172,7 +174,15 @@ def test_a_kink_met_on_the_sphere_leaves_no_room():
         2, rows=np.array([[0.0, 1.0]]), offsets=np.array([2.0]), low=exact([-1.0]), high=exact([1.0]), linear=exact([1.0, 0.0])
     )  # fmt: skip
     m = Multipliers(np.array([0.5]), np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(2))
-    np.testing.assert_allclose(polished(form, 2.0, np.array([0.7, 0.3]), m, 1e-6)[0], [0.0, 2.0], atol=1e-15)
+    [(_, x, _)] = polished(form, 2.0, np.array([0.7, 0.3]), m, [1e-6])
+    np.testing.assert_allclose(x, [0.0, 2.0], atol=1e-15)
+
+
+def test_what_several_tolerances_take_to_be_met_is_solved_once():
+    """The margins are shares of high - low = 4: at 1/8 and 1/4 the multiplier 1/2 is inside, at 1/2 it is at its nearer end, -1."""
+    m = Multipliers(np.array([0.5]), np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(1))
+    found = {tolerance: x for tolerance, x, _ in polished(line(), 8.0, np.zeros(1), m, [1 / 8, 1 / 4, 1 / 2, 0.45])}
+    assert found == {1 / 8: pytest.approx(5.0), 1 / 2: pytest.approx(8.0)}
 
 
 def test_the_least_solution_and_the_directions_left():

@@ -29,7 +29,8 @@ def empty(form, u=()):
 
 def certify(monkeypatch, form, found, gap=1e-9, radius=2.0):
     """With these candidates (point, multipliers, origin) on every ball."""
-    monkeypatch.setattr(on_ball, "candidates", lambda *_: ((x if x is None else np.array(x), m, o, "said") for x, m, o in found))
+    given = [(x if x is None else np.array(x), m, o, "said") for x, m, o in found]
+    monkeypatch.setattr(on_ball, "candidates", lambda *_, **near: iter(given))
     return on_ball.certify_on_ball(SimpleNamespace(nonsmooth_structure=lambda: form), radius, gap)
 
 

@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from fedtheory.optimum import intervals
 from fedtheory.optimum.intervals import ROUNDOFF, Enclosure, dot, gamma, norm_up, stack_sum, two_product
 
 U = Fraction(1, 2**53)
@@ -206,3 +207,27 @@ def test_scalar_products_of_nothing_but_zeros_are_zeros():
 
 def test_the_unit_of_roundoff_is_that_of_float64():
     assert exact(ROUNDOFF) == U and 1 + ROUNDOFF == 1 < 1 + 2 * ROUNDOFF
+
+
+@pytest.mark.parametrize("n", [2, 80])
+def test_a_scalar_product_is_the_same_to_the_last_bit_however_many_columns_are_worked_on_together(n, monkeypatch):
+    """The recurrence written out, column after column; a column of zeros is no term, whatever x has there."""
+    rng = np.random.default_rng(0)
+    rows, x = rng.standard_normal((n, 9)) * 10.0 ** rng.integers(-6, 6, (n, 9)), rng.standard_normal((2, 9))
+    rows[:, 4] = 0.0
+    total, rest, size = (np.zeros((n, 2)) for _ in range(3))
+    for i in (0, 1, 2, 3, 5, 6, 7, 8):
+        product, e = two_product(rows[:, i : i + 1], x[:, i])
+        before, total = total, total + product
+        z = total - before
+        rest = rest + (e + ((before - (total - z)) + (product - z)))
+        size = size + np.abs(product)
+    hi = total + rest
+    for together in (1, 8 * n, 2**13):
+        monkeypatch.setattr(intervals, "IN_CACHE", together)
+        found = dot(rows, x)
+        assert (found.hi == hi).all() and (found.hi + found.lo == hi).all()
+        np.testing.assert_array_equal(found.rad, dot(rows[:, [0, 1, 2, 3, 5, 6, 7, 8, 4]], x[:, [0, 1, 2, 3, 5, 6, 7, 8, 4]]).rad)
+        assert (found.rad >= gamma(18) * 11 * 2.0**-53 * size).all()
+    x[:, 4] = np.inf
+    np.testing.assert_array_equal(dot(rows, x).hi, hi)

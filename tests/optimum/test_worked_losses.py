@@ -244,3 +244,26 @@ def test_a_margin_is_rounded_down(delta):
     made.delta, made.b = delta, np.zeros(1)
     (margin,) = made.margins(Enclosure.exact(np.array([[delta * 2.0**-60]])))
     assert delta * (1 - 5 * ROUNDOFF) <= margin and Fraction(float(margin)) <= Fraction(delta) * (1 - Fraction(1, 2**60))
+
+
+def test_the_gradient_is_the_same_to_the_last_bit_however_many_columns_are_summed_together(monkeypatch):
+    """Columns with 0, 1, 5, 5 and 9 entries other than 0: those with equally many are summed together, each in its own order."""
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((1, 9, 5))
+    for column, rows_ in enumerate([range(9), range(1, 9), (1, 3, 5, 8), (0, 2, 3, 6), ()]):
+        a[0, list(rows_), column] = 0.0
+    problem = SimpleNamespace(
+        weights=np.ones(1), sample_weights=np.full((1, 9), 1 / 9), features=a, targets=rng.standard_normal((1, 9)), ridge=0.25, dim=5
+    )  # fmt: skip
+    x = rng.standard_normal(5)
+    _, together = SquareRows(problem, problem.targets).evaluate(x)
+    monkeypatch.setattr(loss_enclosures, "IN_CACHE", 1)
+    form = SquareRows(problem, problem.targets)
+    assert [len(columns) for columns, _ in form._columns] == [1] * 5
+    _, alone = form.evaluate(x)
+    weighted = (form.losses(form.predict(x))[1] * form.omega[:, None])[:, 0]
+    for i in range(5):
+        on = np.flatnonzero(a[0, :, i])
+        written = (weighted[on] * a[0, on, i]).sum() + Enclosure.exact(x)[i] * 0.25
+        for part in ("hi", "lo", "rad"):
+            assert getattr(together, part)[i] == getattr(alone, part)[i] == getattr(written, part)

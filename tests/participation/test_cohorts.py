@@ -131,3 +131,17 @@ def test_the_least_of_each_row_also_among_equal_numbers():
             found = _least(values, count)
             assert found.shape == (40, count) and (np.diff(found, axis=1) > 0).all()
             np.testing.assert_array_equal(np.sort(np.take_along_axis(values, found, axis=1)), np.sort(values)[:, :count])
+
+
+def test_what_is_known_of_all_clients_is_taken_slot_by_slot():
+    values = np.arange(8.0).reshape(2, 4)
+    some = Cohort(4, members=np.array([[0, 3], [1, 2]]))
+    assert some.of_slots(values).tolist() == [[0.0, 3.0], [5.0, 6.0]]
+    assert some.dense().of_slots(values) is values
+
+
+def test_a_cohort_counts_once_and_its_count_is_not_written_to():
+    for cohort in (Cohort(4, members=np.array([[0, 3], [1, 2]])), Cohort(4, mask=np.array([[True, False, True, False]] * 2))):
+        assert cohort.size().tolist() == [2, 2] and cohort.size() is cohort.size() and cohort.dense() is cohort.dense()
+        with pytest.raises(ValueError, match="read-only"):
+            cohort.size()[0] = 9

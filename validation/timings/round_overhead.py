@@ -2,9 +2,10 @@
 
     python validation/timings/round_overhead.py [--against DIRECTORY] [--repeats 7] [--out FILE]
 
-Overhead is a round's time less the time inside the local solver. ``--against`` names another checkout of the project: both run in
-processes of their own that take turns measurement by measurement, and the table has the median of the ratios. Medians of times are
-given as well; on a shared machine only the ratios mean something.
+Overhead is a round's time less the time inside the local solver; times are those of the processor, so that what else the machine does
+counts little. ``--against`` names another checkout of the project: both run in processes of their own that take turns measurement by
+measurement, and the table has the median of the ratios. Medians of times are given as well; on a shared machine only the ratios mean
+something.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def serve() -> None:
             self.inner.check(problem, objective)
 
         def solve(self, problem: Any, objective: LocalObjective, start: Any, rows: Rows) -> LocalResult:
-            begin = time.perf_counter()
+            begin = time.thread_time()
             result = self.inner.solve(problem, objective, start, rows)
-            self.seconds += time.perf_counter() - begin
+            self.seconds += time.thread_time() - begin
             return result
 
     jobs, problems = _jobs(), {}
@@ -86,9 +87,9 @@ def serve() -> None:
         method, law, solver = jobs[name]
         clients, _, _, rounds = CASES[case]
         timed = Timed(solver)
-        begin = time.perf_counter()
+        begin = time.thread_time()
         simulate(problems[case], method, rounds, sampling=law(clients), local_solver=timed, record=RECORDS[record], seed=1)
-        whole = time.perf_counter() - begin
+        whole = time.thread_time() - begin
         print(json.dumps([whole / rounds, timed.seconds / rounds]), flush=True)
 
 

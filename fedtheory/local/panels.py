@@ -83,7 +83,7 @@ def _panels(typing: Any, width: Any, out: Any, z: Any, m: Any, b: Any, at: Any, 
                 builder.call(_panel(builder.module, w), rest)
         return context.get_dummy_value()
 
-    place = types.CPointer(types.float64)
+    place = types.CPointer(types.float64)  # type: ignore[attr-defined]
     return types.void(types.int64, place, place, place, place, types.int64, types.int64, types.int64, types.float64), make
 
 

@@ -92,16 +92,16 @@ class Execution:
         if self.chunk is not None:
             whole_number("chunk", self.chunk, remedy="None leaves it to the run")
 
-    def pieces(self, x: Array, first: int, width: int, observed: bool) -> list[tuple[range, Array]]:
+    def pieces(self, x: Array, first: int, width: Callable[[], int], observed: bool) -> list[tuple[range, Array]]:
         """The scenarios of each chunk, numbered from `first` on, with their part of x (S, d).
 
         Where nothing says how many belong together, an equal share for all, a few at least, so that the problem's own data are not
-        gone through for each. A round makes arrays of ``width`` models a scenario.
+        gone through for each. A round makes arrays of ``width()`` models a scenario.
         """
         scenarios, dim = x.shape
         most = scenarios
         if is_numpy(x) and not observed:
-            most = max(16, REUSED // (width * dim * x.itemsize))
+            most = max(16, REUSED // (width() * dim * x.itemsize))
         even = -(-scenarios // -(-scenarios // most))
         size = self.chunk or min(even, -(-scenarios // self.workers))
         starts = range(0, scenarios, size)

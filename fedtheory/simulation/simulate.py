@@ -189,7 +189,7 @@ def simulate(
     if {"suboptimality", "distance"} & set(kept.record):
         problem.optimum()  # once, before any process is started
     job = Job(problem, algorithm, rounds, sampling, solver, Stream(seed), kept, how, past)
-    pieces = how.pieces(x, int(first_scenario), job.width(), observed)
+    pieces = how.pieces(x, int(first_scenario), job.width, observed)
     if checkpoint is not None and (workers > 1 or len(pieces) > 1):
         raise InvalidInput(f"checkpoint is called with the state of all scenarios, here in {len(pieces)} chunks: use chunk={scenarios}")
     with Progress((rounds - job.done) * len(pieces), f"{algorithm.name}, {scenarios} scenarios", progress) as bar:

@@ -227,7 +227,7 @@ def roofline(seconds: float, alone: float, repeats: int = 5) -> list[Figure]:
     problem, _, sampling = instance()
     rng = np.random.default_rng(SEED)
     start = np.zeros((SCENARIOS, DIM))
-    chunk = len(Execution(dense=False, in_place=True, chunk=None, workers=1).pieces(start, 0, CLIENTS, False)[0][0])
+    chunk = len(Execution(dense=False, in_place=True, chunk=None, workers=1).pieces(start, 0, lambda: CLIENTS, False)[0][0])
     steps = sampling.sample(Stream(SEED), 1, range(SCENARIOS), CLIENTS).steps
     made, flops = shapes(steps[:chunk].T), 4.0 * SAMPLES * DIM * float(steps.sum())
     square = rng.random((DIM, DIM))

@@ -158,7 +158,12 @@ class Clients:
         InvalidInput
             The cohort's E is not the solver's number of steps.
         """
-        self._check_steps(solver or self.solver)
+        solver = solver or self.solver
+        self._check_steps(solver)
+        slots = self.layout.slot_of_row()
+        if slots is not None and (found := solver.solve_slots(self.row_problem, objective, start, self.rows, slots)) is not None:
+            self.results.append(found)
+            return found
         seen: dict[int, Array] = {}  # the same array in two roles stays one array, which solvers may use
 
         def to_rows(values: Array) -> Array:
@@ -166,7 +171,7 @@ class Clients:
                 seen[id(values)] = self.layout.to_rows(values)
             return seen[id(values)]
 
-        result = (solver or self.solver).solve(self.row_problem, objective.map(to_rows), to_rows(start), self.rows)
+        result = solver.solve(self.row_problem, objective.map(to_rows), to_rows(start), self.rows)
         steps = result.step_sum
         out = LocalResult(
             self.layout.to_slots(result.y),

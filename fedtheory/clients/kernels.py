@@ -9,32 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-__all__ = ["Loops", "Memory", "loops", "memory_of"]
-
-
-class Memory(NamedTuple):
-    """The numbers of a view (S, P, d) as they lie, with the steps from a scenario and from a slot to the next."""
-
-    numbers: np.ndarray
-    scenario: int
-    slot: int
-
-    def begin(self, scenarios: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Where some messages begin (R,)."""
-        return scenarios * self.scenario + slots * self.slot
-
-
-def memory_of(view: Any) -> Memory | None:
-    """The memory of a view of float64 whose messages lie in one piece each; None where it is no such view."""
-    if type(view) is not np.ndarray or view.dtype != np.float64 or view.ndim != 3 or not view.size or view.strides[2] != 8:
-        return None
-    if any(step < 0 or step % 8 for step in view.strides):
-        return None
-    steps = tuple(step // 8 for step in view.strides)
-    extent = 1 + sum((count - 1) * step for count, step in zip(view.shape, steps, strict=True))
-    return Memory(np.lib.stride_tricks.as_strided(view, (extent,), (8,), writeable=False), steps[0], steps[1])
+__all__ = ["Loops", "loops"]
 
 
 class Loops(NamedTuple):

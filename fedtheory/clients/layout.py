@@ -106,6 +106,10 @@ class Layout:
         """(U, B) False for padding, and for a client outside the cohort."""
         return self.cohort.dense_mask.T if self.cohort.members is None else self._gathered[2]
 
+    def slot_of_row(self) -> np.ndarray | None:
+        """The flat slot of each row (U, B), where rows are gathered from the slots of several scenarios in main memory."""
+        return self._gathered[1] if self.cohort.members is not None and not self._one and is_numpy(self._like) else None
+
     def scenario_of_row(self) -> np.ndarray:
         """The scenario, 0 to S - 1, of each row: (U, B)."""
         if self.cohort.members is None:

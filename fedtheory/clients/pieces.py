@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.arrays import Array, is_numpy
-from fedtheory.clients.kernels import loops, memory_of
+from fedtheory.arrays import Array, is_numpy, memory_of
+from fedtheory.clients.kernels import loops
 from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.base import exact

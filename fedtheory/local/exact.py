@@ -12,7 +12,7 @@ from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
-from fedtheory.local.quadratic import affine_proximal_gradient
+from fedtheory.local.quadratic import affine_in_slots, affine_proximal_gradient
 from fedtheory.problems.base import Problem
 
 __all__ = ["Exact"]
@@ -66,8 +66,7 @@ class Exact(LocalSolver):
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         lower, upper = _curvature_bounds(problem, objective)
-        double = is_numpy(start) and start.dtype == np.float64
-        fast = double and problem.constant_hessian and _is_scalar(objective.curvature)
+        fast = self._is_fast(problem, objective, start)
         path, count = self._plan(problem, objective, lower, upper, fast)
         flat = lower <= _FLAT * upper
         if path == "direct":
@@ -88,6 +87,23 @@ class Exact(LocalSolver):
             if least.min() <= max(1e-9, 8 * float(namespace(start).finfo(start.dtype).eps)):
                 self._not_unique(rows, int(np.argmin(least)), float(least.min()))
         return result
+
+    def solve_slots(
+        self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows, slots: np.ndarray
+    ) -> LocalResult | None:
+        """Large batches on quadratics; what does not end within the tolerance is left to `solve`, which says why."""
+        if not self._is_fast(problem, objective, start):
+            return None
+        lower, upper = _curvature_bounds(problem, objective)
+        path, count = self._plan(problem, objective, lower, upper, True)
+        result = affine_in_slots(problem, objective, start, rows, slots, lower, upper, count) if path == "prox" else None
+        if result is None or result.residual is None or not (result.residual <= self.tolerance).all():
+            return None
+        return result
+
+    def _is_fast(self, problem: Problem, objective: LocalObjective, start: Array) -> bool:
+        double = is_numpy(start) and start.dtype == np.float64
+        return bool(double and problem.constant_hessian and _is_scalar(objective.curvature))
 
     def _plan(
         self, problem: Problem, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_model
 
-__all__ = ["LANES", "above", "entries", "fused", "load", "load_one", "padded", "splat", "store", "store_one", "total",
+__all__ = ["LANES", "above", "entries", "fetch", "fused", "load", "load_one", "padded", "splat", "store", "store_one", "total",
            "totals", "zeros"]  # fmt: skip
 
 LANES = 8
@@ -120,6 +120,21 @@ def store_one(typing: Any, place: Any, at: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(place, types.intp, types.float64), make
+
+
+@intrinsic
+def fetch(typing: Any, place: Any, at: Any) -> Any:
+    """Ask for the line of the cache that entry at lies in, without waiting for it."""
+
+    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        reading, soon, data = (ir.Constant(whole, value) for value in (0, 3, 1))
+        builder.call(called, [builder.bitcast(builder.gep(*_gep(arguments)), byte), reading, soon, data])
+        return context.get_dummy_value()
+
+    return types.void(place, types.intp), make
 
 
 @intrinsic

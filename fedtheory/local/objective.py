@@ -159,3 +159,9 @@ class LocalSolver:
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         raise NotImplementedError
+
+    def solve_slots(
+        self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows, slots: np.ndarray
+    ) -> LocalResult | None:
+        """The same on arrays (S, P, d) as they lie, where row (n, b) is the flat slot slots[n, b]; None: call `solve`, on rows."""
+        return None

@@ -7,16 +7,17 @@ Numba is and a solve is large, compiled whole. Its results agree with the generi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from fedtheory.arrays import Memory, memory_of
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.quadratic_kernels import compiled_solve
 from fedtheory.problems.base import Problem
 
-__all__ = ["affine_proximal_gradient", "tiles"]
+__all__ = ["affine_in_slots", "affine_proximal_gradient", "tiles"]
 
 COMPILED = 1e8  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
 TILE = 16384  # numbers in one buffer: four buffers fit a 1 MB second-level cache
@@ -53,32 +54,68 @@ def affine_proximal_gradient(
     z -> p: (z - p)(I - step H)/step is minus a subgradient at p, so that it is at most ||z - p||/step times the contraction; what
     rounding y = anchor + p can add is added. Padding rows come back as 0 with residual 0.
     """
-    shape, l1 = start.shape, objective.l1
-    anchor = _of_shape(objective.l1_center, shape)
-    center = None if objective.anchor is None else _of_shape(objective.center, shape)
-    linear = None if objective.linear is None else _of_shape(objective.linear, shape)
-    step = 2.0 / (lower + upper)
-    models = problem.client_hessian(start[:, :1, :])[:, 0, :, :], problem.client_gradient(np.zeros((shape[0], 1, shape[2])))
-    scalars = step, (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
-    rows_of = anchor, None if start is objective.l1_center else start, linear, center
-    counts = _prefix_counts(rows.valid)
+    counts, shape = _prefix_counts(rows.valid), start.shape
+    models, scalars, arrays = _parts(problem, objective, start, lower, upper)
+    numbers = float(objective.curvature), float(objective.l1)
+    if _is_worth(counts, count, shape[2]):
+        views = _views(arrays, shape)
+        if views is None:
+            views = _views([None if a is None else np.array(np.broadcast_to(a, shape), order="C") for a in arrays], shape)
+        y, residual = np.zeros(shape), np.zeros(shape[:2])
+        compiled_solve()(y, residual, None, views, models, scalars, counts, count, *numbers)
+        return LocalResult(y, residual)
     y, residual = np.empty(shape), np.zeros(shape[:2])
-    worth = 2.0 * counts.sum() * count * shape[2] ** 2 >= COMPILED and available()
-    (_compiled if worth else _in_tiles)(y, residual, rows_of, models, scalars, counts, count, float(objective.curvature), l1)
+    whole = [None if a is None else np.broadcast_to(a, shape) for a in arrays]
+    _in_tiles(y, residual, whole, models, scalars, counts, count, *numbers)
     return LocalResult(y, residual)
 
 
-def _compiled(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:
-    """All rows by `compiled_solve`, which takes one kind of arrays."""
-    given = tuple(part is not None for part in rows[1:])
-    whole = tuple(_plain(rows[0] if part is None else part) for part in rows)
-    hessian, slope = map(_plain, models)
-    numbers = tuple(map(_plain, scalars))
-    compiled_solve()(y, residual, whole, given, (hessian, slope[:, 0]), numbers, counts, count, curvature, float(l1))
+def affine_in_slots(
+    problem: Problem,
+    objective: LocalObjective,
+    start: np.ndarray,
+    rows: Rows,
+    slots: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    count: int,
+) -> LocalResult | None:
+    """The same on arrays (S, P, d), where row (n, b) is the flat slot slots[n, b]; None where it is not compiled."""
+    counts = _prefix_counts(rows.valid)
+    if not _is_worth(counts, count, start.shape[2]):
+        return None
+    models, scalars, arrays = _parts(problem, objective, start, lower, upper)
+    views = _views(arrays, start.shape)
+    if views is None:
+        return None
+    y, residual = np.empty(start.shape), np.empty(start.shape[:2])
+    compiled_solve()(y, residual, slots, views, models, scalars, counts, count, float(objective.curvature), float(objective.l1))
+    return LocalResult(y, residual)
 
 
-def _of_shape(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return values if values.shape == shape else np.broadcast_to(values, shape)
+def _is_worth(counts: np.ndarray, count: int, dim: int) -> bool:
+    return bool(2.0 * counts.sum() * count * dim**2 >= COMPILED and available())
+
+
+def _parts(
+    problem: Problem, objective: LocalObjective, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...], tuple[np.ndarray | None, ...]]:
+    """(Hessians (N, d, d), gradients at 0 (N, 1, d)), three numbers of each client, and (anchor, start, linear, center).
+
+    Of the last three None stands for what is not there: without a start it is the anchor.
+    """
+    origin = np.zeros((len(lower), 1, start.shape[2]))
+    models = _plain(problem.client_hessian(origin)[:, 0, :, :]), _plain(problem.client_gradient(origin))
+    scalars = 2.0 / (lower + upper), (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
+    anchor = objective.l1_center
+    center = None if objective.anchor is None else objective.center
+    return models, scalars, (anchor, None if start is anchor else start, objective.linear, center)
+
+
+def _views(arrays: Sequence[np.ndarray | None], shape: tuple[int, ...]) -> tuple[Memory | None, ...] | None:
+    """The arrays as they lie, broadcast to the shape; None where one does not lie in rows."""
+    views = [None if a is None else memory_of(np.broadcast_to(a, shape)) for a in arrays]
+    return None if any(v is None and a is not None for v, a in zip(views, arrays, strict=True)) else tuple(views)
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

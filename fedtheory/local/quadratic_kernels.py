@@ -13,15 +13,28 @@ __all__ = ["compiled_solve"]
 
 @cache
 def compiled_solve() -> Any:
-    """solve(y, residual, rows, given, models, scalars, counts, count, curvature, l1) -> None, compiled at its first call.
+    """solve(y, residual, slots, views, models, scalars, counts, count, curvature, l1) -> None, compiled at its first call.
 
-    It fills y (N, B, d) and residual (N, B), of which client k has the first counts[k] rows, by ``count`` steps. rows are (anchor,
-    start, linear, center), each (N, B, d); ``given`` says of the last three whether they are there: where there is no start it is the
-    anchor. models are (Hessians (N, d, d), gradients at 0 (N, d)), scalars (step, shrink, coarse), each (N,). All are of float64 and
-    contiguous. A row's numbers do not depend on the rows beside it, to the last bit.
+    Of client k it solves the first counts[k] rows, by ``count`` steps. Row (k, r) is entry (k, r) of y (N, B, d), residual (N, B) and
+    the views, or, where slots (N, B) is given, entry divmod(slots[k, r], P) of y (S, P, d) and so on. views are (anchor, start, linear,
+    center), of the last three None where they are not there: without a start it is the anchor. models are (Hessians (N, d, d),
+    gradients at 0 (N, 1, d)), scalars (step, shrink, coarse), each (N,). All are of float64, y, residual and models contiguous. A row's
+    numbers do not depend on the rows beside it, to the last bit.
     """
     from fedtheory.compiled import njit
-    from fedtheory.local.lanes import LANES, entries, fused, load, load_one, splat, store, store_one, total, zeros
+    from fedtheory.local.lanes import (
+        LANES,
+        entries,
+        fetch,
+        fused,
+        load,
+        load_one,
+        splat,
+        store,
+        store_one,
+        total,
+        zeros,
+    )
     from fedtheory.local.panels import HEIGHT, affine_soft
 
     @njit(cache=True, nogil=True)
@@ -48,22 +61,38 @@ def compiled_solve() -> Any:
             store(b, at + i, fused(by, load(one, i) - load(less, from_less + i), load(b, at + i)))
 
     @njit(cache=True, nogil=True)
-    def begun(work: Any, at: int, row: int, rows: Any, given: Any, step: float, bend: float, dim: int, wide: int) -> None:
-        """A row's anchor a, its start from there z, and of b what does not ask for the Hessian."""
+    def begun(
+        work: Any, at: int, i: int, j: int, rows: Any, steps: Any, given: Any, step: float, bend: float, dim: int, wide: int
+    ) -> None:
+        """The anchor a of entry (i, j), its start from there z, and of b what does not ask for the Hessian."""
         _, _, base, t, nothing, a, b, z, _ = work
         anchor, start, linear, center = rows
-        copied(a, at, anchor, row, dim)
+        copied(a, at, anchor, i * steps[0, 0] + j * steps[0, 1], dim)
         copied(b, at, base, 0, wide)
         copied(z, at, nothing, 0, wide)
         if given[0]:
-            copied(t, 0, start, row, dim)
+            copied(t, 0, start, i * steps[1, 0] + j * steps[1, 1], dim)
             plus(z, at, wide, 1.0, t, a, at)
         if given[1]:
-            copied(t, 0, linear, row, dim)
+            copied(t, 0, linear, i * steps[2, 0] + j * steps[2, 1], dim)
             plus(b, at, wide, step, t, nothing, 0)
         if given[2]:
-            copied(t, 0, center, row, dim)
+            copied(t, 0, center, i * steps[3, 0] + j * steps[3, 1], dim)
             plus(b, at, wide, step * bend, t, a, at)
+
+    @njit(cache=True, nogil=True)
+    def asked(y: Any, to: int, i: int, j: int, rows: Any, steps: Any, given: Any, dim: int) -> None:
+        """Ask for what `begun` and `ended` will read and write of entry (i, j): no processor could guess their order."""
+        anchor, start, linear, center = rows
+        for at in range(0, dim + LANES - 1, LANES):
+            fetch(y, to + at)
+            fetch(anchor, i * steps[0, 0] + j * steps[0, 1] + at)
+            if given[0]:
+                fetch(start, i * steps[1, 0] + j * steps[1, 1] + at)
+            if given[1]:
+                fetch(linear, i * steps[2, 0] + j * steps[2, 1] + at)
+            if given[2]:
+                fetch(center, i * steps[3, 0] + j * steps[3, 1] + at)
 
     @njit(cache=True, nogil=True)
     def ended(y: Any, row: int, a: Any, v: Any, z: Any, at: int, dim: int, wide: int) -> Any:
@@ -77,49 +106,67 @@ def compiled_solve() -> Any:
         return np.sqrt(total(moved)), np.sqrt(total(length))
 
     @njit(cache=True, nogil=True)
+    def place(slots: Any, many: int, k: int, r: int) -> Any:
+        if many == 0:
+            return k, r
+        return slots[k, r] // many, slots[k, r] % many
+
+    @njit(cache=True, nogil=True)
     def loops(
         work: Any,
         y: Any,
         residual: Any,
+        slots: Any,
+        many: int,
         rows: Any,
+        strides: Any,
         given: Any,
         models: Any,
         scalars: Any,
         counts: Any,
-        count: int,
-        bend: float,
-        l1: float,
+        numbers: Any,
     ) -> None:
-        (hessian, slope), (steps, shrink, coarse), (most, dim) = models, scalars, y.shape[1:]
+        (hessian, slope), (steps, shrink, coarse), (count, bend, l1), (across, dim) = models, scalars, numbers, y.shape[1:]
         wide = work[0].shape[1]
         anchor, start, linear, center = rows
         (pull, m, base, t, nothing, a, b, z, v), ends = work, entries(y)
         of = entries(anchor), entries(start), entries(linear), entries(center)
         places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
         matrix, times, _, _, _, a_, b_, z_, v_ = places
-        for k in range(y.shape[0]):
-            scaled(hessian[k], slope[k], pull, m, base, steps[k], bend)
+        for k in range(len(counts)):
+            scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend)
             for first in range(0, counts[k], HEIGHT):
                 height = min(HEIGHT, counts[k] - first)
                 for r in range(height):
-                    begun(places, r * wide, (k * most + first + r) * dim, of, given, steps[k], bend, dim, wide)
+                    i, j = place(slots, many, k, first + r)
+                    begun(places, r * wide, i, j, of, strides, given, steps[k], bend, dim, wide)
+                if many:
+                    for r in range(min(HEIGHT, counts[k] - first - HEIGHT)):
+                        i, j = place(slots, many, k, first + HEIGHT + r)
+                        asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
                 affine_soft(b_, a_, matrix, b_, dim, wide, 0.0)
                 before, after = v_, z_
-                for i in range(count):
+                for step in range(count):
                     before, after = after, before
-                    depth = dim if i or given[0] else 0  # what begins at the anchor has z = 0
+                    depth = dim if step or given[0] else 0  # what begins at the anchor has z = 0
                     affine_soft(after, before, times, b_, depth, wide, steps[k] * l1)
                 for r in range(height):
-                    moved, length = ended(ends, (k * most + first + r) * dim, a_, before, after, r * wide, dim, wide)
-                    residual[k, first + r] = moved * shrink[k] + length * coarse[k]
-            y[k, counts[k] :] = 0.0
-            residual[k, counts[k] :] = 0.0
+                    i, j = place(slots, many, k, first + r)
+                    moved, length = ended(ends, (i * across + j) * dim, a_, before, after, r * wide, dim, wide)
+                    residual[i, j] = moved * shrink[k] + length * coarse[k]
 
-    def solve(y: Any, *rest: Any) -> None:
+    def solve(
+        y: Any, residual: Any, slots: Any, views: Any, models: Any, scalars: Any, counts: Any, count: int, curvature: float, l1: float
+    ) -> None:
         dim = y.shape[2]
         wide = -(-dim // LANES) * LANES
         heights = (dim, dim, 1, 1, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT)
         room, ends = zeros(sum(heights), wide), accumulate(heights)  # each begins where a line of the cache does
-        loops(tuple(room[end - height : end] for height, end in zip(heights, ends, strict=True)), y, *rest)
+        work = tuple(room[end - height : end] for height, end in zip(heights, ends, strict=True))
+        there = [views[0] if view is None else view for view in views]
+        strides, given = np.array([view[1:] for view in there]), tuple(view is not None for view in views[1:])
+        index, many = (np.zeros((1, 1), np.int64), 0) if slots is None else (slots, y.shape[1])
+        numbers = tuple(view.numbers for view in there)
+        loops(work, y, residual, index, many, numbers, strides, given, models, scalars, counts, (count, curvature, l1))
 
     return solve

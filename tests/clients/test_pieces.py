@@ -9,9 +9,9 @@ import pytest
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
 from fedtheory.algorithms.feedback import upload
+from fedtheory.arrays import memory_of
 from fedtheory.clients import pieces
 from fedtheory.clients.clients import Clients
-from fedtheory.clients.kernels import memory_of
 from fedtheory.clients.pieces import Moved, weighted_sum
 from fedtheory.errors import Diverged, InvalidInput
 from fedtheory.local import LocalSGD, local_sgd
@@ -169,6 +169,8 @@ def test_where_messages_lie():
         for s, k in np.ndindex(*view.shape[:2]):
             (begin,) = lie.begin(np.array([s]), np.array([k]))
             assert lie.numbers[begin : begin + 4].tolist() == view[s, k].tolist()
+    single = np.broadcast_to(values[:, :, :1].copy(), (2, 3, 1))  # of which NumPy says that the next number is where this one is
+    assert single.strides[2] == 0 and memory_of(single).numbers.tolist() == values[:, :, 0].ravel().tolist()
     for view in (values[::-1], values[..., ::2], values.astype(np.float32), values[:0], values[0]):
         assert memory_of(view) is None
 

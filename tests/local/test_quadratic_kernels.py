@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
-from fedtheory import Uniform, simulate
+from fedtheory import Full, Uniform, simulate
 from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.arrays import memory_of
 from fedtheory.compiled import available
-from fedtheory.local import quadratic
+from fedtheory.local import Exact, exact, quadratic
 from fedtheory.local.quadratic_kernels import compiled_solve
 from fedtheory.problems import random_quadratic
 
@@ -18,10 +21,9 @@ pytestmark = pytest.mark.skipif(not available(), reason="there is no Numba")
 def solve(counts, count, hessian, slope, step, l1, anchor, start=None):
     """The compiled solve of one number a row: y and residual, with shrink = coarse = 1 and no linear part nor center."""
     y, residual = np.full_like(anchor, 7.0), np.full(anchor.shape[:2], 7.0)
-    rows, ones = (anchor, anchor if start is None else start, anchor, anchor), np.ones(len(counts))
-    models, scalars = (np.array(hessian)[:, None, None], np.array(slope)[:, None]), (np.array(step), ones, ones)
-    given = (start is not None, False, False)
-    compiled_solve()(y, residual, rows, given, models, scalars, np.array(counts), count, 0.0, l1)
+    views, ones = (memory_of(anchor), None if start is None else memory_of(start), None, None), np.ones(len(counts))
+    models, scalars = (np.array(hessian)[:, None, None], np.array(slope)[:, None, None]), (np.array(step), ones, ones)
+    compiled_solve()(y, residual, None, views, models, scalars, np.array(counts), count, 0.0, l1)
     return y[..., 0].tolist(), residual.tolist()
 
 
@@ -29,14 +31,14 @@ def test_two_steps_by_hand():
     """h = 1, f' = y - 4, step 1/2, l1 = 1 around 1, from 1: z = soft(3/2, 1/2) = 1, then soft(1/2 + 3/2, 1/2) = 3/2: y = 5/2.
 
     From y = 3, z = 2: soft(1 + 3/2, 1/2) = 2 stays, y = 3, nothing moved. The second client has one row; what
-    pads it is 0.
+    pads it is left alone.
     """
     anchor = np.ones((2, 3, 1))
     start = np.array([[[1.0], [3.0], [1.0]], [[3.0], [1.0], [1.0]]])
     y, residual = solve([3, 1], 2, [1.0, 1.0], [-4.0, -4.0], [0.5, 0.5], 1.0, anchor, start)
-    assert y == [[2.5, 3.0, 2.5], [3.0, 0.0, 0.0]]
-    assert residual == [[0.5 + 2.5, 3.0, 0.5 + 2.5], [3.0, 0.0, 0.0]]
-    assert solve([3, 1], 2, [1.0, 1.0], [-4.0, -4.0], [0.5, 0.5], 1.0, anchor)[0] == [[2.5, 2.5, 2.5], [2.5, 0.0, 0.0]]
+    assert y == [[2.5, 3.0, 2.5], [3.0, 7.0, 7.0]]
+    assert residual == [[0.5 + 2.5, 3.0, 0.5 + 2.5], [3.0, 7.0, 7.0]]
+    assert solve([3, 1], 2, [1.0, 1.0], [-4.0, -4.0], [0.5, 0.5], 1.0, anchor)[0] == [[2.5, 2.5, 2.5], [2.5, 7.0, 7.0]]
 
 
 @pytest.mark.parametrize("dim", [1, 6, 33])
@@ -55,6 +57,30 @@ def test_whole_runs_with_and_without_them_agree(dim, monkeypatch):
     np.testing.assert_allclose(fused, plain, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("sampling", [Uniform(2), Full()])
+def test_slots_are_solved_where_they_lie(sampling, monkeypatch):
+    """With the numbers of rows that were gathered first, to the last bit; what does not end within the tolerance is left to `solve`."""
+    problem = random_quadratic(5, 6, seed=1, condition=10.0)
+    method = FedElasticNetDyn(0.3, 30 * float(problem.beta_k.max()))
+    monkeypatch.setattr(quadratic, "COMPILED", 0.0)
+    taken = []
+
+    @dataclass(frozen=True)
+    class Gathered(Exact):
+        def solve_slots(self, *args):
+            taken.append(super().solve_slots(*args) is not None)
+
+    how = {"rounds": 4, "sampling": sampling, "scenarios": 17, "seed": 2, "record": ("objective", "distance")}
+    there, rows = (simulate(problem, method, local_solver=solver, **how) for solver in (Exact(), Gathered()))
+    assert taken == ([True] * 4 if sampling == Uniform(2) else [])  # of everybody no rows are gathered
+    for name in how["record"]:
+        np.testing.assert_array_equal(there.metrics[name], rows.metrics[name])
+    for one, other in zip(there.final, rows.final, strict=True):
+        np.testing.assert_array_equal(one, other)
+    monkeypatch.setattr(exact, "affine_in_slots", lambda *args: quadratic.affine_in_slots(*args[:-1], 1))
+    np.testing.assert_array_equal(simulate(problem, method, **how).final.x, there.final.x)
+
+
 def test_a_number_that_is_none_stays_one():
     anchor = np.array([[[np.nan], [1.0]]])
     start = np.array([[[1.0], [np.inf]]])
@@ -66,14 +92,15 @@ def test_a_row_is_the_same_beside_any_others():
     """To the last bit: first, last and alone, in memory of its own, and beside rows that are no numbers."""
     rng = np.random.default_rng(4)
     dim, rows = 21, 9
-    hessian, slope = np.eye(dim)[None] + 0.1 * rng.random((1, dim, dim)), rng.standard_normal((1, dim))
+    hessian, slope = np.eye(dim)[None] + 0.1 * rng.random((1, dim, dim)), rng.standard_normal((1, 1, dim))
     anchor, start, linear, center = rng.standard_normal((4, 1, rows, dim))
     scalars = np.array([0.4]), np.array([1.0]), np.array([1.0])
 
     def run(which, given=(True, True, True)):
         parts = tuple(np.ascontiguousarray(part[:, which]) for part in (anchor, start, linear, center))
+        views = tuple(memory_of(part) if there else None for part, there in zip(parts, (True, *given), strict=True))
         y, residual = np.empty_like(parts[0]), np.empty(parts[0].shape[:2])
-        compiled_solve()(y, residual, parts, given, (hessian, slope), scalars, np.array([len(which)]), 6, 0.7, 0.3)
+        compiled_solve()(y, residual, None, views, (hessian, slope), scalars, np.array([len(which)]), 6, 0.7, 0.3)
         return y[0], residual[0]
 
     everything = list(range(rows))

@@ -56,6 +56,13 @@ class Timed(LocalSolver):
         self.seconds.append(time.perf_counter() - begin)
         return result
 
+    def solve_slots(self, problem: Any, objective: LocalObjective, start: Any, rows: Rows, slots: Any) -> LocalResult | None:
+        begin = time.perf_counter()
+        result = self.inner.solve_slots(problem, objective, start, rows, slots)
+        if result is not None:
+            self.seconds.append(time.perf_counter() - begin)
+        return result
+
 
 @dataclass
 class Row:

@@ -141,6 +141,9 @@ def take_slots(memory: Array, members: Array) -> Array:
     return xp.reshape(rows, (*members.shape, *memory.shape[2:]))
 
 
+MANY_ROWS = 256  # that are worth the calls which move them faster
+
+
 def put_slots(memory: Array, members: Array, values: Array, in_place: bool = False) -> Array:
     """Memory (S, N, d) with the rows of members (S, P) replaced by values (S, P, d).
 
@@ -148,7 +151,7 @@ def put_slots(memory: Array, members: Array, values: Array, in_place: bool = Fal
     """
     if is_numpy(memory):
         out = memory if in_place else memory.copy()
-        if out.flags.c_contiguous and out.ndim == 3 and not out.dtype.hasobject:
+        if members.size >= MANY_ROWS and out.flags.c_contiguous and out.ndim == 3 and not out.dtype.hasobject:
             rows = np.dtype((np.void, out.itemsize * out.shape[2]))  # each moved as one item, which takes NumPy half the time
             flat = members + np.arange(0, out.shape[0] * out.shape[1], out.shape[1])[:, None]
             np.put(out.view(rows), flat, np.ascontiguousarray(values, out.dtype).view(rows))

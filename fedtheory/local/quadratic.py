@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedtheory.arrays import Memory, memory_of
+from fedtheory.arrays import Memory, broadcast_to, memory_of
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.quadratic_kernels import compiled_solve
@@ -60,12 +60,12 @@ def affine_proximal_gradient(
     if _is_worth(counts, count, shape[2]):
         views = _views(arrays, shape)
         if views is None:
-            views = _views([None if a is None else np.array(np.broadcast_to(a, shape), order="C") for a in arrays], shape)
+            views = _views([None if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays], shape)
         y, residual = np.zeros(shape), np.zeros(shape[:2])
         compiled_solve()(y, residual, None, views, models, scalars, counts, count, *numbers)
         return LocalResult(y, residual)
     y, residual = np.empty(shape), np.zeros(shape[:2])
-    whole = [None if a is None else np.broadcast_to(a, shape) for a in arrays]
+    whole = [None if a is None else broadcast_to(a, shape) for a in arrays]
     _in_tiles(y, residual, whole, models, scalars, counts, count, *numbers)
     return LocalResult(y, residual)
 
@@ -114,7 +114,7 @@ def _parts(
 
 def _views(arrays: Sequence[np.ndarray | None], shape: tuple[int, ...]) -> tuple[Memory | None, ...] | None:
     """The arrays as they lie, broadcast to the shape; None where one does not lie in rows."""
-    views = [None if a is None else memory_of(np.broadcast_to(a, shape)) for a in arrays]
+    views = [None if a is None else memory_of(broadcast_to(a, shape)) for a in arrays]
     return None if any(v is None and a is not None for v, a in zip(views, arrays, strict=True)) else tuple(views)
 
 

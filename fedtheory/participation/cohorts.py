@@ -209,13 +209,17 @@ def _check_enumerable(count: int, size: int) -> None:
     must_end(what, min(count, MANY) * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
 
 
+MANY = 32  # rows from which looking for all of them at once is faster
+
+
 def _least(values: np.ndarray, count: int) -> np.ndarray:
     """Where the `count` smallest of each row (S, N) lie, in increasing order: (S, count)."""
-    chosen = values <= np.partition(values, count - 1, axis=1)[:, count - 1, None]
-    where = np.flatnonzero(chosen)
-    if where.size == len(values) * count:
-        return where.reshape(-1, count) - np.arange(0, values.size, values.shape[1])[:, None]
-    return np.sort(np.argpartition(values, count - 1, axis=1)[:, :count], axis=1)  # equal numbers
+    if len(values) >= MANY:
+        chosen = values <= np.partition(values, count - 1, axis=1)[:, count - 1, None]
+        where = np.flatnonzero(chosen)
+        if where.size == len(values) * count:  # else there are equal ones
+            return where.reshape(-1, count) - np.arange(0, values.size, values.shape[1])[:, None]
+    return np.sort(np.argpartition(values, count - 1, axis=1)[:, :count], axis=1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedtheory import problems
+from fedtheory import arrays, problems
 from fedtheory.arrays import put_slots, soft_threshold, take_slots, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.local import Exact, LocalObjective
@@ -155,8 +155,10 @@ def test_slot_memory_and_soft_threshold(library: str) -> None:
 
 
 @pytest.mark.parametrize("memory", [np.arange(24.0).reshape(2, 4, 3), np.arange(24).reshape(2, 4, 3) * Fraction(1, 7), None])
-def test_slots_are_put_in_place(memory) -> None:
-    """Also into rows that do not lie side by side, and rows of fractions."""
+@pytest.mark.parametrize("many", [0, 1000])
+def test_slots_are_put_in_place(memory, many, monkeypatch) -> None:
+    """Also into rows that do not lie side by side, rows of fractions, and as many as are moved whole."""
+    monkeypatch.setattr(arrays, "MANY_ROWS", many)
     memory = np.arange(48.0).reshape(2, 4, 6)[:, :, ::2] if memory is None else memory
     before, members = memory.copy(), np.array([[0, 3], [1, 2]])
     values = np.arange(12).reshape(2, 3, 2).swapaxes(1, 2) * memory[0, 0, 1]

@@ -1,6 +1,6 @@
 """How fast the core is: ratios measured side by side in one run, on this machine, printed as one table.
 
-    python validation/timings/performance.py [--rounds 100] [--repeats 3] [--out results/performance.json]
+    python validation/timings/performance.py [--rounds 100] [--repeats 3] [--no-networks] [--out results/performance.json]
 
 The plain loop runs on a part of the scenarios; its time is scaled by their number, which is exact for a loop whose scenarios do not
 touch each other. One-core figures pin BLAS to one thread; two-core figures use two processes of one thread each, already started.
@@ -22,7 +22,7 @@ import typer
 from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedtheory import simulate
 from fedtheory.algorithms import FedElasticNetDyn
@@ -95,6 +95,12 @@ def matrix_product_rate(size: int = 1000, repeats: int = 8) -> float:
     a = np.random.default_rng(0).random((size, size))
     out = np.empty_like(a)
     return 2.0 * size**3 / min(clock(lambda: np.matmul(a, a, out=out))[0] for _ in range(repeats))
+
+
+def kernels() -> str:
+    """Which of its kernels NumPy's BLAS runs here."""
+    found = {f"{i['internal_api']}'s {i.get('architecture', 'own')} kernels" for i in threadpool_info() if i["user_api"] == "blas"}
+    return ", ".join(sorted(found))
 
 
 def shaped_rate(problem: LeastSquares, times: int = 10, repeats: int = 8) -> float:
@@ -189,7 +195,7 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
         Row("two cores against one core", long_runs(problem, algorithm, rounds), "x", ">= 1.9", "a further round, wall time"),
         Row("two cores against one core", one_wall / min(two), "x", "", "wall time of the runs above, with start and end"),
         Row("two cores against one core", one_cpu / min(two_cpu), "x", "", "CPU time of the busier of two workers"),
-        Row("matrix product", rate / 1e9, "Gflop/s", note="1,000 x 1,000, float64, one thread"),
+        Row("matrix product", rate / 1e9, "Gflop/s", note=f"1,000 x 1,000, float64, one thread, {kernels()}"),
         Row(
             "gradient phase / matrix product",
             100 * max(solve_rates) / rate,
@@ -233,6 +239,7 @@ def exact_check(states: int = 8) -> list[Row]:
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each batched run.")] = 100,
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; the best of each counts.")] = 3,
+    networks: Annotated[bool, typer.Option(help="Measure networks, too.")] = True,
     out: Annotated[Path, typer.Option(help="Where the JSON goes.")] = Path("results/performance.json"),
 ) -> None:
     """Measure the core against a plain loop and print one table."""
@@ -247,7 +254,7 @@ def main(
         from performance_worst_cases import worst_case_rows
 
         rows += [Row(*figure) for figure in worst_case_rows()]
-    if importlib.util.find_spec("torch") is not None:
+    if networks and importlib.util.find_spec("torch") is not None:
         import torch
         from performance_neural import neural_rows
 

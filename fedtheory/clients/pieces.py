@@ -6,6 +6,7 @@ and the last one writes. Messages are made and compressed one by one anyway, so 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -30,8 +31,9 @@ def large(values: Array) -> bool:
 
 
 def many(values: Array) -> bool:
-    """Whether an array is worth compiled loops."""
-    return is_numpy(values) and values.size >= COMPILED and values.dtype == np.float64 and available()
+    """Whether an array is worth compiled loops, which give the same numbers: a smaller one, too, where Numba is there already."""
+    least = IN_CACHE if "numba" in sys.modules else COMPILED
+    return is_numpy(values) and values.size >= least and values.dtype == np.float64 and available()
 
 
 class Moved(NamedTuple):

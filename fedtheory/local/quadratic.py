@@ -105,7 +105,9 @@ def _parts(
     Of the last three None stands for what is not there: without a start it is the anchor.
     """
     origin = np.zeros((len(lower), 1, start.shape[2]))
-    models = _plain(problem.client_hessian(origin)[:, 0, :, :]), _plain(problem.client_gradient(origin))
+    if "_slope" not in problem.__dict__:  # of a problem that lives for many rounds: it asks for all data
+        problem.__dict__["_slope"] = _plain(problem.client_gradient(origin))
+    models = _plain(problem.client_hessian(origin)[:, 0, :, :]), problem.__dict__["_slope"]
     scalars = 2.0 / (lower + upper), (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
     anchor = objective.l1_center
     center = None if objective.anchor is None else objective.center

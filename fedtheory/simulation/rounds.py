@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -256,7 +257,8 @@ def _hold_freed_memory() -> None:
 
     Without it the arrays of a round go back to the system and come again as new pages, which costs more than the arithmetic on them.
     """
-    np.empty(REUSED - 8192, dtype=np.uint8)  # never touched; glibc counts its own words and whole pages, too
+    with suppress(MemoryError):  # a run of little memory needs none of this
+        np.empty(REUSED - 8192, dtype=np.uint8)  # never touched; glibc counts its own words and whole pages, too
 
 
 def _gathered(cohort: Cohort) -> Cohort:

@@ -16,7 +16,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable, versions
 
-__all__ = ["Cells", "code_digest", "digest_of", "key_of", "only_writer"]
+__all__ = ["Cells", "code_digest", "digest_of", "key_of", "known_in", "only_writer"]
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
@@ -131,6 +131,19 @@ class _Chosen(Sequence[Any]):
         return self._items[self._chosen[index]]
 
 
+def known_in(path: Path, contents: Sequence[Any], again: Callable[[Any], bool]) -> int:
+    """How many of these cells a file has, as `Cells.compute` would take them; 0 where it is none. Its writer is not waited for."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            if database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall() != [(_TABLE,)]:
+                return 0
+            asked = "SELECT result FROM cells WHERE key = ? AND length(result) <= ?"
+            rows = (database.execute(asked, (key_of(content), MOST)).fetchone() for content in contents)
+            return sum(not again(json.loads(row[0])) for row in rows if row is not None)
+    except (sqlite3.Error, RecursionError, *_MISFITS):
+        return 0
+
+
 class Cells:
     """A file of finished cells.
 
@@ -145,12 +158,14 @@ class Cells:
     ----------
     found : int
         Cells that `compute` took from the file.
+    recalled : bool
+        Whether the last result that `compute` yielded was taken from it.
     begun : bool
         Whether the file was there before: the command was cut short.
     """
 
     def __init__(self, path: Path, tell: Callable[[str], Any] = lambda line: None) -> None:
-        self.path, self.found = Path(path), 0
+        self.path, self.found, self.recalled = Path(path), 0, False
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.path)
         self.begun = self.path.exists()
@@ -208,6 +223,9 @@ class Cells:
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])
+
+    def __contains__(self, key: str) -> bool:
+        return self._database.execute("SELECT 1 FROM cells WHERE key = ?", (key,)).fetchone() is not None
 
     def get(self, key: str) -> Any:
         """A cell's result; KeyError where it is not there."""
@@ -274,7 +292,9 @@ class Cells:
                 self.found -= 1
                 todo.append(i)
                 continue
+            self.recalled = True
             yield i, result
+        self.recalled = False
         for j, result in as_finished(work, _Chosen(tasks, todo), workers, here):
             yield todo[j], self.put(keys[todo[j]], result)
 

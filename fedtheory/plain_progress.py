@@ -17,11 +17,13 @@ SHARE = 0.1  # of the whole that a line is worth before
 
 
 def duration(seconds: float) -> str:
-    """'40 seconds', '90 minutes', '3.2 hours', '12.0 years'."""
+    """'1 second', '40 seconds', '90 minutes', '3.2 hours', '12.0 years'."""
     for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}" if seconds < 1e4 * size else f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+    if seconds >= 119.5:  # not '120 seconds'
+        return f"{seconds / 60:.0f} minutes"
+    return "1 second" if f"{seconds:.0f}" == "1" else f"{seconds:.0f} seconds"
 
 
 def redraws(stream: IO[str]) -> bool:
@@ -50,7 +52,7 @@ class Lines:
     def __init__(self, what: str, total: int | None = None, ticking: bool = True) -> None:
         self.what, self.total, self.ticking, self.done = what, total, ticking, 0
         self.start, self.last, self.told_of = time.monotonic(), 0.0, 0
-        self.told = False
+        self.told, self.known, self.known_until = False, 0, 0.0
         self._stream, self._lock, self._end = sys.stderr, threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -59,8 +61,10 @@ class Lines:
         self.done = done
         self._look()
 
-    def advance(self, steps: int = 1) -> None:
-        """So many steps more are done."""
+    def advance(self, steps: int = 1, known: bool = False) -> None:
+        """So many steps more are done; ``known``: they were found and not done now, so that they say nothing of the time left."""
+        if known:
+            self.known, self.known_until = self.known + steps, time.monotonic() - self.start
         self.at(self.done + steps)
 
     def _due(self, spent: float) -> bool:
@@ -84,9 +88,10 @@ class Lines:
         return f"{self.done:,} of {self.total:,} ({100 * self.done // max(1, self.total)} %)"
 
     def _left(self, spent: float) -> str:
-        if self.total is None or not self.done:
+        if self.total is None or self.done <= self.known:
             return ""
-        return f", about {duration(spent / self.done * (self.total - self.done))} left"
+        each = (spent - self.known_until) / (self.done - self.known)
+        return f", about {duration(each * (self.total - self.done))} left"
 
     def _write(self, text: str) -> None:
         try:

@@ -61,6 +61,48 @@ def test_lines_say_what_how_far_and_how_long(clock):
     assert read()[4:] == ["instances: done in 2 minutes"]
 
 
+def test_what_was_found_says_nothing_of_the_time_left_and_one_second_is_one(clock):
+    at, read = clock
+    with Lines("cells", 132, ticking=False) as lines:
+        at(1.0)
+        lines.advance(80, known=True)
+        at(3.0)
+        lines.advance(0)
+        assert read() == ["cells: 80 of 132 (60 %) after 3 seconds"]
+        at(15.0)
+        lines.advance(14)  # a second each
+        at(29.0)
+        lines.advance(14)
+        assert read()[1:] == ["cells: 94 of 132 (71 %) after 15 seconds, about 38 seconds left",
+                              "cells: 108 of 132 (81 %) after 29 seconds, about 24 seconds left"]  # fmt: skip
+    assert [plain_progress.duration(s) for s in (0.4, 1.4, 1.6, 119.4, 119.6)] == [
+        "0 seconds", "1 second", "2 seconds", "119 seconds", "2 minutes"
+    ]  # fmt: skip
+
+
+def test_a_bar_forgets_how_fast_what_was_known_came(monkeypatch):
+    from rich import progress as bars
+
+    now, made = [0.0], []
+    monkeypatch.setattr(common, "err_console", lambda: Console(file=io.StringIO(), force_terminal=True))
+
+    class Clocked(bars.Progress):
+        def __init__(self, *args, **kwargs):
+            made.append(self)
+            super().__init__(*args, get_time=lambda: now[0], **kwargs)
+
+    monkeypatch.setattr(bars, "Progress", Clocked)
+    monkeypatch.setattr(plain_progress, "redraws", lambda stream: True)
+    with common.progress("cells", 132) as advance:
+        for _ in range(80):
+            advance(known=True)
+        for _ in range(10):
+            now[0] += 1.0
+            advance()
+        (task,) = made[0].tasks
+        assert task.completed == 90 and task.time_remaining == pytest.approx(42, abs=6)
+
+
 def test_work_without_a_count(clock):
     at, read = clock
     with Lines("certifying the optimum", ticking=False) as lines:
@@ -104,7 +146,7 @@ def test_a_thread_tells_while_no_step_ends(monkeypatch):
     with Lines("one long step", 1):
         assert told.wait(30)
     assert sys.stderr.getvalue().startswith("one long step: 0 of 1 (0 %) after ")
-    assert re.search(r"one long step: done in \d+ seconds\n$", sys.stderr.getvalue())
+    assert re.search(r"one long step: done in \d+ seconds?\n$", sys.stderr.getvalue())
 
 
 def test_a_closed_pipe_and_a_system_without_threads_end_no_work(clock, monkeypatch):

@@ -178,7 +178,11 @@ class _Run:
                 self.replayed = replay_shipped(o.workers, o.papers)
             with self.timed("instances"), progress("instances", len(self.tasks)) as advance:
                 kept = (self.cells, {"seed": o.seed, "size": o.size})
-                self.checks, result.complete = campaign.run(self.tasks, o.workers, lambda done, _: advance(), o.here, kept)
+
+                def done(*_: Any) -> None:
+                    advance(known=self.cells.recalled)
+
+                self.checks, result.complete = campaign.run(self.tasks, o.workers, done, o.here, kept)
             self.checked = result.complete
             if self.checked and o.budget:
                 result.complete = False
@@ -315,7 +319,7 @@ def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], boo
             about = campaign.contents(jobs, {"budget": o.budget, "seed": o.seed, "violated": o.own})
             for _, records in cells.compute(campaign.search_told, jobs, about, o.workers, o.here):
                 out += records if o.papers is None else _with_record(records)
-                advance()
+                advance(known=cells.recalled)
         complete = True
     except KeyboardInterrupt:
         pass  # what was found counts

@@ -311,7 +311,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
         with announced(lambda text: say(text + GO_WITHOUT)):
-            yield Advance(lambda steps: bar.update(task, advance=steps), say)
+            yield Advance(lambda n, k: bar.reset(task, completed=int(bar.tasks[0].completed) + n) if k else bar.advance(task, n), say)
 
 
 _typed: ContextVar[tuple[str, ...]] = ContextVar("fedtheory_typed", default=())
@@ -332,13 +332,13 @@ def _with_value(args: list[str], option: str) -> list[str]:
 
 
 class Advance:
-    """advance(steps=1) moves the bar; advance.say(text) writes a line above it, on any stderr."""
+    """advance(steps=1) moves the bar, `known` ones tell no time left; advance.say(text) writes a line above it, on any stderr."""
 
-    def __init__(self, move: Callable[[int], None], say: Callable[[str], None]) -> None:
+    def __init__(self, move: Callable[[int, bool], None], say: Callable[[str], None]) -> None:
         self.move, self.say = move, say
 
-    def __call__(self, steps: int = 1) -> None:
-        self.move(steps)
+    def __call__(self, steps: int = 1, known: bool = False) -> None:
+        self.move(steps, known)
 
 
 class Command(TyperCommand):

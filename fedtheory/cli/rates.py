@@ -114,7 +114,11 @@ def rates(
     check_out(out)
     with use_engine(*engine, workers), kept_cells(out / "rates.cells.sqlite") as cells:
         with progress("rounds to epsilon", total) as advance:
-            data = experiments.compute(chosen, quick, seed, progress=lambda name: advance(), workers=workers, cells=cells)
+
+            def measured(name: str) -> None:
+                advance(known=cells.recalled)
+
+            data = experiments.compute(chosen, quick, seed, progress=measured, workers=workers, cells=cells)
         stop_workers()
         if data["complete"]:
             cells.remove()

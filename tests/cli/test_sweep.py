@@ -145,6 +145,8 @@ def test_networks_are_cells_too(tmp_path):
     call("sweep", tmp_path / "n.toml", "--out", tmp_path, "--workers", 1)
     found = rows(tmp_path)
     assert [r["method"] for r in found] == ["feddyn", "fedprox"] and all(r["status"] == "ok" for r in found)
+    best = json.loads((tmp_path / "sweep.json").read_text())["best"]
+    assert [(b["dataset"], b["split"]) for b in best] == [("digits", "iid")] * 2
     assert all(0 < float(r["test_accuracy"]) <= float(r["best_test_accuracy"]) <= 1 for r in found)
 
 
@@ -186,12 +188,10 @@ def test_a_killed_sweep_goes_on_in_the_middle_of_a_cell(spec, tmp_path, monkeypa
     call("sweep", spec, "--out", tmp_path / "whole", "--workers", 1, "--no-figures")
     monkeypatch.setattr(run_kept, "SECONDS", 0.0)
     seen = killed_in(monkeypatch, run_kept.KeptRun, "keep", 7)
-    for code in (Killed, 0):
-        if code is Killed:
-            with pytest.raises(Killed):
-                call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
-        else:
-            call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+    with pytest.raises(Killed):
+        call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+    told = call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
+    assert "1 cell goes on in its middle" in told.stderr and "0 were known, 1 went on in their middle" in told.stdout
     assert seen == [*range(1, 8), *range(8, 13)]
     assert (tmp_path / "cut" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
     assert not (tmp_path / "cut" / "sweep.running").exists()
@@ -277,10 +277,12 @@ def test_results_that_are_none_of_ours_are_told_in_a_line(result, tmp_path):
         ("[[run]]\nalpha = 1", "no method"),
         ('[[run]]\nmethod = "feddyn"\nalpha = []', "alpha = []"),
         ('[[run]]\nmethod = "feddyn"\nalpha = [1, 1]', "twice"),
+        ('[[run]]\nmethod = "feddyn"\nalpha = nan', "alpha = nan: it must be a finite number"),
+        ('[[run]]\nmethod = "feddyn"\nalpha = 1\ndata = "x.svm"', "data needs loss: logistic"),
         ('[[run]]\nmethod = "feddyn"\nalpha = "x"', "must be a number"),
         ('[[run]]\nmethod = "feddyn"\nalfa = 1', "did you mean 'alpha'"),
-        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"', "feddyn needs --alpha"),
-        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nmu = 2', "no hyperparameter --mu"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"', "feddyn needs alpha"),
+        ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nmu = 2', "no hyperparameter mu: it takes send"),
         ('[[run]]\nmethod = "feddyn"\nworkers = 2', "unknown key"),
         ('[[run]]\nmethod = "mopes"\nproblem = "lad"', "leave it out of the sweep"),
         ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nrounds = [10, 0]', "rounds = 0"),
@@ -288,8 +290,8 @@ def test_results_that_are_none_of_ours_are_told_in_a_line(result, tmp_path):
         ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nscenarios = 0', "scenarios = 0"),
         ('[[run]]\nmethod = "feddyn"\nproblem = "quadratic"\nalpha = 1\nseed = -1', "seed = -1: it must be at least 0"),
         ("[[network]]" + IID + "quick = true\nseed = -1", "seed = -1: it must be at least 0"),
-        ("[[network]]" + IID + "quick = true\nrounds = 0", "--rounds 0: it must be at least 1"),
-        ("[[network]]" + IID + "quick = true\nevaluate_every = 0", "--evaluate-every 0"),
+        ("[[network]]" + IID + "quick = true\nrounds = 0", "rounds = 0: it must be at least 1"),
+        ("[[network]]" + IID + "quick = true\nevaluate_every = 0", "evaluate_every = 0: it must"),
         ("[[network]]" + IID + 'quick = true\nprecision = "tf32"', "only GPUs of NVIDIA"),
         ("[[network]]" + IID + 'quick = true\nautocast = "bfloat16"\ndtype = "float64"', "leave one of them out"),
         ("[[network]]" + IID + 'dataset = "mnist"', "name their folder"),

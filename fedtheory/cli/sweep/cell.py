@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedtheory.cells import digest_of
-from fedtheory.cli.sweep.options import options_of
+from fedtheory.cli.sweep.options import as_keys, options_of
 from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.limits import unlimited
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedtheory.cli.run_made import Made, RunOptions
     from fedtheory.neural.benchmarks.preset import Preset
 
-__all__ = ["COLUMNS", "Task", "check", "content", "row_of"]
+__all__ = ["COLUMNS", "Task", "check", "content", "data_of", "row_of"]
 
 COLUMNS = {  # of a row, after its keys
     "status": "ok, diverged or failed",
@@ -28,6 +28,7 @@ COLUMNS = {  # of a row, after its keys
     "rounds_done": "rounds that were run",
     "suboptimality": "F(x) - F* after the last round, the mean over its scenarios",
     "suboptimality_se": "the standard error of that mean; empty with one scenario",
+    "certain_to": "F* and F(x) are known to this: a smaller F(x) - F* is 0 as far as can be told, and its size and sign say nothing",
     "best_suboptimality": "the smallest of the means of all rounds",
     "distance": "||x - x*|| after the last round",
     "bits": "bits sent and received by then",
@@ -101,10 +102,13 @@ def row_of(task: Task) -> dict[str, Any]:
             with _limits(task.cell):
                 return row | (_run(task) if task.kind == "run" else _network(task))
     except Diverged as error:
-        return row | {"status": "diverged", "error": str(error), "rounds_done": error.round_index}
+        return row | {"status": "diverged", "error": _why(task, error), "rounds_done": error.round_index}
     except (FedTheoryError, MemoryError) as error:
-        why = "not enough memory: " * isinstance(error, MemoryError) + str(error)
-        return row | {"status": "failed", "error": " ".join(why.split())}
+        return row | {"status": "failed", "error": "not enough memory: " * isinstance(error, MemoryError) + _why(task, error)}
+
+
+def _why(task: Task, error: Exception) -> str:
+    return as_keys("run" if task.kind == "run" else "bench", " ".join(str(error).split()))
 
 
 # --- runs on convex problems -----------------------------------------------------------------------------------------------
@@ -141,6 +145,7 @@ def _made(cell: dict[str, Any], solved: bool = True) -> Made:
 
 def _run(task: Task) -> dict[str, Any]:
     from fedtheory.cli.run_kept import KeptRun
+    from fedtheory.rates import precision_floor
     from fedtheory.simulation.simulate import check_start, simulate
 
     made, o, record = _made(task.cell), _options(task.cell), RECORD
@@ -159,6 +164,7 @@ def _run(task: Task) -> dict[str, Any]:
     row: dict[str, Any] = {
         "rounds_done": trajectory.rounds,
         "suboptimality": float(mean[-1]),
+        "certain_to": precision_floor(made.optimum),
         "best_suboptimality": float(mean.min()),
         "distance": float(np.linalg.norm(trajectory.x - made.optimum.x, axis=-1).mean()),
         "bits": float(bits[-1]),
@@ -210,6 +216,12 @@ def _data(o: Any) -> Any:
     from fedtheory.neural.benchmarks.many import Datasets
 
     return Datasets(None if o.quick and o.data is None else o.data, o.verify, False)
+
+
+def data_of(cell: dict[str, Any]) -> dict[str, str]:
+    """The data set of a network's cell and how it is split, also where the cell names neither."""
+    o, preset = _bench(cell), _preset(cell)
+    return {"dataset": "digits" if o.quick and o.data is None else preset.dataset, "split": preset.split}
 
 
 def _network(task: Task) -> dict[str, Any]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
-from fedtheory.cli.common import check_out, emit, err_console, not_writable, out_console, progress
+from fedtheory.cells import known_in
+from fedtheory.cli.common import check_out, err_console, not_writable, progress
 from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.sweep import cell as cells_of
+from fedtheory.cli.sweep.options import as_keys
 from fedtheory.cli.sweep.running import Running
-from fedtheory.cli.sweep.spec import Spec, read
-from fedtheory.cli.sweep.table import Group, groups, write_csv, write_parquet
+from fedtheory.cli.sweep.said import dry, said
+from fedtheory.cli.sweep.spec import KINDS, Spec, read
+from fedtheory.cli.sweep.table import Group, best_of, groups, write_csv, write_parquet
 from fedtheory.errors import FedTheoryError, InvalidInput
 
 __all__ = ["SweepOptions", "sweep"]
@@ -78,7 +77,7 @@ def sweep(o: SweepOptions) -> int:
         _pyarrow()
     _check(spec)
     if o.dry_run:
-        return _told_dry(spec, o)
+        return dry(spec, o.json, known_in(o.out / CELLS, _Contents(spec), _failed), o.out)
     start, complete = time.perf_counter(), True
     with ExitStack() as stack:
         from fedtheory.parallel import chosen_engine, stop_workers, use_engine
@@ -87,13 +86,16 @@ def sweep(o: SweepOptions) -> int:
         engine = chosen_engine(o.workers)
         store = stack.enter_context(kept_cells(o.out / CELLS))
         running, contents = Running(o.out), _Contents(spec)
-        running.set_aside_damaged(lambda line: err_console().print(line, style="dim", markup=False, soft_wrap=True))
-        tasks = _Tasks(spec, running if engine is None or engine.shares_files else None)
+        running.set_aside_damaged(_note)
+        shared = engine is None or engine.shares_files
+        if begun := running.begun(contents, store) if shared else 0:
+            _note(f"{begun:,} {'cell goes on in its' if begun == 1 else 'cells go on in their'} middle")
+        tasks = _Tasks(spec, running if shared else None)
         try:
             with progress("cells", len(spec)) as advance:
                 for i, _ in store.compute(cells_of.row_of, tasks, contents, o.workers, again=_failed):
                     running.finished(contents[i])
-                    advance()
+                    advance(known=store.recalled)
         except KeyboardInterrupt:
             complete = False
             err_console().print("interrupted: the same command goes on from here", style="yellow")
@@ -108,11 +110,15 @@ def sweep(o: SweepOptions) -> int:
             raise
         except OSError as error:
             raise not_writable(o.out, error) from error
-        result["found_again"] = store.found
-    _told(spec, result, files, o, time.perf_counter() - start)
+        result |= {"found_again": store.found, "went_on": begun}
+    said(spec, result, files, o.json, time.perf_counter() - start)
     if why := next((row["error"] for row in rows if _failed(row)), ""):
         err_console().print(f"the first that failed: {why}; the same command tries again", style="yellow", markup=False, soft_wrap=True)
     return int(bool(why))
+
+
+def _note(line: str) -> None:
+    err_console().print(line, style="dim", markup=False, soft_wrap=True)
 
 
 def _failed(row: dict[str, Any]) -> bool:
@@ -135,7 +141,7 @@ def _check(spec: Spec) -> None:
                     cells_of.check(kind, some)
                 except FedTheoryError as error:
                     told = ", ".join(f"{k} = {v}" for k, v in some.items())
-                    raise InvalidInput(f"table {number}, [[{kind}]], at {told}: {error}") from error
+                    raise InvalidInput(f"table {number}, [[{kind}]], at {told}: {as_keys(KINDS[kind], str(error))}") from error
                 advance()
 
 
@@ -144,13 +150,17 @@ def _written(spec: Spec, rows: list[dict[str, Any]], o: SweepOptions) -> tuple[l
     from fedtheory.provenance import provenance, to_jsonable, write_json
 
     found = groups(spec, rows)
-    about = {"title": spec.title, "target": spec.target, "cells": len(spec), "columns": cells_of.COLUMNS, "provenance": provenance()}
-    about |= {"specification": o.spec.read_text(encoding="utf-8")}
+    seeds = {seed for _, grid in spec.grids for seed in grid.axes.get("seed", [0])}
+    where = provenance() | {"seed": "varied" if len(seeds) > 1 else seeds.pop()}
+    about: dict[str, Any] = {"title": spec.title, "target": spec.target, "cells": len(spec), "columns": cells_of.COLUMNS}
+    about |= {"provenance": where, "specification": o.spec.read_text(encoding="utf-8")}
     if o.format == "parquet":
         table = write_parquet(o.out / "sweep.parquet", spec, rows, about)
     else:
         table = write_csv(o.out / "sweep.csv", spec, rows)
     result = {**about, "status": {s: sum(r["status"] == s for r in rows) for s in ("ok", "diverged", "failed")}, "best": _best(found)}
+    if (other := table.with_suffix({".csv": ".parquet", ".parquet": ".csv"}[table.suffix])).exists():
+        _note(f"{other} is of an earlier command, left as it was: sweep.json is about {table.name}")
     files = [table, write_json(o.out / "sweep.json", to_jsonable(result))]
     if o.figures and any(g.values for g in found):
         from fedtheory.cli.sweep.figure import draw
@@ -161,17 +171,14 @@ def _written(spec: Spec, rows: list[dict[str, Any]], o: SweepOptions) -> tuple[l
 
 
 def _best(found: Sequence[Group]) -> list[dict[str, Any]]:
-    """The best setting of each method in each place, by the median over seeds; without one where none is whole."""
+    """The best setting of each method in each place, as `RULE` has it of the medians over seeds; without one where none is whole."""
     places: dict[tuple[Any, ...], list[Group]] = {}
     for group in found:
         where = ("table", "problem", "data", "dataset", "split", "participants", "participation", "method")
         places.setdefault(tuple((k, group.keys[k]) for k in where if k in group.keys), []).append(group)
     out = []
     for place, some in places.items():
-        lower = some[0].kind == "run"
-        column = "suboptimality" if lower else "test_accuracy"
-        whole = [g for g in some if math.isfinite(g.middle(column))]
-        best = (min if lower else max)(whole, key=lambda g: g.middle(column), default=None)
+        best = best_of(some)
         counted = {"settings": len(some), "diverged": sum(g.diverged > 0 for g in some), "failed": sum(g.failed > 0 for g in some)}
         row: dict[str, Any] = {"kind": some[0].kind, **dict(place), **counted}
         if best is not None:
@@ -180,67 +187,3 @@ def _best(found: Sequence[Group]) -> list[dict[str, Any]]:
             row |= {name: best.middle(name) for name in best.values}
         out.append(row)
     return out
-
-
-def _told(spec: Spec, result: dict[str, Any], files: list[Path], o: SweepOptions, seconds: float) -> None:
-    if o.json:
-        emit({**result, "files": files})
-        return
-    console = out_console()
-    console.print(Text(spec.title or f"{len(spec):,} cells", "bold"))
-    for kind in dict.fromkeys(kind for kind, _ in spec.grids):
-        console.print(_table(kind, [row for row in result["best"] if row["kind"] == kind]))
-    told = ", ".join(f"{n:,} {what}" for what, n in result["status"].items() if n)
-    console.print(f"{len(spec):,} cells: {told}; {result['found_again']:,} were known, {seconds:.1f} s", style="dim")
-    to = "" if spec.target is None else f"'to it': to F(x) - F* <= {spec.target:g}. "
-    console.print(f"{to}Best by the median over seeds; settings of which a seed has no result are not compared.", style="dim")
-    console.print("wrote " + ", ".join(map(str, files)), soft_wrap=True)
-
-
-def _table(kind: str, best: list[dict[str, Any]]) -> Table:
-    """The best settings of the runs or of the networks; columns that would be empty are left out."""
-    names = ("test_accuracy", "nonzeros") if kind == "network" else ("suboptimality", "bits", "rounds_to_target", "bits_to_target")
-    titles = {"suboptimality": "F(x) - F*", "rounds_to_target": "rounds to it", "bits_to_target": "bits to it"}
-    columns: dict[str, list[str]] = {"where": [], "method": [], "best setting": []}
-    columns |= {titles.get(name, name.replace("_", " ")): [] for name in names} | {"no result": []}
-    for row in best:
-        where = ", ".join(f"{'P = ' if k == 'participants' else ''}{row[k]}" for k in
-                          ("table", "problem", "data", "dataset", "split", "participants") if k in row)  # fmt: skip
-        setting = ", ".join(f"{k} = {v}" for k, v in row.get("setting", {}).items())
-        lost = row["diverged"] + row["failed"]
-        without = f"{lost} of {row['settings']}" if lost else ""
-        told = (where, str(row["method"]), setting, *(_number(row.get(n)) for n in names), without)
-        for values, text in zip(columns.values(), told):
-            values.append(text)
-    shown = {title: values for title, values in columns.items() if any(values)}
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for title in shown:
-        right = title not in ("where", "method", "best setting")
-        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for texts in zip(*shown.values()):
-        table.add_row(*map(Text, texts))
-    return table
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    if 100 <= value < 1e5:
-        return f"{value:.0f}"
-    return "never" if math.isinf(value) else f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e")
-
-
-def _told_dry(spec: Spec, o: SweepOptions) -> int:
-    """How many cells there are, and the first of them; nothing is run."""
-    console = out_console()
-    if o.json:
-        emit({"cells": len(spec), "varied": spec.varied, "first": [dict(cell) for _, cell in _first(spec)]})
-        return 0
-    console.print(f"{len(spec):,} cells; all that is varied goes together. The first of them:")
-    for kind, cell in _first(spec):
-        console.print(Text(f"  {kind}: " + ", ".join(f"{k} = {v}" for k, v in cell.items())))
-    return 0
-
-
-def _first(spec: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
-    return (spec[i] for i in range(min(5, len(spec))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import types
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import COUNTED
 
-__all__ = ["Option", "options_of", "taken"]
+__all__ = ["Option", "as_keys", "options_of", "taken"]
+
+_OPTION = re.compile(r"`[^`]*`|--([a-z][a-z0-9-]*)(?: (-?[0-9][^ ,;:)]*|[a-z][a-z0-9-]*))?")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,25 @@ def _option(name: str, parameter: inspect.Parameter) -> Option:
     return Option(name, str if choices or not isinstance(hint, type) else hint, choices, None if default is ... else default, **limits)
 
 
+def as_keys(command: str, message: str) -> str:
+    """A message of a command with its options as a specification has them: 'alpha = 0.1' for '--alpha 0.1', 'data' for '--data'."""
+    known = options_of(command)
+
+    def key(found: re.Match[str]) -> str:
+        name, value = (found[1] or "").replace("-", "_"), found[2]
+        if name not in known or name in ("out", "json", "figures"):  # the sweep's own
+            return found[0]
+        if known[name].kind is bool:
+            return f"{name} = true" + f" {value}" * bool(value)
+        if value is None:
+            return name
+        if value[0].isalpha():
+            return f'{name} = "{value}"' if value in known[name].choices else f"{name} {value}"
+        return f"{name} = {value}"
+
+    return _OPTION.sub(key, message)
+
+
 def taken(command: str, name: str, value: Any, where: str) -> Any:
     """A value of an option as the command would take it.
 
@@ -66,6 +88,8 @@ def taken(command: str, name: str, value: Any, where: str) -> Any:
     if key not in known:
         raise suggest(name, known, f"key of {where}", f"they are the options of `fedtheory {command} --help`")
     option = known[key]
+    if isinstance(value, float) and math.isnan(value):
+        raise InvalidInput(f"{where}: {name} = nan: it must be a finite number")
     if isinstance(value, int | float) and not option.least <= value <= option.most:
         limit = f"at least {option.least:g}" if value < option.least else f"at most {option.most:g}"
         raise InvalidInput(f"{where}: {name} = {value!r}: it must be {limit}")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedtheory.cells import key_of
+from fedtheory.cells import Cells, key_of
 from fedtheory.errors import DataFileError
 
 __all__ = ["Running"]
 
 NAME = "sweep.running"
+KEY = 24  # characters of a cell's key that name its folder
 
 
 class Running:
@@ -29,7 +30,7 @@ class Running:
 
     def of(self, content: Any) -> Path:
         """Where the cell of that content keeps its checkpoint."""
-        return self.folder / key_of(content)[:24]
+        return self.folder / key_of(content)[:KEY]
 
     def set_aside_damaged(self, tell: Callable[[str], Any]) -> None:
         """Take checkpoints that cannot be read out of the way, and say which: their cells begin again."""
@@ -42,6 +43,12 @@ class Running:
                 aside = self.folder / f"{file.relative_to(self.folder).parts[0]}.ckpt.damaged"
                 os.replace(file, aside)
                 tell(f"{aside} is what {file.name} was: {error}; its cell begins again")
+
+    def begun(self, contents: Sequence[Any], cells: Cells) -> int:
+        """How many of these cells go on in their middle."""
+        names = {file.relative_to(self.folder).parts[0] for file in self.folder.rglob("*.ckpt")}
+        keys = map(key_of, contents) if names else ()
+        return sum(key[:KEY] in names and key not in cells for key in keys)
 
     def finished(self, content: Any) -> None:
         """The cell's row is kept: its checkpoint is not needed any more."""

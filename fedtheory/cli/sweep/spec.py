@@ -15,14 +15,14 @@ from fedtheory.cli.sweep.options import taken
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.inputs import shown
 
-__all__ = ["EXAMPLE", "Grid", "Spec", "read"]
+__all__ = ["EXAMPLE", "KINDS", "Grid", "Spec", "read"]
 
 _BEGIN = "`fedtheory sweep --example` prints one to begin with"
 LARGEST = 2**20  # bytes of a specification
 MOST, LONGEST_TITLE = 10**8, 300  # cells; characters
 _DOTTED = re.compile(rb"""(?:\.[ \t]*(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){50}""")
-_KINDS = {"run": "run", "network": "bench"}  # name of the table -> command whose options it sets
-_TOP = ("title", "target", "all", *_KINDS)
+KINDS = {"run": "run", "network": "bench"}  # name of the table -> command whose options it sets
+_TOP = ("title", "target", "all", *KINDS)
 _OUTER = ("problem", "data", "partition", "clients", "seed", "table", "dataset", "split")  # cells beside each other share them
 _NEVER = {  # what a cell has no say in
     "run": ("figures", "json", "out", "device"),
@@ -56,10 +56,11 @@ method = "scaffold"
 local_solver = "gradient"
 local_steps = [1, 5]
 
-# Networks: the keys are the options of `fedtheory bench`. They need torch, and --data for other sets than the digits.
+# Networks: the keys are the options of `fedtheory bench`. They need torch, and `data`, a folder, for other sets than the digits.
 # [[network]]
 # table = "fedelasticnet-table2"
 # quick = true
+# split = "iid"
 # method = ["feddyn", "fedprox"]
 # seed = [0, 1]
 """
@@ -135,6 +136,11 @@ class Spec(Sequence[tuple[str, dict[str, Any]]]):
         return list(dict.fromkeys(key for _, grid in self.grids for key in grid.axes))
 
     @property
+    def seeds(self) -> int:
+        """The most seeds that a setting has."""
+        return max(len(grid.axes.get("seed", [0])) for _, grid in self.grids)
+
+    @property
     def varied(self) -> list[str]:
         """Those of them that differ between cells."""
         values: dict[str, set[Any]] = {}
@@ -183,7 +189,7 @@ def _spec(told: dict[str, Any], where: str) -> Spec:
     if not isinstance(shared, dict):
         raise InvalidInput(f"{where}: all = {shared!r:.60}: write it as a table, [all]")
     grids = []
-    for kind in _KINDS:
+    for kind in KINDS:
         tables = told.get(kind, [])
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
             raise InvalidInput(f"{where}: {kind}: write it as tables, each below a line [[{kind}]]")
@@ -207,7 +213,7 @@ def _grid(kind: str, table: dict[str, Any], where: str) -> Grid:
         if key in _NEVER[kind]:
             remedy = "they are options of the sweep itself" if key in ("workers", "engine", "address") else "leave it out"
             raise InvalidInput(f"{where}: {name}: no cell sets it; {remedy}")
-        axes[key] = [taken(_KINDS[kind], name, v, where) for v in values]
+        axes[key] = [taken(KINDS[kind], name, v, where) for v in values]
         if len(set(map(repr, axes[key]))) < len(values):
             raise InvalidInput(f"{where}: {name} = {values!r:.80}: a value is there twice; leave one out")
     needed = "method" if kind == "run" else "table"

@@ -13,12 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cli.sweep.cell import COLUMNS
+from fedtheory.cli.sweep.cell import COLUMNS, data_of
 from fedtheory.cli.sweep.spec import Spec
 from fedtheory.errors import MissingCapability
 from fedtheory.provenance import write_atomic
 
-__all__ = ["Group", "groups", "write_csv", "write_parquet"]
+__all__ = ["RULE", "Group", "best_of", "groups", "number", "write_csv", "write_parquet"]
+
+RULE = {  # how the best setting is found, in words
+    "run": "the least F(x) - F* after the last round, where those within what F* is known to count as equal; "
+    "among equals the fewest bits to the target, then bits, then rounds",
+    "network": "the highest test accuracy; among equals the fewest nonzeros",
+}
 
 _TEXTS = ("status", "error")
 
@@ -109,7 +115,9 @@ def groups(spec: Spec, rows: Iterable[dict[str, Any]]) -> list[Group]:
     found: dict[str, Group] = {}
     for (kind, cell), row in zip(spec, rows):
         keys: dict[str, Any] = {key: cell[key] for key in ("table", "problem", "data", "dataset", "method", *varied) if key in cell}
-        group = found.setdefault(json.dumps([kind, keys]), Group(kind, keys))
+        if (name := json.dumps([kind, keys])) not in found:
+            found[name] = Group(kind, keys | (data_of(cell) if kind == "network" else {}))
+        group = found[name]
         if row["status"] != "ok":
             group.diverged += row["status"] == "diverged"
             group.failed += row["status"] == "failed"
@@ -118,3 +126,23 @@ def groups(spec: Spec, rows: Iterable[dict[str, Any]]) -> list[Group]:
             if isinstance(row.get(name), int | float):
                 group.values.setdefault(name, []).append(float(row[name]))
     return list(found.values())
+
+
+def number(value: float) -> str:
+    """'1e-6', '0.5'."""
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
+
+
+def best_of(some: Iterable[Group]) -> Group | None:
+    """The best of some settings by `RULE`; None where no setting has a result for every seed."""
+    some = list(some)
+    up = "suboptimality" if some and some[0].kind == "run" else "test_accuracy"
+    whole = [g for g in some if math.isfinite(g.middle(up))]
+    certain = max((g.middle("certain_to") for g in whole if g.kind == "run"), default=0.0)
+
+    def rank(group: Group) -> tuple[float, ...]:
+        first = max(group.middle(up), certain) if group.kind == "run" else -group.middle(up)
+        then = ("bits_to_target", "bits", "rounds_to_target", "rounds_done", "nonzeros")
+        return first, *(math.inf if math.isnan(value := group.middle(name)) else value for name in then)
+
+    return min(whole, key=rank, default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -377,6 +378,7 @@ class Told:
     def invoke(self, ctx: Any) -> Any:
         from fedtheory.optimum.conic import announced
 
+        os.environ["MPLBACKEND"] = "agg"  # pictures go to files: whatever it says, and be it nonsense, is not for them
         try:
             with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
                 return super().invoke(ctx)  # type: ignore[misc]

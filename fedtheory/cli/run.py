@@ -152,10 +152,11 @@ def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
 def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> dict[str, Any]:
     from fedtheory.simulation.over_scenarios import WORDS, over_scenarios, too_many
 
-    algorithm, metrics, final, summed = made.algorithm, trajectory.metrics, trajectory.x, {}
+    algorithm, summed = made.algorithm, {}
+    metrics: dict[str, Any] = dict(trajectory.metrics)
+    final: Any = trajectory.x
     if too_many(o.scenarios, *metrics.values(), final):
         with progress("summing up the scenarios", len(metrics)) as advance:
-            metrics = {}
             for name, values in trajectory.metrics.items():
                 metrics[name] = over_scenarios(values)
                 advance()

@@ -8,11 +8,12 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -100,16 +101,18 @@ def alive(process: int) -> bool:
     return True
 
 
-def write_atomic(path: Path | str, content: str | bytes | memoryview) -> Path:
-    """Write a file whole or not at all: a temporary file beside it, then a rename."""
+def write_atomic(path: Path | str, content: str | bytes | memoryview | Callable[[IO[bytes]], Any]) -> Path:
+    """Write a file whole or not at all: a temporary file beside it, then a rename; ``content`` may be what writes into it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _clear(path.parent.resolve())
-    data = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=PART)
     try:
         with os.fdopen(handle, "wb") as f:
-            f.write(data)
+            if callable(content):
+                content(f)
+            else:
+                f.write(content.encode() if isinstance(content, str) else content)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException as error:

@@ -132,6 +132,7 @@ print(free_memory() < 2 << 30)
         (("run", "efl", "quadratic", "-T", 10**12), "fewer --rounds"),
         (("verify", "efl/theorem-1", "--rounds", 3, "--local-steps", 2**63), "local steps would take at least"),
         (("run", "efl", "quadratic", "-T", -1), "--rounds -1: it must be an integer >= 1"),
+        (("run", "efl", "quadratic", "--lr-schedule", "inverse", "--lr-delay", "1e999999999"), "--lr-delay 1e999999999: too large"),
         (("run", "fedmls", "max-affine", "-T", 10**400), "at most 100 of them"),
         (("run", "fedavg", "diabetes", "-T", "1_0"), "-T '1_0': write a number in the digits 0 to 9"),
         (("run", "fedavg", "diabetes", "-T1_0"), "-T '1_0'"),

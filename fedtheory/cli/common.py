@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -324,11 +325,8 @@ def as_typed() -> str:
 
 def _with_value(args: list[str], option: str) -> list[str]:
     """The arguments with an empty value of an option that stands at the end, or before another option."""
-    out: list[str] = []
-    for i, word in enumerate(args):
-        bare = word == option and (i + 1 == len(args) or args[i + 1].startswith("-"))
-        out.append(f"{option}=" if bare else word)
-    return out
+    bare = {i for i, after in enumerate([*args[1:], "-"]) if args[i] == option and after.startswith("-")} if args else set()
+    return [f"{option}=" if i in bare else word for i, word in enumerate(args)]
 
 
 class Advance:
@@ -377,6 +375,7 @@ class Told:
     def invoke(self, ctx: Any) -> Any:
         from fedtheory.optimum.conic import announced
 
+        os.environ["MPLBACKEND"] = "agg"  # pictures go to files: whatever it says, and be it nonsense, is not for them
         try:
             with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
                 return super().invoke(ctx)  # type: ignore[misc]

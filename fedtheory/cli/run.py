@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +60,13 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
         told = f"interrupted after round {trajectory.rounds} of {made.rounds}: what follows is up to there; the same command goes on"
         err_console().print(told, style="yellow")
     ended = how_it_ended(trajectory.metrics["suboptimality"], precision_floor(made.optimum))
-    result = _result(o, made, trajectory, ended)
+    try:
+        result = _result(o, made, trajectory, ended)
+        files = [save(o.out, stem, result)]
+    except MemoryError:
+        kept.keep_last()
+        raise
     code = 0 if result["complete"] else 130
-    files = [save(o.out, stem, result)]
     if result["complete"]:
         kept.remove()
     if o.figures:
@@ -70,7 +74,8 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
 
         try:
             with progress("drawing"):
-                files += draw_curves(trajectory, o.out / stem, f"{made.algorithm.name} on {made.problem.name}", ended)
+                shown = replace(trajectory, metrics=result["metrics"])
+                files += draw_curves(shown, o.out / stem, f"{made.algorithm.name} on {made.problem.name}", ended)
         except KeyboardInterrupt:
             code = 130
             err_console().print("interrupted: the picture is left out", style="yellow")
@@ -124,10 +129,13 @@ def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
         if begun:
             advance(begun)
         try:
-            trajectory = simulate(
-                problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
-                local_solver=made.solver, record=record, like=made.like, on_round=after_round, in_place=True, checkpoint=keep,
-            )  # fmt: skip
+            if past is not None and begun == made.rounds:  # what was cut short came after the rounds
+                trajectory = Trajectory(problem, algorithm, begun, past[2], past[1], provenance=provenance(o.seed))
+            else:
+                trajectory = simulate(
+                    problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
+                    local_solver=made.solver, record=record, like=made.like, on_round=after_round, in_place=True, checkpoint=keep,
+                )  # fmt: skip
         except KeyboardInterrupt:
             if not finished:
                 raise
@@ -142,7 +150,18 @@ def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
 
 
 def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> dict[str, Any]:
-    algorithm = made.algorithm
+    from fedtheory.simulation.over_scenarios import WORDS, over_scenarios, too_many
+
+    algorithm, summed = made.algorithm, {}
+    metrics: dict[str, Any] = dict(trajectory.metrics)
+    final: Any = trajectory.x
+    if too_many(o.scenarios, *metrics.values(), final):
+        with progress("summing up the scenarios", len(metrics)) as advance:
+            for name, values in trajectory.metrics.items():
+                metrics[name] = over_scenarios(values)
+                advance()
+            final = over_scenarios(final.T)
+        summed = {"summed_up": f"metrics, of each round, and final_x, of each coordinate: {WORDS}, not every scenario's numbers"}
     return {
         "method": algorithm.name,
         "source": algorithm.source,
@@ -157,8 +176,9 @@ def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> di
         "complete": trajectory.rounds == made.rounds,
         "scenarios": o.scenarios,
         "ended": ended,
-        "metrics": trajectory.metrics,
-        "final_x": trajectory.x,
+        **summed,
+        "metrics": metrics,
+        "final_x": final,
         "provenance": trajectory.provenance,
     }
 
@@ -181,6 +201,8 @@ def _show(o: RunOptions, made: Made, trajectory: Trajectory, result: dict[str, A
         console.print(result["ended"], style="bold yellow")
     over = f"means over {o.scenarios} scenarios; " if o.scenarios > 1 else ""
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}; bits: {METRICS['bits']}", style="dim")
+    if "summed_up" in result:
+        console.print(f"the JSON holds {result['summed_up']}", style="dim")
     console.print("wrote " + ", ".join(str(f) for f in files))
 
 

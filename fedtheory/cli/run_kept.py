@@ -37,6 +37,7 @@ class KeptRun:
     def __init__(self, path: Path, content: dict[str, Any], tell: Callable[[str], Any]) -> None:
         self.path, self._key, self._tell = path, key_of(content), tell
         self._last, self._at = time.monotonic(), -1
+        self._newest: tuple[Resume, list[np.ndarray]] | None = None
 
     def found(self, fresh: Any, like: Any, names: tuple[str, ...]) -> tuple[Any, list[np.ndarray]]:
         """(what ``simulate(..., resume=)`` takes or None, the server's points up to there) of the same run, cut short.
@@ -63,6 +64,7 @@ class KeptRun:
 
     def keep(self, done: Resume, points: list[np.ndarray], now: bool = False) -> None:
         """Write the state after a round, where it is time, or ``now``."""
+        self._newest = done, points
         if done.round_index == self._at or not (now or time.monotonic() - self._last >= SECONDS):
             return
         metrics = {**(done.metrics or {}), **({POINTS: np.stack(points)} if points else {})}
@@ -73,6 +75,11 @@ class KeptRun:
         except MissingCapability:  # a state of one's own that a file cannot hold: the run is then not kept
             pass
         self._last, self._at = time.monotonic(), done.round_index
+
+    def keep_last(self) -> None:
+        """Write the last state that `keep` was handed, where the rounds are over and what follows them fails."""
+        if self._newest is not None:
+            self.keep(*self._newest, now=True)
 
     def remove(self) -> None:
         """The run is at its end."""

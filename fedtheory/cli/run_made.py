@@ -170,7 +170,9 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
     allow_long = tuned is not None or bool(o.options.get("allow_long"))  # a theorem's parameters have seen to it themselves
 
     with unlimited() if tuned is not None else nullcontext():
-        check_size(problem, None, made.rounds, o.scenarios)
+        # on a ball all the server's points are kept, and once more less the optimum
+        kept = len(made.titles) + (0 if made.radius is None else 2 * problem.dim)
+        check_size(problem, None, made.rounds, o.scenarios, kept, 2 + (o.participants or problem.num_clients))
 
     def refuse_long(solver: Any) -> None:
         refuse_long_rounds(solver, problem, made.rounds, o.participants, o.scenarios, allow_long, like)

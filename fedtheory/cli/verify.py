@@ -195,9 +195,9 @@ def verify_one(
     figure = how.pop("figure", None)
     setting = setting_of(statement)
     how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
-    for key in ("rounds", "scenarios"):
-        if how[key] is not None and how[key] < 1:
-            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
+    for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
+        if how[key] is not None and how[key] < least:
+            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= {least}{why}")
     _refuse(statement, setting)
     if "X" not in setting.takes(statement):
         refuse_set_options(statement.id, options)
@@ -334,9 +334,20 @@ def _tell(
     used = max((c.scenarios or 0 for c in checks), default=0)
     if prepared.staged and used:
         most = prepared.options.get("scenarios", request.scenarios)
-        head.append(f"Monte Carlo: {used:,} of at most {most:,} scenarios {'were judged' if stopped else 'decided'}")
+        sure = next((f", each form by itself at {100 * c.confidence:.6g} %" for c in checks if c.confidence), "")
+        head.append(f"Monte Carlo: {used:,} of at most {most:,} scenarios {'were judged' if stopped else 'decided'}{sure}")
+    head += _horizons(checks)
     _show(statement, head, checks, unexpected, [*([path] if path else []), *pictures])
     return code
+
+
+def _horizons(checks: Checks) -> list[str]:
+    """'judged at T = 1 to 5': the horizons that were compared, where the entries are such; a longer run may be tighter."""
+    seen: dict[str, list[int]] = {}
+    for series in (c.series for c in checks if c.series is not None and c.series.at is not None):
+        seen.setdefault(series.horizon, []).extend(map(int, series.at))  # type: ignore[arg-type]
+    words = [f"{name} = {min(at)}" + f" to {max(at)}" * (max(at) > min(at)) for name, at in seen.items() if at]
+    return [f"judged at {', '.join(words)}"] if words else []
 
 
 def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: list[Any], files: list[Path]) -> None:

@@ -6,6 +6,7 @@ the command, the problem and the method that were asked for take it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -177,6 +178,14 @@ def _same(given: Any, value: str) -> bool:
         return False
 
 
+def _overflows(text: str) -> bool:
+    """Whether digits make a number that floats have infinity for."""
+    try:
+        return text.strip("+-")[:1] in set("0123456789.") and math.isinf(float(text))
+    except ValueError:
+        return False
+
+
 def check_digits(params: Sequence[Any], args: Sequence[str]) -> None:
     """Raise `InvalidInput` for a number that is written otherwise than in the digits 0 to 9: Python would read 1_0 as 10."""
     kinds = {flag: str(p.type_descriptor.annotation) for p in params for flag in getattr(p, "opts", ()) if flag.startswith("-")}
@@ -188,3 +197,5 @@ def check_digits(params: Sequence[Any], args: Sequence[str]) -> None:
         number = re.search(r"\b(int|float)\b", kinds.get(flag, ""))
         if number and value and (not value.isascii() or "_" in value or len(value) > 100):
             raise InvalidInput(f"{flag} {value[:40]!r}: write a number in the digits 0 to 9, at most 100 of them")
+        if number and number[0] == "float" and _overflows(value):
+            raise InvalidInput(f"{flag} {value}: too large for a number here; the largest is about 1.8e308")

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.provenance import write_atomic
 from fedtheory.simulation.metrics import SENT_ENTROPIES
+from fedtheory.simulation.over_scenarios import over_scenarios
 
 __all__ = ["curves", "draw_curves"]
 
@@ -43,8 +44,9 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> lis
     return out
 
 
-def curves(metrics: Mapping[str, np.ndarray], title: str, ended: str = "") -> Any:
-    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles.
+def curves(metrics: Mapping[str, Any], title: str, ended: str = "") -> Any:
+    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles; or what
+    `over_scenarios` makes of one.
 
     A title that begins with a method's name gives the lines that method's colour. ``ended`` says below the title how the run ended,
     where there is something to say.
@@ -52,25 +54,26 @@ def curves(metrics: Mapping[str, np.ndarray], title: str, ended: str = "") -> An
     from fedtheory.plotting.style import METHOD_COLOURS, headline, house_style, page_figure
 
     colour = METHOD_COLOURS.get(title.partition(" ")[0], COLOUR)
+    metrics = {name: v if isinstance(v, Mapping) else over_scenarios(v) for name, v in metrics.items()}
     columns = min(3, len(metrics))
     with house_style():
         figure, axes = page_figure(-(-len(metrics) // columns), columns, ratio=0.8, width=(0.5, 0.75, 1.0)[columns - 1])
         for panel, (name, values) in zip(axes.flat, metrics.items(), strict=False):
             first = 1 if name in ("nonzeros", *SENT_ENTROPIES, "bits_up", "bits_down") else 0  # nothing is sent before round 1
-            t, values = np.arange(first, len(values)), values[first:]
-            panel.plot(t, values.mean(axis=1), color=colour)
-            if values.shape[1] > 1:
-                low, high = np.quantile(values, [0.1, 0.9], axis=1)
-                panel.fill_between(t, low, high, color=colour, alpha=0.2, linewidth=0)
-            if name in _LOG and (values.mean(axis=1) > 0).any():
+            runs, of = values["scenarios"], {k: v[first:] for k, v in values.items() if k != "scenarios"}
+            t = np.arange(first, first + len(of["mean"]))
+            panel.plot(t, of["mean"], color=colour)
+            if runs > 1:
+                panel.fill_between(t, of["quantile_0.1"], of["quantile_0.9"], color=colour, alpha=0.2, linewidth=0)
+            if name in _LOG and (of["mean"] > 0).any():
                 panel.set_yscale("log", nonpositive="mask")
                 panel.minorticks_off()
             if first:
-                panel.set_ylim(0, 1.05 * values.max() or 1)
+                panel.set_ylim(0, 1.05 * of["largest"].max() or 1)
             panel.set(xlabel="round", title=_LABELS.get(name, name))
         for panel in list(axes.flat)[len(metrics) :]:
             panel.set_visible(False)
-        runs = max((v.shape[1] for v in metrics.values()), default=1)
+        runs = max((v["scenarios"] for v in metrics.values()), default=1)
         several = f"mean of {runs:,} runs, and where the middle 80 % of them are" if runs > 1 else ""
         headline(figure, title, ". ".join(part for part in (ended, several) if part))
     return figure

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "l
 _LINE = re.compile(rb"\s*(#.*)?|\s*[^\s:#]+(\s+(qid|\d+):[^\s:#]+)*\s*(#.*)?")  # what a line of the format looks like
 _LONG = re.compile(rb"(?<!\S)(\d{10,}):")  # an index that might not fit
 LAST_INDEX = 2**31 - 2
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")  # what no text holds
+_TABLES = {b",": "commas", b";": "semicolons", b"\t": "tabs"}
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ def load_svmlight(
     path: str | Path,
     dimension: int | None = None,
     labels: str | Mapping[float, float] = "keep",
-    zero_based: bool = False,
+    zero_based: bool | str = "auto",
     final_newline: bool = True,
     max_gib: float = 2.0,
 ) -> Dataset:
@@ -175,8 +178,10 @@ def load_svmlight(
         'keep' makes a regression task of the numbers as they are; 'binary' maps the smaller of exactly two labels to
         -1 and the larger to +1; 'classes' numbers the labels 0..C-1 in increasing order; a mapping {label: -1 or +1}
         covers every label.
-    zero_based : bool
-        Whether the first index is 0 (LIBSVM's files begin at 1).
+    zero_based : bool or 'auto'
+        Whether the first index is 0. LIBSVM's files begin at 1, those of scikit-learn's `dump_svmlight_file` at 0 unless it is told
+        otherwise. 'auto' takes a file in which an index 0 appears as one that begins at 0, and any other as one that begins at 1, as
+        `sklearn.datasets.load_svmlight_file` does: where the first feature of a file that begins at 0 is 0 in every sample, say True.
     final_newline : bool
         Require one, which is how a file cut in its last line is noticed. (A plain file cut between lines cannot be told
         from a shorter one.)
@@ -188,7 +193,7 @@ def load_svmlight(
     DataFileError
         Missing, unreadable, truncated, empty, not of the format, or an index above the dimension.
     InvalidInput
-        Labels that do not fit `labels`; a dense array above `max_gib`.
+        Labels that do not fit `labels`; a dense array above `max_gib`; another `zero_based`.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -197,22 +202,23 @@ def load_svmlight(
     path = Path(path)
     if dimension is not None:
         dimension = whole_number("dimension", dimension, most=LAST_INDEX, remedy="None takes the largest index in the file")
+    if not isinstance(zero_based, bool) and zero_based != "auto":
+        raise InvalidInput(f"zero_based is {zero_based!r}: use True, False or 'auto'")
     max_gib = real_number("max_gib", max_gib, above=0)
     data = _read(path, max_gib)
     _check_lines(path, data, final_newline)
     try:
-        x, y = load_svmlight_file(io.BytesIO(data), zero_based=zero_based)
+        x, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
     except ValueError as error:
-        if "Invalid index 0" in str(error):
-            raise DataFileError(f"{path}: an index is 0, but LIBSVM counts from 1: write it so, or pass zero_based=True") from error
-        raise DataFileError(f"{path}: not a LIBSVM file ({error}): fetch it again or correct it") from error
+        told = re.sub(r"\bb(?=['\"])", "", str(error))  # words of the file, not how Python writes bytes
+        raise DataFileError(f"{path}: not a LIBSVM file ({told}): fetch it again or correct it") from error
     if x.shape[0] == 0:
         raise DataFileError(f"{path}: the file holds no samples: fetch it again")
+    x, first = _counted(path, x, zero_based)
     dimension = max(x.shape[1], 1) if dimension is None else dimension
     if x.shape[1] > dimension:
-        largest = x.shape[1] - (1 if zero_based else 0)
         raise DataFileError(
-            f"{path}: index {largest} is above the dimension {dimension}: pass dimension={x.shape[1]} or more"
+            f"{path}: index {x.shape[1] - 1 + first} is above the dimension {dimension}: pass dimension={x.shape[1]} or more"
         )
     need = x.shape[0] * dimension * 8 / 2**30
     if need > max_gib:
@@ -227,10 +233,49 @@ def load_svmlight(
     return Dataset(path.name, x.toarray(), targets, task)
 
 
+def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
+    """The samples with the first feature in column 0, and the index that the file's features begin at."""
+    from scipy.sparse import csr_matrix
+
+    none_is_0 = bool((x.indices > 0).all())
+    if zero_based is True or (zero_based == "auto" and not none_is_0):
+        return x, 0
+    if not none_is_0:
+        raise DataFileError(f"{path}: an index is 0, but LIBSVM counts from 1: write it so, or pass zero_based=True or 'auto'")
+    return csr_matrix((x.data, x.indices - 1, x.indptr), (x.shape[0], max(x.shape[1] - 1, 0))), 1
+
+
+def _refuse_others(path: Path, data: bytes) -> None:
+    """Raise `DataFileError` for what is no text, and for a table such as CSV, with how to convert it."""
+    found = _CONTROL.search(data)
+    if found:
+        raise DataFileError(
+            f"{path}: no text: byte {found.start() + 1} of it is {found[0][0]}, and a LIBSVM file has lines 'label index:value ...'; "
+            "fetch it again or name another file"
+        )
+    line = data.lstrip().partition(b"\n")[0].partition(b"#")[0].strip()
+    sep = next((s for s in _TABLES if s in line), None)
+    if sep is None or b":" in line:
+        return
+    try:
+        [float(word) for word in line.split(sep)]
+        names = 0
+    except ValueError:
+        names = 1
+    name, out = str(path), str(path.with_suffix(".svmlight"))
+    raise DataFileError(
+        f"{path}: a table with {_TABLES[sep]} between its columns, such as CSV, which is not read: convert it in Python, "
+        f"here with the target in the last column: import numpy, sklearn.datasets; "
+        f"t = numpy.loadtxt({name!r}, delimiter={sep.decode()!r}, skiprows={names}, ndmin=2); "
+        f"sklearn.datasets.dump_svmlight_file(t[:, :-1], t[:, -1], {out!r}, zero_based=False)"
+    )
+
+
 def _check_lines(path: Path, data: bytes, final_newline: bool) -> None:
     """Raise `DataFileError` for the first line that is not of the format, and for a file that is cut or empty."""
     if not data.strip():
         raise DataFileError(f"{path}: the file is empty: fetch it again")
+    _refuse_others(path, data)
     if final_newline and not data.endswith(b"\n"):
         number, last = data.count(b"\n") + 1, data[data.rfind(b"\n") + 1 :]
         raise DataFileError(

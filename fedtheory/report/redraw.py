@@ -22,6 +22,7 @@ from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import experiments_of, figures_of
 from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
+from fedtheory.simulation.over_scenarios import over_scenarios
 from fedtheory.untrusted import parse_json, read_text
 from fedtheory.verification.registry import papers
 
@@ -163,13 +164,21 @@ def _run(content: Mapping[str, Any], path: Path) -> Saved | None:
         return None
 
     def draw() -> Any:
-        values = {str(k): np.asarray(restored(v), dtype=float) for k, v in metrics.items()}
-        table = {k: v.reshape(len(v), -1) for k, v in values.items() if v.ndim > 0 and v.size}
-        if not table or len({len(v) for v in table.values()}) != 1:
+        values = {str(k): _of_scenarios(v) for k, v in metrics.items() if v}
+        table = {k: v for k, v in values.items() if len(v["mean"])}
+        if not table or len({len(of) for v in table.values() for k, of in v.items() if k != "scenarios"}) != 1:
             raise DataFileError(f"{path}: metrics must be lists of one length, a row a round")
         return curves(table, f"{content['method']} on {content['problem']['name']}", str(content.get("ended", "")))
 
     return Saved("the curves of a run", path.stem, draw)
+
+
+def _of_scenarios(values: Any) -> dict[str, Any]:
+    """A metric of all rounds over the scenarios: as it was written, or made of every scenario's numbers."""
+    if isinstance(values, dict):
+        return {k: int(v) if k == "scenarios" else np.asarray(restored(v), dtype=float).reshape(-1) for k, v in values.items()}
+    each = np.asarray(restored(values), dtype=float)
+    return over_scenarios(each.reshape(len(each), -1))
 
 
 def _rates(content: Mapping[str, Any], path: Path) -> Saved | None:

@@ -358,11 +358,15 @@ def _at(where: dict[str, Any]) -> str:
     return f", {place}" if place else ""
 
 
+def _how(check: Any) -> str:
+    return check.mode + (f" at {100 * check.confidence:.6g} %" if check.confidence else "")
+
+
 def _how_and_where(checks: Sequence[Any]) -> list[str]:
     """Lines on how the forms were judged and where each is worst; without their names where that is the same of all."""
     judged = [c for c in checks if c.verdict != "not applicable"]
     lines = []
-    for what, word in (("how: ", lambda c: c.mode), ("worst at ", lambda c: "" if c.reason else c.place)):
+    for what, word in (("how: ", _how), ("worst at ", lambda c: "" if c.reason else c.place)):
         found: dict[str, list[str]] = {}
         for c in judged:
             found.setdefault(word(c), []).append(c.form)

@@ -6,7 +6,6 @@ they are. It is read without pickle, so that a file from elsewhere can do nothin
 
 from __future__ import annotations
 
-import io
 import json
 import lzma
 import math
@@ -16,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +106,9 @@ def save(path: Path | str, checkpoint: Checkpoint) -> Path:
         "about": checkpoint.about,
     }
     arrays["meta"] = np.frombuffer(json.dumps(to_jsonable(meta)).encode(), dtype=np.uint8)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    write: Any = partial(np.savez, **arrays)  # into the file: its copy in memory would be as large as the run
     try:
-        return write_atomic(path, buffer.getbuffer())
+        return write_atomic(path, write)
     except OSError as error:
         raise _not_written(path, error) from error
 

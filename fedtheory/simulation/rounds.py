@@ -275,7 +275,9 @@ def merge(
     failed = [p.error for p in parts if p.error is not None]
     if failed:
         raise min(failed, key=lambda e: e[0])[1]
-    meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in job.kept.record}
+    meters = parts[0].meters
+    if len(parts) > 1:  # a copy of one part would be as large as all that is kept
+        meters = {name: np.concatenate([p.meters[name] for p in parts], axis=1) for name in job.kept.record}
     for i in range(job.rounds - job.done) if len(parts) > 1 else ():
         for name, value in entropies(job.kept.record, [p.bins[i] for p in parts]).items():
             meters[name][job.done + 1 + i] = value

@@ -223,11 +223,16 @@ def check_run(
     _check_parts(problem, algorithm, sampling, solver, rounds)
 
 
-def check_size(problem: Problem, solver: LocalSolver | None, rounds: int, scenarios: int, kept: int = 1) -> None:
-    """Raise `InvalidInput` for a run that cannot fit or end here; ``kept``: numbers of a scenario that are kept of every round."""
+def check_size(
+    problem: Problem, solver: LocalSolver | None, rounds: int, scenarios: int, kept: int = 1, models: int = 2
+) -> None:
+    """Raise `InvalidInput` for a run that cannot fit or end here.
+
+    ``kept``: numbers of a scenario that are kept of every round; ``models``: models of a scenario that are held at once.
+    """
     whole_number("rounds", rounds), whole_number("scenarios", scenarios)
     what, steps = f"{rounds:,} rounds, each in {scenarios:,} scenarios,", getattr(solver, "steps", None)
-    must_fit(what, scenarios * (2.0 * problem.dim + float(rounds) * kept), "ask for fewer rounds or fewer scenarios")
+    must_fit(what, scenarios * (float(models) * problem.dim + float(rounds) * kept), "ask for fewer rounds or fewer scenarios")
     steps = steps if isinstance(steps, int) else 0
     words = f"{rounds:,} rounds" + (f" of {steps:,} local steps" if steps > 1 else "")
     must_end(words, rounds * (FASTEST_ROUND + FASTEST_STEP * steps), "ask for fewer rounds")

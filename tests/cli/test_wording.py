@@ -1,12 +1,16 @@
 """Errors and reasons on the command line name its own options: a table of provoked errors, and rules that hold for all of them."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from command_line import call, refused
 
 from fedtheory.cli import app
 from fedtheory.cli.wording import in_cli_words
+from fedtheory.problems import Problem
 
 TABLE = [  # the command, what its error says
     ("run fedavg least-squares --ridge 0 --clients 3 --dimension 40", "add curvature or set --ridge above 0"),
@@ -101,8 +105,30 @@ def test_a_file_is_refused_with_what_this_command_can_do(tmp_path):
     common = ("solve", "--data", data, "--loss", "logistic")
     assert "pass --dimension 3 or more" in refused(*common, "--dimension", 2)
     assert refused(*common, "--dimension", 10**9).rstrip().endswith("the limit is 2: take a smaller file")
-    data.write_text("1 0:1\n2 1:1\n")
-    assert refused(*common).rstrip().endswith("LIBSVM counts from 1: write it so")
+    data.write_text("a,b,y\n1,2,1\n3,4,2\n")
+    assert "t = numpy.loadtxt(" in refused(*common) and "skiprows=1" in refused(*common)
+
+
+def test_one_scenario_is_refused_before_the_optimum_is_certified(monkeypatch):
+    monkeypatch.setattr(Problem, "optimum", None)
+    for mode in ("auto", "monte-carlo"):
+        told = refused("verify", "theorem-3.1", "--problem", "diabetes", "-P", 2, "--mode", mode, "-S", 1)
+        assert "--scenarios 1: it must be an integer >= 2; a mean needs at least two runs" in told
+
+
+def test_confidence_and_horizons_stand_at_the_top():
+    common = ("verify", "theorem-3.1", "--problem", "quadratic", "-P", 2)
+    assert "judged at T = 1 to 5 " in " ".join(call(*common).stdout.split())
+    told = " ".join(call(*common, "--mode", "monte-carlo", "--rounds", 7).stdout.split())
+    assert "scenarios decided, each form by itself at 99.9 % judged at T = 1 to 7 " in told
+    assert "judged at" not in call("verify", "eq-28", "--problem", "quadratic", "-P", 2).stdout
+
+
+@pytest.mark.parametrize("backend", ["nonsense", "tkagg"])
+def test_pictures_are_drawn_whatever_the_environment_says_of_windows(backend, tmp_path):
+    command = [sys.executable, "-m", "fedtheory", "run", "fedavg", "quadratic", "--rounds", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, env={**os.environ, "MPLBACKEND": backend}, capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "run-fedavg-quadratic.png").exists(), done.stderr
 
 
 def test_separable_data_of_a_file_point_to_the_option(tmp_path):

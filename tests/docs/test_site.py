@@ -12,6 +12,7 @@ import shlex
 import sys
 import types
 from functools import cache
+from pathlib import Path
 
 import click
 import numpy as np
@@ -22,6 +23,7 @@ from repository import ROOT
 import fedtheory
 from fedtheory.cli import app
 from fedtheory.cli.common import find_statement, shipped_witnesses
+from fedtheory.problems import load_svmlight
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
@@ -130,12 +132,15 @@ def small_run_on_a_small_cluster(monkeypatch, request):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and "lessons" not in n])
-def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request):
+def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path):
     names = {}
     if name == "sweeps.md":
         names = small_run_on_a_small_cluster(monkeypatch, request)
     if name == "your/theorem.md":
         monkeypatch.chdir(ROOT / "examples")  # where its files are
+    if name == "your/problem.md":
+        monkeypatch.chdir(tmp_path)
+        Path("FILE.csv").write_text("a,b,target\n0,2,3\n0,5,6\n")
     for code in blocks(text_of(DOCS / name), "python"):
         if "torch" in code:
             pytest.importorskip("torch").manual_seed(0)
@@ -143,6 +148,7 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request):
     printed = capsys.readouterr().out
     if name == "your/problem.md":
         assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in printed
+        assert load_svmlight("FILE.svmlight").features.tolist() == [[0, 2], [0, 5]]
     if name == "your/network.md":
         start, end, size = map(float, re.search(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", printed).groups())
         assert end < start / 3 and size == 4 * 32 + 33

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from release_files import path_of, real
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.problems import Dataset, datasets, load_svmlight
@@ -108,9 +109,49 @@ def test_zero_based_files(tmp_path):
     path = _write(tmp_path, "zero", "1 0:2 2:3\n")
     np.testing.assert_allclose(load_svmlight(path, zero_based=True).features, [[2.0, 0.0, 3.0]])
     with pytest.raises(DataFileError, match=r"zero: an index is 0.*zero_based=True"):
+        load_svmlight(path, zero_based=False)
+    for told in (True, "auto"):
+        with pytest.raises(DataFileError, match="index 2 is above the dimension 2: pass dimension=3"):
+            load_svmlight(path, 2, zero_based=told)
+    with pytest.raises(InvalidInput, match="zero_based is 'yes'"):
+        load_svmlight(path, zero_based="yes")
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("first", [0.0, 1.0])
+def test_where_a_file_begins_to_count_is_found_as_scikit_learn_finds_it(tmp_path, zero_based, first):
+    x = np.random.default_rng(3).integers(1, 9, size=(7, 4)) * [first, 1, 0.5, -2]
+    path = tmp_path / "written"
+    dump_svmlight_file(x, np.arange(7.0), str(path), zero_based=zero_based)
+    theirs, targets = load_svmlight_file(str(path), zero_based="auto")
+    ours = load_svmlight(path)
+    np.testing.assert_array_equal(ours.features, theirs.toarray())
+    np.testing.assert_array_equal(ours.targets, targets)
+    if first or not zero_based:
+        np.testing.assert_array_equal(ours.features, x)
+    np.testing.assert_array_equal(load_svmlight(path, 6, zero_based=zero_based).features, np.pad(x, ((0, 0), (0, 2))))
+    with pytest.raises(DataFileError, match=f"index {theirs.shape[1] - (theirs.shape[1] == 4 and zero_based)} is above"):
+        load_svmlight(path, theirs.shape[1] - 1)
+
+
+@pytest.mark.parametrize("header", ["a,b,y\n", ""])
+@pytest.mark.parametrize("sep", [",", ";", "\t", ", "])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_table_is_refused_with_lines_that_convert_it(tmp_path, header, sep, end):
+    path = _write(tmp_path, "mine.csv", (header + "1,0,2\n0,-3.5,4" + end).replace(",", sep))
+    with pytest.raises(DataFileError, match=r"mine.csv: a table with \w+ between its columns, such as CSV, which is not read") as told:
         load_svmlight(path)
-    with pytest.raises(DataFileError, match="index 2 is above the dimension 2: pass dimension=3"):
-        load_svmlight(path, 2, zero_based=True)
+    exec(str(told.value).partition("in the last column: ")[2])
+    data = load_svmlight(tmp_path / "mine.svmlight")
+    np.testing.assert_array_equal(data.features, [[1, 0], [0, -3.5]])
+    np.testing.assert_array_equal(data.targets, [2, 4])
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0", b"PK\x03\x04\n", b"\x1f\x8b\x08\xff", "1 1:2\n".encode("utf-16")])
+def test_what_is_no_text_is_refused_without_printing_it(tmp_path, content):
+    with pytest.raises(DataFileError, match=r"no text: byte \d+ of it is \d+, .*name another file") as told:
+        load_svmlight(_write(tmp_path, "picture", content))
+    assert str(told.value).isprintable() and "\\x" not in str(told.value)
 
 
 def test_labels_are_mapped_on_request(tmp_path):
@@ -181,7 +222,7 @@ def test_a_whole_file_without_final_newline_can_be_read(tmp_path):
     [
         ("1 1:1\n1 1:\n", "line 2 is not of the form"),
         ("1 1:1\n1 1\n", "line 2 is not of the form"),
-        ("a,b,c\n1,2,3\n", "not a LIBSVM file|line 1"),
+        ("word\n", r"not a LIBSVM file \(could not convert string to float: 'word'\)"),
         ("1 1:x\n", "not a LIBSVM file"),
         ("one 1:1\n", "not a LIBSVM file"),
         ("1 2:1 1:1\n", "not a LIBSVM file.*sorted"),

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,6 +156,7 @@ def test_a_narrow_table_of_checks_says_how_and_where_below():
     assert text([one, other], 80).endswith(
         "how: exact (repaired) how: statistical (printed) worst at T = 4 (repaired) worst at T = 7 (printed)"
     )
+    assert "how: statistical at 99.9 % worst" in text([replace(other, confidence=0.999)], 80)
     assert "how:" not in text([one, other], 120) and "T = 7" in text([one, other], 120)
 
 

@@ -127,7 +127,7 @@ def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
     clock = RoundClock(made.rounds - begun, made.tuned is not None or bool(o.options.get("allow_long")))
     with progress("rounds", made.rounds) as advance:
         if begun:
-            advance(begun)
+            advance(begun, known=True)
         try:
             if past is not None and begun == made.rounds:  # what was cut short came after the rounds
                 trajectory = Trajectory(problem, algorithm, begun, past[2], past[1], provenance=provenance(o.seed))

@@ -209,12 +209,12 @@ def _check_enumerable(count: int, size: int) -> None:
     must_end(what, min(count, MANY) * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
 
 
-MANY = 32  # rows from which looking for all of them at once is faster
+ENOUGH = 32  # rows from which looking for all of them at once is faster
 
 
 def _least(values: np.ndarray, count: int) -> np.ndarray:
     """Where the `count` smallest of each row (S, N) lie, in increasing order: (S, count)."""
-    if len(values) >= MANY:
+    if len(values) >= ENOUGH:
         chosen = values <= np.partition(values, count - 1, axis=1)[:, count - 1, None]
         where = np.flatnonzero(chosen)
         if where.size == len(values) * count:  # else there are equal ones

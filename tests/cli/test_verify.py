@@ -112,7 +112,7 @@ def test_a_form_without_an_instance_fails_a_whole_campaign_and_is_left_out_of_a_
 def test_an_interrupted_campaign_keeps_what_it_has(small, monkeypatch, tmp_path):
     @contextmanager
     def interrupted(what, total=None):
-        def advance(steps=1):
+        def advance(steps=1, known=False):
             if what == "instances":
                 raise KeyboardInterrupt
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sqlite3
@@ -13,6 +12,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 from command_line import call, refused
+from sweep_at_hand import SPEC as EIGHT
+from sweep_at_hand import rows
 
 from fedtheory import algorithms, problems, simulate
 from fedtheory.cli.sweep import cell as cells_of
@@ -20,22 +21,7 @@ from fedtheory.cli.sweep.spec import EXAMPLE, LARGEST, Grid, read
 from fedtheory.errors import DataFileError
 from fedtheory.participation import Uniform
 
-SPEC = """
-title = "two methods"
-target = 1e-3
-[all]
-problem = "quadratic"
-rounds = 30
-participants = 2
-seed = [0, 1]
-[[run]]
-method = "feddyn"
-alpha = [0.5, 2]
-[[run]]
-method = "fedavg"
-local-solver = "gradient"
-local_lr = [0.05, 5e3]
-"""
+SPEC = 'title = "two methods"' + EIGHT
 
 
 @pytest.fixture
@@ -43,11 +29,6 @@ def spec(tmp_path):
     file = tmp_path / "s.toml"
     file.write_text(SPEC)
     return file
-
-
-def rows(folder):
-    with open(folder / "sweep.csv", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_a_cell_is_the_run_that_it_names(spec, tmp_path):

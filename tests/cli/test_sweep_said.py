@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import matplotlib.colors
 import pytest
 from command_line import call
+from sweep_at_hand import SPEC, rows
 
 from fedtheory.cli.common import out_console, problem_of
 from fedtheory.cli.sweep import figure
@@ -17,33 +17,12 @@ from fedtheory.cli.sweep.spec import EXAMPLE
 from fedtheory.cli.sweep.table import Group, best_of
 from fedtheory.plotting import style
 
-SPEC = """
-target = 1e-3
-[all]
-problem = "quadratic"
-rounds = 30
-participants = 2
-seed = [0, 1]
-[[run]]
-method = "feddyn"
-alpha = [0.5, 2]
-[[run]]
-method = "fedavg"
-local-solver = "gradient"
-local_lr = [0.05, 5e3]
-"""
-
 
 @pytest.fixture
 def spec(tmp_path):
     file = tmp_path / "s.toml"
     file.write_text(SPEC)
     return file
-
-
-def rows(folder):
-    with open(folder / "sweep.csv", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def setting(alpha, gap, to, bits=100.0, rounds=20.0, certain=2e-16, seeds=3):

@@ -151,7 +151,8 @@ def put_slots(memory: Array, members: Array, values: Array, in_place: bool = Fal
     """
     if is_numpy(memory):
         out = memory if in_place else memory.copy()
-        if members.size >= MANY_ROWS and out.flags.c_contiguous and out.ndim == 3 and not out.dtype.hasobject:
+        whole = out.ndim == 3 and np.shape(values) == (*members.shape, out.shape[2])
+        if members.size >= MANY_ROWS and whole and out.flags.c_contiguous and not out.dtype.hasobject:
             rows = np.dtype((np.void, out.itemsize * out.shape[2]))  # each moved as one item, which takes NumPy half the time
             flat = members + np.arange(0, out.shape[0] * out.shape[1], out.shape[1])[:, None]
             np.put(out.view(rows), flat, np.ascontiguousarray(values, out.dtype).view(rows))
@@ -246,8 +247,14 @@ def memory_of(view: Any) -> Memory | None:
     """The memory of a view of float64 whose messages lie in one piece each; None where it is no such view."""
     if type(view) is not np.ndarray or view.dtype != np.float64 or view.ndim != 3 or not view.size:
         return None
-    if (view.shape[2] > 1 and view.strides[2] != 8) or any(step < 0 or step % 8 for step in view.strides):
+    (scenarios, slots, dim), (first, second, third) = view.shape, view.strides
+    if (dim > 1 and third != 8) or first < 0 or second < 0 or first % 8 or second % 8:
         return None
-    steps = tuple(step // 8 for step in view.strides)
-    extent = 1 + sum((count - 1) * step for count, step in zip(view.shape, steps, strict=True))
-    return Memory(np.lib.stride_tricks.as_strided(view, (extent,), (8,), writeable=False), steps[0], steps[1])
+    first, second = first // 8, second // 8
+    if view.flags.c_contiguous:
+        numbers = view.reshape(-1)
+        numbers.setflags(write=False)
+    else:
+        extent = (scenarios - 1) * first + (slots - 1) * second + dim
+        numbers = np.lib.stride_tricks.as_strided(view, (extent,), (8,), writeable=False)
+    return Memory(numbers, first, second)

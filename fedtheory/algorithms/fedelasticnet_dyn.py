@@ -109,22 +109,25 @@ class FedElasticNetDyn(Algorithm):
         stored = clients.take(state.stored)
         objective = LocalObjective(center=theta, linear=stored, curvature=self.l2, l1=self.l1)
         result = clients.minimise(objective, start=theta)  # line 4
-        delta = threshold(result.y - theta, self.epsilon)
-        y = theta + delta if self.epsilon else result.y
+        delta, y = clients.moved(result.y, theta), result.y
+        if self.epsilon:
+            delta = threshold(delta[...], self.epsilon)
+            y = theta + delta
         if isinstance(state, CompressedElasticDynState):
-            return self._compressed(state, clients, stored, delta, y)
+            return self._compressed(state, clients, stored, delta[...], y)
         if self.rule == "sign":
-            new = stored - self.l2 * delta - self.l1 * clients.xp.sign(delta)  # line 5
+            memory, change = clients.dual_step(state.stored, stored, delta, self.l2, self.l1)  # lines 5 and 9
             clients.send(delta)  # line 6
         else:
             new = clients.gradient(y)  # line 5 with the exact subgradient
             clients.send(stored - new)  # line 6: v
             if self.epsilon or result.residual is None:
                 clients.send(delta)
-        h = state.h + clients.sum(new - stored) / clients.num_clients  # line 11
+            memory, change = clients.put(state.stored, new), clients.sum(new - stored)  # line 9
+        h = state.h + change / clients.num_clients  # line 11
         return FedElasticNetDynState(
             x=clients.mean(y) - h / self.l2,  # line 12
-            stored=clients.put(state.stored, new),  # lines 5 and 9
+            stored=memory,
             h=h,
             local=clients.put(state.local, y),
         )

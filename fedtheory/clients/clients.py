@@ -13,7 +13,8 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, rows_of, to_numpy
 from fedtheory.clients.layout import Layout
-from fedtheory.clients.pieces import At, compressed, large, wanted_messages
+from fedtheory.clients.moves import difference
+from fedtheory.clients.pieces import At, Moved, compressed, large, wanted_messages
 from fedtheory.errors import Diverged, InvalidInput, MissingCapability, diverged
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.messages.base import as_uniforms
@@ -69,7 +70,7 @@ class Clients:
         self._like, self._in_place = like, in_place
         self.layout = Layout(cohort, like)
         self.xp = namespace(like)
-        self.sent: list[Array] = []
+        self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
         self.bits_up = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
@@ -117,6 +118,27 @@ class Clients:
     def put(self, memory: Array, values: Array) -> Array:
         """Memory (S, N, d) with the cohort's rows replaced by values (S, P, d)."""
         return self.layout.put(memory, values, self._in_place)
+
+    def moved(self, y: Array, start: Array) -> Any:
+        """y - start (S, P, d): an array, or where that is faster a `Moved`, which `send` and `dual_step` take, and ``[...]`` makes."""
+        return difference(y, start)
+
+    def dual_step(self, memory: Array, duals: Array, moved: Any, l2: float, l1: float = 0.0) -> tuple[Array, Array]:
+        """Put what the cohort's dual variables become, and sum how much they changed.
+
+        Parameters
+        ----------
+        memory : (S, N, d)
+        duals : (S, P, d), the cohort's rows of it before
+        moved : (S, P, d), or a `Moved`: the local models less their center
+        l2, l1 : of the penalty, whose gradient l2 moved + l1 sign(moved), sign(0) = 0, is subtracted
+
+        Returns
+        -------
+        (memory, change)
+            (S, N, d), and (S, d) summed over the cohort.
+        """
+        return self.layout.dual_step(memory, duals, moved, l2, l1, self._in_place)
 
     def sum(self, values: Array, weights: Array | None = None) -> Array:
         """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""
@@ -220,22 +242,29 @@ class Clients:
         """Bits of one uncompressed number: the width of the run's dtype."""
         return int(self.xp.finfo(self._like.dtype).bits)
 
-    def send(self, message: Array, compressor: Compressor | None = None, senders: np.ndarray | None = None) -> Array:
+    @property
+    def sent(self) -> list[Array]:
+        """What was sent so far, (S, P, d) each."""
+        self._messages = [m[...] if type(m) is Moved else m for m in self._messages]
+        return self._messages
+
+    def send(self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None) -> Array:
         """Client to server: (S, P, d) -> what arrives; its bits are counted, and what was sent is measured by the caller of the round.
 
+        A `Moved` that all send, uncompressed, is made when somebody looks at it.
         senders (S, P) of bools: the participants that send it (default all); from the others 0 arrives.
         """
         if compressor is not None:
-            message, bits = self._compress(message, compressor, senders)
+            message, bits = self._compress(message[...], compressor, senders)
         else:
-            message = message if senders is None else self._only(message, senders)
-            bits = np.asarray(self.float_bits * message.shape[-1], dtype=np.int64)
+            message = message if senders is None else self._only(message[...], senders)
+            bits = np.asarray(self.float_bits * self._like.shape[-1], dtype=np.int64)
         self._sent(message, bits, senders)
         return message
 
     def _sent(self, message: Array, bits: np.ndarray, senders: np.ndarray | None) -> None:
         self.send_bits(bits if senders is None else bits * senders)
-        self.sent.append(message)
+        self._messages.append(message)
         self._senders.append(senders)
 
     def _who(self, senders: np.ndarray | None) -> np.ndarray | None:

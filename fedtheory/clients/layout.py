@@ -8,12 +8,13 @@ it has slots over all scenarios, padded to the largest number.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, broadcast_to, is_numpy, namespace, put_slots, take_slots
-from fedtheory.clients.pieces import rows_in_order, weighted_sum
+from fedtheory.arrays import Array, astype_like, broadcast_to, is_numpy, namespace
+from fedtheory.clients.moves import dual_step, put_rows, take_rows
+from fedtheory.clients.pieces import Moved, rows_in_order, weighted_sum
 from fedtheory.participation.cohorts import Cohort
 
 __all__ = ["Layout"]
@@ -43,13 +44,23 @@ class Layout:
 
     def take(self, memory: Array) -> Array:
         """The cohort's rows of a per-client memory: (S, N, d) -> (S, P, d)."""
-        return memory if self.cohort.members is None else take_slots(memory, self._members)
+        return memory if self.cohort.members is None else take_rows(memory, self._members)
 
     def put(self, memory: Array, values: Array, in_place: bool) -> Array:
         """Memory (S, N, d) with the cohort's rows replaced by values (S, P, d)."""
         if self.cohort.members is None:
             return self.xp.where(self._mask > 0, values, memory)
-        return put_slots(memory, self._members, values, in_place)
+        return put_rows(memory, self._members, values, in_place)
+
+    def dual_step(self, memory: Array, duals: Array, moved: Any, l2: float, l1: float, in_place: bool) -> tuple[Array, Array]:
+        """As `Clients.dual_step`."""
+        if self.cohort.members is not None and type(moved) is Moved:
+            made = dual_step(memory, self._members, duals, moved, l2, l1, in_place)
+            if made is not None:
+                return made
+        moved = moved[...]
+        new = duals - l2 * moved - l1 * self.xp.sign(moved)
+        return self.put(memory, new, in_place), self.sum(new - duals)
 
     def sum(self, values: Array, weights: Array | None = None) -> Array:
         """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""

@@ -18,7 +18,7 @@ from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.base import exact
 
-__all__ = ["At", "Moved", "compressed", "large", "places", "rows_in_order", "wanted_messages", "weighted_sum"]
+__all__ = ["At", "Moved", "compressed", "large", "places", "rows_in_order", "wanted_messages", "weighted_sum", "worth"]
 
 IN_CACHE = 2**17  # numbers of a piece, of which several copies are at work
 COMPILED = 2**20  # numbers from which compiled loops are worth Numba's import
@@ -31,9 +31,13 @@ def large(values: Array) -> bool:
 
 
 def many(values: Array) -> bool:
-    """Whether an array is worth compiled loops, which give the same numbers: a smaller one, too, where Numba is there already."""
-    least = IN_CACHE if "numba" in sys.modules else COMPILED
-    return is_numpy(values) and values.size >= least and values.dtype == np.float64 and available()
+    """Whether an array is worth compiled loops."""
+    return is_numpy(values) and values.dtype == np.float64 and worth(values.size, IN_CACHE)
+
+
+def worth(numbers: int, least: int) -> bool:
+    """Whether so many are worth compiled loops, which give the same ones: from `least` on where Numba is there already."""
+    return numbers >= (least if "numba" in sys.modules else COMPILED) and available()
 
 
 class Moved(NamedTuple):

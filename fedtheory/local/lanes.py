@@ -18,8 +18,10 @@ from numba.core.datamodel import models
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_model
 
-__all__ = ["LANES", "above", "entries", "fetch", "fused", "load", "load_one", "padded", "splat", "store", "store_one", "total",
-           "totals", "zeros"]  # fmt: skip
+from fedtheory.compiled import njit
+
+__all__ = ["LANES", "above", "copied", "entries", "fetch_row", "fused", "load", "load_one", "padded", "splat", "store", "store_one",
+           "total", "totals", "zeros"]  # fmt: skip
 
 LANES = 8
 LINE = 64  # bytes of a line of the cache
@@ -135,6 +137,23 @@ def fetch(typing: Any, place: Any, at: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(place, types.intp), make
+
+
+@njit(cache=True, nogil=True)
+def fetch_row(place: Any, first: int, count: int) -> None:
+    """Ask for the lines that entries first, ..., first + count - 1 lie in."""
+    for i in range(0, count + LANES - 1, LANES):
+        fetch(place, first + i)
+
+
+@njit(cache=True, nogil=True)
+def copied(to: Any, at: int, of: Any, first: int, count: int) -> None:
+    """Entries first, ..., first + count - 1 of one place, to another from entry at on."""
+    whole = count - count % LANES
+    for i in range(0, whole, LANES):
+        store(to, at + i, load(of, first + i))
+    for i in range(whole, count):
+        store_one(to, at + i, load_one(of, first + i))
 
 
 @intrinsic

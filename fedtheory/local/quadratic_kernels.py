@@ -24,14 +24,13 @@ def compiled_solve() -> Any:
     from fedtheory.compiled import njit
     from fedtheory.local.lanes import (
         LANES,
+        copied,
         entries,
-        fetch,
+        fetch_row,
         fused,
         load,
-        load_one,
         splat,
         store,
-        store_one,
         total,
         zeros,
     )
@@ -44,14 +43,6 @@ def compiled_solve() -> Any:
                 pull[i, j] = m[i, j] = -step * hessian[i, j]
             m[i, i] += 1.0 - step * bend
             base[0, i] = -step * slope[i]
-
-    @njit(cache=True, nogil=True)
-    def copied(to: Any, at: int, of: Any, first: int, count: int) -> None:
-        whole = count - count % LANES
-        for i in range(0, whole, LANES):
-            store(to, at + i, load(of, first + i))
-        for i in range(whole, count):
-            store_one(to, at + i, load_one(of, first + i))
 
     @njit(cache=True, nogil=True)
     def plus(b: Any, at: int, wide: int, factor: float, one: Any, less: Any, from_less: int) -> None:
@@ -84,15 +75,14 @@ def compiled_solve() -> Any:
     def asked(y: Any, to: int, i: int, j: int, rows: Any, steps: Any, given: Any, dim: int) -> None:
         """Ask for what `begun` and `ended` will read and write of entry (i, j): no processor could guess their order."""
         anchor, start, linear, center = rows
-        for at in range(0, dim + LANES - 1, LANES):
-            fetch(y, to + at)
-            fetch(anchor, i * steps[0, 0] + j * steps[0, 1] + at)
-            if given[0]:
-                fetch(start, i * steps[1, 0] + j * steps[1, 1] + at)
-            if given[1]:
-                fetch(linear, i * steps[2, 0] + j * steps[2, 1] + at)
-            if given[2]:
-                fetch(center, i * steps[3, 0] + j * steps[3, 1] + at)
+        fetch_row(y, to, dim)
+        fetch_row(anchor, i * steps[0, 0] + j * steps[0, 1], dim)
+        if given[0]:
+            fetch_row(start, i * steps[1, 0] + j * steps[1, 1], dim)
+        if given[1]:
+            fetch_row(linear, i * steps[2, 0] + j * steps[2, 1], dim)
+        if given[2]:
+            fetch_row(center, i * steps[3, 0] + j * steps[3, 1], dim)
 
     @njit(cache=True, nogil=True)
     def ended(y: Any, row: int, a: Any, v: Any, z: Any, at: int, dim: int, wide: int) -> Any:
@@ -144,12 +134,12 @@ def compiled_solve() -> Any:
                     for r in range(min(HEIGHT, counts[k] - first - HEIGHT)):
                         i, j = place(slots, many, k, first + HEIGHT + r)
                         asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
-                affine_soft(b_, a_, matrix, b_, dim, wide, 0.0)
+                affine_soft(b_, a_, matrix, b_, dim, dim, wide, 0.0)
                 before, after = v_, z_
                 for step in range(count):
                     before, after = after, before
                     depth = dim if step or given[0] else 0  # what begins at the anchor has z = 0
-                    affine_soft(after, before, times, b_, depth, wide, steps[k] * l1)
+                    affine_soft(after, before, times, b_, depth, dim, wide, steps[k] * l1)
                 for r in range(height):
                     i, j = place(slots, many, k, first + r)
                     moved, length = ended(ends, (i * across + j) * dim, a_, before, after, r * wide, dim, wide)

@@ -73,7 +73,7 @@ class SlotClients(Clients):
         self.round_index, self.scenarios = round_index, range(cohort.scenarios)
         self.xp = namespace(like)
         self._in_place = False
-        self.sent: list[Any] = []
+        self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
         self.bits_up = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
@@ -113,6 +113,9 @@ class SlotClients(Clients):
         out = memory.copy()
         out[np.arange(len(members))[:, None], members] = values
         return out
+
+    def moved(self, y: Any, start: Any) -> Any:
+        return y - start
 
     def weights(self) -> Any:
         w = self.losses.weights

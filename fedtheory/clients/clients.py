@@ -124,21 +124,20 @@ class Clients:
         return difference(y, start)
 
     def dual_step(self, memory: Array, duals: Array, moved: Any, l2: float, l1: float = 0.0) -> tuple[Array, Array]:
-        """Put what the cohort's dual variables become, and sum how much they changed.
+        """The memory (S, N, d) with the cohort's duals less the penalty's gradient, and how much they changed, summed over it (S, d).
 
         Parameters
         ----------
-        memory : (S, N, d)
-        duals : (S, P, d), the cohort's rows of it before
+        duals : (S, P, d), the cohort's rows of the memory before
         moved : (S, P, d), or a `Moved`: the local models less their center
-        l2, l1 : of the penalty, whose gradient l2 moved + l1 sign(moved), sign(0) = 0, is subtracted
-
-        Returns
-        -------
-        (memory, change)
-            (S, N, d), and (S, d) summed over the cohort.
+        l2, l1 : of the penalty, whose gradient is l2 moved + l1 sign(moved), sign(0) = 0
         """
-        return self.layout.dual_step(memory, duals, moved, l2, l1, self._in_place)
+        made = self.layout.dual_step(memory, duals, moved, l2, l1, self._in_place) if type(moved) is Moved else None
+        if made is not None:
+            return made
+        delta = moved[...]
+        new = duals - l2 * delta - l1 * self.xp.sign(delta)
+        return self.put(memory, new), self.sum(new - duals)
 
     def sum(self, values: Array, weights: Array | None = None) -> Array:
         """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""

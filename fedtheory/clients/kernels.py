@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["Loops", "loops"]
 
-AHEAD = 8  # messages that are asked for before they are moved
+AHEAD = 8  # rows that are asked for before they are moved
 
 
 class Loops(NamedTuple):
@@ -22,14 +22,17 @@ class Loops(NamedTuple):
     wanted(out, memory, of_memory, y, of_y, start, of_start, factors): out (R, d) = memory + (y - start) factors, of_... where each
     message begins.
     add(out, values, steps, weights, who): out (S, d) = sum over k of weights_sk values_sk, in order, of those that who (S, P) names.
-    move(out, to, values, of, dim): of each message the dim numbers from of[r] on to out, from to[r] on.
-    dual_step(out, to, places, l2, l1, change): with moved = y - start, out from to[r] on = duals - l2 moved - l1 sign(moved), and change
-    (S, d) += these less the duals, in order; places are (duals, of_duals), (y, of_y), (start, of_start).
+    take(out, memory, steps, members): out (S, P, d) = the rows of members (S, P); memory has row k of scenario s from
+    s steps[0] + k steps[1] on.
+    put(out, members, values, steps): the rows of members (S, P) of out (S, N, d) = values, which lie so.
+    dual_step(out, members, duals, y, start, l2, l1, change): with moved = y - start, the rows of members of out (S, N, d) =
+    new = duals - l2 moved - l1 sign(moved), and change (S, d) += new - duals, in order; duals, y and start are (numbers, steps).
     """
 
     wanted: Any
     add: Any
-    move: Any
+    take: Any
+    put: Any
     dual_step: Any
 
 
@@ -64,26 +67,49 @@ def loops() -> Loops:
                         total[i] += row[i] * weight
 
     @njit(cache=True, nogil=True)
-    def move(out: Any, to: Any, values: Any, of: Any, dim: int) -> None:
-        ends, begins, last = entries(out), entries(values), len(to) - 1
-        for r in range(len(to)):
-            soon = min(r + AHEAD, last)  # no processor could guess where the next ones lie
-            fetch_row(ends, to[soon], dim)
-            fetch_row(begins, of[soon], dim)
-            copied(ends, to[r], begins, of[r], dim)
+    def ask(place: Any, members: Any, steps: Any, s: int, k: int, dim: int) -> Any:
+        """Ask for the row of slot k in scenario s, as no processor could guess where it lies; the slot after that."""
+        if s < members.shape[0]:
+            fetch_row(place, s * steps[0] + members[s, k] * steps[1], dim)
+        return (s, k + 1) if k + 1 < members.shape[1] else (s + 1, 0)
 
     @njit(cache=True, nogil=True)
-    def dual_step(out: Any, to: Any, places: Any, l2: float, l1: float, change: Any) -> None:
-        dim, slots, last = change.shape[1], len(to) // len(change), len(to) - 1
-        (duals, of_duals), (y, of_y), (start, of_start) = places
-        for r in range(len(to)):
-            fetch_row(entries(out), to[min(r + AHEAD, last)], dim)
-            total, row, a = change[r // slots], out[to[r] : to[r] + dim], duals[of_duals[r] : of_duals[r] + dim]
-            b, c = y[of_y[r] : of_y[r] + dim], start[of_start[r] : of_start[r] + dim]
-            for i in range(dim):
-                moved = b[i] - c[i]
-                new = a[i] - l2 * moved - l1 * np.sign(moved)
-                total[i] += new - a[i]
-                row[i] = new
+    def take(out: Any, memory: Any, steps: Any, members: Any) -> None:
+        (scenarios, slots, dim), ends, begins = out.shape, entries(out), entries(memory)
+        soon = AHEAD // slots, AHEAD % slots
+        for s in range(scenarios):
+            for k in range(slots):
+                soon = ask(begins, members, steps, soon[0], soon[1], dim)
+                copied(ends, (s * slots + k) * dim, begins, s * steps[0] + members[s, k] * steps[1], dim)
 
-    return Loops(wanted, add, move, dual_step)
+    @njit(cache=True, nogil=True)
+    def put(out: Any, members: Any, values: Any, steps: Any) -> None:
+        (_, clients, dim), (scenarios, slots), ends, begins = out.shape, members.shape, entries(out), entries(values)
+        rows, soon = (clients * dim, dim), (AHEAD // slots, AHEAD % slots)
+        for s in range(scenarios):
+            for k in range(slots):
+                soon = ask(ends, members, rows, soon[0], soon[1], dim)
+                copied(ends, s * rows[0] + members[s, k] * dim, begins, s * steps[0] + k * steps[1], dim)
+
+    @njit(cache=True, nogil=True)
+    def row_of(values: Any, s: int, k: int, dim: int) -> Any:
+        numbers, steps = values
+        begin = s * steps[0] + k * steps[1]
+        return numbers[begin : begin + dim]
+
+    @njit(cache=True, nogil=True)
+    def dual_step(out: Any, members: Any, duals: Any, y: Any, start: Any, l2: float, l1: float, change: Any) -> None:
+        (_, clients, dim), (scenarios, slots), ends = out.shape, members.shape, entries(out)
+        rows, soon = (clients * dim, dim), (AHEAD // slots, AHEAD % slots)
+        for s in range(scenarios):
+            total = change[s]
+            for k in range(slots):
+                soon = ask(ends, members, rows, soon[0], soon[1], dim)
+                row, a, b, c = out[s, members[s, k]], row_of(duals, s, k, dim), row_of(y, s, k, dim), row_of(start, s, k, dim)
+                for i in range(dim):
+                    moved = b[i] - c[i]
+                    new = a[i] - l2 * moved - l1 * np.sign(moved)
+                    total[i] += new - a[i]
+                    row[i] = new
+
+    return Loops(wanted, add, take, put, dual_step)

@@ -8,7 +8,7 @@ it has slots over all scenarios, padded to the largest number.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -52,15 +52,11 @@ class Layout:
             return self.xp.where(self._mask > 0, values, memory)
         return put_rows(memory, self._members, values, in_place)
 
-    def dual_step(self, memory: Array, duals: Array, moved: Any, l2: float, l1: float, in_place: bool) -> tuple[Array, Array]:
-        """As `Clients.dual_step`."""
-        if self.cohort.members is not None and type(moved) is Moved:
-            made = dual_step(memory, self._members, duals, moved, l2, l1, in_place)
-            if made is not None:
-                return made
-        moved = moved[...]
-        new = duals - l2 * moved - l1 * self.xp.sign(moved)
-        return self.put(memory, new, in_place), self.sum(new - duals)
+    def dual_step(
+        self, memory: Array, duals: Array, moved: Moved, l2: float, l1: float, in_place: bool
+    ) -> tuple[Array, Array] | None:
+        """As `Clients.dual_step`; None where it is not compiled."""
+        return None if self.cohort.members is None else dual_step(memory, self._members, duals, moved, l2, l1, in_place)
 
     def sum(self, values: Array, weights: Array | None = None) -> Array:
         """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""

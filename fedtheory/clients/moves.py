@@ -6,11 +6,12 @@ no such rows is left to NumPy, which says so; a compiled loop would go on. The n
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from fedtheory.arrays import Array, Memory, is_numpy, memory_of, put_slots, take_slots
+from fedtheory.arrays import Array, is_numpy, memory_of, put_slots, take_slots
 from fedtheory.clients.kernels import loops
 from fedtheory.clients.pieces import Moved, worth
 
@@ -21,23 +22,21 @@ FEW = 2**14  # numbers that NumPy moves as fast
 
 def take_rows(memory: Array, members: Array) -> Array:
     """`take_slots`: memory (S, N, d) and members (S, P) -> (S, P, d)."""
-    rows = _rows(memory, members)
-    lie = None if rows is None else memory_of(memory)
+    lie = _lying(memory) if _is_worth(memory, members) else None
     if lie is None:
         return take_slots(memory, members)
     out = np.empty((*members.shape, memory.shape[2]))
-    loops().move(out.ravel(), np.arange(0, out.size, out.shape[2]), lie.numbers, rows, out.shape[2])
+    loops().take(out, *lie, members)
     return out
 
 
 def put_rows(memory: Array, members: Array, values: Array, in_place: bool) -> Array:
     """`put_slots`: memory (S, N, d) with the rows of members (S, P) replaced by values (S, P, d)."""
-    rows = _rows(memory, members, in_place)
-    places = None if rows is None else _places(members, values)
-    if places is None:
+    lie = _lying(values) if _is_worth(memory, members, in_place, values) else None
+    if lie is None:
         return put_slots(memory, members, values, in_place)
     out = memory if in_place else memory.copy()
-    loops().move(out.ravel(), rows, *places[0], out.shape[2])
+    loops().put(out, members, *lie)
     return out
 
 
@@ -51,32 +50,27 @@ def dual_step(
     memory: Array, members: Array, duals: Array, moved: Moved, l2: float, l1: float, in_place: bool
 ) -> tuple[Array, Array] | None:
     """As `Clients.dual_step`; None where it is not compiled."""
-    rows = _rows(memory, members, in_place)
-    places = None if rows is None else _places(members, duals, moved.y, moved.start)
-    if places is None:
+    values = duals, moved.y, moved.start
+    lie = [_lying(v) for v in values] if _is_worth(memory, members, in_place, *values) else [None]
+    if None in lie:
         return None
-    out = memory if in_place else memory.copy()
-    change = np.zeros((len(members), out.shape[2]))
-    loops().dual_step(out.ravel(), rows, places, float(l2), float(l1), change)
+    out, change = memory if in_place else memory.copy(), np.zeros((len(members), memory.shape[2]))
+    loops().dual_step(out, members, *lie, float(l2), float(l1), change)
     return out, change
 
 
-def _rows(memory: Array, members: Array, written: bool = False) -> np.ndarray | None:
-    """Where the rows of members (S, P) begin in a memory (S, N, d) that compiled loops are for; None for any other."""
+def _is_worth(memory: Array, members: Array, written: bool = False, *values: Array) -> bool:
+    """Whether compiled loops are for a memory (S, N, d), which has the rows of members (S, P), and may be written, where it is; and for
+    arrays of the shape (S, P, d)."""
     if not (is_numpy(memory) and memory.ndim == 3 and memory.dtype == np.float64 and memory.flags.c_contiguous):
-        return None
-    if written and not memory.flags.writeable:
-        return None
-    scenarios, clients, dim = memory.shape
-    there = len(members) == scenarios and 0 <= members.min() and members.max() < clients
-    if not there or not worth(members.size * dim, FEW):
-        return None
-    return Memory(memory, clients * dim, dim).begin(np.arange(scenarios)[:, None], members).ravel()
+        return False
+    shape = *members.shape, memory.shape[2]
+    if not worth(math.prod(shape), FEW) or any(v.shape != shape for v in values) or (written and not memory.flags.writeable):
+        return False
+    return len(members) == len(memory) and 0 <= members.min() and members.max() < memory.shape[1]
 
 
-def _places(members: Array, *values: Array) -> tuple[tuple[np.ndarray, np.ndarray], ...] | None:
-    """The numbers of some arrays (S, P, d) as they lie, and where in them each row begins; None where one is none of these."""
-    views = [memory_of(v) if v.shape == (*members.shape, v.shape[-1]) else None for v in values]
-    first, slots = np.arange(len(members))[:, None], np.arange(members.shape[1])
-    found = tuple((v.numbers, v.begin(first, slots).ravel()) for v in views if v is not None)
-    return found if len(found) == len(views) else None
+def _lying(values: Array) -> tuple[np.ndarray, tuple[int, int]] | None:
+    """The numbers of an array (S, P, d) in memory, and the steps from a scenario and from a slot to the next; None: not in rows."""
+    lie = memory_of(values)
+    return None if lie is None else (lie.numbers, (lie.scenario, lie.slot))

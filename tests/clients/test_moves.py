@@ -13,7 +13,6 @@ from fedtheory import Uniform, algorithms, arrays, problems, simulate
 from fedtheory.arrays import put_slots, take_slots
 from fedtheory.clients import moves, pieces
 from fedtheory.clients.clients import Clients
-from fedtheory.clients.layout import Layout
 from fedtheory.clients.pieces import Moved
 from fedtheory.local import Exact
 from fedtheory.participation.cohorts import Cohort
@@ -54,6 +53,12 @@ def forms(values):
     yield np.broadcast_to(values[:, :1], values.shape)
 
 
+def cohort_of(clients, members, memory):
+    """The clients of a round of some problem of the memory's dimension."""
+    problem = problems.LeastSquares(np.ones((clients, 2, memory.shape[2])), np.ones((clients, 2)))
+    return Clients(problem, Cohort(clients, members=members), Exact(), memory[:, 0])
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_are_those_of_numpy(shape, compiled):
     memory, members, values, _ = setting(shape)
@@ -74,28 +79,27 @@ def test_a_dual_step_is_numpys(shape, l1, compiled):
     duals = take_slots(memory, members)
     start = np.broadcast_to(rng.standard_normal((shape[0], 1, shape[3])), y.shape)
     y[-1, -1] = start[-1, -1]  # where a model has not moved, sign(0) = 0
-    layout = Layout(Cohort(shape[1], members=members), memory)
+    clients = cohort_of(shape[1], members, memory)
     with np.errstate(invalid="ignore"):
-        wanted = layout.dual_step(memory.copy(), duals, y - start, 1.7, l1, True)
+        wanted = clients.dual_step(memory.copy(), duals, y - start, 1.7, l1)
     for moved in forms(y):
         if moved is not y and moved.strides[1] == 0 and shape[2] > 1:
             continue  # other numbers
-        found = layout.dual_step(memory.copy(), duals, Moved(moved, start), 1.7, l1, True)
+        found = clients.dual_step(memory.copy(), duals, Moved(moved, start), 1.7, l1)
         assert bits(found[0]) == bits(wanted[0])
         np.testing.assert_array_equal(found[1], wanted[1])
     compiled(False)
     with np.errstate(invalid="ignore"):
-        assert bits(layout.dual_step(memory.copy(), duals, Moved(y, start), 1.7, l1, True)[0]) == bits(wanted[0])
+        assert bits(clients.dual_step(memory.copy(), duals, Moved(y, start), 1.7, l1)[0]) == bits(wanted[0])
 
 
 def test_a_dual_step_by_hand(compiled):
     """g = 3 of client 1, moved by 1/2, l2 = 2, l1 = 1/4: g becomes 3 - 1 - 1/4 = 7/4, which is -5/4 more; client 0 stays."""
-    members, like = np.array([[1]]), np.ones((1, 2, 1))
-    layout = Layout(Cohort(2, members=members), like)
+    clients = cohort_of(2, np.array([[1]]), np.ones((1, 2, 1)))
     for one in (float, Fraction):
         memory = np.array([[[one(5)], [one(3)]]])
         duals, y, start = memory[:, 1:], np.array([[[one(3) / 2]]]), np.array([[[one(1)]]])
-        new, change = layout.dual_step(memory.copy(), duals, Moved(y, start), one(2), one(1) / 4, False)
+        new, change = clients.dual_step(memory.copy(), duals, Moved(y, start), one(2), one(1) / 4)
         assert new.ravel().tolist() == [5, one(7) / 4] and change.tolist() == [[-one(5) / 4]]
 
 
@@ -144,8 +148,7 @@ def test_a_run_does_not_depend_on_it(epsilon, kept, compiled):
 
 def test_what_was_sent_is_made_when_it_is_looked_at(compiled):
     memory, members, y, _ = setting((4, 6, 3, 8), seed=3)
-    problem = problems.LeastSquares(np.ones((6, 2, 8)), np.ones((6, 2)))
-    clients = Clients(problem, Cohort(6, members=members), Exact(), memory[:, 0])
+    clients = cohort_of(6, members, memory)
     delta = clients.moved(y, clients.spread(memory[:, 0]))
     assert type(delta) is Moved
     assert clients.send(delta) is delta and (clients.bits_up == 8 * 64).all()

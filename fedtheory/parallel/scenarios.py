@@ -5,16 +5,17 @@ Processes, not threads: the kernels are many short NumPy calls, between which th
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import shutil
 import tempfile
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,21 +51,47 @@ def _polling(progress: Progress, board: Board) -> Iterator[None]:
             thread.join()
 
 
-def stow(state: Any, folder: str) -> Any:
-    """A state (NamedTuple) whose large NumPy arrays are left in files of the folder: cheaper than a pipe between processes."""
+class Stowed(NamedTuple):
+    """An array that a worker left in a file: its scenarios from `begin` bytes on, where they lie among those of the other workers."""
+
+    path: Path
+    begin: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def stow(state: Any, folder: str, name: str, first: int) -> Any:
+    """A state (NamedTuple) whose large NumPy arrays (S, ...) are left in files of the folder: cheaper than a pipe between processes.
+
+    Those of one name, which go on from scenario `first`, make one array that nobody has to put together.
+    """
     fields = []
-    for value in state:
-        if isinstance(value, np.ndarray) and value.nbytes > 2**20:
-            path = Path(folder) / f"{uuid.uuid4().hex}.npy"
-            np.save(path, value)
-            value = path
+    for field, value in enumerate(state):
+        if isinstance(value, np.ndarray) and value.nbytes > 2**20 and not value.dtype.hasobject:
+            path, begin = Path(folder) / f"{name}-{field}", first * (value.nbytes // len(value))
+            with open(os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_BINARY", 0)), "wb") as file:
+                file.seek(begin)
+                file.write(np.ascontiguousarray(value).data)
+            value = Stowed(path, begin, value.shape, value.dtype)
         fields.append(value)
     return type(state)(*fields)
 
 
-def fetch(state: Any) -> Any:
-    """The inverse of `stow`; the arrays are read-only maps of the files."""
-    return type(state)(*(np.load(v, mmap_mode="r") if isinstance(v, Path) else v for v in state))
+def fetch(values: Sequence[Any]) -> list[Any]:
+    """What `stow` left of one field, in order: one array where it made one, else an array of each."""
+    if not all(isinstance(v, Stowed) for v in values):
+        return [_mapped(v) if isinstance(v, Stowed) else v for v in values]
+    first, size = values[0], sum(v.shape[0] for v in values)
+    follows = all(w.begin == v.begin + math.prod(v.shape) * v.dtype.itemsize for v, w in pairwise(values))
+    if not follows or any((v.path, v.dtype, v.shape[1:]) != (first.path, first.dtype, first.shape[1:]) for v in values):
+        return [_mapped(v) for v in values]
+    return [_mapped(first._replace(shape=(size, *first.shape[1:])))]
+
+
+def _mapped(stowed: Stowed) -> np.ndarray:
+    """The file's numbers where they lie; what is written to them stays in this process."""
+    mapped: np.ndarray = np.asarray(np.memmap(stowed.path, stowed.dtype, "c", stowed.begin, stowed.shape))
+    return mapped
 
 
 def run_processes(

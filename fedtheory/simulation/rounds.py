@@ -133,6 +133,7 @@ class Job:
     kept: Kept
     how: Execution
     past: Resume | None = None
+    first: int = 0  # scenario of all chunks
 
     @property
     def done(self) -> int:
@@ -198,8 +199,9 @@ class Job:
         part = self.run(index, piece, Board(chunks, board))
         if part.error is not None or folder is None:
             return part
-        states = None if part.states is None else [stow(s, folder) for s in part.states]
-        return part._replace(final=stow(part.final, folder), states=states)
+        first = piece[0].start - self.first
+        states = None if part.states is None else [stow(s, folder, str(i), first) for i, s in enumerate(part.states)]
+        return part._replace(final=stow(part.final, folder, "final", first), states=states)
 
     def run(
         self,

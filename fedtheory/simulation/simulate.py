@@ -188,7 +188,7 @@ def simulate(
         past = check_past(resume, algorithm.init(x, problem.num_clients), kept.record, rounds, client_bits, problem.num_clients)
     if {"suboptimality", "distance"} & set(kept.record):
         problem.optimum()  # once, before any process is started
-    job = Job(problem, algorithm, rounds, sampling, solver, Stream(seed), kept, how, past)
+    job = Job(problem, algorithm, rounds, sampling, solver, Stream(seed), kept, how, past, int(first_scenario))
     pieces = how.pieces(x, int(first_scenario), job.width, observed)
     if checkpoint is not None and (workers > 1 or len(pieces) > 1):
         raise InvalidInput(f"checkpoint is called with the state of all scenarios, here in {len(pieces)} chunks: use chunk={scenarios}")

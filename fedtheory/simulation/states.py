@@ -51,10 +51,10 @@ def join(parts: list[Any]) -> Any:
     """States of chunks, put together along the scenario axis."""
     if len(parts) == 1:
         return parts[0]
-    parts, fields = [fetch(p) for p in parts], []
-    for values in zip(*parts, strict=True):
-        arrays = all(getattr(v, "ndim", 0) >= 1 for v in values)
-        fields.append(namespace(*values).concat(list(values), axis=0) if arrays else values[0])
+    fields = []
+    for values in map(fetch, zip(*parts, strict=True)):
+        arrays = len(values) > 1 and all(getattr(v, "ndim", 0) >= 1 for v in values)
+        fields.append(namespace(*values).concat(values, axis=0) if arrays else values[0])
     return type(parts[0])(*fields)
 
 

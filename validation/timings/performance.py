@@ -103,7 +103,7 @@ def kernels() -> str:
     return ", ".join(sorted(found))
 
 
-def shaped_rate(problem: LeastSquares, times: int = 10, repeats: int = 8) -> float:
+def shaped_rate(problem: LeastSquares, times: int = 10, repeats: int = 8, of: Callable[[list[float]], Any] = min) -> float:
     """The rate of a local solve's products alone, flop/s: each client's rows times its d x d matrix, several times as a solve does."""
     rows = np.random.default_rng(0).random((CLIENTS, SCENARIOS * COHORT // CLIENTS, DIM))
     out = np.empty_like(rows)
@@ -114,7 +114,15 @@ def shaped_rate(problem: LeastSquares, times: int = 10, repeats: int = 8) -> flo
                 np.matmul(z, m, out=o)
 
     with threadpool_limits(1):
-        return times * 2.0 * rows.size * DIM / min(clock(products)[0] for _ in range(repeats))
+        return float(times * 2.0 * rows.size * DIM / of([clock(products)[0] for _ in range(repeats)]))
+
+
+def products_on_two(problem: LeastSquares) -> float:
+    """How many times the products of one process two make beside each other, of which neither needs anything of the other's."""
+    usual = dict(repeats=200, of=np.median)
+    with parallel_config(backend="loky", n_jobs=2, inner_max_num_threads=1):
+        one, (a, b) = shaped_rate(problem, **usual), Parallel()(delayed(shaped_rate)(problem, **usual) for _ in range(2))
+        return (a + b) / one
 
 
 def half(index: int, problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int) -> float:
@@ -197,6 +205,7 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
         Row("two cores against one core", long_runs(problem, algorithm, rounds), "x", ">= 1.9", "a further round, wall time"),
         Row("two cores against one core", one_wall / min(two), "x", "", "wall time of the runs above, with start and end"),
         Row("two cores against one core", one_cpu / min(two_cpu), "x", "", "CPU time of the busier of two workers"),
+        Row("products alone, two cores against one", products_on_two(problem), "x", note="what the machine's cores leave each other"),
         Row("matrix product", rate / 1e9, "Gflop/s", note=f"1,000 x 1,000, float64, one thread, {kernels()}"),
         Row(
             "gradient phase / matrix product",

@@ -147,7 +147,7 @@ class Unpacked(io.RawIOBase):
     Raises
     ------
     TooMuch
-        By its reading: more than `BOMB` times as many bytes as they were packed to and more than `SMALL`, or too many parts.
+        By its reading: more than `SMALL` bytes, and more than `BOMB` times as many as those that they come from, or too many parts.
     EOFError
         They end early.
     OSError, zlib.error, lzma.LZMAError
@@ -157,7 +157,7 @@ class Unpacked(io.RawIOBase):
     def __init__(self, kind: str, file: IO[bytes], size: int) -> None:
         self._make, self._file, self._size = UNPACKERS[kind], file, size
         self._part: Any = None
-        self._parts = self._bytes = 0
+        self._parts = self._bytes = self._used = 0
         self._raw = b""
 
     def readable(self) -> bool:
@@ -168,15 +168,15 @@ class Unpacked(io.RawIOBase):
         while not piece and ((self._part is not None and not self._part.eof) or self._begun()):
             piece = self._piece(len(buffer))
         self._bytes += len(piece)
-        if self._bytes > most_unpacked(self._size):
-            raise TooMuch(f"its {self._size:,} bytes unpack to more than {BOMB} times as many, as no data do")
+        if self._bytes > most_unpacked(self._used):
+            raise TooMuch(f"its first {self._used:,} bytes unpack to more than {BOMB} times as many, as no data do")
         buffer[: len(piece)] = piece
         return len(piece)
 
     def _begun(self) -> bool:
         """Begin the next part; zeros between parts are padding. False at the end."""
         self._raw = self._raw.lstrip(b"\0")
-        while not self._raw and (more := self._file.read(_PIECE)):
+        while not self._raw and (more := self._read()):
             self._raw = more.lstrip(b"\0")
         if not self._raw and self._parts:
             return False
@@ -185,9 +185,14 @@ class Unpacked(io.RawIOBase):
             raise TooMuch(f"its {self._size:,} bytes are in more than {self._parts - 1:,} parts, as no data are")
         return True
 
+    def _read(self) -> bytes:
+        raw = self._file.read(_PIECE)
+        self._used += len(raw)
+        return raw
+
     def _piece(self, most: int) -> bytes:
         if not self._raw and getattr(self._part, "needs_input", True):
-            self._raw = self._file.read(_PIECE)
+            self._raw = self._read()
         given = self._raw
         piece: bytes = self._part.decompress(given, most)
         self._raw = self._part.unused_data if self._part.eof else getattr(self._part, "unconsumed_tail", b"")

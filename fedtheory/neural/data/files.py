@@ -275,7 +275,7 @@ def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
     with _readable(str(path), "zip"), zipfile.ZipFile(path) as archive:
         for member in _members(path, archive):
             if wanted(member.filename):
-                where, packed = f"{path}:{member.filename}", member.compress_size
+                where, packed = _place(path, member), member.compress_size
                 with archive.open(member) as stream:
                     yield member.filename, _decompressed(where, stream, packed, min(LIMIT, most_unpacked(packed)))
 
@@ -288,6 +288,15 @@ def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     if sum(member.compress_size for member in members) > path_size(path):
         raise DataFileError(f"{path}: its members take more bytes than it has: not the published archive; fetch it again")
     return members
+
+
+def _place(path: Path, member: zipfile.ZipInfo) -> str:
+    """What a member of a zip archive is called. Raises `DataFileError` for one that says itself that it is a bomb."""
+    where = f"{path}:{member.filename}"
+    if member.file_size > most_unpacked(member.compress_size):  # more than it says does not come out of it
+        told = f"its {member.compress_size:,} bytes unpack to {member.file_size:,}, as no data do"
+        raise DataFileError(f"{where}: {told}: fetch it again")
+    return where
 
 
 @dataclass
@@ -329,7 +338,7 @@ def read_lines(
             if member is None:
                 yield None
                 return
-            where, size = f"{where}:{member.filename}", max(member.file_size, 1)
+            where, size = _place(path, member), max(member.file_size, 1)
             with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[type-var]
                 yield Lines(where, _lines(where, stream, encoding, longest, member.compress_size), lambda: unpacked.tell() / size)
         return

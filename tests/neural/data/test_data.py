@@ -1,6 +1,8 @@
 """MNIST and EMNIST: tiny files of the format, good and broken; what all loaders return; and (opt-in) the real files."""
 
+import bz2
 import gzip
+import io
 import lzma
 import struct
 import subprocess
@@ -12,6 +14,7 @@ import pytest
 from release_files import path_of, real
 from repository import ROOT
 
+from fedtheory import untrusted
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.neural import data
 from fedtheory.neural.data import files, idx
@@ -162,6 +165,34 @@ def test_a_damaged_gzip_and_a_bomb(tmp_path, monkeypatch):
         files.read_bytes(tmp_path / "bomb.gz", limit=10**5)
     with pytest.raises(DataFileError, match="cannot be read"):
         files.read_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz"])
+def test_a_bomb_is_found_at_its_beginning_however_long_it_is(kind, monkeypatch):
+    """What is behind 64 MiB of it is not unpacked; here of a mebibyte. A text that unpacks to less than 250 times itself is read."""
+    monkeypatch.setattr(untrusted, "SMALL", 2**20)
+    pack = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}[kind]
+    text = G.bytes(2**14) * 64
+    assert untrusted.unpacked(kind, pack(text), 2**21) == text
+    bomb = pack(text) + b"".join([pack(bytes(2**24))] * 40)
+    stream = untrusted.Unpacked(kind, io.BytesIO(bomb), len(bomb))
+    with pytest.raises(untrusted.TooMuch, match=r"its first [0-9,]+ bytes unpack to more than 250 times as many"):
+        while stream.read(2**16):
+            pass
+    assert stream._bytes < 2**25  # of 640 MiB
+
+
+@pytest.mark.parametrize("read", ["members", "lines"])
+def test_a_zip_that_says_what_it_unpacks_to_is_taken_at_its_word(tmp_path, read):
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.csv", "w") as member:
+        for _ in range(5):
+            member.write(b"1,2\n" * 2**22)
+    with pytest.raises(DataFileError, match=r"bomb.zip:a.csv: its [0-9,]+ bytes unpack to 83,886,080, as no data do"):
+        if read == "members":
+            next(files.read_zip(tmp_path / "bomb.zip", lambda name: True))
+        else:
+            with files.read_lines(tmp_path / "bomb.zip", lambda name: True, "utf-8"):
+                pass
 
 
 # --- EMNIST -----------------------------------------------------------------------------------------------------------

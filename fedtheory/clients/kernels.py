@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["Loops", "loops"]
 
-AHEAD = 8  # rows that are asked for before they are moved
+AHEAD = 16  # rows that are asked for before they are moved
 
 
 class Loops(NamedTuple):

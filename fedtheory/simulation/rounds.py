@@ -19,6 +19,7 @@ from fedtheory.parallel import Board, Progress, stow
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
+from fedtheory.simulation.kept import KeptRounds
 from fedtheory.simulation.metrics import (
     EVALUATED,
     METRICS,
@@ -220,7 +221,9 @@ class Job:
         states = [state] if self.kept.states else None
         traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
         upcoming: Clients | None = None
-        for t in range(self.done + 1, self.rounds + 1):
+        kept = KeptRounds(meters, bins, states, traffic, on_round, checkpoint is None and self.past is None)
+        begun, state, models = kept.found(state, models)
+        for t in range(max(begun, self.done) + 1, self.rounds + 1):
             if t > board.limit:
                 break
             try:
@@ -246,6 +249,7 @@ class Job:
                 states.append(state)
             if checkpoint is not None:
                 checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}, models))
+            kept.keep(t, state, models, t == self.rounds)
             board.tick(index, t - self.done)
             if bar is not None:
                 bar.update(board.done)

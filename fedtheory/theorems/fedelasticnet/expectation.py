@@ -5,7 +5,7 @@ All three run the algorithm's own ``round``; what differs is which cohorts it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from fedtheory.participation.cohorts import MANY, Cohort, Full, Sampling, Unifor
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
+from fedtheory.steps import whole
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
@@ -190,6 +192,14 @@ class Accumulator:
         self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own", "own_sign", "zeros")}
         self.split = dict.fromkeys(SPLIT, 0.0)
         self.products = {name: np.zeros(paths // 2) for name in SPLIT} if paired else {}
+
+    def noted(self) -> dict[str, Any]:
+        """All sums so far; `recall` takes them up again."""
+        return {"gamma_sum": self.gamma_sum, "sums": self.sums, "split": self.split, "products": self.products}
+
+    def recall(self, noted: Mapping[str, Any]) -> None:
+        for name in self.noted():
+            setattr(self, name, noted[name])
 
     def add(
         self,
@@ -382,10 +392,20 @@ def monte_carlo(
         if on_round is not None:
             on_round(t)
 
-    simulate(
-        problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), on_round=observe, in_place=False,
-        first_scenario=first_scenario,
-    )  # fmt: skip
+    def recall(noted: Mapping[str, Any]) -> None:
+        sums.recall(noted["sums"])
+        out.update(noted["out"]), products.update(noted["products"])
+
+    def run() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        observer = Observer(observe, lambda: {"sums": sums.noted(), "out": out, "products": products}, recall)
+        simulate(
+            problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), on_round=observer, in_place=False,
+            first_scenario=first_scenario,
+        )  # fmt: skip
+        return out, products
+
+    name = f"{rounds} rounds of {scenarios} scenarios from {first_scenario} on" + ", paired" * paired
+    out, products = whole(name, run, shared=True)
     view = RunView(
         losses=losses,
         constants=constants_of(problem, algorithm, sampling),

@@ -4,10 +4,11 @@ A command does the same steps in the same order each time, so that a step is kno
 name, within the step that it is part of. What takes long asks here, and where no command keeps anything the answer costs nothing:
 
     checks = whole("look", lambda: judge(forms))     # as it was kept, or made now
-    loop = running("rounds")                         # None where nothing is kept
-    past = loop and loop.past()
-    for t in ...:
-        loop and loop.keep(lambda: {"t": t, "x": x})
+    loop = Loop("rounds", (x, path))
+    x, path = loop.state                             # as given, or as it was kept
+    for t in loop.upto(rounds):                      # 1, 2, ..., or from where it was
+        ...
+        loop.state = x, path
 
 Nothing is written in the first `WAIT` seconds, and a loop writes every `EVERY` seconds. A file holds arrays and a JSON text, is read
 without pickle, and is written whole or not at all.
@@ -16,7 +17,6 @@ without pickle, and is written whole or not at all.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections import Counter
@@ -31,11 +31,10 @@ import numpy as np
 
 from fedtheory.cells import key_of, only_writer
 from fedtheory.errors import DataFileError, FedTheoryError
-from fedtheory.packed import DAMAGE, opened
+from fedtheory.packed import DAMAGE, Unpackable, opened, packed, unpacked
 from fedtheory.provenance import write_atomic
-from fedtheory.untrusted import parse_json
 
-__all__ = ["Running", "Steps", "running", "whole"]
+__all__ = ["Loop", "Running", "Steps", "running", "whole"]
 
 WAIT = 5.0  # seconds of a command that are not kept
 EVERY = 10.0  # between two states of a loop
@@ -60,8 +59,51 @@ def running(name: str) -> Running | None:
     return None if steps is None else Running(steps, steps.path_of(name))
 
 
-class _Unkept(TypeError):
-    """A value that a file cannot hold."""
+class Loop:
+    """A loop that counts, and all that it changes.
+
+    Parameters
+    ----------
+    state : tuple, to begin with
+        Of what `whole` may return, and of named tuples; a list in it only ever grows.
+
+    Attributes
+    ----------
+    state : the same after the last number, to be set by the loop
+    """
+
+    def __init__(self, name: str, state: tuple[Any, ...]) -> None:
+        self.state, self._done, self._running = state, 0, running(name)
+        past = None if self._running is None else self._running.past()
+        if self._running is None or past is None:
+            return
+        (done, kept), grown = past
+        try:
+            whole_state = [grown[str(i)] if type(v) is list else kept[i] for i, v in enumerate(state)]
+            self.state, self._done = tuple(_like(a, b) for a, b in zip(state, whole_state, strict=True)), int(done)
+        except (LookupError, TypeError, ValueError) as error:
+            self._running.refuse(str(error))
+
+    def upto(self, last: int) -> Iterator[int]:
+        """The numbers up to the last one."""
+        for number in range(self._done + 1, last + 1):
+            yield number
+            if self._running is not None:
+                self._done = number
+                self._running.keep(self._now, self._grown, number == last)
+
+    def _now(self) -> tuple[int, list[Any]]:
+        return self._done, [None if type(v) is list else v for v in self.state]
+
+    def _grown(self) -> dict[str, list[Any]]:
+        return {str(i): v for i, v in enumerate(self.state) if type(v) is list}
+
+
+def _like(first: Any, value: Any) -> Any:
+    """The value with the named tuples that ``first`` has."""
+    if isinstance(first, tuple) and hasattr(first, "_make"):
+        return first._make(value)
+    return [_like(first[0], v) for v in value] if type(first) is list and first else value
 
 
 class Steps:
@@ -81,16 +123,18 @@ class Steps:
         self._scope: tuple[str, Counter[str]] = ("", Counter())
         self._inner: list[Path] = []  # files of loops within steps that are not finished
         self._begun = time.monotonic()
-        self.off = False
+        self._there: set[str] = set()  # files of this command
+        self._cleared = self.off = False
         if folder.exists():
             self.own()
-            if self.written:
+            self._there.update(file.name for file in folder.glob(f"{self._key}-*.npz"))
+            if self._there:
                 tell(f"going on from {folder}: what an earlier process did up to there")
 
     @property
     def written(self) -> bool:
         """Whether something is kept, of now or of an earlier process."""
-        return self._mine and any(self.folder.glob(f"{self._key}-*.npz"))
+        return bool(self._there)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
@@ -139,6 +183,7 @@ class Steps:
             if time.monotonic() - begun >= SHORT and self.write(path, {"result": result}):
                 for file in self._inner:
                     file.unlink(missing_ok=True)
+                    self._there.discard(file.name)
             else:
                 inner = [*inner, *self._inner]
         finally:
@@ -153,14 +198,14 @@ class Steps:
     def read(self, path: str) -> Any:
         """What was kept under that path; None where nothing is. A damaged file is set aside."""
         file = self.file_of(path)
-        if not file.exists():
+        if file.name not in self._there:
             return None
         try:
             with opened(file) as archive:
-                told = parse_json(archive["told"].tobytes().decode(), str(file))
-                if told["path"] != path:
-                    raise ValueError(f"it is of another step, {told['path']!r}")
-                return _unpacked(told["value"], lambda i: archive[f"array {i}"])
+                told = unpacked(archive, str(file))
+            if told["path"] != path:
+                raise ValueError(f"it is of another step, {told['path']!r}")
+            return told["value"]
         except (LookupError, DataFileError, OSError, RecursionError, *DAMAGE) as error:
             self.set_aside(path, str(error))
             return None
@@ -170,16 +215,16 @@ class Steps:
         file = self.file_of(path)
         aside = file.with_name(f"{file.name}.damaged")
         os.replace(file, aside)
+        self._there.discard(file.name)
         self.tell(f"{aside} is what {file.name} was: it is damaged ({' '.join(why.split())[:200]}), and made again")
 
     def write(self, path: str, value: Any) -> bool:
         """Keep a value under a path; whether that was done."""
         if self.off or time.monotonic() - self._begun < WAIT:
             return False
-        arrays: list[np.ndarray] = []
         try:
-            told = json.dumps({"path": path, "value": _packed(value, arrays)})
-        except _Unkept:
+            held = packed({"path": path, "value": value})
+        except Unpackable:
             return False
         try:
             if not self._mine:
@@ -190,9 +235,8 @@ class Steps:
                 if not other.name.startswith(self._key):  # of other software, or other data
                     other.unlink(missing_ok=True)
             self._cleared = True
-            named = {f"array {i}": a for i, a in enumerate(arrays)}
-            write: Any = partial(np.savez, told=np.frombuffer(told.encode(), dtype=np.uint8), **named)
-            write_atomic(self.file_of(path), write)
+            write: Any = partial(np.savez, **held)
+            self._there.add(write_atomic(self.file_of(path), write).name)
         except FedTheoryError:
             raise
         except OSError as error:
@@ -200,8 +244,6 @@ class Steps:
             self.tell(f"{self.folder}: cannot be written ({error.strerror}): what is done is not kept; make room to have it kept")
             return False
         return True
-
-    _cleared = False
 
     def began_inner(self, file: Path) -> None:
         """A file that is of no use once the step around it is finished."""
@@ -277,37 +319,3 @@ class Running:
     def _remember(self) -> None:
         for path in (self._path, *(f"{self._path}: {i}" for i in range(self._pieces))):
             self._steps.began_inner(self._steps.file_of(path))
-
-
-def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A value as JSON has it, its arrays apart."""
-    if value is None or isinstance(value, bool | str) or type(value) is int:
-        return value
-    if type(value) is float:
-        return value if np.isfinite(value) else {"float": str(value)}
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
-        arrays.append(np.asarray(value))
-        return {"array" if isinstance(value, np.ndarray) else "number": len(arrays) - 1}
-    if type(value) is dict:
-        return {"dict": [[_packed(k, arrays), _packed(v, arrays)] for k, v in value.items()]}
-    if type(value) is list or type(value) is tuple:
-        return {type(value).__name__: [_packed(v, arrays) for v in value]}
-    raise _Unkept(type(value).__name__)
-
-
-def _unpacked(told: Any, array: Callable[[int], np.ndarray]) -> Any:
-    """The inverse of `_packed`."""
-    if not isinstance(told, dict):
-        return told
-    ((kind, value),) = told.items()
-    if kind == "dict":
-        return {_unpacked(k, array): _unpacked(v, array) for k, v in value}
-    if kind in ("list", "tuple"):
-        made = [_unpacked(v, array) for v in value]
-        return made if kind == "list" else tuple(made)
-    if kind == "float":
-        return float(value)
-    found = array(int(value))
-    if found.dtype.kind not in "biuf":
-        raise ValueError("no array of numbers")
-    return found if kind == "array" else found[()]

@@ -22,7 +22,7 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.steps import whole
+from fedtheory.steps import Loop, whole
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
@@ -129,7 +129,7 @@ def round_view(
     law = sampling.enumerate(problem.num_clients)
     states, cohorts = state.x.shape[0], law.scenarios
     clients = Clients(problem, _tile(law, states), solver, state.x)
-    new = uncompressed(algorithm.round(_expand(state, cohorts), clients))
+    new = whole("round of all cohorts", lambda: tuple(uncompressed(algorithm.round(_expand(state, cohorts), clients))))
     after = [a.reshape(states, cohorts, *a.shape[1:]) for a in new]
     return RoundView(
         losses=losses,
@@ -139,8 +139,8 @@ def round_view(
         h=state.h,
         stored=state.stored,
         local=state.local,
-        tilde=full_round(problem, algorithm, solver, state),
-        tilde_own=own_anchor(problem, algorithm, solver, state),
+        tilde=whole("full round", lambda: full_round(problem, algorithm, solver, state)),
+        tilde_own=whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state)),
         members=law.dense().mask,
         probability=law.probability,
         theta_next=after[0],
@@ -297,9 +297,13 @@ def tree(
     noise = []
     if law.probability is None or not np.allclose(law.probability, 1.0 / count, rtol=1e-12):
         raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
-    for t in range(1, rounds + 1):
-        y = full_round(problem, algorithm, solver, state)
-        own = state.local, own_anchor(problem, algorithm, solver, state)
+    loop = Loop("rounds of all cohorts", (state, sums.noted(), noise, *rows.values()))
+    state, noted, noise, *columns = loop.state
+    rows = dict(zip(rows, columns, strict=True))
+    sums.recall(noted)
+    for t in loop.upto(rounds):
+        y = whole("full round", lambda: full_round(problem, algorithm, solver, state))  # noqa: B023 - called here
+        own = state.local, whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state))  # noqa: B023
         gamma = state.x + state.h / algorithm.l2
         sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
         rows["excess"].append(float(sums.excess(t).mean()))
@@ -311,8 +315,9 @@ def tree(
         if t < rounds:
             nodes = state.x.shape[0]
             clients = Clients(problem, _tile(law, nodes), solver, state.x)
-            state = algorithm.round(_expand(state, count), clients)
+            state = type(state)._make(whole("next level", lambda: tuple(algorithm.round(_expand(state, count), clients))))  # noqa: B023
             sums.repeat(count)
+        loop.state = state, sums.noted(), noise, *rows.values()
     column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
     horizons = np.arange(1, rounds + 1)
     start |= {f"inner_{name}": column[name] for name in SPLIT}

@@ -23,6 +23,7 @@ from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.efl.quantities.run import (
     EFLConstants,
@@ -265,4 +266,4 @@ def _met(problem: Problem, G_sq: float) -> Callable[..., None]:
                 f"of round {round_index}, the limit is G^2 = {G_sq:.6g}: give a larger G"
             )
 
-    return look
+    return Observer(look)

@@ -115,6 +115,11 @@ class Steps:
     content : what the results depend on, but for the software; what another one kept is taken over by none
     tell : callable(str)
         Called with a line for the user.
+
+    Attributes
+    ----------
+    begun : whether an earlier process has kept something
+    off : whether nothing is kept, as nothing may be or nothing can be
     """
 
     def __init__(self, folder: Path, content: Any, tell: Callable[[str], Any] = lambda line: None) -> None:
@@ -128,8 +133,9 @@ class Steps:
         if folder.exists():
             self.own()
             self._there.update(file.name for file in folder.glob(f"{self._key}-*.npz"))
-            if self._there:
+            if self.written:
                 tell(f"going on from {folder}: what an earlier process did up to there")
+        self.begun = self.written
 
     @property
     def written(self) -> bool:
@@ -235,7 +241,7 @@ class Steps:
                 if not other.name.startswith(self._key):  # of other software, or other data
                     other.unlink(missing_ok=True)
             self._cleared = True
-            write: Any = partial(np.savez, **held)
+            write: Any = partial(np.savez, **held)  # type: ignore[arg-type]
             self._there.add(write_atomic(self.file_of(path), write).name)
         except FedTheoryError:
             raise

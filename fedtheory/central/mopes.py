@@ -228,7 +228,7 @@ class MOPES:
         z, z_local, x_local = x, x, x
         values, iterates, local_iterates = [self._value(problem, x)], [to_numpy(x)], [to_numpy(x_local)]
         xp = namespace(x)
-        projections, lmo, gaps = [0], [0], []
+        projections, lmo, gaps = [0], [0], list[float]()
         stream = Stream(seed)
         loop = Loop("central rounds", (x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates))
         x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates = loop.state

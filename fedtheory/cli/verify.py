@@ -232,7 +232,7 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, ke
     with progress("checking", rounds * more["scenarios"] if prepared.staged else None) as advance:
         clock: Any = ""
         if prepared.staged:
-            clock = ScenarioClock(rounds, bool(request.options.get("allow_long")), advance, kept.written)
+            clock = ScenarioClock(rounds, bool(request.options.get("allow_long")), advance, kept.begun)
             more |= {"on_progress": clock, "on_stage": finished.append}
         with _nothing_yet(kept, clock):
             try:

@@ -84,17 +84,17 @@ class KeptRounds:
         """Write where it stands after round t, where it is time."""
         if self._loop is None:
             return
-        noted = {} if self._observer is None else self._observer.noted
+        noted: Callable[[], dict[str, Any]] = dict if self._observer is None else self._observer.noted
 
         def now() -> dict[str, Any]:
             meters = {name: values[: t + 1] for name, values in self._meters.items()}
-            notes = {k: v for k, v in noted().items() if type(v) is not list} if noted else {}
+            notes = {k: v for k, v in noted().items() if type(v) is not list}
             return {
                 "t": t, "state": state._asdict(), "meters": meters, "models": models, "traffic": self._traffic, "noted": notes,
             }  # fmt: skip
 
         def grown() -> dict[str, list[Any]]:
-            lists = {f"noted {k}": v for k, v in noted().items() if type(v) is list} if noted else {}
+            lists = {f"noted {k}": v for k, v in noted().items() if type(v) is list}
             states = {} if self._states is None else {"states": [s._asdict() for s in self._states]}
             return {"bins": self._bins if any(self._bins[-1:]) else [], **states, **lists}
 

@@ -157,11 +157,13 @@ def simulated(
     found: list[Any] = []
 
     def recall(noted: Mapping[str, Any]) -> None:
-        found.extend(noted["found"]), recorded.moves.extend(noted["moves"])
+        found.extend(noted["found"])
+        recorded.moves.extend(noted["moves"])
 
-    observer = Observer(
-        lambda t, old, new, clients: found.extend(look(new, clients)), lambda: {"found": found, "moves": recorded.moves}, recall
-    )
+    def observe(t: int, old: Any, new: Any, clients: Any) -> None:
+        found.extend(look(new, clients))
+
+    observer = Observer(observe, lambda: {"found": found, "moves": recorded.moves}, recall)
     run = simulate(
         case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded, record=(), keep_states=True,
         dense=True, on_round=observer,
@@ -251,7 +253,7 @@ def feedback(form: Form, case: Case) -> Any:
         if present is not None and not present.all():
             raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
     states, recorded, found = simulated(case, lambda new, clients: [_fields_of(clients.cohort.dense())])
-    cohorts = [Cohort(*values) for values in found]
+    cohorts: list[Any] = [Cohort(*values) for values in found]
     problem, weights = case.problem, case.problem.weights
     path = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
     shares = []

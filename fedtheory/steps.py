@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +35,7 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.packed import DAMAGE, Unpackable, opened, packed, unpacked
 from fedtheory.provenance import write_atomic
 
-__all__ = ["Loop", "Running", "Steps", "running", "whole"]
+__all__ = ["Loop", "Running", "Steps", "called", "keeps", "running", "whole"]
 
 WAIT = 5.0  # seconds of a command that are not kept
 EVERY = 10.0  # between two states of a loop
@@ -51,6 +52,17 @@ def whole(name: str, make: Callable[[], Any], shared: bool = False) -> Any:
     """
     steps = _current.get()
     return make() if steps is None else steps.whole(name, make, shared)
+
+
+def keeps() -> bool:
+    """Whether a command keeps its steps."""
+    return _current.get() is not None
+
+
+def called(what: str, *of: Any) -> str:
+    """A name for a step that others of another kind come before or not, as what they found may be known already: 'WHAT 1f3a...'."""
+    told = re.sub(r" at 0x[0-9a-f]+", "", repr(of))
+    return f"{what} {hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
 def running(name: str) -> Running | None:
@@ -129,7 +141,7 @@ class Steps:
         self._inner: list[Path] = []  # files of loops within steps that are not finished
         self._begun = time.monotonic()
         self._there: set[str] = set()  # files of this command
-        self._cleared = self.off = False
+        self._cleared = self._made = self.off = False
         if folder.exists():
             self.own()
             self._there.update(file.name for file in folder.glob(f"{self._key}-*.npz"))
@@ -151,10 +163,13 @@ class Steps:
         finally:
             _current.reset(token)
             self._lock.close()
+            if self._made and not any(self.folder.parent.iterdir()):
+                self.folder.parent.rmdir()
 
     def own(self) -> None:
         """Be the one that writes the folder. Raises `DataFileError` where another process is."""
         if not self._mine:
+            self._made = not self.folder.parent.exists()
             self._lock.enter_context(only_writer(self.folder))
             self._mine = True
 

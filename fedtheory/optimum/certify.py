@@ -26,7 +26,7 @@ from fedtheory.optimum import conic
 from fedtheory.optimum.interface import Certifiable
 from fedtheory.optimum.intervals import norm_up
 from fedtheory.optimum.lower_bounds import LowerBound, Structure, lower_bounds
-from fedtheory.steps import whole
+from fedtheory.steps import called, keeps, whole
 
 __all__ = ["Optimum", "assess", "certify", "kept"]
 
@@ -86,7 +86,11 @@ def kept(made: Callable[_Asked, Optimum]) -> Callable[_Asked, Optimum]:
 
     @wraps(made)
     def found(*args: _Asked.args, **options: _Asked.kwargs) -> Optimum:
-        return Optimum(**whole("optimum", lambda: vars(made(*args, **options))))
+        if not keeps():
+            return made(*args, **options)
+        problem: Any = args[0]
+        name = called("optimum", *args, options, float(problem.objective(np.ones(problem.dim))))
+        return Optimum(**whole(name, lambda: vars(made(*args, **options)), shared=True))
 
     return found
 

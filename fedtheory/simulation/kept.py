@@ -40,14 +40,15 @@ class KeptRounds:
     ----------
     meters, bins, states, traffic : what the loop fills
     observer : its ``on_round``
-    kept : whether the loop is one that may be kept
+    name : of the loop; None where it is not to be kept
     """
 
     def __init__(
         self, meters: dict[str, np.ndarray], bins: list[Any], states: list[Any] | None, traffic: np.ndarray | None, observer: Any,
-        kept: bool,
+        name: str | None,
     ) -> None:  # fmt: skip
-        self._loop = running("rounds") if kept and (observer is None or isinstance(observer, Observer)) else None
+        known = observer is None or isinstance(observer, Observer)
+        self._loop = running(name) if name is not None and known else None
         self._meters, self._bins, self._states, self._traffic, self._observer = meters, bins, states, traffic, observer
 
     def found(self, state: Any, models: Any) -> tuple[int, Any, Any]:

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cells import key_of, only_writer
+from fedtheory.cells import blame, key_of, only_writer
 from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.packed import DAMAGE, Unpackable, opened, packed, unpacked
 from fedtheory.provenance import write_atomic
@@ -156,10 +156,14 @@ class Steps:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Within it steps are kept."""
+        """Within it steps are kept. Raises `DataFileError` where those of an earlier process may have led to an error."""
         token = _current.set(self)
         try:
             yield
+        except Exception as error:
+            if self.begun:
+                blame(self.folder, error)
+            raise
         finally:
             _current.reset(token)
             self._lock.close()

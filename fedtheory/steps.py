@@ -77,7 +77,7 @@ class Loop:
     Parameters
     ----------
     state : tuple, to begin with
-        Of what `whole` may return, and of named tuples; a list in it only ever grows.
+        Of what `whole` may return, and of named tuples; a list in it only ever grows, and where it is one of named tuples it holds one.
 
     Attributes
     ----------

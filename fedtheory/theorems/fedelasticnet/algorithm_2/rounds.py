@@ -121,7 +121,10 @@ class RoundsView(ClosedView):
         state = FedElasticNetScaffoldState(theta[None], c_k[None], c_k.sum(axis=0)[None] / self.m)
         states, _ = play(world, scaffold(method), method.B, method.eta, state, cohorts)
         self.theta, self.c_k, self.c = (np.stack([getattr(s, name)[0] for s in states]) for name in ("x", "c_k", "c"))
-        found = [trace(world, method, *(a[t] for a in (self.theta, self.c_k, self.c))) for t in range(len(cohorts))]
+        loop = Loop("traces", ([],))
+        (found,) = loop.state
+        for t in loop.upto(len(cohorts)):
+            found.append(trace(world, method, *(a[t - 1] for a in (self.theta, self.c_k, self.c))))
         self.slopes, self.signs, self.delta = (np.stack(part) for part in zip(*found, strict=True))
         self.here = np.array([[int(k in set(members)) for k in range(self.m)] for members in cohorts])
         self.h = world.losses.pieces.h if world.exact else None

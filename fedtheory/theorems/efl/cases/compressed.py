@@ -90,10 +90,10 @@ def check_full_gradients(case: Case) -> None:
 
 def _local(case: Case, models: np.ndarray, etas: list[float], E: int) -> tuple[np.ndarray, float]:
     """The clients' models within each round (T, E + 1, 1, N, d), and the largest squared gradient that they meet."""
-    loop = Loop("local work", ([], 0.0))
+    rounds, loop = list(zip(models, etas, strict=True)), Loop("local work", ([], 0.0))
     out, most = loop.state
-    for t in loop.upto(len(etas)):
-        w, eta = models[t - 1], etas[t - 1]
+    for t in loop.upto(len(rounds)):
+        w, eta = rounds[t - 1]
         path = [np.broadcast_to(w, (case.problem.num_clients, len(w)))]
         for _ in range(E):
             g = np.asarray(case.problem.gradient_each(path[-1]))

@@ -329,15 +329,15 @@ def second_moments(
 
     moment : the second moment of (w - w*, 1), (d + 1, d + 1), that the run starts from in place of w0
     """
-    j = oracles.shape[1]
+    j, rounds = oracles.shape[1], list(zip(laws, etas, strict=True))
     z = w0 - oracles.star
     path, largest, sigma = [(z * z).sum()], z[0] * 0, oracles.noise_sq * 0
     fixed = all(law.fixed is not None for law in {id(v): v for v in laws}.values())
     if moment is None and j == 1 and (oracles.noise_sq == 0).all() and fixed:
         loop = Loop("rounds", (z, largest, path))
         z, largest, path = loop.state
-        for t in loop.upto(len(laws)):
-            z, g = _determined(oracles, laws[t - 1], etas[t - 1], z)
+        for t in loop.upto(len(rounds)):
+            z, g = _determined(oracles, *rounds[t - 1], z)
             largest = max(largest, g)
             path.append((z * z).sum())
             loop.state = z, largest, path
@@ -347,8 +347,8 @@ def second_moments(
     M = lifted[:, None] * lifted if moment is None else moment
     loop = Loop("rounds", (M, largest, sigma, [_trace(M)]))
     M, largest, sigma, path = loop.state
-    for t in loop.upto(len(laws)):
-        M, g, noise = _round(oracles, laws[t - 1], etas[t - 1], M)
+    for t in loop.upto(len(rounds)):
+        M, g, noise = _round(oracles, *rounds[t - 1], M)
         largest, sigma = max(largest, g), np.maximum(sigma, noise)
         path.append(_trace(M))
         loop.state = M, largest, sigma, path

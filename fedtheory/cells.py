@@ -26,7 +26,7 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable, versions
 
-__all__ = ["Cells", "code_digest", "digest_of", "key_of", "known_in", "only_writer"]
+__all__ = ["Cells", "blame", "code_digest", "digest_of", "key_of", "known_in", "only_writer"]
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
@@ -43,6 +43,16 @@ def code_digest() -> str:
     for file in sorted(root.rglob("*.py")):
         found.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
     return found.hexdigest()
+
+
+def blame(path: Path, error: BaseException | None) -> None:
+    """Raise `DataFileError` for an error that what was kept there may have led to."""
+    if isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
+        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise DataFileError(
+            f"{path}: what it kept cannot be gone on from ({told}): delete it to begin again; where that ends alike, "
+            "the fault is not the file's"
+        ) from error
 
 
 def key_of(content: Any) -> str:
@@ -214,12 +224,8 @@ class Cells:
     ) -> None:
         self._database.close()
         _released(self.path, self._lock)
-        if self.found and isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
-            told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            raise DataFileError(
-                f"{self.path}: what it kept cannot be gone on from ({told}): delete it to begin again; where that ends alike, "
-                "the fault is not the file's"
-            ) from error
+        if self.found:
+            blame(self.path, error)
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])

@@ -142,6 +142,29 @@ def _read_checkpoint(path: Path) -> Any:
     return checkpoints.load(path)
 
 
+def _step() -> bytes:
+    from fedtheory.packed import packed
+
+    value = {"path": "/it 1", "value": {"result": [1, 2.5, np.float64(0.1), np.arange(3.0), (None, {"a": "text"})]}}
+    return _saved(lambda path: np.savez(path, **packed(value)), ".npz")
+
+
+def _read_step(path: Path) -> Any:
+    from fedtheory.errors import DataFileError
+    from fedtheory.steps import Steps
+
+    folder, told = path.parent / "steps", []
+    file = Steps(folder, None).file_of("/it 1")
+    folder.mkdir(exist_ok=True)
+    file.write_bytes(path.read_bytes())
+    kept = Steps(folder, None, told.append)
+    with kept.keeping():
+        found = kept.read("/it 1")
+    if found is None:  # it is set aside, with a line
+        raise DataFileError(told[-1])
+    return found
+
+
 def _cells() -> bytes:
     from fedtheory.cells import Cells
 
@@ -326,6 +349,7 @@ PARSERS = {
         Parser("problem", ".json", _problem, _read_problem),
         Parser("partition", ".json", _partition, _read_partition),
         Parser("checkpoint", ".npz", a_checkpoint, _read_checkpoint),
+        Parser("step", ".npz", _step, _read_step),
         Parser("cells", ".sqlite", _cells, _read_cells),
         Parser("svmlight", ".txt", _svmlight, _read_svmlight),
         Parser("svmlight, gzip", ".gz", lambda: gzip.compress(_svmlight(), mtime=0), _read_svmlight),

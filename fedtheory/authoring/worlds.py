@@ -20,8 +20,10 @@ from fedtheory.authoring.losses import SeparableLosses
 from fedtheory.authoring.slots import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.local.objective import LocalResult
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.randomness import Stream
+from fedtheory.steps import Loop
 
 __all__ = ["Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run"]
 
@@ -159,15 +161,18 @@ def run(world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Seque
         Of a run in fractions: the method makes other numbers.
     """
     name = getattr(algorithm, "name", type(algorithm).__name__)
-    stream, kept = Stream(seed), []
+    stream = Stream(seed)
     try:
-        state = check_state(algorithm.init(x, world.num_clients), name)
-        states = [state]
-        for t, cohort in enumerate(cohorts, 1):
-            clients = world.clients(cohort, work, x, stream, t)
-            state = check_state(algorithm.round(state, clients), name)
-            states.append(state)
+        loop = Loop("rounds", ([check_state(algorithm.init(x, world.num_clients), name)], []))
+        states, moved = loop.state
+        kept = [world.clients(cohort, work, x, stream, t) for t, (cohort, _) in enumerate(zip(cohorts, moved, strict=False), 1)]
+        for clients, y in zip(kept, moved, strict=True):  # what another process did: views ask for no more of it
+            clients.results = [] if y is None else [LocalResult(y)]
+        for t in loop.upto(len(cohorts)):
+            clients = world.clients(cohorts[t - 1], work, x, stream, t)
+            states.append(check_state(algorithm.round(states[-1], clients), name))
             kept.append(clients)
+            moved.append(clients.results[-1].y if clients.results else None)
     except (TypeError, AttributeError) as error:
         if not world.exact or isinstance(error, NotInFractions):
             raise

@@ -135,7 +135,9 @@ def verify_command(
 
     The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
     unless --out says otherwise; of PAPER/ to results/PAPER/, of FILE.py to results/FILE/). Interrupted, it writes what it has and
-    exits with 130; so does one statement, once a stage of Monte Carlo is finished."""
+    exits with 130; so does one statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes on
+    where it was: of a statement what is done is kept in a folder NAME.steps beside its result (in results/ without --out), from the
+    fifth second on and up to its end."""
     from fedtheory.cli import campaign as campaigning
     from fedtheory.cli import verify as verifying
 

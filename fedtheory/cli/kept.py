@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedtheory.cli.common import err_console, not_writable
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
     from fedtheory.cells import Cells
+    from fedtheory.steps import Steps
 
-__all__ = ["kept_cells", "only_writer_of"]
+__all__ = ["kept_cells", "kept_steps", "only_writer_of", "own"]
 
 
 def kept_cells(path: Path) -> Cells:
@@ -37,6 +39,41 @@ def kept_cells(path: Path) -> Cells:
     if before := len(cells):
         say(f"going on from {path}: {before:,} finished pieces of an earlier run, as far as they are the same")
     return cells
+
+
+def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) -> Steps:
+    """What a command that writes once, at its end, has done so far: in a folder beside its results, or in results/.
+
+    Parameters
+    ----------
+    stem : how the folder's name begins; what was asked for is the rest of it
+    options : what was asked for; of values that name files their bytes count, too
+    code : what stands for code that is not this package's
+
+    Raises
+    ------
+    FedTheoryError
+        Another process is doing the same; the folder of --out takes no files.
+    """
+    from fedtheory.cells import digest_of
+    from fedtheory.steps import Steps
+
+    asked = repr(sorted(options.items()))
+    named = [v for value in options.values() for v in (value if isinstance(value, list) else [value]) if isinstance(v, str | Path)]
+    files = {str(v): digest_of(Path(v)) for v in named if Path(v).is_file() or (isinstance(v, Path) and v.is_dir())}
+    number = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
+    return Steps((out or Path("results")) / f"{stem}-{number}.steps", [asked, files, code], say)
+
+
+def own(steps: Steps, out: Path) -> None:
+    """Be the one that does this. Raises `FedTheoryError` where another process is, or the folder takes no files."""
+    try:
+        steps.own()
+    except FedTheoryError:
+        raise
+    except OSError as error:
+        raise not_writable(out, error) from error
 
 
 @contextmanager

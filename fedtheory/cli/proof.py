@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedtheory.cli.common import check_out, emit, find_statement, in_words, out_console, progress, save, slug
 from fedtheory.cli.options import given_values
-from fedtheory.cli.verify import CommandRequest
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:

@@ -186,7 +186,7 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
 
 def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
     """The method with a theorem's parameters, where its paper gives it some."""
-    from fedtheory.cli.verify import CommandRequest
+    from fedtheory.cli.request import CommandRequest
     from fedtheory.verification.registry import paper
 
     source = getattr(cls, "parameters_from", "")

@@ -111,12 +111,14 @@ class ScenarioClock:
 
     It refuses what may take more than an hour. It is called with the rounds of one scenario that are
     done, that the next verdict needs, and that are needed at most.
+
+    again : whether the first of them were done by another process, and so tell nothing
     """
 
-    def __init__(self, rounds: int, allow_long: bool, advance: Any) -> None:
-        self.rounds, self.allow_long, self.advance = rounds, allow_long, advance
+    def __init__(self, rounds: int, allow_long: bool, advance: Any, again: bool = False) -> None:
+        self.rounds, self.allow_long, self.advance, self.again = rounds, allow_long, advance, again
         self.begin, self.last, self.judged = time.perf_counter(), 0, False
-        self.stage = 0
+        self.stage = self.known = 0
 
     def __str__(self) -> str:
         """How far it came: 'after about 40 of 125 scenarios', or ''."""
@@ -125,13 +127,18 @@ class ScenarioClock:
 
     def __call__(self, done: int, stage: int, most: int) -> None:
         """Raise `InvalidInput`, with the estimate, where all scenarios would take more than an hour."""
-        self.advance(done - self.last)
+        if self.again:
+            self.advance(done, known=True)
+            self.last = self.known = done
+            self.begin, self.again = time.perf_counter(), False
+        else:
+            self.advance(done - self.last)
         self.last, self.stage, seen = done, stage, time.perf_counter() - self.begin
         if self.judged or seen < 2:
             return
-        self.judged = True
-        first, all_of_them = (duration(seen / done * n) for n in (stage, most))
-        if seen / done * most > LONG and not self.allow_long:
+        self.judged, each = True, seen / (done - self.known)
+        first, all_of_them = (duration(each * n) for n in (stage, most))
+        if each * most > LONG and not self.allow_long:
             raise InvalidInput(
                 f"{self.rounds:,} rounds of {most // self.rounds:,} scenarios would take about {all_of_them} here: ask for fewer "
                 f"--rounds or --scenarios, {REMEDY}"

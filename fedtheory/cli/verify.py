@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 from rich.cells import cell_len
 from rich.text import Text
@@ -23,17 +22,17 @@ from fedtheory.cli.common import (
     find_statement,
     in_words,
     out_console,
-    problem_of,
     progress,
-    sampling_of,
     save,
     shipped_witnesses,
     slug,
 )
-from fedtheory.cli.options import flag, given_values, hyperparameters, make_algorithm
-from fedtheory.errors import InvalidInput
+from fedtheory.cli.options import flag, given_values
+from fedtheory.cli.request import CommandRequest
+from fedtheory.errors import FedTheoryError, InvalidInput
 
 if TYPE_CHECKING:
+    from fedtheory.steps import Steps
     from fedtheory.verification.checks import Checks
     from fedtheory.verification.request import Prepared
     from fedtheory.verification.setting import Setting
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 OTHER_PICTURES = (".svg", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff")  # not written: FILE.png and FILE.pdf are
 ROUNDS = 50  # of a statement about runs, where nothing else is said; a clock is set by them
 
-__all__ = ["CommandRequest", "refuse_with_statement", "refuse_without_statement", "verify_one"]
+__all__ = ["refuse_with_statement", "refuse_without_statement", "verify_one"]
 
 
 def refuse_without_statement(options: Mapping[str, Any], whose: str = "") -> None:
@@ -61,95 +60,21 @@ def refuse_with_statement(name: str, given: dict[str, bool]) -> None:
         raise InvalidInput(f"{flags}: only without a statement, for the whole campaign; leave it out, or leave {name} out")
 
 
-@dataclass(frozen=True)
-class CommandRequest:
-    """What the command line says of one statement, or of one run; see `fedtheory.verification.request.Request`.
-
-    Attributes
-    ----------
-    problem_name : a named problem, or None
-    made : a problem that is there already
-    """
-
-    options: Mapping[str, Any]
-    participants: int | None = None
-    rounds: int | None = None
-    mode: str = "auto"
-    scenarios: int = 1000
-    seed: int = 0
-    problem_name: str | None = None
-    made: Any = None
-
-    def problem(self, default: str) -> Any:
-        """The user's problem, or the named one."""
-        if self.made is not None:
-            return self.made
-        return problem_of(self.problem_name or (None if self.options.get("data") else default), self.options, self.seed)
-
-    def start(self, problem: Any) -> np.ndarray:
-        """x_0 of --start, (d,)."""
-        from fedtheory.cli.ball import start_of
-
-        return start_of(self.options.get("start"), problem.dim)
-
-    def sampling(self, problem: Any) -> Any:
-        """Cohorts of --participants drawn uniformly, or all clients."""
-        return sampling_of(self.participants, problem)
-
-    def participation(self, problem: Any, steps: int | None, rounds: int) -> Any:
-        """The law of the local steps that clients complete; of E = 5 where neither the user nor the setting says."""
-        from fedtheory.cli.participation import STEPS, participation_of
-
-        return participation_of(problem, self.options, self.participants, STEPS if steps is None else steps, rounds)
-
-    def participation_in_words(self, problem: Any) -> str:
-        """Who takes part, for a headline."""
-        from fedtheory.cli.participation import participation_in_words
-
-        return participation_in_words(problem, self.options, self.participants)
-
-    def algorithm(self, method: str, problem: Any, **defaults: Any) -> Any:
-        """The method with the hyperparameters given, else these, else its own."""
-        given = {k: v for k, v in self.options.items() if v is not None}
-        if given.get("l2_over_beta") is not None:
-            defaults.pop("l2", None)
-        if given.get("l2") is not None:
-            defaults.pop("l2_over_beta", None)
-        takes = {**self.options, "allow_long": None, **{k: v for k, v in defaults.items() if k not in given}}
-        return make_algorithm(method, problem, takes)
-
-    def local_sgd(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
-        """Local SGD as --lr-schedule, --local-lr, --batch-size and --noise say."""
-        from fedtheory.cli.participation import local_sgd, step_size
-
-        def default() -> float:
-            return step_size(algorithm, problem, 0.0, participation, rounds)
-
-        return local_sgd(problem, algorithm, self.options, participation, rounds, default)
-
-    def refuse(self, names: str | Iterable[str], why: str) -> None:
-        """Raise `InvalidInput` for the first of these options that was given: its name, its value, and why not."""
-        plain = {"participants": self.participants, "rounds": self.rounds, "mode": None if self.mode == "auto" else self.mode}
-        for name in [names] if isinstance(names, str) else names:
-            value = plain[name] if name in plain else self.options.get(name)
-            if value is not None:
-                shown = f"{value:g}" if isinstance(value, float) else value
-                joined = " " if why.startswith(("does not apply", "is for ")) else ": "
-                raise InvalidInput(f"{flag(name)} {shown}{joined}{why}")
-
-    def refuse_hyperparameters(self, why: str) -> None:
-        """`refuse` every hyperparameter of every method."""
-        self.refuse([*(n for n in hyperparameters() if n not in ("rounds", "allow_long")), "l2_over_beta"], why)
-
-
 @contextmanager
-def _nothing_yet(how_far: Any = "") -> Iterator[None]:
-    """Within it nothing is decided: an interrupt says so, and exits with 130."""
+def _nothing_yet(kept: Steps, how_far: Any = "") -> Iterator[None]:
+    """Within it nothing is decided: an interrupt says so, and exits with 130. What is wrong with the case leaves nothing behind."""
     try:
         yield
     except KeyboardInterrupt:
-        error_line(f"interrupted{how_far}: nothing is decided yet, nothing was written")
+        error_line(f"interrupted{how_far}: nothing is decided yet, nothing was written{_goes_on(kept)}")
         raise typer.Exit(130) from None
+    except FedTheoryError:
+        kept.remove()
+        raise
+
+
+def _goes_on(kept: Steps) -> str:
+    return f"; the same command goes on from {kept.folder}" if kept.written else ""
 
 
 def _refuse(statement: Statement, setting: Setting) -> None:
@@ -203,17 +128,37 @@ def verify_one(
         refuse_set_options(statement.id, options)
     folder, options = options.get("keep"), {**options, "keep": None, "given": given_values(options.get("given"))}
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
-    with _nothing_yet(), progress("certifying the optimum"):
-        prepared = setting.prepare(statement, request)
-    stem = None if figure is None else _stem(figure, out, statement, prepared)
-    checks, stopped = _judge(statement, prepared, request)
-    pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, stem, stopped)
-    code = _tell(statement, prepared, checks, request, as_json, out, stopped, pictures)
+    from fedtheory.cli.kept import own
+
+    kept = _steps(statement, name, request, out)
+    with kept.keeping():
+        with _nothing_yet(kept), progress("certifying the optimum"):
+            prepared = setting.prepare(statement, request)
+        if out is not None:
+            own(kept, out)
+        stem = None if figure is None else _stem(figure, out, statement, prepared)
+        checks, stopped = _judge(statement, prepared, request, kept)
+        pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, stem, stopped)
+        code = _tell(statement, prepared, checks, request, as_json, out, stopped, pictures)
+        if folder is not None and not stopped and why_none is None:
+            _keep(statement, prepared, request, folder)
+        if not stopped:
+            kept.remove()
     if why_none is not None:
         raise why_none
-    if folder is not None and not stopped:
-        _keep(statement, prepared, request, folder)
     return code
+
+
+def _steps(statement: Statement, name: str, request: CommandRequest, out: Path | None) -> Steps:
+    """What this command has done so far; of a package whose code may change unseen nothing is kept."""
+    from fedtheory.cli.kept import kept_steps
+    from fedtheory.verification.registry import content_of, paper_of
+
+    code = content_of(paper_of(statement))
+    asked = {f.name: getattr(request, f.name) for f in fields(request) if f.name not in ("options", "made")}
+    kept = kept_steps(out, slug("verify", statement.id.split("/")[-1]), {**request.options, **asked, "name": name}, code or "")
+    kept.off = code is None
+    return kept
 
 
 def _stem(figure: str, out: Path | None, statement: Statement, prepared: Prepared) -> Path:
@@ -260,7 +205,6 @@ def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
     """Every form that is judged in fractions, as a witness file that says whether it holds or fails."""
     from fedtheory.cli.common import check_out
-    from fedtheory.errors import FedTheoryError
     from fedtheory.verification import replay
     from fedtheory.verification.verify import keep
 
@@ -278,7 +222,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
     err_console().print(f"kept {', '.join(p.name for p in kept)} in {folder}: `fedtheory replay FILE` reruns them")
 
 
-def _judge(statement: Statement, prepared: Prepared, request: CommandRequest) -> tuple[Checks, str]:
+def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, kept: Steps) -> tuple[Checks, str]:
     """The checks, and how far they came where an interrupt stopped them after a stage of Monte Carlo."""
     from fedtheory.cli.time_limit import ScenarioClock
 
@@ -288,15 +232,15 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest) ->
     with progress("checking", rounds * more["scenarios"] if prepared.staged else None) as advance:
         clock: Any = ""
         if prepared.staged:
-            clock = ScenarioClock(rounds, bool(request.options.get("allow_long")), advance)
+            clock = ScenarioClock(rounds, bool(request.options.get("allow_long")), advance, kept.begun)
             more |= {"on_progress": clock, "on_stage": finished.append}
-        with _nothing_yet(clock):
+        with _nothing_yet(kept, clock):
             try:
                 return statement.verify(prepared.problem, prepared.algorithm, **more), ""
             except KeyboardInterrupt:
                 if not finished:
                     raise
-                return finished[-1], f"interrupted{clock}"
+                return finished[-1], f"interrupted{clock}{_goes_on(kept)}"
 
 
 def _tell(

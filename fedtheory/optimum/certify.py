@@ -12,8 +12,10 @@ lower_bound <= F* <= F(x) <= value. A statement about a measured F(y) should use
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 import scipy  # its linalg is loaded when first used
@@ -24,9 +26,11 @@ from fedtheory.optimum import conic
 from fedtheory.optimum.interface import Certifiable
 from fedtheory.optimum.intervals import norm_up
 from fedtheory.optimum.lower_bounds import LowerBound, Structure, lower_bounds
+from fedtheory.steps import called, keeps, whole
 
-__all__ = ["Optimum", "assess", "certify"]
+__all__ = ["Optimum", "assess", "certify", "kept"]
 
+_Asked = ParamSpec("_Asked")
 NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
 
 
@@ -77,6 +81,21 @@ class Optimum:
         return values - self.lower_bound, values - self.value
 
 
+def kept(made: Callable[_Asked, Optimum]) -> Callable[_Asked, Optimum]:
+    """The function, whose optimum a long command keeps (`fedtheory.steps`)."""
+
+    @wraps(made)
+    def found(*args: _Asked.args, **options: _Asked.kwargs) -> Optimum:
+        if not keeps():
+            return made(*args, **options)
+        problem: Any = args[0]
+        name = called("optimum", *args, options, float(problem.objective(np.ones(problem.dim))))
+        return Optimum(**whole(name, lambda: vars(made(*args, **options)), shared=True))
+
+    return found
+
+
+@kept
 def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
     """The certified minimiser of F.
 

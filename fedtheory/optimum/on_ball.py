@@ -17,7 +17,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum.active_set import candidates
-from fedtheory.optimum.certify import Optimum
+from fedtheory.optimum.certify import Optimum, kept
 from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, check_gap, check_radius, into_ball
 from fedtheory.optimum.interface import CertifiableOnBall
 from fedtheory.optimum.intervals import Enclosure, norm_up
@@ -77,6 +77,7 @@ def choose_radius(problem: HasConstants, radius: float | None, x0: np.ndarray | 
     return r, "chosen: the least power of 2 whose ball holds a minimiser" + (" and x_0" if size else "")
 
 
+@kept
 def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9) -> Optimum:
     """The certified minimiser of F over ||x|| <= radius.
 

@@ -7,12 +7,9 @@ they are. It is read without pickle, so that a file from elsewhere can do nothin
 from __future__ import annotations
 
 import json
-import lzma
 import math
 import tempfile
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +20,7 @@ import numpy as np
 
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
-from fedtheory.limits import free_memory
+from fedtheory.packed import DAMAGE, opened
 from fedtheory.provenance import to_jsonable, write_atomic
 from fedtheory.simulation.resume import misfit
 from fedtheory.untrusted import parse_json
@@ -31,9 +28,6 @@ from fedtheory.untrusted import parse_json
 __all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
 
 FORMAT, VERSION = "fedtheory checkpoint", 1
-_DAMAGE = (  # what zipfile and NumPy raise: a RuntimeError for a version or an encryption that they do not know
-    ValueError, TypeError, AttributeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
-)  # fmt: skip
 _AGAIN = "start again (resume=False, --no-resume), or name another file"
 
 
@@ -141,15 +135,7 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
         Missing, not a checkpoint, damaged, or of another version.
     """
     try:
-        if Path(path).is_file() and not zipfile.is_zipfile(path):  # NumPy would speak of pickles
-            raise ValueError("no zip archive")
-        with zipfile.ZipFile(path) as packed:
-            held = sum(member.file_size for member in packed.infolist())
-            if any(member.compress_type != zipfile.ZIP_STORED for member in packed.infolist()):
-                raise ValueError("it is compressed, which no checkpoint is")
-        if held > free_memory():
-            raise DataFileError(f"{path}: it says that it unpacks to {held:,} bytes, which do not fit here: {_AGAIN}")
-        with np.load(path, allow_pickle=False) as archive:
+        with opened(path, _AGAIN) as archive:
             meta = parse_json(archive["meta"].tobytes().decode(), str(path))
             if not isinstance(meta, dict) or meta.get("format") != FORMAT:
                 raise ValueError("its description is another's")
@@ -179,7 +165,7 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
         raise DataFileError(f"{path}: no such checkpoint: check the path") from None
     except KeyError as error:
         raise DataFileError(f"{path}: not a whole checkpoint (it has no {error}): {_AGAIN}") from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DataFileError(f"{path}: not a whole checkpoint ({error}): {_AGAIN}") from error
     except OSError as error:
         why = error.strerror or str(error)

@@ -19,6 +19,7 @@ from fedtheory.parallel import Board, Progress, stow
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
+from fedtheory.simulation.kept import KeptRounds
 from fedtheory.simulation.metrics import (
     EVALUATED,
     METRICS,
@@ -31,6 +32,7 @@ from fedtheory.simulation.metrics import (
 )
 from fedtheory.simulation.resume import Resume, cut
 from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
+from fedtheory.steps import called, keeps
 
 __all__ = ["Execution", "Job", "Kept", "Part", "merge"]
 
@@ -195,6 +197,13 @@ class Job:
             measure(seen, self.problem, self.done, state.x, None, None, self._evaluates(self.done), personal(state))
         return state
 
+    def _called(self, scenarios: range, x: Array) -> str | None:
+        """What tells this chunk's run from others, where a command keeps its steps."""
+        if not keeps() or not is_numpy(x):
+            return None
+        problem, parts = self.problem, (self.algorithm, self.rounds, self.sampling, self.solver, self.stream, self.kept, scenarios)
+        return called("rounds", *parts, problem, x[0].tolist(), np.asarray(problem.objective(x[:1])).tolist())
+
     def __call__(self, index: int, piece: tuple[range, Array], folder: str | None, board: str | None, chunks: int) -> Part:
         part = self.run(index, piece, Board(chunks, board))
         if part.error is not None or folder is None:
@@ -222,7 +231,10 @@ class Job:
         states = [state] if self.kept.states else None
         traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
         upcoming: Clients | None = None
-        for t in range(self.done + 1, self.rounds + 1):
+        name = None if checkpoint is not None or self.past is not None else self._called(scenarios, x)
+        kept = KeptRounds(meters, bins, states, traffic, on_round, name)
+        begun, state, models = kept.found(state, models)
+        for t in range(max(begun, self.done) + 1, self.rounds + 1):
             if t > board.limit:
                 break
             try:
@@ -248,6 +260,7 @@ class Job:
                 states.append(state)
             if checkpoint is not None:
                 checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}, models))
+            kept.keep(t, state, models, t == self.rounds)
             board.tick(index, t - self.done)
             if bar is not None:
                 bar.update(board.done)

@@ -90,6 +90,16 @@ class Check:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"{shown(told)} is no check ({type(error).__name__}: {error})") from error
 
+    def packed(self) -> dict[str, Any]:
+        """All of it, as `fedtheory.steps` keeps it."""
+        series = self.series and {f.name: getattr(self.series, f.name) for f in fields(self.series)}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"series": series}
+
+    @classmethod
+    def unpacked(cls, told: dict[str, Any]) -> Check:
+        """The inverse of `packed`."""
+        return cls(**told | {"series": told["series"] and Series(**told["series"])})
+
     @property
     def place(self) -> str:
         """Where it is worst, in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' where there is one comparison only."""

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from fedtheory.steps import whole
 from fedtheory.verification.check import Check
 
 __all__ = ["FIRST", "MET", "Judge", "fewest", "in_looks", "looks"]
@@ -83,7 +84,8 @@ def in_looks(
     found: dict[str, Check] = {}
     for n, each in looks(scenarios, confidence, least):
         open_ = [name for name in names if name not in found or _waits(found[name])]
-        for name, check in zip(open_, judge(open_, n, each), strict=True):
+        made = whole(f"look of {n}", lambda: [check.packed() for check in judge(open_, n, each)])  # noqa: B023 - called here
+        for name, check in zip(open_, map(Check.unpacked, made), strict=True):
             found[name] = check if check.confidence is None else replace(check, confidence=confidence)
         if after is not None:
             after([found[name] for name in names])

@@ -34,6 +34,9 @@ FEDTHEORY = (sys.executable, "-m", "fedtheory")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "verify": ("verify", "fedmls/", "--quick"),  # instances, and the search
     "search": ("verify", "elastic-aggregation/", "--no-long-runs", "--scale", "0.1", "--budget", "2000"),
+    "statement": (
+        "verify", "theorem-3.1", "--problem", "breast-cancer", "--clients", "60", "-P", "6", "--rounds", "5000", "--allow-long",
+    ),
     "rates": ("rates", "--quick", "--no-figures"),
     "run": ("run", "fedavg", "diabetes", "-T", "60000", "--local-solver", "local-sgd", "--local-steps", "2", "--no-figures"),
     "bench": ("bench", "fedelasticnet-table2", "--quick", "--rounds", "10", "--threads", "1"),

@@ -5,7 +5,7 @@ All three run the algorithm's own ``round``; what differs is which cohorts it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,17 @@ from fedtheory.participation.cohorts import MANY, Cohort, Full, Sampling, Unifor
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
+from fedtheory.steps import Loop, whole
+from fedtheory.theorems.fedelasticnet.accumulator import Accumulator
 from fedtheory.theorems.fedelasticnet.exact import SPLIT
-from fedtheory.theorems.fedelasticnet.pairs import crossed, with_pairs
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.pairs import with_pairs
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq
 from fedtheory.theorems.fedelasticnet.states import State, uncompressed
 
 __all__ = [
-    "Accumulator", "FederatedLosses", "constants_of", "full_round", "look_horizons", "monte_carlo", "own_anchor", "random_states",
+    "FederatedLosses", "constants_of", "full_round", "look_horizons", "monte_carlo", "own_anchor", "random_states",
     "round_view", "tree", "tree_depth",
 ]  # fmt: skip
 
@@ -127,7 +130,7 @@ def round_view(
     law = sampling.enumerate(problem.num_clients)
     states, cohorts = state.x.shape[0], law.scenarios
     clients = Clients(problem, _tile(law, states), solver, state.x)
-    new = uncompressed(algorithm.round(_expand(state, cohorts), clients))
+    new = whole("round of all cohorts", lambda: tuple(uncompressed(algorithm.round(_expand(state, cohorts), clients))))
     after = [a.reshape(states, cohorts, *a.shape[1:]) for a in new]
     return RoundView(
         losses=losses,
@@ -137,8 +140,8 @@ def round_view(
         h=state.h,
         stored=state.stored,
         local=state.local,
-        tilde=full_round(problem, algorithm, solver, state),
-        tilde_own=own_anchor(problem, algorithm, solver, state),
+        tilde=whole("full round", lambda: full_round(problem, algorithm, solver, state)),
+        tilde_own=whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state)),
         members=law.dense().mask,
         probability=law.probability,
         theta_next=after[0],
@@ -176,63 +179,6 @@ def tree_depth(count: int, max_leaves: int = 50_000, longest: int = 30) -> int:
     while depth < longest and count**depth <= max_leaves:  # T rounds need the cohorts of T - 1 rounds
         depth += 1
     return depth
-
-
-class Accumulator:
-    """Sums along the paths of a run that the theorem's sides need."""
-
-    def __init__(
-        self, losses: FederatedLosses, algorithm: FedElasticNetDyn, state: State, paired: bool = False
-    ) -> None:
-        self.losses, self.algorithm = losses, algorithm
-        paths, d = state.x.shape
-        self.gamma_sum = np.zeros((paths, d))
-        self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own", "own_sign", "zeros")}
-        self.split = dict.fromkeys(SPLIT, 0.0)
-        self.products = {name: np.zeros(paths // 2) for name in SPLIT} if paired else {}
-
-    def add(
-        self,
-        gamma: np.ndarray,
-        theta: np.ndarray,
-        stored: np.ndarray,
-        y: np.ndarray,
-        grad: np.ndarray,
-        own: tuple[np.ndarray, ...] | None,
-    ) -> None:
-        """One round: gamma, theta (S, d); stored, y, grad (S, K, d) for the K clients averaged over; own = theta_k and the
-        minimiser anchored there, or only that minimiser."""
-        self.gamma_sum = self.gamma_sum + gamma
-        away = gamma - self.losses.theta_star
-        delta, l1, l2 = y - theta[:, None, :], self.algorithm.l1, self.algorithm.l2
-        sign = l1 * sgn(delta)
-        v = stored - grad
-        exact = np.where(delta != 0, sign, np.clip(v, -l1, l1))
-        self.sums["exact"] += inner(away, exact.mean(axis=1))
-        self.sums["sign"] += inner(away, sign.mean(axis=1))
-        self.sums["zeros"] += (delta == 0).sum(axis=-1).mean(axis=1)
-        parts = [exact, sign]
-        if own is not None and len(own) == 1:  # on scenarios: the sign only
-            parts.append(l1 * sgn(own[0] - theta[:, None, :]))
-            self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
-        elif own is not None:
-            local, y_own = own
-            # The exact subgradient belongs to the anchor of the minimisation, theta_k^{t-1}.
-            residual = stored - self.losses.gradients_each(y_own) - l2 * (y_own - local)
-            self.sums["own"] += inner(away, np.clip(residual, -l1, l1).mean(axis=1))
-            parts.append(l1 * sgn(y_own - theta[:, None, :]))
-            self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
-        for name, part in zip(SPLIT, parts, strict=False):
-            self.split[name] += float(inner(away.mean(axis=0), part.mean(axis=(0, 1))))
-            if self.products:
-                self.products[name] += crossed(away, part.mean(axis=1))
-
-    def repeat(self, count: int) -> None:
-        self.gamma_sum = np.repeat(self.gamma_sum, count, axis=0)
-        self.sums = {k: np.repeat(v, count) for k, v in self.sums.items()}
-
-    def excess(self, rounds: int) -> np.ndarray:
-        return self.losses.excess(self.gamma_sum / rounds)
 
 
 def _start_constants(losses: FederatedLosses, state: State, algorithm: FedElasticNetDyn) -> dict[str, Any]:
@@ -284,12 +230,16 @@ def tree(
     start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
     sums = Accumulator(losses, algorithm, state)
     rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", *SPLIT)}
-    noise = []
+    noise: list[float] = []
     if law.probability is None or not np.allclose(law.probability, 1.0 / count, rtol=1e-12):
         raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
-    for t in range(1, rounds + 1):
-        y = full_round(problem, algorithm, solver, state)
-        own = state.local, own_anchor(problem, algorithm, solver, state)
+    loop = Loop("rounds of all cohorts", (state, sums.noted(), noise, *rows.values()))
+    state, noted, noise, *columns = loop.state
+    rows = dict(zip(rows, columns, strict=True))
+    sums.recall(noted)
+    for t in loop.upto(rounds):
+        y = whole("full round", lambda: full_round(problem, algorithm, solver, state))  # noqa: B023 - called here
+        own = state.local, whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state))  # noqa: B023
         gamma = state.x + state.h / algorithm.l2
         sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
         rows["excess"].append(float(sums.excess(t).mean()))
@@ -301,8 +251,9 @@ def tree(
         if t < rounds:
             nodes = state.x.shape[0]
             clients = Clients(problem, _tile(law, nodes), solver, state.x)
-            state = algorithm.round(_expand(state, count), clients)
+            state = type(state)._make(whole("next level", lambda: tuple(algorithm.round(_expand(state, count), clients))))  # noqa: B023
             sums.repeat(count)
+        loop.state = state, sums.noted(), noise, *rows.values()
     column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
     horizons = np.arange(1, rounds + 1)
     start |= {f"inner_{name}": column[name] for name in SPLIT}
@@ -382,10 +333,20 @@ def monte_carlo(
         if on_round is not None:
             on_round(t)
 
-    simulate(
-        problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), on_round=observe, in_place=False,
-        first_scenario=first_scenario,
-    )  # fmt: skip
+    def recall(noted: Mapping[str, Any]) -> None:
+        sums.recall(noted["sums"])
+        out.update(noted["out"]), products.update(noted["products"])
+
+    def run() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        observer = Observer(observe, lambda: {"sums": sums.noted(), "out": out, "products": products}, recall)
+        simulate(
+            problem, algorithm, rounds, x0, sampling, scenarios, seed, record=(), on_round=observer, in_place=False,
+            first_scenario=first_scenario,
+        )  # fmt: skip
+        return out, products
+
+    name = f"{rounds} rounds of {scenarios} scenarios from {first_scenario} on" + ", paired" * paired
+    out, products = whole(name, run, shared=True)
     view = RunView(
         losses=losses,
         constants=constants_of(problem, algorithm, sampling),

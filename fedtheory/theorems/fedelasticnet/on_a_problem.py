@@ -136,8 +136,8 @@ def _over_a_run(
         paired=any(form.exact_only for form in forms),
     )  # fmt: skip
 
-    def judged(names: Sequence[str], _: int, confidence: float) -> list[Check]:
-        view = next(views)
+    def judged(names: Sequence[str], scenarios: int, confidence: float) -> list[Check]:
+        view = next(v for v in views if v.excess.shape[1] == scenarios)  # a look that was kept did not ask for its own
         return [_on_scenarios(statement, statement.form(name), view, case, least, confidence) for name in names]
 
     return in_looks(judged, [form.name for form in forms], case.scenarios, case.confidence, least, after)

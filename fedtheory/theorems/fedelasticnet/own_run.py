@@ -14,8 +14,8 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticN
 from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.theorems.fedelasticnet.accumulator import Accumulator
 from fedtheory.theorems.fedelasticnet.expectation import (
-    Accumulator,
     FederatedLosses,
     constants_of,
     full_round,

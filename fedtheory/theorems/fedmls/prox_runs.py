@@ -12,6 +12,7 @@ from fedtheory.clients.clients import Clients
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
 from fedtheory.randomness import Stream
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.theorems.fedmls.views import ProxView
@@ -35,7 +36,8 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
             residual: Any = clients.results[-1].residual
             gaps.append(float(np.mean(residual)))
 
-    run = simulate(problem, algorithm, int(algorithm.rounds), x0, record=(), keep_states=True, on_round=observe)
+    observer = Observer(observe, lambda: {"gaps": gaps}, lambda noted: gaps.extend(noted["gaps"]))
+    run = simulate(problem, algorithm, int(algorithm.rounds), x0, record=(), keep_states=True, on_round=observer)
     states: Any = run.states
     K, lam, star = int(algorithm.rounds), float(algorithm.lam), bounds.optimum.x
     x, z = (np.stack([getattr(s, name)[0] for s in states]) for name in ("x", "z"))  # (K + 1, d)

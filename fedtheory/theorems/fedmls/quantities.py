@@ -22,6 +22,7 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.verification.statement import Form
@@ -349,8 +350,9 @@ def view_of_run(
         average: Any = clients.results[-1].average
         averages.append(average)
 
+    observer = Observer(observe, lambda: {"averages": averages}, lambda noted: averages.extend(noted["averages"]))
     run = simulate(
-        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observe,
+        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observer,
         local_solver=solver,
     )  # fmt: skip
     states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]

@@ -9,7 +9,7 @@ import pytest
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL
-from fedtheory.cli.verify import CommandRequest
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.local import Constant, InverseTime, LocalSGD
 from fedtheory.theorems import get

@@ -9,7 +9,7 @@ import pytest
 
 from fedtheory import Uniform, problems, simulate, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetScaffold
-from fedtheory.cli.verify import CommandRequest
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.messages import Threshold

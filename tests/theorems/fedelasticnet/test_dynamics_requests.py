@@ -9,7 +9,7 @@ import pytest
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
-from fedtheory.cli.verify import CommandRequest
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.fedelasticnet.dynamics import motion_instances, standstills

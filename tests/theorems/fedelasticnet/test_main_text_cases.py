@@ -13,7 +13,7 @@ import pytest
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx, FedElasticNetScaffold, Scaffold
-from fedtheory.cli.verify import CommandRequest
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation import Full, Uniform

@@ -13,6 +13,7 @@ from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages.compressors import Compressor
 from fedtheory.participation.moments import moments
 from fedtheory.simulation.simulate import simulate
+from fedtheory.steps import Loop
 from fedtheory.theorems.efl.cases.given import Made, distance_off, law_in_fractions
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
 from fedtheory.theorems.efl.quantities.compressed_participation import (
@@ -89,14 +90,17 @@ def check_full_gradients(case: Case) -> None:
 
 def _local(case: Case, models: np.ndarray, etas: list[float], E: int) -> tuple[np.ndarray, float]:
     """The clients' models within each round (T, E + 1, 1, N, d), and the largest squared gradient that they meet."""
-    out, most = [], 0.0
-    for w, eta in zip(models, etas, strict=True):
+    rounds, loop = list(zip(models, etas, strict=True)), Loop("local work", ([], 0.0))
+    out, most = loop.state
+    for t in loop.upto(len(rounds)):
+        w, eta = rounds[t - 1]
         path = [np.broadcast_to(w, (case.problem.num_clients, len(w)))]
         for _ in range(E):
             g = np.asarray(case.problem.gradient_each(path[-1]))
             most = max(most, float((g * g).sum(axis=-1).max()))
             path.append(path[-1] - eta * g)
         out.append(np.stack(path)[:, None])
+        loop.state = out, most
     return np.stack(out), most
 
 

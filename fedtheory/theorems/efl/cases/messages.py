@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,9 @@ from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.messages.compressors import ST, Compressor
 from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
@@ -111,17 +113,17 @@ def sent_in(case: Case) -> np.ndarray:
     The message D^k is what was sent and what was left, R^k after the round, together. Under scheme A clients that are
     incomplete send nothing, so that they have no message.
     """
-    algorithm, found = case.algorithm, []
+    algorithm = case.algorithm
     if not isinstance(algorithm, EFL) or not algorithm.client_feedback:
         raise InvalidInput(f"{algorithm.name} keeps no residuals, so that its messages are not seen: give a message")
 
-    def look(round_index: int, old: Any, new: Any, clients: Any) -> None:
+    def look(new: Any, clients: Any) -> Any:
         sent = np.asarray(clients.sent[0][0])
         if algorithm.variant != "literal":  # there what arrives is D^k itself
             sent = np.asarray(new.residuals)[0] + sent
-        found.extend(sent[np.asarray(clients.who_sent()[0])[0]])
+        return sent[np.asarray(clients.who_sent()[0])[0]]
 
-    simulated(case, look)
+    found = simulated(case, look)[2]
     if not found:
         raise InvalidInput("nobody sent anything in this run: take more rounds, or give a message")
     chosen = np.unique(np.linspace(0, len(found) - 1, MESSAGES).astype(int))
@@ -141,19 +143,32 @@ class _Recorded(LocalSGD):
         return result
 
 
-def simulated(case: Case, look: Callable[..., None]) -> tuple[list[Any], _Recorded]:
-    """One scenario of the user's method on all clients, those that do not take part masked; its states, and its local work."""
+def simulated(
+    case: Case, look: Callable[[Any, Any], Iterable[Any]] = lambda new, clients: ()
+) -> tuple[list[Any], _Recorded, list[Any]]:
+    """One scenario of the user's method on all clients, those that do not take part masked; its states, its local work, and what
+    ``look(new_state, clients)`` found in all rounds."""
     solver, law = case.local_solver, law_of(case)
     if solver is None:
         solver = LocalSGD(law.max_steps, 1 / (2 * float(case.problem.beta_k.max())))
     if not isinstance(solver, LocalSGD):
         raise InvalidInput(f"local work by {type(solver).__name__}: use LocalSGD, whose steps can be seen")
     recorded = _Recorded(**{f.name: getattr(solver, f.name) for f in fields(LocalSGD)})
+    found: list[Any] = []
+
+    def recall(noted: Mapping[str, Any]) -> None:
+        found.extend(noted["found"])
+        recorded.moves.extend(noted["moves"])
+
+    def observe(t: int, old: Any, new: Any, clients: Any) -> None:
+        found.extend(look(new, clients))
+
+    observer = Observer(observe, lambda: {"found": found, "moves": recorded.moves}, recall)
     run = simulate(
         case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded, record=(), keep_states=True,
-        dense=True, on_round=look,
+        dense=True, on_round=observer,
     )  # fmt: skip
-    return list(run.states or ()), recorded
+    return list(run.states or ()), recorded, found
 
 
 # --- residuals --------------------------------------------------------------------------------------------------------------
@@ -210,6 +225,10 @@ class ResidualsView(ClosedView):
         return {"T": self.rounds, "|R^G|": float(np.linalg.norm(self.run[1]))}
 
 
+def _fields_of(cohort: Cohort) -> tuple[Any, ...]:
+    return tuple(getattr(cohort, f.name) for f in fields(cohort))
+
+
 def feedback(form: Form, case: Case) -> Any:
     """A real run of the user's method, T = 20 rounds where nothing else is said, one scenario.
 
@@ -233,8 +252,8 @@ def feedback(form: Form, case: Case) -> Any:
         present = law.present_in(t)
         if present is not None and not present.all():
             raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
-    cohorts: list[Any] = []
-    states, recorded = simulated(case, lambda round_index, old, new, clients: cohorts.append(clients.cohort.dense()))
+    states, recorded, found = simulated(case, lambda new, clients: [_fields_of(clients.cohort.dense())])
+    cohorts: list[Any] = [Cohort(*values) for values in found]
     problem, weights = case.problem, case.problem.weights
     path = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
     shares = []
@@ -273,7 +292,7 @@ def _costs(case: Case, path: np.ndarray, cohorts: list[Any], sent: np.ndarray) -
     except NotCertified:
         return None
     plain = replace(algorithm, variant="none", scale=None, compressor=None, down_compressor=None)
-    states, _ = simulated(replace(case, algorithm=plain), lambda *_: None)
+    states = simulated(replace(case, algorithm=plain))[0]
     dense = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
     steps = np.stack([c.steps[0] for c in cohorts])
     k = max(c.sizes(n)[0] for c in both)

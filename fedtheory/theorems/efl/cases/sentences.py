@@ -116,8 +116,7 @@ def term(form: Form, case: Case) -> Any:
     if problem.num_clients * problem.dim > MOST_NUMBERS:
         raise InvalidInput(f"N d = {problem.num_clients * problem.dim}: at most {MOST_NUMBERS} are judged in fractions; take fewer "
         f"clients")
-    taking: list[np.ndarray] = []
-    states, _ = simulated(case, lambda _, old, new, clients: taking.append(np.asarray(clients.cohort.dense().mask)[0]))
+    states, _, taking = simulated(case, lambda new, clients: [np.asarray(clients.cohort.dense().mask)[0]])
     if len(taking) < 2:
         raise InvalidInput("one round: the term is looked at after two of them; ask for more rounds")
     pairs = [[simplest_each(np.asarray(side)[0]) for side in (s.u, s.v)] for s in states[-2:]]

@@ -23,7 +23,9 @@ from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
+from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
+from fedtheory.steps import whole
 from fedtheory.theorems.efl.quantities.run import (
     EFLConstants,
     IrregularRunView,
@@ -192,7 +194,7 @@ def constants_of(
         bounds = gradient_bounds(problem, scheme, E, step_sizes(E, mu, gamma, S), moments, start, batch_size)
         G_sq, sigma_sq, how = bounds.G_sq, bounds.sigma_sq, f"suprema over a ball of radius {bounds.radius:.4g} that no iterate leaves"
     optimum = problem.optimum()
-    D = problem.client_losses(optimum.x) - client_minima(problem)
+    D = problem.client_losses(optimum.x) - whole("client minima", lambda: client_minima(problem))
     off = optimum.kkt_residual / float(problem.mu_k.min())  # ||x - w*|| of the certified point
     constants = EFLConstants(
         E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments, float(((start - optimum.x) ** 2).sum()),
@@ -265,4 +267,4 @@ def _met(problem: Problem, G_sq: float) -> Callable[..., None]:
                 f"of round {round_index}, the limit is G^2 = {G_sq:.6g}: give a larger G"
             )
 
-    return look
+    return Observer(look)

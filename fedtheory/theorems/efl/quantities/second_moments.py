@@ -25,6 +25,7 @@ from fedtheory.participation.moments import Moments, moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
+from fedtheory.steps import Loop
 
 __all__ = ["Path", "QuadraticOracles", "RoundLaw", "is_exact", "oracles_of", "second_moments"]
 
@@ -328,22 +329,27 @@ def second_moments(
 
     moment : the second moment of (w - w*, 1), (d + 1, d + 1), that the run starts from in place of w0
     """
-    j = oracles.shape[1]
+    j, rounds = oracles.shape[1], list(zip(laws, etas, strict=True))
     z = w0 - oracles.star
     path, largest, sigma = [(z * z).sum()], z[0] * 0, oracles.noise_sq * 0
     fixed = all(law.fixed is not None for law in {id(v): v for v in laws}.values())
     if moment is None and j == 1 and (oracles.noise_sq == 0).all() and fixed:
-        for law, eta in zip(laws, etas, strict=True):
-            z, g = _determined(oracles, law, eta, z)
+        loop = Loop("rounds", (z, largest, path))
+        z, largest, path = loop.state
+        for t in loop.upto(len(rounds)):
+            z, g = _determined(oracles, *rounds[t - 1], z)
             largest = max(largest, g)
             path.append((z * z).sum())
+            loop.state = z, largest, path
         lifted = np.append(z, _number(z, 1))
         return Path(np.array(path), largest, sigma, lifted[:, None] * lifted)
     lifted = np.append(z, _number(z, 1))
     M = lifted[:, None] * lifted if moment is None else moment
-    path = [_trace(M)]
-    for law, eta in zip(laws, etas, strict=True):
-        M, g, noise = _round(oracles, law, eta, M)
+    loop = Loop("rounds", (M, largest, sigma, [_trace(M)]))
+    M, largest, sigma, path = loop.state
+    for t in loop.upto(len(rounds)):
+        M, g, noise = _round(oracles, *rounds[t - 1], M)
         largest, sigma = max(largest, g), np.maximum(sigma, noise)
         path.append(_trace(M))
+        loop.state = M, largest, sigma, path
     return Path(np.array(path), largest, sigma, M)

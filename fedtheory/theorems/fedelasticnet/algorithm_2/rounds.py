@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from fedtheory.authoring.worlds import SeparableWorld
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
+from fedtheory.steps import Loop
 from fedtheory.verification.rational import Builders, fraction, integer, objects, table, vector
 from fedtheory.verification.setting import ClosedView
 
@@ -63,20 +64,22 @@ def scaffold(method: Method, **more: Any) -> FedElasticNetScaffold:
 
 
 def play(
-    world: Any, algorithm: Any, steps: int | None, eta: Any, state: Any, cohorts: Sequence[Sequence[int]]
-) -> tuple[list[Any], list[Any]]:
-    """The states before and after each round, and the clients of each; steps None: local problems are solved exactly."""
-    states, kept = [state], []
-    for t, members in enumerate(cohorts, 1):
-        cohort = Cohort(world.num_clients, members=np.array([sorted(members)]))
+    world: Any, algorithm: Any, steps: int | None, eta: Any, state: Any, cohorts: Sequence[Sequence[int]],
+    look: Callable[[Any], Any] = lambda clients: None,
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """The states before and after each round, and what a look at the clients of each gives; steps None: local problems are solved
+    exactly."""
+    loop = Loop("rounds", ([state], []))
+    states, seen = loop.state
+    for t in loop.upto(len(cohorts)):
+        state, cohort = states[-1], Cohort(world.num_clients, members=np.array([sorted(cohorts[t - 1])]))
         if world.exact:
             clients: Any = FractionClients(world.losses, cohort, SlotWork(steps, eta), state.x, t)
         else:
             clients = world.clients(cohort, {} if steps is None else {"E": steps, "eta": eta}, state.x, Stream(0), t)
-        state = algorithm.round(state, clients)
-        states.append(state)
-        kept.append(clients)
-    return states, kept
+        states.append(algorithm.round(state, clients))
+        seen.append(look(clients))
+    return states, seen
 
 
 def trace(world: Any, method: Method, theta: Any, c_k: Any, c: Any) -> tuple[Any, Any, Any]:
@@ -118,7 +121,10 @@ class RoundsView(ClosedView):
         state = FedElasticNetScaffoldState(theta[None], c_k[None], c_k.sum(axis=0)[None] / self.m)
         states, _ = play(world, scaffold(method), method.B, method.eta, state, cohorts)
         self.theta, self.c_k, self.c = (np.stack([getattr(s, name)[0] for s in states]) for name in ("x", "c_k", "c"))
-        found = [trace(world, method, *(a[t] for a in (self.theta, self.c_k, self.c))) for t in range(len(cohorts))]
+        loop = Loop("traces", ([],))
+        (found,) = loop.state
+        for t in loop.upto(len(cohorts)):
+            found.append(trace(world, method, *(a[t - 1] for a in (self.theta, self.c_k, self.c))))
         self.slopes, self.signs, self.delta = (np.stack(part) for part in zip(*found, strict=True))
         self.here = np.array([[int(k in set(members)) for k in range(self.m)] for members in cohorts])
         self.h = world.losses.pieces.h if world.exact else None

@@ -130,10 +130,11 @@ class WireView(ClosedView):
         self.lambda1, self.lambda2, self.epsilon, self.m, self.star = lambda1, lambda2, epsilon, world.num_clients, star
         made = FedElasticNetDyn(float(lambda1), float(lambda2), compressor=Threshold(epsilon), client_feedback=feedback)
         algorithm = in_fractions(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
-        states, clients = play(world, algorithm, None, None, algorithm.init(theta[None], self.m), [range(self.m)] * T)
+        begun, everyone = algorithm.init(theta[None], self.m), [range(self.m)] * T
+        states, seen = play(world, algorithm, None, None, begun, everyone, lambda k: (k.results[0].y[0], k.sent[0][0]))
         self.theta, self.h, self.stored = (np.stack([getattr(s, n)[0] for s in states]) for n in ("x", "h", "stored"))
-        self.delta = np.stack([k.results[0].y[0] - x for k, x in zip(clients, self.theta, strict=False)])
-        self.arrived = np.stack([k.sent[0][0] for k in clients])
+        self.delta = np.stack([y - x for (y, _), x in zip(seen, self.theta, strict=False)])
+        self.arrived = np.stack([arrived for _, arrived in seen])
         self.curvature = curvature
         small = {"lambda_1 = 0": lambda1 == 0, "error feedback": feedback, "no feedback": not feedback}
         small |= {"separable quadratics": curvature is not None, "weights 1/m": star is not None}

@@ -16,6 +16,7 @@ from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import check_start
+from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, piece_of
@@ -154,12 +155,11 @@ class FollowedRun:
         """Follow it. Raises `NotCertified` where R's optimum cannot be certified."""
         problem, algorithm = self.problem, self.algorithm
         losses, everyone, solver = FederatedLosses(problem), Full().enumerate(problem.num_clients), Exact()
-        state = uncompressed(algorithm.init(check_start(problem, self.x0, 1), problem.num_clients))
-        states, ys = [state], []
-        for _ in range(self.rounds):
-            clients = Clients(problem, everyone, solver, state.x)
-            state = uncompressed(algorithm.round(state, clients))
-            states.append(state)
+        loop = Loop("rounds", ([uncompressed(algorithm.init(check_start(problem, self.x0, 1), problem.num_clients))], []))
+        states, ys = loop.state
+        for _ in loop.upto(self.rounds):
+            clients = Clients(problem, everyone, solver, states[-1].x)
+            states.append(uncompressed(algorithm.round(states[-1], clients)))
             ys.append(clients.results[-1].y[0])
         theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
         y, constants = np.stack(ys), problem.constants()

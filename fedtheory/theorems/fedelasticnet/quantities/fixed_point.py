@@ -13,6 +13,7 @@ from fedtheory.errors import NotCertified
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.simulation.simulate import check_start
+from fedtheory.steps import Loop
 from fedtheory.verification.setting import ClosedView
 
 __all__ = ["FixedPointView", "fixed_point"]
@@ -71,13 +72,15 @@ def fixed_point(problem: Any, algorithm: Any, x0: Any = None, rounds: int = 300,
         size = max(tolerance * np.abs(delta).max(), 8 * np.finfo(float).eps * (1 + np.abs(x).max()))
         return bool(np.abs(mean).max() <= size)
 
-    x = check_start(problem, x0, 1)[0]
+    loop = Loop("rounds", (check_start(problem, x0, 1)[0],))
+    (x,) = loop.state
     delta, mean = move(x)
-    for _ in range(rounds):
+    for _ in loop.upto(rounds):
         if still(x, delta, mean):
             break
         x = x + mean
         delta, mean = move(x)
+        loop.state = (x,)
     else:
         for _ in range(3):
             x = scipy.optimize.root(lambda z: move(z)[1], x, method="hybr", tol=1e-14).x

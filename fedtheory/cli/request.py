@@ -1,0 +1,96 @@
+"""What the command line says of one statement, or of one run, as a paper's setting asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtheory.cli.common import problem_of, sampling_of
+from fedtheory.cli.options import flag, hyperparameters, make_algorithm
+from fedtheory.errors import InvalidInput
+
+__all__ = ["CommandRequest"]
+
+
+@dataclass(frozen=True)
+class CommandRequest:
+    """See `fedtheory.verification.request.Request`.
+
+    Attributes
+    ----------
+    problem_name : a named problem, or None
+    made : a problem that is there already
+    """
+
+    options: Mapping[str, Any]
+    participants: int | None = None
+    rounds: int | None = None
+    mode: str = "auto"
+    scenarios: int = 1000
+    seed: int = 0
+    problem_name: str | None = None
+    made: Any = None
+
+    def problem(self, default: str) -> Any:
+        """The user's problem, or the named one."""
+        if self.made is not None:
+            return self.made
+        return problem_of(self.problem_name or (None if self.options.get("data") else default), self.options, self.seed)
+
+    def start(self, problem: Any) -> np.ndarray:
+        """x_0 of --start, (d,)."""
+        from fedtheory.cli.ball import start_of
+
+        return start_of(self.options.get("start"), problem.dim)
+
+    def sampling(self, problem: Any) -> Any:
+        """Cohorts of --participants drawn uniformly, or all clients."""
+        return sampling_of(self.participants, problem)
+
+    def participation(self, problem: Any, steps: int | None, rounds: int) -> Any:
+        """The law of the local steps that clients complete; of E = 5 where neither the user nor the setting says."""
+        from fedtheory.cli.participation import STEPS, participation_of
+
+        return participation_of(problem, self.options, self.participants, STEPS if steps is None else steps, rounds)
+
+    def participation_in_words(self, problem: Any) -> str:
+        """Who takes part, for a headline."""
+        from fedtheory.cli.participation import participation_in_words
+
+        return participation_in_words(problem, self.options, self.participants)
+
+    def algorithm(self, method: str, problem: Any, **defaults: Any) -> Any:
+        """The method with the hyperparameters given, else these, else its own."""
+        given = {k: v for k, v in self.options.items() if v is not None}
+        if given.get("l2_over_beta") is not None:
+            defaults.pop("l2", None)
+        if given.get("l2") is not None:
+            defaults.pop("l2_over_beta", None)
+        takes = {**self.options, "allow_long": None, **{k: v for k, v in defaults.items() if k not in given}}
+        return make_algorithm(method, problem, takes)
+
+    def local_sgd(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
+        """Local SGD as --lr-schedule, --local-lr, --batch-size and --noise say."""
+        from fedtheory.cli.participation import local_sgd, step_size
+
+        def default() -> float:
+            return step_size(algorithm, problem, 0.0, participation, rounds)
+
+        return local_sgd(problem, algorithm, self.options, participation, rounds, default)
+
+    def refuse(self, names: str | Iterable[str], why: str) -> None:
+        """Raise `InvalidInput` for the first of these options that was given: its name, its value, and why not."""
+        plain = {"participants": self.participants, "rounds": self.rounds, "mode": None if self.mode == "auto" else self.mode}
+        for name in [names] if isinstance(names, str) else names:
+            value = plain[name] if name in plain else self.options.get(name)
+            if value is not None:
+                shown = f"{value:g}" if isinstance(value, float) else value
+                joined = " " if why.startswith(("does not apply", "is for ")) else ": "
+                raise InvalidInput(f"{flag(name)} {shown}{joined}{why}")
+
+    def refuse_hyperparameters(self, why: str) -> None:
+        """`refuse` every hyperparameter of every method."""
+        self.refuse([*(n for n in hyperparameters() if n not in ("rounds", "allow_long")), "l2_over_beta"], why)

@@ -15,6 +15,8 @@ import numpy as np
 __all__ = [
     "Array",
     "Memory",
+    "all_finite",
+    "all_true",
     "astype_like",
     "broadcast_to",
     "is_array",
@@ -47,7 +49,7 @@ def _lean() -> Any:
         lean.__dict__.update({name: value for name, value in vars(array_api_compat.numpy).items() if not name.startswith("__")})
     lean.sum, lean.max, lean.min = (_reduction(f, u.reduce) for f, u in ((np.sum, np.add), (np.max, np.maximum), (np.min, np.minimum)))
     lean.all, lean.any = (_reduction(f, u.reduce, bool) for f, u in ((np.all, np.logical_and), (np.any, np.logical_or)))
-    lean.broadcast_to = broadcast_to
+    lean.reshape, lean.permute_dims, lean.broadcast_to = _method(np.reshape), _method(np.transpose), broadcast_to
     return lean
 
 
@@ -60,15 +62,32 @@ def _reduction(usual: Any, reduce: Any, dtype: Any = None) -> Any:
     return reduced
 
 
+def all_finite(x: Array) -> bool:
+    """Whether no entry is NaN or infinite."""
+    xp = namespace(x)
+    finite = xp.isfinite(x)
+    return all_true(finite) if is_numpy(finite) else bool(xp.all(finite))
+
+
+def all_true(x: np.ndarray) -> bool:
+    """Whether no entry is 0 or False; counting them takes NumPy less than `numpy.all`."""
+    return np.count_nonzero(x) == x.size
+
+
+def _method(usual: Any) -> Any:
+    method = getattr(np.ndarray, usual.__name__)
+
+    def called(x: Any, /, shape: Any, **more: Any) -> Any:
+        return usual(x, shape, **more) if more or type(x) is not np.ndarray else method(x, shape)
+
+    return called
+
+
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     """`numpy.broadcast_to`, a view that is not written to, made at once where x is contiguous and has as many axes."""
-    if type(x) is np.ndarray and x.ndim == len(shape) and x.flags.c_contiguous and x.size and x.dtype != object:
-        strides = []
-        for own, size, stride in zip(x.shape, shape, x.strides):
-            if own != size and own != 1:
-                break
-            strides.append(stride if own == size else 0)
-        else:
+    if type(x) is np.ndarray and x.ndim == len(shape) and x.flags.c_contiguous and x.size and not x.dtype.hasobject:
+        strides = [step if own == size else 0 if own == 1 else -1 for own, size, step in zip(x.shape, shape, x.strides)]
+        if -1 not in strides:
             view: np.ndarray = np.ndarray(shape, x.dtype, x, 0, strides)
             view.setflags(write=False)
             return view
@@ -98,7 +117,7 @@ def is_numpy(x: Array) -> bool:
 
 def on_host(x: Array) -> bool:
     """Whether x lies in main memory (all but torch tensors on a device do)."""
-    return not array_api_compat.is_torch_array(x) or x.device.type == "cpu"
+    return isinstance(x, np.ndarray) or not array_api_compat.is_torch_array(x) or x.device.type == "cpu"
 
 
 def to_numpy(x: Array) -> np.ndarray:
@@ -131,6 +150,8 @@ def soft_threshold(v: Array, t: float) -> Array:
 
 def take_slots(memory: Array, members: Array) -> Array:
     """Rows of a per-client memory: (S, N, ...) and members (S, P) -> (S, P, ...)."""
+    if is_numpy(memory) and memory.shape[0] == 1:
+        return memory.take(members[0], axis=1)
     if is_numpy(memory) and not memory.flags.c_contiguous:
         return memory[np.arange(memory.shape[0])[:, None], members]
     xp = namespace(memory)
@@ -156,6 +177,8 @@ def put_slots(memory: Array, members: Array, values: Array, in_place: bool = Fal
             rows = np.dtype((np.void, out.itemsize * out.shape[2]))  # each moved as one item, which takes NumPy half the time
             flat = members + np.arange(0, out.shape[0] * out.shape[1], out.shape[1])[:, None]
             np.put(out.view(rows), flat, np.ascontiguousarray(values, out.dtype).view(rows))
+        elif len(out) == 1:
+            out[0, members[0]] = values[0]
         else:
             out[np.arange(memory.shape[0])[:, None], members] = values
         return out
@@ -178,7 +201,7 @@ def rows_of(values: Array, who: np.ndarray | None) -> Array:
     """The rows (..., d) -> (R, d) where who (...) is True, all where it is None: NumPy's, or on the device where they lie."""
     if on_host(values):
         values = to_numpy(values)
-        return values.reshape(-1, values.shape[-1]) if who is None or who.all() else values[who]
+        return values.reshape(-1, values.shape[-1]) if who is None or all_true(who) else values[who]
     flat = values.reshape(-1, values.shape[-1])
     if who is None:
         return flat

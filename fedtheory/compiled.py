@@ -5,12 +5,13 @@ A browser's Python has no Numba, and a Numba that is older than its NumPy refuse
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-__all__ = ["available", "njit", "tell_once"]
+__all__ = ["Worth", "available", "njit", "tell_once"]
 
 
 @cache
@@ -28,6 +29,19 @@ def available() -> bool:
     if _why_not():
         tell_once()
     return not _why_not()
+
+
+class Worth:
+    """Whether loops that NumPy has, too, are worth Numba by now: it is imported already, or was asked for so many calls."""
+
+    def __init__(self, calls: int) -> None:
+        self.left, self.there = calls, False
+
+    def __call__(self) -> bool:
+        if not self.there and ("numba" in sys.modules or self.left <= 0):
+            self.there = available()
+        self.left -= 1
+        return self.there
 
 
 @cache

@@ -237,7 +237,8 @@ def check_array_size(what: str, *sides: int, remedy: str = "take fewer", times: 
 def numbered(name: str, numbers: Any, count: int, what: str) -> np.ndarray:
     """At least one number of a client or sample, each from 0 to count - 1: (P,)."""
     out = np.asarray(numbers)
-    if out.ndim != 1 or out.dtype.kind not in "iu" or not out.size or out.min() < 0 or out.max() >= count:
+    known = out.ndim == 1 and out.dtype.kind in "iu" and out.size
+    if not (known and 0 <= out.item(out.argmin()) <= out.item(out.argmax()) < count):
         raise InvalidInput(f"{name} is {shown(out)}: give at least one {what}'s number, from 0 to {count - 1}")
     return out
 

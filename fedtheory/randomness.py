@@ -6,10 +6,12 @@ drawn in fixed blocks: the first ten scenarios of a run of a thousand are those 
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,22 +21,71 @@ __all__ = ["BLOCK", "Stream"]
 
 BLOCK = 64  # scenarios that share one generator call
 MANY = 32  # keys from which hashing them together is faster
+AHEAD = 512  # keys of later rounds that are made at once
 
 
-def _keys(head: list[int], last: np.ndarray) -> np.ndarray:
-    """The Philox keys (n, 2) of ``SeedSequence([*head, last[i]])``: NumPy's hash, of n seeds at once.
+def _keys(before: list[int], numbers: np.ndarray, after: Sequence[int] = ()) -> np.ndarray:
+    """The Philox keys (n, 2) of ``SeedSequence([*before, numbers[i], *after])``: NumPy's hash, of n seeds at once.
 
     Source: numpy/random/bit_generator.pyx, after M. E. O'Neill's randutils (pool of four words of 32 bits); compared with NumPy
     itself by the tests.
     """
-    words = [word for number in head for word in _words(number)]
-    out = np.empty((len(last), 2), dtype=np.uint64)
-    long = last >= 2**32
+    head, tail = ([word for number in part for word in _words(number)] for part in (before, after))
+    out = np.empty((len(numbers), 2), dtype=np.uint64)
+    long = numbers >= 2**32
     for where, parts in ((~long, 1), (long, 2)):
         if where.any():
-            tail = [(last[where] >> np.uint64(32 * i)).astype(np.uint32) for i in range(parts)]
-            out[where] = _hashed([*words, *tail])
+            words = [(numbers[where] >> np.uint64(32 * i)).astype(np.uint32) for i in range(parts)]
+            out[where] = _hashed([*head, *words, *tail])
     return out
+
+
+class _Ahead:
+    """The Philox keys of round after round of one purpose, step and block: the further a run gets, the more are made at once."""
+
+    def __init__(self, seed: int, purpose: int, step: int, block: int) -> None:
+        self.before, self.after = [int(seed), purpose], [int(step), int(block)]
+        self.known: tuple[int, list[list[int]]] = 0, []  # the first round, and a key for it and each later one
+
+    def __call__(self, round_index: int) -> list[int]:
+        first, keys = self.known
+        if not 0 <= round_index - first < len(keys):
+            count = min(2 * len(keys), AHEAD) if round_index == first + len(keys) else 1
+            rounds = np.arange(round_index, round_index + max(1, count), dtype=np.uint64)
+            first, keys = self.known = round_index, self._made(rounds).tolist()
+        return keys[round_index - first]
+
+    def _made(self, rounds: np.ndarray) -> np.ndarray:
+        if len(rounds) >= MANY:
+            return _keys(self.before, rounds, self.after)
+        seeds = (_seeds([*self.before, int(t), *self.after]) for t in rounds)
+        return np.array([seed.generate_state(2, np.uint64) for seed in seeds])
+
+
+_ahead = lru_cache(maxsize=256)(_Ahead)
+
+
+def _seeds(numbers: list[int]) -> np.random.SeedSequence:
+    if max(numbers) >> 32 or min(numbers) < 0:
+        numbers = [word for number in numbers for word in _words(number)]
+    return np.random.SeedSequence(np.array(numbers, dtype=np.uint32))  # NumPy's seed of the numbers in a list, in half the time
+
+
+class _Reused(threading.local):
+    """A generator of a thread's own, set to one key after the other: all of one is drawn before the next."""
+
+    def __init__(self) -> None:
+        self.philox = np.random.Philox(0)
+        self.generator, self.fresh = np.random.Generator(self.philox), cast(Any, self.philox.state)
+        self.fresh["state"]["counter"], self.fresh["buffer"] = [0] * 4, [0] * 4  # lists are read faster
+
+    def at(self, key: Sequence[int]) -> np.random.Generator:
+        self.fresh["state"]["key"] = key
+        self.philox.state = self.fresh
+        return self.generator
+
+
+_reused = _Reused()
 
 
 def _words(number: int) -> list[int]:
@@ -45,7 +96,7 @@ def _words(number: int) -> list[int]:
 
 
 def _hashed(entropy: list[Any]) -> np.ndarray:
-    """The first two words of 64 bits that a SeedSequence of at least five words gives; the last word is an array (n,)."""
+    """The first two words of 64 bits that a SeedSequence of at least five words gives; some word is an array (n,)."""
     factor = _Factor(0x43B0D7E5, 0x931E8875)
     pool = [factor.hashed(word) for word in entropy[:4]]
     for source in range(4):
@@ -96,11 +147,8 @@ class Stream:
 
     def generator(self, purpose: str, round_index: int = 0, step: int = 0, block: int = 0) -> np.random.Generator:
         """The generator of one key; two different keys never share numbers."""
-        entropy = [int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step), int(block)]
-        if (entropy[0] | entropy[2] | entropy[3] | entropy[4]) >> 32:
-            entropy = [word for number in entropy for word in _words(number)]
-        # words in an array are NumPy's seed of the list, in half the time
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence(np.array(entropy, dtype=np.uint32))))
+        seeds = _seeds([int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step), int(block)])
+        return np.random.Generator(np.random.Philox(seeds))
 
     def generators(
         self, purpose: str, round_index: int, step: int, blocks: Sequence[int]
@@ -112,13 +160,9 @@ class Stream:
         if len(blocks) < MANY:
             yield from (self.generator(purpose, round_index, step, block) for block in blocks)
             return
-        philox = np.random.Philox(0)
-        generator, fresh = np.random.Generator(philox), philox.state
-        head = [int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step)]
+        reused, head = _Reused(), [int(self.seed), zlib.crc32(purpose.encode()), int(round_index), int(step)]
         for key in _keys(head, np.asarray(blocks, dtype=np.uint64)):
-            fresh["state"]["key"] = key
-            philox.state = fresh
-            yield generator
+            yield reused.at(key)
 
     def per_scenario(
         self,
@@ -134,9 +178,9 @@ class Stream:
         where the range ends before them.
         """
         first, last = scenarios.start // BLOCK, (scenarios.stop - 1) // BLOCK
-        parts = [
-            draw(self.generator(purpose, round_index, step, b), min(BLOCK, scenarios.stop - b * BLOCK))
-            for b in range(first, last + 1)
-        ]
+        crc, parts = zlib.crc32(purpose.encode()), []
+        for block in range(first, last + 1):
+            generator = _reused.at(_ahead(self.seed, crc, step, block)(round_index))
+            parts.append(draw(generator, min(BLOCK, scenarios.stop - block * BLOCK)))
         drawn = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return drawn[scenarios.start - first * BLOCK :]

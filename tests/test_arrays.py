@@ -58,3 +58,37 @@ def test_broadcast_views_are_numpys_and_not_written_to(x, shape):
 def test_what_does_not_broadcast_is_refused_as_numpy_does(shape):
     with pytest.raises(ValueError, match=r"broadcast|axis remapping"):
         XP.broadcast_to(np.zeros((1, 3)), shape)
+
+
+def test_shapes_are_changed_as_numpy_does():
+    x = GIVEN[0]
+    for shape in (-1, (40, 3), (3, -1, 2)):
+        np.testing.assert_array_equal(XP.reshape(x, shape), np.reshape(x, shape))
+    assert XP.reshape([[1, 2]], (2, 1)).tolist() == [[1], [2]] and not np.shares_memory(XP.reshape(x, (120,), copy=True), x)
+    np.testing.assert_array_equal(XP.permute_dims(x, (1, 0, 2)), np.transpose(x, (1, 0, 2)))
+
+
+def test_whether_all_entries_are_finite_and_all_true():
+    for x in (np.zeros((2, 0)), np.ones((2, 3))[:, ::2], np.array([1e308, 1e308, -1e308])):  # whose sum may overflow
+        assert arrays.all_finite(x)
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not arrays.all_finite(np.array([[1.0, 2.0], [bad, -bad]]))
+    assert arrays.all_true(np.array([True, True])) and arrays.all_true(np.zeros(0)) and not arrays.all_true(np.array([[2.0, 0.0]]))
+
+
+@pytest.mark.parametrize("scenarios", [1, 3])
+def test_rows_of_a_memory_are_taken_and_put_by_their_numbers(scenarios):
+    rng = np.random.default_rng(scenarios)
+    members = np.stack([np.sort(rng.permutation(6)[:4]) for _ in range(scenarios)])
+    rows = np.arange(scenarios)[:, None]
+    for memory in (rng.random((scenarios, 6, 2)), rng.random((scenarios, 6)), rng.random((6, scenarios, 2)).swapaxes(0, 1)):
+        taken = arrays.take_slots(memory, members)
+        np.testing.assert_array_equal(taken, memory[rows, members])
+        assert taken.flags.c_contiguous and not np.shares_memory(taken, memory)
+    memory, values = rng.random((scenarios, 6, 2)), rng.random((scenarios, 4, 2))
+    wanted = memory.copy()
+    wanted[rows, members] = values
+    for in_place in (False, True):
+        put = arrays.put_slots(memory, members, values, in_place)
+        np.testing.assert_array_equal(put, wanted)
+        assert (put is memory) == in_place

@@ -43,6 +43,16 @@ def test_the_same_results_without_numba(without):
             np.testing.assert_allclose(other, one, rtol=0, atol=1e-12, err_msg=name)
 
 
+def test_numba_is_loaded_once_it_is_worth_it(monkeypatch):
+    """After so many calls, and at once where it is there already."""
+    monkeypatch.setattr(compiled, "available", lambda: True)
+    monkeypatch.setitem(sys.modules, "numba", compiled)
+    assert compiled.Worth(calls=2)()
+    monkeypatch.delitem(sys.modules, "numba")
+    worth = compiled.Worth(calls=2)
+    assert [worth(), worth(), worth(), worth()] == [False, False, True, True]
+
+
 def test_one_notice_says_why(without):
     [told] = without[1]
     assert told.startswith("no compiled loops (import of numba halted; None in sys.modules): ")

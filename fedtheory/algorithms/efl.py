@@ -23,6 +23,7 @@ from fedtheory.clients.fisher import FISHERS, FisherKind, check_fisher
 from fedtheory.clients.pieces import Moved
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective
+from fedtheory.participation.coefficients import coefficients, when_complete
 
 if TYPE_CHECKING:
     from fedtheory.messages.compressors import Compressor
@@ -159,14 +160,13 @@ class EFL(Algorithm):
 
     # --- one round ----------------------------------------------------------------------------------------------------
     def round(self, state: EFLState, clients: Clients) -> EFLState:
-        coefficients, factors, senders = self._coefficients(clients)
+        weights, factors, senders = self._coefficients(clients, state.x)
         start = self._download(state, clients)
         if self.lam:
             state = state._replace(u=self._of_present(state.u, clients), v=self._of_present(state.v, clients))
         result = clients.minimise(self._objective(state, start, clients), start=start)
         update = Moved(result.y, start, factors if self.scaled_before else None)
         sent, residuals = self._upload(state, clients, update, senders)
-        weights = clients.weights() if self.scaled_before else coefficients
         served = self._serve(state, clients, clients.sum(sent, weights))
         u, v = state.u, state.v
         if self.lam:
@@ -175,21 +175,24 @@ class EFL(Algorithm):
             v = put_senders(clients, v, clients.send(now * result.y, senders=senders), senders)
         return EFLState(residuals=residuals, u=u, v=v, **served)
 
-    def _coefficients(self, clients: Clients) -> tuple[Array, Array, np.ndarray | None]:
-        """p_tau^k and p_tau^k/p^k, (S, P, 1) each, and who sends (S, P): under scheme A those that are complete (None: everybody)."""
-        from fedtheory.participation.coefficients import coefficients
-
+    def _coefficients(self, clients: Clients, like: Array) -> tuple[Array, Array, np.ndarray | None]:
+        """What the server multiplies with, p^k or p_tau^k, and p_tau^k/p^k, (S, P, 1) each, and who sends (S, P): under scheme A those
+        that are complete (None: everybody)."""
         cohort, base = clients.cohort, clients.problem.weights
+        if cohort.steps is None and cohort.present is None and cohort.partial_mask is None:  # every slot is a complete client's
+            p, base = when_complete(self.scheme, cohort, base)
+            senders, weights = p > 0 if self.scheme == "A" else None, base if self.scaled_before else p
+            return astype_like(weights[:, :, None], like), astype_like((p / base)[:, :, None], like), senders
         steps, most = cohort.steps, cohort.max_steps
         if steps is None:  # a participant is complete, whatever its solver does
-            steps, most = cohort.dense().dense_mask.astype(np.int64), 1
+            steps, most = cohort.taking_part().astype(np.int64), 1
         made = coefficients(self.scheme, steps, cast(int, most), base, cohort.active_probability, cohort.present)
-        p: np.ndarray = np.asarray(made, dtype=float)
+        p = np.asarray(made, dtype=float)
         p, base = cohort.of_slots(p), cohort.of_slots(broadcast_to(base[None, :], p.shape))
         factors = np.divide(p, base, out=np.zeros(p.shape), where=base > 0)
         senders = p > 0 if self.scheme == "A" else None
-        like = clients.weights()
-        return astype_like(p[:, :, None], like), astype_like(factors[:, :, None], like), senders
+        weights = clients.weights() if self.scaled_before else astype_like(p[:, :, None], like)
+        return weights, astype_like(factors[:, :, None], like), senders
 
     def _download(self, state: EFLState, clients: Clients) -> Array:
         """What the cohort starts from, (S, P, d), and its price: dense, or the messages missed where they are shorter."""

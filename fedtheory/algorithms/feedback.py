@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm, per_client, require
-from fedtheory.arrays import Array, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, astype_like, namespace, put_slots, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.pieces import Moved
 from fedtheory.messages import Compressor
@@ -93,5 +93,9 @@ def download(clients: Clients, owed: Array) -> None:
 
 def debt_after(clients: Clients, owed: Array, bits: np.ndarray, dim: int) -> Array:
     """The debts after the server's message of so many bits (S,): messages add up, and a dense model is never exceeded."""
-    waiting = np.where(clients.cohort.dense().dense_mask, 0, to_numpy(owed)) + bits[:, None]
-    return astype_like(np.minimum(waiting, clients.float_bits * dim), owed)
+    host, members = to_numpy(owed), clients.cohort.members
+    if members is None:
+        waiting = np.where(clients.cohort.dense_mask, 0, host)
+    else:
+        waiting = put_slots(host, members, np.zeros(members.shape, dtype=host.dtype))
+    return astype_like(np.minimum(waiting + bits[:, None], clients.float_bits * dim), owed)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace, rows_of, to_numpy
+from fedtheory.arrays import Array, all_finite, astype_like, is_numpy, namespace, rows_of, take_slots, to_numpy
 from fedtheory.clients.layout import Layout
 from fedtheory.clients.moves import difference
-from fedtheory.clients.pieces import At, Moved, compressed, large, wanted_messages
+from fedtheory.clients.pieces import At, Moved, compressed, large, sent_by, wanted_messages
 from fedtheory.errors import Diverged, InvalidInput, MissingCapability, diverged
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.messages.base import as_uniforms
@@ -74,7 +74,7 @@ class Clients:
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
         self.bits_up = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
-        self.bits_down = np.zeros_like(self.bits_up)
+        self.bits_down = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
         self._draws = 0  # of a randomised compressor, this round
 
     # --- the cohort ---------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Clients:
 
     @cached_property
     def _divisor(self) -> Array:
-        return astype_like(np.maximum(self.cohort.size(), 1).astype(float)[:, None], self._like)
+        return astype_like(self.cohort.divisor[:, None], self._like)
 
     # --- the clients' rows --------------------------------------------------------------------------------------------
     @cached_property
@@ -268,7 +268,8 @@ class Clients:
 
     def _who(self, senders: np.ndarray | None) -> np.ndarray | None:
         """Who sends a message (S, P) that the cohort's senders send; None: every slot."""
-        return self.cohort.mask if senders is None else senders if self.cohort.mask is None else senders & self.cohort.mask
+        mask = self.cohort.partial_mask
+        return mask if senders is None else senders if mask is None else senders & mask
 
     def compress(self, message: Array, compressor: Compressor) -> Array:
         """Every participant's message (S, P, d) as the compressor leaves it, not counted.
@@ -288,9 +289,17 @@ class Clients:
             out = np.zeros_like(message)
             return out, compressed(message.__getitem__, compressor, uniforms, who, out, self._check_rows)
         message = self._only(message, who) if who is not None and some else message
-        self._check_finite(message, who)
-        message = compressor.compress(message, uniforms)
-        return message, np.asarray(compressor.bits(message), dtype=np.int64)
+        return self._arrives(message, compressor, uniforms, who)
+
+    def _arrives(
+        self, message: Array, compressor: Compressor, uniforms: Array | None, who: np.ndarray | None = None
+    ) -> tuple[Array, np.ndarray]:
+        """`sent_by` of slots (S, P, d), or of the server (S, d); what is not finite, and so refused, is named by its place."""
+        try:
+            return sent_by(compressor, message, uniforms)
+        except InvalidInput:
+            self._check_finite(message if message.ndim == 3 else message[:, None, :], who)
+            raise
 
     def in_pieces(self, memory: Array) -> bool:
         """Whether a memory (S, N, d) is so large that messages from it are made and compressed in pieces."""
@@ -329,10 +338,8 @@ class Clients:
 
     def compress_down(self, message: Array, compressor: Compressor) -> tuple[Array, np.ndarray]:
         """The server's message (S, d) as it arrives, and its length in bits (S,), not counted: who reads it is the method's matter."""
-        self._check_finite(message[:, None, :])
         uniforms = self._uniforms("compression down", 1, message[:, None, :])[:, 0, :] if compressor.randomised else None
-        message = compressor.compress(message, uniforms)
-        return message, np.asarray(compressor.bits(message), dtype=np.int64)
+        return self._arrives(message, compressor, uniforms)
 
     def client_bits(self) -> tuple[np.ndarray, np.ndarray]:
         """Bits up and down of every client this round: (S, N) int64 each."""
@@ -344,7 +351,8 @@ class Clients:
         return out[0], out[1]
 
     def _of_participants(self, bits: int | np.ndarray) -> np.ndarray:
-        return np.asarray(bits) if self.cohort.mask is None else np.asarray(bits) * self.cohort.mask
+        mask = self.cohort.partial_mask
+        return np.asarray(bits) if mask is None else np.asarray(bits) * mask
 
     def _only(self, message: Array, who: np.ndarray) -> Array:
         """The message with 0 where who (S, P) is False: outside the cohort there may be infinities."""
@@ -353,7 +361,7 @@ class Clients:
 
     def _check_finite(self, message: Array, who: np.ndarray | None = None) -> None:
         """Raise `Diverged` for what no compressor can encode: of the slots (S, P) in the message, or of the server, (S, 1, d)."""
-        if is_numpy(message) and np.isfinite(message.sum()):
+        if all_finite(message):
             return
         bad = ~to_numpy(self.xp.isfinite(message)).all(axis=-1)
         bad = bad if who is None else bad & who
@@ -380,8 +388,9 @@ class Clients:
             lambda g, s: g.random((s, *shape)), purpose, self.scenarios, self.round_index, self._draws
         )
         if rows > 1 and self.cohort.members is not None:
-            drawn = drawn[np.arange(self.cohort.scenarios)[:, None], self.cohort.members]
-        return as_uniforms(drawn, like)  # in double precision: rounded to single, some would be 1, and ties among them common
+            drawn = take_slots(drawn, self.cohort.members)
+        # in double precision: rounded to single, some would be 1, and ties among them common
+        return drawn if is_numpy(like) else as_uniforms(drawn, like)
 
     def who_sent(self) -> list[np.ndarray | None]:
         """Who sent each of the round's messages, (S, P) of bools; None: every slot."""

@@ -61,9 +61,9 @@ class Layout:
     def sum(self, values: Array, weights: Array | None = None) -> Array:
         """Sum over the cohort, weighted by (S, P, 1) where there are weights: (S, P, d) -> (S, d)."""
         if rows_in_order(values):
-            return weighted_sum(values, weights, None if self.cohort.members is not None else self.cohort.dense_mask)
+            return weighted_sum(values, weights, self.cohort.partial_mask)
         values = values if weights is None else weights * values
-        if self.cohort.members is None and not self.cohort.everyone:
+        if self.cohort.partial_mask is not None:
             # chosen, not multiplied: outside the cohort there may be infinities
             values = self.xp.where(self._mask > 0, values, self.xp.zeros_like(values))
         return self.xp.sum(values, axis=1)
@@ -131,15 +131,16 @@ class Layout:
     def to_rows(self, values: Array) -> Array:
         """(S, P, d), or what broadcasts to it, -> (U, B, d)."""
         xp, slots, width = self.xp, self.cohort.slots, values.shape[-1]
-        if is_numpy(values) and self.cohort.members is not None and values.ndim == 3 and values.strides[1] == 0:
-            # the server's model: no copy for each slot first
-            model = broadcast_to(values, (self.cohort.scenarios, slots, width))[:, 0]
-            return model.take(self.scenario_of_row(), axis=0)
-        values = xp.broadcast_to(values, (self.cohort.scenarios, slots, width))
+        shape = (self.cohort.scenarios, slots, width)
+        model = is_numpy(values) and self.cohort.members is not None and values.ndim == 3 and values.strides[1] == 0
+        if model and not self._one:  # the server's model: no copy for each slot first
+            return broadcast_to(values, shape)[:, 0].take(self.scenario_of_row(), axis=0)
+        values = values if values.shape == shape else xp.broadcast_to(values, shape)
         if self.cohort.members is None:
             return xp.permute_dims(values, (1, 0, 2))
         if self._one:
-            return xp.reshape(values, (slots, 1, width))
+            rows = xp.reshape(values, (slots, 1, width))
+            return rows.copy() if model else rows
         rows = xp.take(xp.reshape(values, (-1, width)), self._index[0], axis=0)
         return xp.reshape(rows, (*self._gathered[1].shape, width))
 

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.arrays import Array, is_numpy, memory_of
+from fedtheory.arrays import Array, all_finite, is_numpy, memory_of
 from fedtheory.clients.kernels import loops
 from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.base import exact
 
-__all__ = ["At", "Moved", "compressed", "large", "places", "rows_in_order", "wanted_messages", "weighted_sum", "worth"]
+__all__ = [
+    "At", "Moved", "compressed", "large", "places", "rows_in_order", "sent_by", "wanted_messages", "weighted_sum", "worth",
+]  # fmt: skip
 
 IN_CACHE = 2**17  # numbers of a piece, of which several copies are at work
 COMPILED = 2**20  # numbers from which compiled loops are worth Numba's import
@@ -83,6 +85,16 @@ def places(who: np.ndarray | None, shape: tuple[int, ...]) -> Iterator[At]:
         yield np.divmod(flat[first : first + size], slots)
 
 
+def sent_by(compressor: Any, message: Array, uniforms: Array | None) -> tuple[Array, np.ndarray]:
+    """What arrives of messages (..., d), and their bits (...)."""
+    if hasattr(compressor, "sent"):
+        return compressor.sent(message, uniforms)
+    if not all_finite(message):  # one of anyone's need not refuse it, nor do both at once
+        raise InvalidInput("a message that is not finite cannot be sent")
+    arrived = compressor.compress(message, uniforms)
+    return arrived, np.asarray(compressor.bits(arrived), dtype=np.int64)
+
+
 def compressed(
     make: Callable[[At], np.ndarray],
     compressor: Any,
@@ -110,7 +122,7 @@ def compressed(
     entries = getattr(compressor, "few", lambda rows, compiled: None)  # a compressor of anyone's need not say it
     for at in places(who, out.shape):
         rows, drawn = np.ascontiguousarray(make(at)), None if uniforms is None else uniforms[at]
-        if not np.isfinite(rows.sum()):
+        if not all_finite(rows):
             refuse(rows, at)
         few = entries(rows, compiled)
         if few is not None:
@@ -121,13 +133,13 @@ def compressed(
                 keep(at, rows)
             continue
         try:
-            sent = compressor.compress(rows, drawn)
+            sent, count = sent_by(compressor, rows, drawn)
         except InvalidInput:
             whole = np.zeros_like(out)
             whole[at] = rows
             compressor.compress(whole, uniforms)
             raise
-        out[at], bits[at] = sent, compressor.bits(sent)
+        out[at], bits[at] = sent, count
         if keep is not None:
             keep(at, np.subtract(rows, sent, out=rows))
     return bits

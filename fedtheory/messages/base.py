@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import array_api_compat
 import numpy as np
 
-from fedtheory.arrays import Array, is_numpy, namespace, to_numpy
+from fedtheory.arrays import Array, all_finite, is_numpy, namespace, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import shown
 from fedtheory.messages.encoders import Encoded
@@ -109,16 +109,16 @@ class Compressor(ABC):
         InvalidInput
             An entry that is not finite, or too large for the wire; missing uniforms; a dimension refused by `check`.
         """
-        self._enter(x)
-        if self.randomised and (uniforms is None or uniforms.shape != x.shape):
-            raise InvalidInput(
-                f"{self.name} is randomised: give uniforms in [0, 1) of shape {tuple(x.shape)}, "
-                f"not {None if uniforms is None else tuple(uniforms.shape)}"
-            )
+        self._enter_to_send(x, uniforms)
         return self._compress(x, uniforms)
 
     @abstractmethod
     def _compress(self, x: Array, uniforms: Array | None) -> Array: ...
+
+    def sent(self, x: Array, uniforms: Array | None = None) -> tuple[Array, np.ndarray]:
+        """`compress` of the messages (..., d), and `bits` of what it made, (...)."""
+        message = self.compress(x, uniforms)
+        return message, self.bits(message)
 
     def few(self, x: np.ndarray, compiled: bool = False) -> Few | None:
         """`compress` and `bits` of finite floats (R, d) by the entries that are sent; None: only these two say it.
@@ -234,6 +234,14 @@ class Compressor(ABC):
 
     # Entering.
 
+    def _enter_to_send(self, x: Array, uniforms: Array | None) -> None:
+        self._enter(x)
+        if self.randomised and (uniforms is None or uniforms.shape != x.shape):
+            raise InvalidInput(
+                f"{self.name} is randomised: give uniforms in [0, 1) of shape {tuple(x.shape)}, "
+                f"not {None if uniforms is None else tuple(uniforms.shape)}"
+            )
+
     def _enter(self, x: Array) -> None:
         if getattr(x, "ndim", 0) < 1:
             raise InvalidInput(f"message = {shown(x)}: a message is an array (..., d), not a number or a list")
@@ -241,15 +249,10 @@ class Compressor(ABC):
         if exact(x):
             return
         xp = namespace(x)
-        if not xp.isdtype(x.dtype, "real floating"):
+        if not (x.dtype.kind == "f" if is_numpy(x) else xp.isdtype(x.dtype, "real floating")):
             raise InvalidInput(f"a message of dtype {x.dtype}: give floats, or an object array of Fractions")
-        if is_numpy(x):  # a sum is read faster, and finite only where all of it is
-            with np.errstate(over="ignore", invalid="ignore"):
-                known = bool(np.isfinite(x.sum()))
-        else:
-            known = False
-        if not known and not bool(xp.all(finite := xp.isfinite(x))):
-            where = tuple(int(i) for i in np.argwhere(~to_numpy(finite))[0])
+        if not all_finite(x):
+            where = tuple(int(i) for i in np.argwhere(~to_numpy(xp.isfinite(x)))[0])
             raise InvalidInput(
                 f"entry {where} of the message is {to_numpy(x)[where]}: {self.name} compresses finite numbers only; "
                 "the run diverged before, lower its step"

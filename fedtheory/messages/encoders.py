@@ -137,7 +137,7 @@ def gamma_fields(values: np.ndarray) -> Fields:
 def omega_length(values: np.ndarray) -> np.ndarray:
     """Bits of integers in 1..2^48."""
     values = np.asarray(values)
-    if values.size and 1 <= values.min() <= values.max() <= SHORT:
+    if values.size and 1 <= values.item(values.argmin()) <= values.item(values.argmax()) <= SHORT:
         return _short_lengths()[values - 1]
     return _omega(values)[1]
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, all_true, astype_like, is_numpy, namespace, to_numpy
+from fedtheory.compiled import Worth
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.messages import encoders as en
 from fedtheory.messages import formats
-from fedtheory.messages.base import DIGITS, TwoPoint, exact, norm_sq
+from fedtheory.messages.base import DIGITS, TwoPoint, as_uniforms, exact, norm_sq, signed
 from fedtheory.messages.encoders import Encoded, Reader
 
 __all__ = ["QSGD", "root_above"]
 
 _SMALLEST = {64: -1074, 32: -149}  # exponent of the smallest float
+_LARGEST = {64: float(np.finfo(np.float64).max), 32: float(np.finfo(np.float32).max)}
 
 
 def root_above(square: Fraction) -> Fraction:
@@ -52,6 +55,17 @@ def _common_divisor(magnitudes: np.ndarray) -> np.ndarray:
     exponent = np.frexp(magnitudes.max(axis=1, keepdims=True))[1] - 53  # 2^exponent divides every entry of such a row
     whole = np.floor(np.ldexp(magnitudes, -exponent)).astype(np.int64)
     return np.ldexp(np.gcd.reduce(whole, axis=1, keepdims=True).astype(float), exponent)
+
+
+_worth = Worth(calls=18_000)  # that take NumPy as much longer as it takes to import Numba and to load the loops
+
+
+@cache
+def _quantise() -> Any:
+    """The compiled loops, with which Numba is imported."""
+    from fedtheory.messages.quantiser_kernels import quantise
+
+    return quantise
 
 
 @dataclass(frozen=True)
@@ -109,30 +123,74 @@ class QSGD(TwoPoint):
             return np.array([*out, None], dtype=object)[:-1].reshape(squares.shape)
         xp = namespace(x)
         top = xp.max(abs(x), axis=-1, keepdims=True)
-        scale = xp.where(top > 0, top, xp.ones_like(top))
-        length = to_numpy(xp.sqrt(xp.sum((x / scale) ** 2, axis=-1, keepdims=True))).astype(np.float64, copy=False)
-        peak = to_numpy(scale).astype(np.float64, copy=False)
-        width = 32 if self.float_bits == 32 or x.dtype == xp.float32 else 64
-        digits, smallest = DIGITS[width] - s.bit_length(), _SMALLEST[width]
+        scale = top if is_numpy(top) and all_true(top) else xp.where(top > 0, top, xp.ones_like(top))
+        scaled = x / scale
+        length = xp.sqrt(xp.sum(scaled * scaled, axis=-1, keepdims=True))
+        top, length = (to_numpy(part).astype(np.float64, copy=False) for part in (top, length))
+        digits, smallest, limit = self._floats(32 if x.dtype == xp.float32 else 64)
         with np.errstate(over="ignore", under="ignore"):
-            c = _short_above(np.maximum(length / s * peak, 2.0**smallest), digits, smallest)
-            low = c * s < peak  # c * s is exact
-            if low.any():
+            c = _short_above(np.maximum(length / s * top, 2.0**smallest), digits, smallest)
+            whole = c * s  # is exact
+            low = whole < top
+            if np.count_nonzero(low):
                 c = np.where(low, _short_above(np.nextafter(c, np.inf), digits, smallest), c)
-            c = np.where(to_numpy(top) > 0, c, 1.0)
-            limit = np.finfo(np.float32 if width == 32 else np.float64).max
-            fits = (c * s <= limit).all()
+                whole = c * s
+            fits = all_true(whole <= limit)
         if not fits:
-            raise InvalidInput(
-                f"a message of norm above {limit:.4g}: QSGD sends its norm as a float, scale the message down"
-            )
-        return astype_like(c, x)
+            raise InvalidInput(f"a message of norm above {limit:.4g}: QSGD sends its norm as a float, scale the message down")
+        return astype_like(c if all_true(top) else np.where(top > 0, c, 1.0), x)
 
-    def _points(self, x: Array) -> tuple[Array, Array, Array]:
+    def _floats(self, width: int) -> tuple[int, int, float]:
+        """Digits of the step, exponent of the smallest float, and the largest one, in messages of so many bits a number."""
+        width = min(width, self.float_bits)
+        return DIGITS[width] - int(self.levels).bit_length(), _SMALLEST[width], _LARGEST[width]
+
+    def _split(self, x: Array) -> tuple[Array, Array, Array]:
+        """c (..., 1), and r_i as a whole number and the chance of the next one, (..., d) each."""
         c = self.step(x)
         ratio = abs(x) / c
         low = ratio // 1 if exact(x) else namespace(x).floor(ratio)
-        chance = ratio - low
+        return c, low, ratio - low
+
+    def _levels(self, x: Array, uniforms: Array) -> tuple[Array, Array]:
+        """c (..., 1) and l_i (..., d)."""
+        c, low, chance = self._split(x)
+        up = as_uniforms(uniforms, x) < chance
+        return c, low + (up if is_numpy(up) else namespace(x).astype(up, low.dtype))
+
+    def _compress(self, x: Array, uniforms: Array | None) -> Array:
+        c, levels = self._levels(x, uniforms)
+        return signed(x, c * levels)
+
+    def sent(self, x: Array, uniforms: Array | None = None) -> tuple[Array, np.ndarray]:
+        """As of any compressor; of NumPy's floats, whose levels are at hand, without recovering them from the message."""
+        if type(self) is not QSGD or not is_numpy(x) or exact(x) or uniforms is None:
+            return super().sent(x, uniforms)
+        if (found := self._sent_compiled(x, uniforms)) is not None:
+            return found
+        self._enter_to_send(x, uniforms)
+        c, levels = self._levels(x, uniforms)
+        whole = levels.astype(np.int64).reshape(-1, x.shape[-1])
+        whole //= np.maximum(np.gcd.reduce(whole, axis=1, keepdims=True), 1)
+        return signed(x, c * levels), self._length(whole).reshape(x.shape[:-1])
+
+    def _sent_compiled(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """`sent` by compiled loops; None where they are not for such arrays, not worth it, or what is sent is to be refused."""
+        plain = x.dtype.char == uniforms.dtype.char == "d" and x.shape == uniforms.shape and x.ndim and x.shape[-1]
+        if not (plain and x.flags.carray and uniforms.flags.carray and _worth()):
+            return None
+        dim = x.shape[-1]
+        out, bits = np.empty(x.shape), np.empty(x.shape[:-1], dtype=np.int64)
+        count_bits = 0 if self._layout(dim) == "dense" else en.count_width(dim)
+        rows = out.reshape(-1, dim), bits.reshape(-1), x.reshape(-1, dim), uniforms.reshape(-1, dim)
+        return (out, bits) if _quantise()(*rows, *self._numbers, count_bits) else None
+
+    @cached_property
+    def _numbers(self) -> tuple[int, int, int, float, int]:
+        return int(self.levels), *self._floats(64), self.float_bits
+
+    def _points(self, x: Array) -> tuple[Array, Array, Array]:
+        c, low, chance = self._split(x)
         high = (np if exact(x) else namespace(x)).where(
             chance > 0, low + 1, low
         )  # never levels + 1, which may overflow
@@ -172,12 +230,15 @@ class QSGD(TwoPoint):
         return np.where(levels.any(axis=1), step[:, 0], 0.0), levels.astype(np.int64)
 
     def _bits(self, rows: np.ndarray) -> np.ndarray:
-        _, levels = self._recover(rows)
-        if self._layout(rows.shape[1]) == "dense":
-            return self.float_bits + (en.omega_length(levels + 1) + (levels > 0)).sum(axis=1)
-        support = formats.Support.of(rows)
-        lengths = en.omega_length(support.gaps + 1) + 1 + en.omega_length(levels[support.rows, support.columns])
-        return en.count_width(rows.shape[1]) + np.where(support.counts > 0, self.float_bits, 0) + support.total(lengths)
+        return self._length(self._recover(rows)[1])
+
+    def _length(self, levels: np.ndarray) -> np.ndarray:
+        """Bits of messages by their levels (R, d) without a common factor."""
+        if self._layout(levels.shape[1]) == "dense":
+            return self.float_bits + np.add.reduce(en.omega_length(levels + 1) + (levels > 0), axis=1)
+        support = formats.Support(np.flatnonzero(levels), levels.shape)
+        lengths = en.omega_length(support.gaps + 1) + 1 + en.omega_length(levels.ravel()[support.flat])
+        return en.count_width(support.dim) + np.where(support.counts > 0, self.float_bits, 0) + support.total(lengths)
 
     def _encode(self, row: np.ndarray) -> Encoded:
         step, levels = self._recover(row[None])

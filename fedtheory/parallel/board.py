@@ -48,8 +48,10 @@ class Board:
     @property
     def limit(self) -> int:
         """The last round anyone need run; 0 once nobody waits for the result."""
-        orphaned = self._owner not in (None, os.getpid(), os.getppid())
-        return 0 if orphaned else int(self._cells[self._chunks :].min())
+        if self._owner is not None and self._owner not in (os.getpid(), os.getppid()):
+            return 0  # orphaned
+        limits = self._cells[self._chunks :]
+        return limits.item(limits.argmin())
 
     @property
     def done(self) -> int:

@@ -17,10 +17,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from fedtheory.arrays import all_true
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.participation.laws import check_max_steps, fractions, numbers
 
-__all__ = ["SCHEMES", "Scheme", "check_coefficients", "check_scheme", "check_weights", "coefficients", "theta"]
+__all__ = ["SCHEMES", "Scheme", "check_coefficients", "check_scheme", "check_weights", "coefficients", "theta", "when_complete"]
 
 Scheme = Literal["A", "B", "C", "C-corrected"]
 SCHEMES: tuple[str, ...] = get_args(Scheme)
@@ -52,42 +54,42 @@ def check_weights(weights: Any, present: np.ndarray | None = None) -> np.ndarray
     w = numbers(weights, "the weights")
     if w.ndim != 1 or not len(w):
         raise InvalidInput(f"weights of shape {w.shape}: give one p^k a client")
-    here = np.ones(len(w), dtype=bool) if present is None else np.asarray(present, dtype=bool)
-    if here.shape != w.shape:
+    here = None if present is None else np.asarray(present, dtype=bool)
+    if here is not None and here.shape != w.shape:
         raise InvalidInput(f"present has shape {here.shape} and there are {len(w)} weights: they must agree")
-    right = (w > 0) | (~here & (w == 0))
-    if not right.all():
+    right = w > 0 if here is None else (w > 0) | (~here & (w == 0))
+    if not all_true(right):
         k = int(np.argmin(right))
         raise InvalidInput(f"client {k} has weight p^k = {w[k]}: it must be > 0 (leave out clients that do not count)")
     slack = 0 if w.dtype == object else TOLERANCE
-    if not (abs(w.sum() - 1) <= slack or abs(w[here].sum() - 1) <= slack):
+    if not (abs(np.add.reduce(w) - 1) <= slack or (here is not None and abs(w[here].sum() - 1) <= slack)):
         raise InvalidInput(f"the weights p^k sum to {w.sum()}: they must sum to 1, divide them by their sum")
     return w
 
 
 def _prepare(
     steps: Any, max_steps: int, weights: Any, active_probability: Any, present: Any, corrected: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Steps (S, N), weights (N,), present (N,), P(active) (N,) in the weights' arithmetic: all checked."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Steps (S, N), weights (N,), present (N,) (None: all), P(active) (N,) in the weights' arithmetic: all checked."""
     check_max_steps(max_steps)
     s = np.asarray(steps)
     w = check_weights(weights, present)
-    here = np.ones(len(w), dtype=bool) if present is None else np.asarray(present, dtype=bool)
-    if s.ndim != 2 or s.shape[1] != len(w) or not np.issubdtype(s.dtype, np.integer):
+    here = None if present is None else np.asarray(present, dtype=bool)
+    if s.ndim != 2 or s.shape[1] != len(w) or s.dtype.kind not in "iu":
         raise InvalidInput(f"local steps {s.dtype} of shape {s.shape} for {len(w)} weights: give integers (S, N)")
-    if s.size and not 0 <= s.min() <= s.max() <= max_steps:
+    if s.size and not 0 <= s.item(s.argmin()) <= s.item(s.argmax()) <= max_steps:
         i, k = (int(v) for v in np.argwhere((s < 0) | (s > max_steps))[0])
         raise InvalidInput(
             f"s = {s[i, k]} local steps at client {k}, outside 0..E with E = {max_steps}: lower s or raise E"
         )
-    if not here.all() and (gone := (s > 0).any(axis=0) & ~here).any():
+    if here is not None and (gone := (s > 0).any(axis=0) & ~here).any():
         raise InvalidInput(
             f"client {int(np.argmax(gone))} is not present and completes local steps: it must have s = 0"
         )
     return s, w, here, _active(active_probability, here, len(w)) if corrected else None
 
 
-def _active(active_probability: Any, here: np.ndarray, num_clients: int) -> np.ndarray:
+def _active(active_probability: Any, here: np.ndarray | None, num_clients: int) -> np.ndarray:
     """P(s > 0) of the present clients, 1 for the others (who get nothing anyway)."""
     if active_probability is None:
         raise InvalidInput(
@@ -98,6 +100,7 @@ def _active(active_probability: Any, here: np.ndarray, num_clients: int) -> np.n
     a = np.broadcast_to(a, (num_clients,)) if a.ndim == 0 else a
     if a.shape != (num_clients,):
         raise InvalidInput(f"{a.shape} probabilities of being active for {num_clients} clients: give one a client")
+    here = np.ones(num_clients, dtype=bool) if here is None else here
     never = here & (a == 0)
     if never.any():
         raise InvalidInput(
@@ -149,16 +152,27 @@ def coefficients(
     s, w, here, active = _prepare(steps, max_steps, weights, active_probability, present, scheme == "C-corrected")
     if active is not None and active.dtype != w.dtype:
         active = fractions(active) if w.dtype == object else active.astype(float)
-    w = np.where(here, w, w * 0)
+    w = w if here is None else np.where(here, w, w * 0)
     if scheme == "A":
         done = s == max_steps
         count = done.sum(axis=1, keepdims=True)
-        return _divide(np.where(done, w * int(here.sum()), w * 0), count)
+        present_clients = len(w) if here is None else int(here.sum())
+        return _divide(np.where(done, w * present_clients, w * 0), count)
     if scheme == "B":
         return np.broadcast_to(w, s.shape).copy()
     if active is not None:
         w = w / active
     return _divide(np.broadcast_to(w * int(max_steps), s.shape), s)
+
+
+def when_complete(scheme: Scheme, cohort: Cohort, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The `coefficients`, and the weights, of all slots (S, P) of a cohort whose clients all take part, and complete E = 1 step."""
+    w = cohort.of_each(check_weights(weights))
+    if scheme == "A":
+        return w * cohort.num_clients / cohort.size()[:, None], w
+    if scheme == "C-corrected":
+        return w / cohort.of_each(_active(cohort.active_probability, None, cohort.num_clients)), w
+    return w, w
 
 
 def check_coefficients(

@@ -6,10 +6,11 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
+from fedtheory.arrays import all_true, take_slots
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array, real_number, shown, whole_number
 from fedtheory.limits import must_end, must_fit
@@ -61,25 +62,22 @@ class Cohort:
         self._check_members() if self.mask is None else self._check_mask()
         if self.steps is not None:
             self._check_steps(self.steps)
-        elif self.mask is not None and not self.mask.any(axis=1).all():
+        elif self.mask is not None and not (self.everyone or self.mask.any(axis=1).all()):
             raise InvalidInput("a cohort without any client: raise the participation probability")
 
     def taking_part(self) -> np.ndarray:
         """Who takes part, bool (S, N)."""
-        dense = self.dense().mask
-        if dense is None:
-            raise InvalidInput("a cohort has either members (S, P) or a mask (S, N), not both and not neither")
-        return dense
+        return self.dense_mask if self.members is None else self._taking_part
 
     def _check_members(self) -> None:
         members, last = np.asarray(self.members), self.num_clients - 1
         object.__setattr__(self, "members", members)
         if members.ndim != 2 or members.dtype.kind not in "iu" or not members.shape[1]:
             raise InvalidInput(f"members are {shown(members.tolist())}: give client numbers (S, P), P >= 1 of them in each scenario")
-        if members.size and (members.min() < 0 or members.max() > last):
+        if members.size and not 0 <= members.item(members.argmin()) <= members.item(members.argmax()) <= last:
             wrong = int(members.min() if members.min() < 0 else members.max())
             raise InvalidInput(f"members name client {wrong} of {self.num_clients}: clients are numbered 0..{last}")
-        if (members[:, 1:] <= members[:, :-1]).any():
+        if not all_true(members[:, 1:] > members[:, :-1]):
             row = int(np.nonzero((members[:, 1:] <= members[:, :-1]).any(axis=1))[0][0])
             raise InvalidInput(f"members of scenario {row} are {shown(members[row].tolist())}: each client once, in increasing order")
 
@@ -116,11 +114,21 @@ class Cohort:
     @cached_property
     def everyone(self) -> bool:
         """Whether all clients take part in every scenario of a cohort in the dense layout."""
-        return self.mask is not None and bool(self.mask.all())
+        return self.mask is not None and all_true(self.mask)
+
+    @property
+    def partial_mask(self) -> np.ndarray | None:
+        """The mask (S, N) where some slot is of a client that does not take part; None: all slots count."""
+        return None if self.members is not None or self.everyone else self.mask
 
     def size(self) -> np.ndarray:
         """(S,) clients that take part."""
         return self._size
+
+    @cached_property
+    def divisor(self) -> np.ndarray:
+        """(S,) by how many a sum over the cohort is divided: clients that take part, 1 where there are none."""
+        return np.maximum(self.size(), 1).astype(float)
 
     @cached_property
     def _size(self) -> np.ndarray:
@@ -130,7 +138,13 @@ class Cohort:
 
     def of_slots(self, per_client: np.ndarray) -> np.ndarray:
         """The slots' entries of an array of all clients: (S, N) -> (S, P)."""
-        return per_client if self.members is None else per_client[np.arange(len(self.members))[:, None], self.members]
+        return per_client if self.members is None else take_slots(per_client, self.members)
+
+    def of_each(self, per_client: np.ndarray) -> np.ndarray:
+        """One number of each client (N,), as that of each slot: (S, P)."""
+        if self.members is None:
+            return np.repeat(per_client[None], self.scenarios, axis=0)
+        return per_client[self.members]
 
     def dense(self) -> Cohort:
         """The same cohort in the dense layout."""
@@ -138,11 +152,16 @@ class Cohort:
 
     @cached_property
     def _dense(self) -> Cohort:
-        mask = np.zeros((self.scenarios, self.num_clients), dtype=bool)
-        mask[np.arange(self.scenarios)[:, None], self.members] = True
         return Cohort(
-            self.num_clients, mask=mask, probability=self.probability, active_probability=self.active_probability
+            self.num_clients, mask=self._taking_part, probability=self.probability, active_probability=self.active_probability
         )
+
+    @cached_property
+    def _taking_part(self) -> np.ndarray:
+        mask = np.zeros((self.scenarios, self.num_clients), dtype=bool)
+        first = 0 if self.scenarios == 1 else np.arange(0, mask.size, self.num_clients)[:, None]
+        mask.put(cast(Any, self.members) + first, True)
+        return mask
 
     def gathered(self) -> Cohort:
         """The same cohort in the gathered layout; all scenarios must have cohorts of one size."""
@@ -219,7 +238,9 @@ def _least(values: np.ndarray, count: int) -> np.ndarray:
         where = np.flatnonzero(chosen)
         if where.size == len(values) * count:  # else there are equal ones
             return where.reshape(-1, count) - np.arange(0, values.size, values.shape[1])[:, None]
-    return np.sort(np.argpartition(values, count - 1, axis=1)[:, :count], axis=1)
+    found = values.argpartition(count - 1, axis=1)[:, :count]
+    found.sort(axis=1)
+    return found
 
 
 @dataclass(frozen=True)

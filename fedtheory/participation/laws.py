@@ -35,8 +35,8 @@ SUM_TOLERANCE = 1e-9  # on the sum of a row of floats; rows of Fractions must su
 def numbers(values: Any, what: str) -> np.ndarray:
     """float64, or an object array of Fractions when any entry is one."""
     try:
-        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-            return real_array(what, values, finite=False)  # the usual case, without a look at each
+        if type(values) is np.ndarray and values.dtype.kind == "f":
+            return values.astype(float, copy=False)  # the usual case, without a look at each
         raw = np.asarray(values, dtype=object)
         if any(isinstance(v, Fraction) for v in raw.flat):
             return fractions(raw)

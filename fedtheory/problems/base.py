@@ -199,17 +199,15 @@ class Problem(OldNames):
         """f_k(x) of every client: x (..., d) -> (..., N). The one number that is minimised is `objective`."""
         x = points("x", x)
         xp = namespace(x)
-        y = self._to_client_major(x)
-        values = self.like(x).client_value(y)
-        return xp.reshape(xp.permute_dims(values, (1, 0)), (*x.shape[:-1], self.num_clients))
+        values = xp.permute_dims(self.like(x).client_value(self._to_client_major(x)), (1, 0))
+        return values if x.ndim == 2 else xp.reshape(values, (*x.shape[:-1], self.num_clients))
 
     def gradient(self, x: Array) -> Array:
         """Per-client gradients: x (..., d) -> (..., N, d)."""
         x = points("x", x)
         xp = namespace(x)
-        y = self._to_client_major(x)
-        grads = self.like(x).client_gradient(y)
-        return xp.reshape(xp.permute_dims(grads, (1, 0, 2)), (*x.shape[:-1], self.num_clients, self.dim))
+        grads = xp.permute_dims(self.like(x).client_gradient(self._to_client_major(x)), (1, 0, 2))
+        return grads if x.ndim == 2 else xp.reshape(grads, (*x.shape[:-1], self.num_clients, self.dim))
 
     def gradient_each(self, y: Array) -> Array:
         """grad f_k at a point of its own for each client: y (..., N, d) -> (..., N, d)."""
@@ -322,7 +320,7 @@ class Problem(OldNames):
         """
         clients = numbered("clients", clients, self.num_clients, "client")
         other: Any = type(self).__new__(type(self))
-        other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        other.__dict__ = {k: v for k, v in self.__dict__.items() if k[0] != "_"}
         first, last = int(clients[0]), int(clients[0]) + len(clients)
         together = int(clients[-1]) == last - 1 and np.array_equal(clients, np.arange(first, last))
         for field in self.client_data:
@@ -339,7 +337,7 @@ class Problem(OldNames):
         other.num_clients = len(clients)
         other.sample_counts = self.sample_counts[clients]
         w = self.weights[clients]
-        total = w.sum()
+        total = np.add.reduce(w)
         other.weights = w / total if total > 0 else np.full(len(clients), 1.0 / len(clients))
         return other
 
@@ -389,10 +387,10 @@ class Problem(OldNames):
         return np.asarray(self.smoothness(), dtype=float), np.asarray(self.strong_convexity(), dtype=float)
 
     def _to_client_major(self, x: Array) -> Array:
-        if tuple(x.shape[-1:]) != (self.dim,):
+        if not x.ndim or x.shape[-1] != self.dim:
             raise InvalidInput(f"points of shape {tuple(x.shape)}: the last axis must be the dimension d = {self.dim}")
         xp = namespace(x)
-        flat = xp.reshape(x, (1, -1, self.dim))
+        flat = x[None, ...] if x.ndim == 2 else xp.reshape(x, (1, -1, self.dim))
         return xp.broadcast_to(flat, (self.num_clients, flat.shape[1], self.dim))
 
     def __repr__(self) -> str:

@@ -119,7 +119,7 @@ class LinearModel(Problem):
 
     def _predict(self, y: Array) -> Array:
         xp = namespace(y)
-        return xp.matmul(y, xp.matrix_transpose(self.features))  # (N, B, n)
+        return xp.matmul(y, self.features.mT)  # (N, B, n)
 
     def client_value(self, y: Array) -> Array:
         xp = namespace(y)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cache
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fedtheory.arrays import Array, namespace, on_host, rows_of, to_numpy
+from fedtheory.arrays import Array, all_true, is_numpy, namespace, on_host, rows_of, to_numpy
 from fedtheory.errors import MissingCapability
 from fedtheory.messages.measures import bin_counts, entropy_of_counts, joined
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
 
-__all__ = ["METRICS", "OF_MEANS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins", "remember"]
+__all__ = ["METRICS", "OF_MEANS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins", "remember", "updates"]
 
 METRICS = {
     "objective": "F(x) of the server model",
@@ -42,7 +42,8 @@ METRICS = {
     "bits": "bits sent and received so far, both ways together",
 }
 SENT_ENTROPIES = ("entropy", "entropy_1", "entropy_2", "entropy_pooled")
-ENTROPIES = (*SENT_ENTROPIES, "update_entropy")  # one number a round: all scenarios together
+ENTROPIES = {*SENT_ENTROPIES, "update_entropy"}  # one number a round: all scenarios together
+OF_UPDATES = ("drift", "update_entropy")
 OF_MEANS = ("test_accuracy_all", "test_accuracy_cohort")  # of clients' local models, which the server need not hold
 TESTED = ("test_accuracy", "test_loss", "client_accuracy", *OF_MEANS)
 EVALUATED = {"objective", "suboptimality", "gradient_norm", "distance", *TESTED}  # of the models alone
@@ -79,10 +80,10 @@ def remember(models: Array | None, clients: Clients) -> Array | None:
     return clients.put(models, _local_models(clients, models.shape[2], "test_accuracy_all"))
 
 
-def _updates(clients: Clients, x: Array, name: str) -> Array:
-    """y_k - x of all slots (S, P, d) after the round's last local work; x (S, d) is the model that the round began with."""
-    local = _local_models(clients, x.shape[1], name)
-    return local - x[:, None, :]
+def updates(record: tuple[str, ...], clients: Clients, x: Array) -> Array | None:
+    """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began with; None: no metric asks for it."""
+    name = next((name for name in OF_UPDATES if name in record), None)
+    return None if name is None else _local_models(clients, x.shape[1], name) - x[:, None, :]
 
 
 def _norms(points: np.ndarray) -> np.ndarray:
@@ -90,37 +91,48 @@ def _norms(points: np.ndarray) -> np.ndarray:
     return np.sqrt(np.add.reduce(points * points, axis=-1))
 
 
-def _drift(clients: Clients, x: Array) -> np.ndarray:
+def _drift(clients: Clients, moved: Array) -> np.ndarray:
     """Mean over the participants of ||y_k - x|| (S,), 0 where there are none."""
-    moved = _updates(clients, x, "drift")
-    xp, mask = namespace(moved), clients.cohort.mask
-    length = to_numpy(xp.sqrt(xp.sum(moved * moved, axis=-1))).astype(float)
+    xp, mask = namespace(moved), clients.cohort.partial_mask
+    length = np.ascontiguousarray(to_numpy(xp.sqrt(xp.sum(moved * moved, axis=-1))), dtype=float)
     length = length if mask is None else np.where(mask, length, 0.0)  # outside the cohort there may be infinities
-    return length.sum(axis=1) / np.maximum(clients.cohort.size(), 1)
+    return np.add.reduce(length, 1) / clients.cohort.divisor
 
 
 def _nonzeros(clients: Clients) -> np.ndarray | float:
     """Nonzero entries a participant sent, mean over each scenario's participants (S,)."""
-    cohort, total = clients.cohort, 0.0
-    size = np.maximum(cohort.size(), 1)
+    mask, total = clients.cohort.partial_mask, cast(Any, 0.0)
     for message in clients.sent:
+        if mask is None and message.shape[0] == 1 and is_numpy(message):
+            total = total + np.count_nonzero(message) / clients.cohort.divisor
+            continue
         if on_host(message):
             count = np.add.reduce(to_numpy(message) != 0, axis=-1)
         else:
             count = to_numpy(namespace(message).count_nonzero(message, axis=-1))
-        total = total + (count if cohort.mask is None else count * cohort.mask).sum(axis=1) / size
+        total = total + (count if mask is None else count * mask).sum(axis=1) / clients.cohort.divisor
     return total
 
 
-def message_bins(record: tuple[str, ...], clients: Clients, x: Array) -> RoundBins:
-    """The round's histograms that the recorded entropies are made of; x (S, d) is the model that the round began with."""
+def message_bins(record: tuple[str, ...], clients: Clients, moved: Array | None) -> RoundBins:
+    """The round's histograms that the recorded entropies are made of; moved are its `updates`."""
     found: RoundBins = {}
     sent, update = _wanted(record)[1:]
+    messages = clients.sent_rows() if sent else []
     if sent:
-        found["sent"] = [_bins(rows) for rows in clients.sent_rows()]
+        found["sent"] = [_bins(rows) for rows in messages]
     if update:
-        found["update"] = [_bins(rows_of(_updates(clients, x, "update_entropy"), clients.cohort.mask))]
+        own = rows_of(moved, clients.cohort.partial_mask)
+        same = [bins for rows, bins in zip(messages, found.get("sent", ())) if _equal(rows, own)]
+        found["update"] = same[:1] or [_bins(own)]
     return found
+
+
+def _equal(one: Array, other: Array) -> bool:
+    """Whether two messages in main memory are the same numbers, as what is sent often is the update itself."""
+    if not (is_numpy(one) and is_numpy(other) and one.shape == other.shape and one.size):
+        return False
+    return bool(one.item(0) == other.item(0)) and all_true(one == other)
 
 
 @cache
@@ -150,14 +162,15 @@ def entropies(record: tuple[str, ...], parts: list[RoundBins]) -> dict[str, floa
     wanted = _wanted(record)[0]
     if not wanted:
         return {}
-    messages = list(zip_longest(*(p.get("sent", []) for p in parts)))
-    each = [_joint_entropy(m) for m in messages]
+    messages = [p.get("sent", []) for p in parts]
+    each = [_joint_entropy(m) for m in zip_longest(*messages)]
     values = {"entropy": sum(each), "entropy_1": each[0] if each else 0.0, "entropy_2": each[1] if len(each) > 1 else 0.0}
     if "entropy_pooled" in wanted:
-        pooled = [chunk for m in messages for chunk in m]
-        values["entropy_pooled"] = each[0] if len(messages) == 1 else _joint_entropy(pooled)
+        values["entropy_pooled"] = each[0] if len(each) == 1 else _joint_entropy(chain(*zip_longest(*messages)))
     if "update_entropy" in wanted:
-        values["update_entropy"] = _joint_entropy([chunk for p in parts for chunk in p.get("update", [])])
+        updates = [chunk for p in parts for chunk in p.get("update", [])]
+        same = len(parts) == 1 and any(chunk is updates[0] for chunk in messages[0][:1])
+        values["update_entropy"] = each[0] if same else _joint_entropy(updates)
     return {name: values[name] for name in wanted}
 
 
@@ -173,7 +186,7 @@ def measure(
     t: int,
     x: Array,
     clients: Clients | None = None,
-    before: Array | None = None,
+    moved: Array | None = None,
     evaluate: bool = True,
     personal: Array | None = None,
     models: Array | None = None,
@@ -182,9 +195,9 @@ def measure(
 
     Parameters
     ----------
-    x, before : (S, d)
-        The server's model after and before the round.
-    clients : the round's clients, None for row 0
+    x : (S, d)
+        The server's model after the round.
+    clients, moved : the round's clients and their `updates`, None for row 0
     evaluate : bool
         Whether what depends on the model alone is measured in this row; NaN if not.
     personal : (S, N, d), the clients' own models, where the method makes some
@@ -197,6 +210,7 @@ def measure(
     relative, at best, which costs beta/2 (6e-8 ||x*||)^2, and local work stops where its gradients are rounding errors.
     """
     tested: dict[str, np.ndarray] = {}
+    traffic: dict[str, np.ndarray] = {}
     values: np.ndarray | None = None
     for name, out in meters.items():
         if name in ENTROPIES:
@@ -227,10 +241,9 @@ def measure(
         elif name == "nonzeros":
             out[t] = _nonzeros(clients)
         elif name == "drift":
-            out[t] = _drift(clients, before)
+            out[t] = _drift(clients, moved)
         elif name == "participants":
             out[t] = clients.cohort.size()
-        elif name == "bits":
-            out[t] = (clients.bits_up + clients.bits_down).sum(axis=1) + out[t - 1]
         else:
-            out[t] = (clients.bits_up if name == "bits_up" else clients.bits_down).sum(axis=1)
+            traffic = traffic or {way: np.add.reduce(getattr(clients, way), 1) for way in ("bits_up", "bits_down")}
+            out[t] = traffic["bits_up"] + traffic["bits_down"] + out[t - 1] if name == "bits" else traffic[name]

@@ -29,6 +29,7 @@ from fedtheory.simulation.metrics import (
     measure,
     message_bins,
     remember,
+    updates,
 )
 from fedtheory.simulation.resume import Resume, cut
 from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
@@ -244,8 +245,9 @@ class Job:
                     upcoming = self._prepared(t + 1, scenarios, x)
                     check_finite_state(new, clients, t)
                     models = remember(models, clients)
-                    measure(meters, problem, t, new.x, clients, state.x, self._evaluates(t), personal(new), models)
-                    bins.append(message_bins(self.kept.record, clients, state.x))
+                    moved = updates(self.kept.record, clients, state.x)
+                    measure(meters, problem, t, new.x, clients, moved, self._evaluates(t), personal(new), models)
+                    bins.append(message_bins(self.kept.record, clients, moved))
             except (FedTheoryError, np.linalg.LinAlgError) as error:
                 board.fail(index, t)
                 return Part(meters, bins, None, None, (t, error))

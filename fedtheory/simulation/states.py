@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
+from fedtheory.arrays import Array, all_finite, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.errors import diverged
 from fedtheory.parallel import fetch
 from fedtheory.participation.cohorts import Cohort
@@ -65,8 +65,7 @@ def personal(state: Any) -> Array | None:
 
 def check_finite_state(state: Any, clients: Clients, round_index: int) -> None:
     """Raise `Diverged` with round, client and scenario when the round left the finite numbers."""
-    xp = namespace(state.x)
-    if bool(xp.all(xp.isfinite(state.x))):
+    if all_finite(state.x):
         return
     bad_x = np.argwhere(~np.isfinite(to_numpy(state.x)))[0]
     scenario, client = int(bad_x[0]), None

@@ -53,6 +53,7 @@ def test_every_way_of_counting_gives_the_same(monkeypatch, size) -> None:
     def same(found):
         return found[1].dtype.kind == "i" and ([float(v) for v in found[0]], found[1].tolist()) == wanted
 
+    monkeypatch.setattr(measures, "_worth", lambda: False)  # few entries have a way of their own, below
     sort, place, calls = np.unique, np.bincount, []
     monkeypatch.setattr(np, "unique", None)  # everything is counted by place
     assert same(measures.bin_counts(message, 0.3))
@@ -74,6 +75,25 @@ def test_every_way_of_counting_gives_the_same(monkeypatch, size) -> None:
     monkeypatch.setattr(np, "bincount", None)  # nothing is counted by place
     assert same(measures.bin_counts(message, 0.3))
     assert same(measures._on_device(torch.asarray(message), 0.3))
+
+
+@pytest.mark.parametrize("loop", [measures._compiled_tally, lambda: measures.tally], ids=["compiled", "as it stands"])
+def test_few_entries_are_sorted_into_the_same_bins(monkeypatch, loop) -> None:
+    """Halves, zeros of either sign, equal entries and none at all; what is not finite or too far apart is left to NumPy."""
+    rng = np.random.default_rng(3)
+    sizes = 1, 2, 5, 20, measures.SORTED, measures.SORTED + 1
+    cases = [rng.normal(size=size) * scale for size in sizes for scale in (1e-3, 0.3, 40.0)]
+    by_hand = [-0.0, 0.001, -0.001], [0.005, 0.015, 0.025, -0.005], [2.0] * 9, [3.0, 1.0, 2.0, 1.0], [0.0, 1e300], []
+    cases += [np.array(entries) for entries in by_hand]
+    cases += [np.arange(40.0)[::3], rng.normal(size=(4, 5)).T, rng.normal(size=12).astype(np.float32)]
+    found = []
+    for worth in (True, False):
+        monkeypatch.setattr(measures, "_worth", lambda worth=worth: worth)
+        monkeypatch.setattr(measures, "_compiled_tally", loop if worth else None)
+        found.append([[part.tobytes() for part in measures.bin_counts(case)] for case in cases])
+    assert found[0] == found[1]
+    for bad in (np.nan, np.inf, -np.inf):
+        assert loop()(np.array([1.0, bad]), 0.01, np.empty(2), np.empty(2, dtype=np.int64)) == 0
 
 
 def test_where_entries_are_counted(monkeypatch) -> None:

@@ -13,6 +13,7 @@ from compressors_at_hand import fractions
 from fedtheory import messages
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.messages import encoders as en
+from fedtheory.messages import quantisers
 from fedtheory.messages.encoders import pack
 from fedtheory.messages.quantisers import _short_above
 
@@ -150,3 +151,71 @@ def test_short_numbers_above_a_fraction():
     """Of two digits above 3, 13/4 and 25/8: 3, 4 and 4; a power of two is short as it is."""
     assert [_short_above(F(v), 2) for v in (3, F(13, 4), F(25, 8), 8, F(1, 8), F(9, 64))] == [3, 4, 4, 8, F(1, 8), F(3, 16)]
     assert _short_above(np.array([3, 3.25, 8.0, 9 / 64]), 2).tolist() == [3, 4, 8, 3 / 16]
+
+
+DIMS = [1, 2, 5, 7, 8, 9, 15, 16, 17, 64, 127, 128, 129, 136, 255, 257, 1000]  # around where NumPy's sums change their order
+
+
+def hard_rows(rng, dim, scale):
+    """(R, d): normal entries, zeros among them or everywhere, one magnitude, whole numbers, and only negative ones."""
+    rows = rng.standard_normal((7, dim))
+    rows[1] *= rng.random(dim) < 0.5
+    rows[2] = 0.0
+    rows[3] = np.sign(rows[3])
+    rows[4] = np.round(3 * rows[4])
+    rows[5] = -0.0
+    rows[6] = -np.abs(rows[6])
+    return rows * scale
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "NumPy"])
+@pytest.mark.parametrize("dim", DIMS)
+def test_what_is_sent_has_the_numbers_and_bits_of_its_two_halves(monkeypatch, dim, compiled):
+    """To the last bit, for every code, number of levels and width of floats, for tiny and huge messages, and for none."""
+    monkeypatch.setattr(quantisers, "_worth", lambda: compiled)
+    rng = np.random.default_rng(dim)
+    for scale in (1.0, 1e-3, 1e35, 1e-40, 1e300, 1e-300, 1e-320):
+        for levels, code, width in ((1, "auto", 64), (4, "dense", 32), (4, "sparse", 64), (4095, "sparse", 32), (5000, "auto", 64)):
+            if width == 32 and scale > 1e35:
+                continue
+            compressor, x = QSGD(levels, code, float_bits=width), hard_rows(rng, dim, scale)
+            for given in (x, x[:0], x[None, :3], x[0]):
+                for uniforms in (rng.random(given.shape), np.zeros(given.shape)):
+                    message, bits = compressor.sent(given, uniforms)
+                    wanted = compressor.compress(given, uniforms)
+                    assert message.tobytes() == wanted.tobytes() and message.shape == wanted.shape
+                    assert bits.dtype == np.int64 and np.array_equal(bits, compressor.bits(wanted)) and bits.shape == given.shape[:-1]
+
+
+def test_whatever_is_not_compiled_is_sent_by_numpy(monkeypatch):
+    """Other floats, arrays that are no neighbours, and a compressor of its own: what is compiled is not asked, or not for long."""
+    monkeypatch.setattr(quantisers, "_quantise", None)
+    monkeypatch.setattr(quantisers, "_worth", lambda: True)
+    x, uniforms = np.random.default_rng(1).standard_normal((2, 4, 6)), np.random.default_rng(2).random((2, 4, 6))
+
+    class Own(QSGD):
+        def _compress(self, x, uniforms):
+            return np.ones_like(x)
+
+    cases = [(QSGD(3), x.astype(np.float32), uniforms), (QSGD(3), x.swapaxes(0, 1), uniforms.swapaxes(0, 1)), (Own(3), x, uniforms)]
+    cases += [(QSGD(3), array_api_strict.asarray(x), array_api_strict.asarray(uniforms))]
+    for compressor, message, drawn in cases:
+        sent, bits = compressor.sent(message, drawn)
+        wanted = compressor.compress(message, drawn)
+        assert np.array_equal(np.asarray(sent), np.asarray(wanted)) and np.array_equal(bits, compressor.bits(wanted))
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "NumPy"])
+def test_what_cannot_be_sent_is_refused_in_the_same_words(monkeypatch, compiled):
+    monkeypatch.setattr(quantisers, "_worth", lambda: compiled)
+    half = np.full((2, 3), 0.5)
+    for entry in (np.nan, np.inf, -np.inf):
+        with pytest.raises(InvalidInput, match=r"entry \(1, 2\) of the message is .*: qsgd compresses finite numbers only"):
+            QSGD(4).sent(np.array([[1.0, 2.0, 3.0], [1.0, 2.0, entry]]), half)
+    for given in (None, half[:1]):
+        with pytest.raises(InvalidInput, match=r"qsgd is randomised: give uniforms in \[0, 1\) of shape \(2, 3\)"):
+            QSGD(4).sent(half, given)
+    too_large = (64, 1.7e308, "a message of norm above 1.798e+308"), (32, 1e39, "above 3.403e+38, the largest 32-bit float")
+    for width, entry, says in too_large:
+        with pytest.raises(InvalidInput, match=re.escape(says)):
+            QSGD(4, float_bits=width).sent(np.full((2, 3), entry), half)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName
-from fedtheory.participation.coefficients import SCHEMES, check_coefficients, coefficients, theta
-from fedtheory.participation.cohorts import Bernoulli, Uniform
+from fedtheory.participation.coefficients import SCHEMES, check_coefficients, coefficients, theta, when_complete
+from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.participation.irregular import Irregular, JointLaw, as_irregular, inactive, incomplete, windows
 from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
@@ -338,3 +338,15 @@ def test_given_coefficients_must_sum_as_the_scheme_requires(scheme):
     if scheme != "B":
         with pytest.raises(InvalidInput, match=r"gives client \d the coefficient 0\.001 at s = \d of E = 2"):
             check_coefficients(scheme, right + 1e-3, STEPS, 2, w, active)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("law", [Full(), Uniform(1), Uniform(3), Uniform(5)])
+def test_coefficients_of_complete_clients_are_those_of_one_step(scheme, law):
+    cohort, w = law.sample(Stream(2), 3, range(4), 5), np.array([0.1, 0.3, 0.2, 0.15, 0.25])
+    every = coefficients(scheme, cohort.taking_part().astype(np.int64), 1, w, cohort.active_probability)
+    p, base = when_complete(scheme, cohort, w)
+    assert p.tobytes() == np.ascontiguousarray(cohort.of_slots(every)).tobytes()
+    assert base.tobytes() == np.ascontiguousarray(cohort.of_slots(np.broadcast_to(w, (4, 5)))).tobytes()
+    with pytest.raises(InvalidInput, match="client 1 has weight"):
+        when_complete(scheme, cohort, np.array([0.5, 0, 0.2, 0.1, 0.2]))

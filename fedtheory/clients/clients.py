@@ -180,7 +180,8 @@ class Clients:
             The cohort's E is not the solver's number of steps.
         """
         solver = solver or self.solver
-        self._check_steps(solver)
+        if self.cohort.steps is not None:
+            solver.check_steps(self.cohort.max_steps)
         slots = self.layout.slot_of_row()
         if slots is not None and (found := solver.solve_slots(self.row_problem, objective, start, self.rows, slots)) is not None:
             self.results.append(found)
@@ -219,21 +220,6 @@ class Clients:
 
         problem = self.row_problem.held_out or self.row_problem
         return self.layout.to_slots(client_sensitivity(problem, self.layout.to_rows(y), batch_size, mu, ema))
-
-    def _check_steps(self, solver: LocalSolver) -> None:
-        if self.cohort.steps is None:
-            return
-        if not solver.honours_steps:
-            raise MissingCapability(
-                f"{type(solver).__name__} does all its local work whatever the cohort says, and here clients complete 0 to "
-                f"{self.cohort.max_steps} local steps: use fedtheory.local.LocalSGD(steps={self.cohort.max_steps}, ...)"
-            )
-        steps = getattr(solver, "steps", None)
-        if steps != self.cohort.max_steps:
-            raise InvalidInput(
-                f"the participation law has E = {self.cohort.max_steps} local steps, but the local solver makes steps = {steps}: "
-                "give both the same number"
-            )
 
     # --- the wire -----------------------------------------------------------------------------------------------------
     @cached_property

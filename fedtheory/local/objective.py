@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from fedtheory.arrays import Array, namespace, soft_threshold, to_numpy
+from fedtheory.errors import InvalidInput, MissingCapability
 
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
@@ -156,6 +157,18 @@ class LocalSolver:
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         """Raise early when the problem lacks what the solver needs."""
+
+    def check_steps(self, most: int | None) -> None:
+        """Raise unless the solver goes by a cohort that says how many of E = ``most`` local steps each client completes."""
+        if not self.honours_steps:
+            raise MissingCapability(
+                f"{type(self).__name__} does all its local work whatever the cohort says, and here clients complete 0 to "
+                f"{most} local steps: use fedtheory.local.LocalSGD(steps={most}, ...)"
+            )
+        steps = getattr(self, "steps", None)
+        if steps != most:
+            laws = f"the participation law has E = {most} local steps"
+            raise InvalidInput(f"{laws}, but the local solver makes steps = {steps}: give both the same number")
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         raise NotImplementedError

@@ -5,10 +5,12 @@ A browser's Python has no Numba, and a Numba that is older than its NumPy refuse
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Worth", "available", "njit", "tell_once"]
@@ -55,9 +57,37 @@ def tell_once() -> None:
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`numba.njit(**options)`, or a decorator that leaves the function as it is."""
+    """`numba.njit(**options)`, or a decorator that leaves the function as it is.
+
+    With ``cache=True`` what is kept on the disk goes by all that it was compiled from; Numba itself looks at the function's own file.
+    """
     if not available():
         return lambda function: function
     import numba
 
-    return numba.njit(**options)
+    def made(function: Callable[..., Any]) -> Any:
+        found = numba.njit(**options)(function)
+        kept = getattr(getattr(found, "_cache", None), "_cache_file", None)
+        if kept is not None and hasattr(kept, "_source_stamp"):
+            kept._source_stamp = (kept._source_stamp, *_sources(function))
+        return found
+
+    return made
+
+
+def _sources(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
+    """The constants that a function names, and the files of other compiled functions that it does, with what these name."""
+    found: list[str] = []
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        inner = getattr(value, "py_func", getattr(value, "_defn", None))  # of a compiled function, of an intrinsic
+        if inner is not None and inner not in (function, *above):  # some call themselves
+            found += [_digest(inner.__code__.co_filename), *_sources(inner, (function, *above))]
+        elif isinstance(value, int | float | str | tuple):
+            found.append(f"{name} = {value!r}")
+    return found
+
+
+@cache
+def _digest(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if Path(file).is_file() else ""

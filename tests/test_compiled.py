@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ import without_numba
 from fedtheory import compiled, errors
 from fedtheory.local import LocalObjective, SubgradientSliding
 
+PATH = os.pathsep.join([str(Path(compiled.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 BLOCKED = f"""
 import json, sys, warnings
 sys.modules["numba"] = None
@@ -51,6 +54,30 @@ def test_numba_is_loaded_once_it_is_worth_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "numba")
     worth = compiled.Worth(calls=2)
     assert [worth(), worth(), worth(), worth()] == [False, False, True, True]
+
+
+def test_what_is_kept_on_the_disk_goes_by_all_that_it_was_compiled_from(tmp_path):
+    """A loop of one file is compiled anew where a constant or a function of another one has changed, and only there."""
+    pytest.importorskip("numba")
+    kept = "from fedtheory.compiled import njit\n\n\n@njit(cache=True)\ndef {}\n"
+    (tmp_path / "upper.py").write_text("from lower import SIZE, half\n" + kept.format("whole(x):\n    return SIZE * half(x)"))
+    told = []
+    for size, part in ((4, 2), (4, 2), (6, 2), (6, 3)):
+        (tmp_path / "lower.py").write_text(f"SIZE = {size}\n" + kept.format(f"half(x):\n    return x / {part}"))
+        code = "import upper; print(upper.whole(3.0), sum(upper.whole.stats.cache_hits.values()))"
+        run = [sys.executable, "-c", code]
+        done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATH})
+        told.append(done.stdout.split())
+    assert told == [["6.0", "0"], ["6.0", "1"], ["9.0", "0"], ["6.0", "0"]]
+
+
+@pytest.mark.parametrize("module", ["local.quadratic_kernels", "clients.kernels", "messages.selection_kernels"])
+def test_no_loop_is_compiled_within_another_function(module):
+    """Numba never finds such a one on the disk again, as what it closes over is another object in every process."""
+    pytest.importorskip("numba")
+    found = vars(importlib.import_module(f"fedtheory.{module}")).values()
+    compiled_here = [f for f in found if hasattr(f, "py_func")]
+    assert compiled_here and not any(f.py_func.__closure__ for f in compiled_here)
 
 
 def test_one_notice_says_why(without):

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.arrays import Array, is_numpy, memory_of, put_slots, take_slots
-from fedtheory.clients.kernels import loops
-from fedtheory.clients.pieces import Moved, worth
+from fedtheory.clients.pieces import Moved, loops, worth
 
 __all__ = ["difference", "dual_step", "put_rows", "take_rows"]
 

@@ -13,18 +13,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.arrays import Array, all_finite, is_numpy, memory_of
-from fedtheory.clients.kernels import loops
 from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.base import exact
 
 __all__ = [
-    "At", "Moved", "compressed", "large", "places", "rows_in_order", "sent_by", "wanted_messages", "weighted_sum", "worth",
+    "At", "Moved", "compressed", "large", "loops", "places", "rows_in_order", "sent_by", "wanted_messages", "weighted_sum", "worth",
 ]  # fmt: skip
 
 IN_CACHE = 2**17  # numbers of a piece, of which several copies are at work
 COMPILED = 2**20  # numbers from which compiled loops are worth Numba's import
 At = tuple[np.ndarray, np.ndarray]  # scenarios and slots of some messages, (R,) each
+
+
+def loops() -> Any:
+    """`fedtheory.clients.kernels`, which is imported with Numba at its first call."""
+    from fedtheory.clients import kernels
+
+    return kernels
 
 
 def large(values: Array) -> bool:

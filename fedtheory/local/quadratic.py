@@ -8,13 +8,13 @@ Numba is and a solve is large, compiled whole. Its results agree with the generi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from fedtheory.arrays import Memory, broadcast_to, memory_of
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
-from fedtheory.local.quadratic_kernels import compiled_solve
 from fedtheory.problems.base import Problem
 
 __all__ = ["affine_in_slots", "affine_proximal_gradient", "tiles"]
@@ -62,7 +62,7 @@ def affine_proximal_gradient(
         if views is None:
             views = _views([None if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays], shape)
         y, residual = np.zeros(shape), np.zeros(shape[:2])
-        compiled_solve()(y, residual, None, views, models, scalars, counts, count, *numbers)
+        _solve(y, residual, None, views, models, scalars, counts, count, *numbers)
         return LocalResult(y, residual)
     y, residual = np.empty(shape), np.zeros(shape[:2])
     whole = [None if a is None else broadcast_to(a, shape) for a in arrays]
@@ -89,8 +89,15 @@ def affine_in_slots(
     if views is None:
         return None
     y, residual = np.empty(start.shape), np.empty(start.shape[:2])
-    compiled_solve()(y, residual, slots, views, models, scalars, counts, count, float(objective.curvature), float(objective.l1))
+    _solve(y, residual, slots, views, models, scalars, counts, count, float(objective.curvature), float(objective.l1))
     return LocalResult(y, residual)
+
+
+def _solve(*given: Any) -> None:
+    """The compiled solve, which is imported with Numba at its first call."""
+    from fedtheory.local.quadratic_kernels import solve
+
+    solve(*given)
 
 
 def _is_worth(counts: np.ndarray, count: int, dim: int) -> bool:

@@ -11,8 +11,7 @@ from fedtheory import Full, Uniform, simulate
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.arrays import memory_of
 from fedtheory.compiled import available
-from fedtheory.local import Exact, exact, quadratic
-from fedtheory.local.quadratic_kernels import compiled_solve
+from fedtheory.local import Exact, exact, quadratic, quadratic_kernels
 from fedtheory.problems import random_quadratic
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no Numba")
@@ -23,7 +22,7 @@ def solve(counts, count, hessian, slope, step, l1, anchor, start=None):
     y, residual = np.full_like(anchor, 7.0), np.full(anchor.shape[:2], 7.0)
     views, ones = (memory_of(anchor), None if start is None else memory_of(start), None, None), np.ones(len(counts))
     models, scalars = (np.array(hessian)[:, None, None], np.array(slope)[:, None, None]), (np.array(step), ones, ones)
-    compiled_solve()(y, residual, None, views, models, scalars, np.array(counts), count, 0.0, l1)
+    quadratic_kernels.solve(y, residual, None, views, models, scalars, np.array(counts), count, 0.0, l1)
     return y[..., 0].tolist(), residual.tolist()
 
 
@@ -46,8 +45,8 @@ def test_whole_runs_with_and_without_them_agree(dim, monkeypatch):
     problem = random_quadratic(5, dim, seed=1, condition=10.0 if dim > 1 else 1.0)
     method = FedElasticNetDyn(0.3, 30 * float(problem.beta_k.max()))
     called = []
-    real = quadratic.compiled_solve
-    monkeypatch.setattr(quadratic, "compiled_solve", lambda: called.append(1) or real())
+    real = quadratic._solve
+    monkeypatch.setattr(quadratic, "_solve", lambda *given: called.append(1) or real(*given))
     how = {"rounds": 3, "sampling": Uniform(2), "scenarios": 17, "seed": 2}
     plain = simulate(problem, method, **how).final.x
     assert not called, "so little work is not worth a compiled loop"
@@ -100,7 +99,7 @@ def test_a_row_is_the_same_beside_any_others():
         parts = tuple(np.ascontiguousarray(part[:, which]) for part in (anchor, start, linear, center))
         views = tuple(memory_of(part) if there else None for part, there in zip(parts, (True, *given), strict=True))
         y, residual = np.empty_like(parts[0]), np.empty(parts[0].shape[:2])
-        compiled_solve()(y, residual, None, views, (hessian, slope), scalars, np.array([len(which)]), 6, 0.7, 0.3)
+        quadratic_kernels.solve(y, residual, None, views, (hessian, slope), scalars, np.array([len(which)]), 6, 0.7, 0.3)
         return y[0], residual[0]
 
     everything = list(range(rows))

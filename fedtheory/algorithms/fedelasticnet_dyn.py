@@ -116,7 +116,8 @@ class FedElasticNetDyn(Algorithm):
         if isinstance(state, CompressedElasticDynState):
             return self._compressed(state, clients, stored, delta[...], y)
         if self.rule == "sign":
-            memory, change = clients.dual_step(state.stored, stored, delta, self.l2, self.l1)  # lines 5 and 9
+            # lines 5 and 9: stored - lambda_2 delta - lambda_1 sign(delta), put where it was
+            memory, change = clients.dual_step(state.stored, stored, delta, self.l2, self.l1)
             clients.send(delta)  # line 6
         else:
             new = clients.gradient(y)  # line 5 with the exact subgradient

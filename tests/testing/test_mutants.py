@@ -43,8 +43,8 @@ BY_SIZE = '__import__("fedtheory.algorithms.base", fromlist=["base"]).aggregate(
 H = "self.alpha / clients.num_clients * clients.sum(theta_k - theta)"
 STORED = "gradients - self.alpha * (theta_k - theta))"
 LAST = "clients.mean(theta_k) - h / self.alpha"
-LINE_5 = "stored - self.l2 * delta - self.l1 * clients.xp.sign(delta)"
-LINE_11 = "state.h + clients.sum(new - stored) / clients.num_clients"
+LINE_5 = "memory, change = clients.dual_step(state.stored, stored, delta, self.l2, self.l1)"
+LINE_11 = "state.h + change / clients.num_clients"
 
 MUTANTS = [
     (AVG, STEP, "clients.mean(y - w)", "other-weights"),
@@ -117,11 +117,11 @@ MUTANTS = [
     (EN_SCAFFOLD, "clients.sum(delta_c) / clients.num_clients", "clients.mean(delta_c)", "control-over-cohort"),
     (EN_SCAFFOLD, ", l1=self.l1", "", "l1-none"),
     (EN_DYN, "linear=stored", "linear=-stored", "linear-sign"),
-    (EN_DYN, LINE_5, "stored - self.l2 * delta", "l1-not-stored l1-not-in-h"),
-    (EN_DYN, LINE_11, f"state.h + {LINE_11[10:]} + self.l1 * clients.sum(clients.xp.sign(delta)) / clients.num_clients", "l1-not-in-h"),
-    (EN_DYN, LINE_11, "state.h + clients.mean(new - stored)", "h-over-cohort"),
+    (EN_DYN, LINE_5, LINE_5.replace(", self.l1", ""), "l1-not-stored l1-not-in-h"),
+    (EN_DYN, LINE_11, f"{LINE_11} + self.l1 * clients.sum(clients.xp.sign(delta)) / clients.num_clients", "l1-not-in-h"),
+    (EN_DYN, LINE_11, "state.h + change / clients.size", "h-over-cohort"),
     (EN_DYN, LINE_11, LINE_11.replace("+", "-"), "h-sign"),
-    (EN_DYN, "stored=clients.put(state.stored, new),", "stored=state.stored,", "h_k-never-updated"),
+    (EN_DYN, LINE_5, LINE_5.replace("memory,", "_,").replace("(state.stored", "(1 * (memory := state.stored)"), "h_k-never-updated"),
     (EN_DYN, "clients.mean(y) - h / self.l2", "clients.mean(y) - state.h / self.l2", "h-late"),
     (EN_DYN, ", l1=self.l1", "", "l1-none"),
 ]

@@ -127,6 +127,7 @@ class Steps:
     content : what the results depend on, but for the software; what another one kept is taken over by none
     tell : callable(str)
         Called with a line for the user.
+    unasked : whether nobody asked for the folder that it is in, which is then not left empty
 
     Attributes
     ----------
@@ -134,8 +135,10 @@ class Steps:
     off : whether nothing is kept, as nothing may be or nothing can be
     """
 
-    def __init__(self, folder: Path, content: Any, tell: Callable[[str], Any] = lambda line: None) -> None:
-        self.folder, self.tell = folder, tell
+    def __init__(
+        self, folder: Path, content: Any, tell: Callable[[str], Any] = lambda line: None, unasked: bool = False
+    ) -> None:
+        self.folder, self.tell, self._unasked = folder, tell, unasked
         self._key, self._lock, self._mine = key_of(content)[:16], ExitStack(), False
         self._scope: tuple[str, Counter[str]] = ("", Counter())
         self._inner: list[Path] = []  # files of loops within steps that are not finished
@@ -146,7 +149,7 @@ class Steps:
             self.own()
             self._there.update(file.name for file in folder.glob(f"{self._key}-*.npz"))
             if self.written:
-                tell(f"going on from {folder}: what an earlier process did up to there")
+                tell(f"going on where an earlier process of this command ended: it left {folder}")
         self.begun = self.written
 
     @property
@@ -167,7 +170,7 @@ class Steps:
         finally:
             _current.reset(token)
             self._lock.close()
-            if self._made and not any(self.folder.parent.iterdir()):
+            if (self._made or self._unasked) and self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
                 self.folder.parent.rmdir()
 
     def own(self) -> None:
@@ -241,7 +244,8 @@ class Steps:
         aside = file.with_name(f"{file.name}.damaged")
         os.replace(file, aside)
         self._there.discard(file.name)
-        self.tell(f"{aside} is what {file.name} was: it is damaged ({' '.join(why.split())[:200]}), and made again")
+        told = " ".join(why.split())[:200]
+        self.tell(f"a step was damaged ({told}) and is made again; its file is kept as {aside}, which you may delete")
 
     def write(self, path: str, value: Any) -> bool:
         """Keep a value under a path; whether that was done."""

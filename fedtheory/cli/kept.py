@@ -63,17 +63,29 @@ def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) 
     files = {str(v): digest_of(Path(v)) for v in named if Path(v).is_file() or (isinstance(v, Path) and v.is_dir())}
     number = hashlib.sha256(asked.encode()).hexdigest()[:8]
     say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
-    return Steps((out or Path("results")) / f"{stem}-{number}.steps", [asked, files, code], say)
+    folder = (out or Path("results")) / f"{stem}-{number}.steps"
+    for other in sorted(folder.parent.glob(f"{stem}-*.steps")):
+        if other != folder:
+            say(f"{other} is of a command with other options that was not ended: give it again to go on, or delete the folder")
+    return Steps(folder, [asked, files, code], say, unasked=out is None)
 
 
-def own(steps: Steps, out: Path) -> None:
-    """Be the one that does this. Raises `FedTheoryError` where another process is, or the folder takes no files."""
+def own(steps: Steps, out: Path | None) -> None:
+    """Be the one that does this; where results/ takes no files and nobody asked for a folder, nothing is kept.
+
+    Raises
+    ------
+    FedTheoryError
+        Another process is, or the folder asked for takes no files.
+    """
     try:
         steps.own()
     except FedTheoryError:
         raise
     except OSError as error:
-        raise not_writable(out, error) from error
+        steps.off = True
+        if out is not None:
+            raise not_writable(out, error) from error
 
 
 @contextmanager

@@ -140,8 +140,8 @@ class ScenarioClock:
         first, all_of_them = (duration(each * n) for n in (stage, most))
         if each * most > LONG and not self.allow_long:
             raise InvalidInput(
-                f"{self.rounds:,} rounds of {most // self.rounds:,} scenarios would take about {all_of_them} here: ask for fewer "
-                f"--rounds or --scenarios, {REMEDY}"
+                f"{self.rounds:,} rounds of {most // self.rounds:,} scenarios, which may all be needed, would take about {all_of_them} "
+                f"here (the first verdict comes after {first}): ask for fewer --rounds or --scenarios, {REMEDY}"
             )
         if stage == most:
             self.advance.say(f"{self.rounds:,} rounds of {most // self.rounds:,} scenarios take about {all_of_them} here")

@@ -132,10 +132,9 @@ def verify_one(
 
     kept = _steps(statement, name, request, out)
     with kept.keeping():
+        own(kept, out)
         with _nothing_yet(kept), progress("certifying the optimum"):
             prepared = setting.prepare(statement, request)
-        if out is not None:
-            own(kept, out)
         stem = None if figure is None else _stem(figure, out, statement, prepared)
         checks, stopped = _judge(statement, prepared, request, kept)
         pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, stem, stopped)

@@ -90,7 +90,7 @@ def test_a_killed_statement_goes_on_to_the_same_bytes(which, monkeypatch, tmp_pa
         result, last = killer.call(*COMMANDS[which], "--out", cut, at=draw.randint(1, more))
         assert bool(result) == bool(list(cut.glob("*.json"))) != bool(list(cut.glob("*.steps/*.npz")))
         more = max(1, more - last + 1) if result is None else more
-    assert "going on from" in result.stderr and last < files
+    assert "going on where" in result.stderr and last < files
     assert content(cut) == content(whole) and result.stdout.replace("two/", "one/") == uncut.stdout
     assert [p.suffix for p in cut.iterdir()] == [".json"]
 
@@ -118,7 +118,8 @@ def test_another_command_takes_nothing_over(monkeypatch, tmp_path):
     killer = Killer(monkeypatch)
     folder = cut(killer, *about, "--out", tmp_path / "out", at=5)
     kept = {p.name for p in folder.iterdir()}
-    assert "going on" not in call("verify", *about, "--l1", 0.2, "--out", tmp_path / "out").stderr
+    told = call("verify", *about, "--l1", 0.2, "--out", tmp_path / "out").stderr
+    assert "going on" not in told and f"{folder} is of a command with other options that was not ended" in " ".join(told.split())
     assert {p.name for p in folder.iterdir()} == kept, "an earlier command can still go on"
     data.write_text(data.read_text().replace("1:7", "1:8"))
     assert "going on" not in call("verify", *about, "--out", tmp_path / "out").stderr
@@ -143,8 +144,19 @@ def test_a_damaged_file_is_named_and_set_aside(how, monkeypatch, tmp_path):
             file.write_bytes(held[:half] if how == "cut" else held[:half] + bytes([held[half] ^ 255]) + held[half + 1 :])
     result, _ = killer.call(*QUICK, "--out", tmp_path / "two")
     told = " ".join(result.stderr.split())
-    assert "is damaged" in told and "made again" in told and content(tmp_path / "two") == content(tmp_path / "one")
+    assert "was damaged" in told and "made again" in told and content(tmp_path / "two") == content(tmp_path / "one")
     assert {p.suffix for p in folder.iterdir()} == {".damaged"}
+
+
+def test_nobody_works_beside_one_that_does_the_same(monkeypatch, tmp_path):
+    """The second is refused before any work, also without --out; and results/ that a killed one has made does not stay empty."""
+    monkeypatch.chdir(tmp_path)
+    folder = cut(Killer(monkeypatch), *QUICK, "--out", "results", at=3)
+    with only_writer(folder), monkeypatch.context() as idle:
+        idle.setattr("fedtheory.cli.verify.CommandRequest.problem", lambda *given: pytest.fail("it works"))
+        assert "is writing it; wait for its end" in refused("verify", *QUICK)
+    assert "going on where" in call("verify", *QUICK).stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_of_two_that_do_the_same_the_second_is_refused(monkeypatch, tmp_path):

@@ -117,7 +117,10 @@ def test_the_estimate_comes_after_two_seconds_and_once(monkeypatch):
     now[0] = 0.0
     clock = lasting.ScenarioClock(50, False, Bar())
     now[0] = 20.0
-    refusal = r"50 rounds of 1,000 scenarios, which may all be needed, would take about 83 minutes here .the first verdict comes after 10 minutes.*--scenarios, or pass --allow-long"
+    refusal = (
+        r"50 rounds of 1,000 scenarios, which may all be needed, would take about 83 minutes here "
+        r"\(the first verdict comes after 10 minutes\).*--scenarios, or pass --allow-long"
+    )
     with pytest.raises(InvalidInput, match=refusal):
         clock(200, 6250, 50_000)
     now[0] = 0.0

@@ -266,8 +266,12 @@ class Steps:
             self._cleared = True
             write: Any = partial(np.savez, **held)  # type: ignore[arg-type]
             self._there.add(write_atomic(self.file_of(path), write).name)
-        except FedTheoryError:
-            raise
+        except FedTheoryError as error:
+            if not self._unasked:
+                raise
+            self.off = True
+            self.tell(f"{error}; this one goes on, and nothing of it is kept")
+            return False
         except OSError as error:
             self.off = True
             self.tell(f"{self.folder}: cannot be written ({error.strerror}): what is done is not kept; make room to have it kept")

@@ -70,22 +70,14 @@ def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) 
     return Steps(folder, [asked, files, code], say, unasked=out is None)
 
 
-def own(steps: Steps, out: Path | None) -> None:
-    """Be the one that does this; where results/ takes no files and nobody asked for a folder, nothing is kept.
-
-    Raises
-    ------
-    FedTheoryError
-        Another process is, or the folder asked for takes no files.
-    """
+def own(steps: Steps, out: Path) -> None:
+    """Be the one that does this. Raises `FedTheoryError` where another process is, or the folder takes no files."""
     try:
         steps.own()
     except FedTheoryError:
         raise
     except OSError as error:
-        steps.off = True
-        if out is not None:
-            raise not_writable(out, error) from error
+        raise not_writable(out, error) from error
 
 
 @contextmanager

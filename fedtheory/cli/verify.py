@@ -132,7 +132,8 @@ def verify_one(
 
     kept = _steps(statement, name, request, out)
     with kept.keeping():
-        own(kept, out)
+        if out is not None:
+            own(kept, out)
         with _nothing_yet(kept), progress("certifying the optimum"):
             prepared = setting.prepare(statement, request)
         stem = None if figure is None else _stem(figure, out, statement, prepared)

@@ -243,7 +243,7 @@ class Clients:
             message, bits = self._compress(message[...], compressor, senders)
         else:
             message = message if senders is None else self._only(message[...], senders)
-            bits = np.asarray(self.float_bits * self._like.shape[-1], dtype=np.int64)
+            bits = np.asarray(self.float_bits * message.shape[-1], dtype=np.int64)
         self._sent(message, bits, senders)
         return message
 

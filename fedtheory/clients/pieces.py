@@ -55,6 +55,11 @@ class Moved(NamedTuple):
     start: Array
     factors: Array | None = None  # (S, P, 1)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(S, P, d)."""
+        return tuple(self.y.shape)
+
     def __getitem__(self, at: Any) -> Array:
         moved = self.y[at] - self.start[at]
         return moved if self.factors is None else moved * self.factors[at]

@@ -159,6 +159,19 @@ def test_nobody_works_beside_one_that_does_the_same(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_nobody_asked_to_be_kept_keeps_nobody_out(monkeypatch, tmp_path):
+    """Without --out a second process that begins beside the first ends as well, with a line, and leaves nothing."""
+    monkeypatch.chdir(tmp_path)
+    killer = Killer(monkeypatch)
+    folder = cut(killer, *QUICK, "--out", "results", at=3)
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()  # the other one holds its lock, and has written nothing yet
+    with only_writer(folder):
+        result, _ = killer.call(*QUICK)
+    assert "nothing of it is kept" in result.stderr and result.exit_code == 0 and not folder.exists()
+
+
 def test_of_two_that_do_the_same_the_second_is_refused(monkeypatch, tmp_path):
     killer = Killer(monkeypatch)
     folder = cut(killer, *QUICK, "--out", tmp_path, at=3)

@@ -155,6 +155,16 @@ def test_what_was_sent_is_made_when_it_is_looked_at(compiled):
     assert bits(clients.sent[0]) == bits(y - memory[:, :1]) and clients.sent[0] is clients.sent[0]
 
 
+def test_a_message_of_another_length_has_its_own_bits(compiled):
+    """Three numbers beside models of eight; and of a difference, made or not, as many as it has."""
+    memory, members, y, _ = setting((4, 6, 3, 8), seed=3)
+    clients = cohort_of(6, members, memory)
+    clients.send(y[:, :, :3])
+    assert (clients.bits_up == 3 * 64).all()
+    clients.send(Moved(y[:, :, :5], y[:, :, :5]))
+    assert (clients.bits_up == 8 * 64).all()
+
+
 def test_small_ones_are_left_to_numpy():
     few = np.ones((4, 3, 8))
     assert not pieces.worth(few.size, moves.FEW) and isinstance(moves.difference(few, few), np.ndarray)

@@ -279,8 +279,8 @@ STATEMENTS = (
             "in words", r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0", _bounded, {"sign": "violated"},
             needs=(FROZEN,), wording="in words",
             note="\"it vanishes or at least is bounded by a constant vector\", of gamma - theta*: where nobody ever moves again theta "
-            "goes on by -h/lambda_2 a round, so h would have to be 0. Three smooth convex clients make R(theta^t) grow linearly "
-            "for every lambda_2, although R has a minimiser",
+            "goes on by -h/lambda_2 a round, so h would have to be 0. One smooth convex client makes R(theta^t) grow linearly "
+            "for every lambda_2 >= 2 beta, although R = L has a minimiser: L' is x, clipped at -1/2 and 3/2, lambda_1 = 1, from 2",
         ),
         form(
             "closed form", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1},\ h^t=h^{t-1}", _drift, {"sign": "holds"},
@@ -289,12 +289,15 @@ STATEMENTS = (
         form(
             "bias", NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", _bias, BOTH_HOLD, _less(_bias),
             needs=(STILL,), note="so theta can drift away from the optimum only while |grad R| <= lambda_1 - |h| in each coordinate: "
-            "never for ever where R's slopes at infinity are at least lambda_1. Attained by the drift of three clients",
+            "never for ever where R's slopes at infinity are at least lambda_1. Attained, with lambda_1 = 1, where 1/2 is stored "
+            "and the slope is -1/2",
         ),
         form(
             "growth",
             r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
-            _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,), note="attained, for ever, by the drift of three clients",
+            _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,),
+            note="attained, for ever, with lambda_1 = 1 where 1/2 is stored and the slope is -1/2; one client comes within a share "
+            "of 3 beta/(lambda_2 + beta) of it from the algorithm's own start",
         ),
     ),
     _about(

@@ -309,3 +309,13 @@ def test_the_flat_drift_is_what_a_round_does():
     gammas = [(s.theta + s.h)[0, 0] for s in gammas]
     expected = [F(0)] + [F(m - 2, m) + t * F(m - 1, m) for t in range(4)]
     assert all(abs(g - x) < F(1, 10**6) for g, x in zip(gammas, expected, strict=True))
+
+
+def test_the_repaired_bound_may_fall_as_lambda_1_grows():
+    """L = x^2/2, lambda_2 = 30, from 10, 20 rounds, sign rule: 100/(20 kappa_0) = 656.25 as lambda_1 goes to 0, and 568.27 at 5."""
+    form, ends = theorems.get("fedelasticnet/theorem-3.1").form("repaired"), []
+    for lambda1 in ("1/1000000000", 5):
+        sides = form.sides(DiagonalInstance.exact([[1]], [[0]], lambda1, 30, 1, "sign", [10]).run_view(20))
+        ends.append(np.ravel(sides.rhs)[-1])
+        assert np.ravel(sides.lhs)[-1] <= ends[-1]
+    assert [round(float(x), 2) for x in ends] == [656.25, 568.27]

@@ -254,7 +254,7 @@ STATEMENTS = (
         kind="sharpened",
     ),
     _about(
-        "returns", "states that come back", "section 3.4, after Theorem 3.1, and B.3, in words",
+        "returns", "states that come back", "section 3.3, after Theorem 3.1, and B.3, in words",
         form(
             "in words", BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", _optimal, BOTH_FAIL, needs=(RETURNS,), wording="in words",
             note="\"gamma - theta* tends to be small as training proceeds\": a state that comes back does so for ever, so its orbit "
@@ -301,7 +301,7 @@ STATEMENTS = (
         ),
     ),
     _about(
-        "descent", "where Algorithm 3 is gradient descent", "section 3.4, after Theorem 3.1, in words; the conditions are ours",
+        "descent", "where Algorithm 3 is gradient descent", "section 3.3, after Theorem 3.1, in words; the conditions are ours",
         form(
             "rate", SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}", _rate,
             {"sign": "violated", "true-gradient": "holds"}, _less(_rate), needs=(SILENT,), wording="in words",

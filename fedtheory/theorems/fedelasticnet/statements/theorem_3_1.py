@@ -333,8 +333,8 @@ STATEMENTS = (
             {"true-gradient": "holds"},
             ("C_0 dropped", lambda r: _theorem_a(r, c0=0)),
             ("first term ten times smaller", lambda r: _theorem_a(r, first=1 / 10)),
-            note="the last sum is not shown to vanish: a bound, not convergence; where everyone takes part the rule converges "
-            "(fedelasticnet/convergence)",
+            note="the last sum is not shown to vanish: a bound, not convergence; where everyone takes part the gradient of R does "
+            "(fedelasticnet/convergence). The rule sends a dense vector",
             worst=worst_at(lambda c: c.theorem_a[1:]),
             after=lambda: c_0() + definition("A"),
             limits=above(THEOREM_A_THRESHOLD),

@@ -78,7 +78,7 @@ def took_part(r):
 
 
 def gradients(r, c):
-    """grad L_k(theta_k^t) of all clients: in the cohort at theta_k^t; of the others what is stored, as at the start, where both are 0"""
+    """grad L_k(theta_k^t) of all clients: of those that stay away what is stored, as at the start, where both are 0"""
     return [r.grad(k, r.after[c][3][k]) if k in c else r.g[k] for k in r.clients]
 
 

@@ -32,8 +32,8 @@ HEADLINE = (
         "fedelasticnet-theorem-3.1-printed-sign",
     ),
     Clause(
-        "true after {repairs} repairs, each of them needed (the expectation over the whole inner product, under the true-gradient rule, "
-        "from a random start)",
+        "true after {repairs} repairs, each of them needed (the expectation over the whole inner product, under the "
+        "true-gradient rule, from a random start)",
         (
             *(Rests("theorem-3.1", "repaired", rule, "holds") for rule in RULES),
             *(Rests("theorem-3.1", form, rule, "violated") for form in UNDONE for rule in RULES),

@@ -79,6 +79,7 @@ STATEMENTS = (
             lambda v: _same_models(v, v.tilde),
             BOTH_HOLD,
             mutants=(Mutant("anchored at gamma", lambda v: _same_models(v, v.tilde + v.h[:, None, :] / v.lambda2)),),
+            proof="line 4 of Algorithm 3 is (19) for the clients of the cohort",
         ),
         Form(
             "Theorem 3.1's anchor",
@@ -105,6 +106,8 @@ STATEMENTS = (
             f"the C_t that (27) and (28) are about. {INDUCTION}. Under the sign rule a stored vector is off by up to "
             "lambda_1 a coordinate. From theta_k^0 = theta^0 in place of the input it is false under both rules: a client "
             "never sampled stores 0, not its gradient there",
+            proof="the step of the note's induction: a client of the cohort stores its gradient "
+            "under the true-gradient rule, another one keeps both",
         ),
         Form(
             "clients that took part",
@@ -113,6 +116,7 @@ STATEMENTS = (
             BY_RULE,
             mutants=(Mutant("gradient at gamma", lambda v: _stored_is_gradient(v, v.grad_gamma)),),
             note="what is stored in the round itself: the gradient under the true-gradient rule only",
+            proof="the definition of the true-gradient rule",
         ),
         Form(
             "repaired",
@@ -122,6 +126,8 @@ STATEMENTS = (
             BOTH_HOLD,
             note="C_t from the stored gradients; the identity is what (28) starts from, with tilde g_k what client k would store",
             mutants=(Mutant("as if everyone took part", lambda v: _c_recursion(v, 1)),),
+            proof="a client is in the cohort with probability P/m, and keeps what it stored "
+            "otherwise (line 9)",
         ),
         assumptions=ALGORITHM_3,
         kind="definition",
@@ -137,6 +143,7 @@ STATEMENTS = (
             lambda v: _epsilon_identity(v, 1),
             BOTH_HOLD,
             mutants=(Mutant("sign of h", lambda v: _epsilon_identity(v, -1)),),
+            proof="the definition of gamma",
         ),
         assumptions=ALGORITHM_3,
         kind="definition",
@@ -157,6 +164,7 @@ STATEMENTS = (
                     lambda v: eq(v.theta_next - v.h_next / v.lambda2, v.cohort_mean(v.local_next), vector=True, axes=COHORTS),
                 ),
             ),
+            proof="line 12 of Algorithm 3, with h^t/lambda_2 brought to the other side",
         ),
         assumptions=ALGORITHM_3,
         kind="definition",
@@ -177,6 +185,8 @@ STATEMENTS = (
                     lambda v: eq(v.h_next, v.cohort_mean(v.stored_next), v.h[:, None], vector=True, axes=COHORTS),
                 ),
             ),
+            proof="induction over the rounds: lines 5 and 11 change the mean of what is stored "
+            "and h by the same, line 9 neither",
         ),
         Form(
             "literal",
@@ -186,6 +196,8 @@ STATEMENTS = (
             mutants=(Mutant("gradient at gamma", lambda v: _lemma_b2_literal(v, v.grad_gamma)),),
             note=f"{INDUCTION}. Under the sign rule what is stored differs from the gradient by up to lambda_1 a coordinate. "
             "From theta_k^0 = theta^0 in place of the input it is false under both rules, as (20) is",
+            proof="the step of the note's induction: a client of the cohort stores its gradient "
+            "under the true-gradient rule, another one keeps both; then the printed form",
         ),
         assumptions=ALGORITHM_3,
     ),

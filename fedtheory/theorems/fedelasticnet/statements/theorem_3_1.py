@@ -13,6 +13,9 @@ from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     PRINTED_THRESHOLD,
+    PROOF_OF_A,
+    PROOF_OF_B,
+    PROOF_OF_B6,
     REPAIRED_THRESHOLD,
     START_NOTE,
     THEOREM_A_THRESHOLD,
@@ -147,6 +150,7 @@ def _repaired_form() -> Form:
         worst=worst_at(lambda c: c.printed[1:]),
         after=c_0(),
         limits=above(REPAIRED_THRESHOLD),
+        proof=f"the sum over the rounds of {PROOF_OF_B6}, and Jensen's inequality",
     )
 
 
@@ -195,6 +199,7 @@ STATEMENTS = (
             worst=worst_at(lambda c: (3 * c.printed[1] / 10, c.printed[2])),
             after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
+            proof=f"{PROOF_OF_B}; under the true-gradient rule {PROOF_OF_A}, with 0.3 of the paper's kappa",
         ),
         closed(
             "small floor",
@@ -206,6 +211,8 @@ STATEMENTS = (
             "which instances approach, and 0.22 the least constant is open",
             after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
+            proof="the sum over the rounds of "
+            "docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d, and Jensen's inequality",
         ),
         closed(
             "floor 0.28",
@@ -217,6 +224,7 @@ STATEMENTS = (
             "0.12 kappa for kappa",
             after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
+            proof="docs/fedelasticnet.md#how-large-the-floor-of-the-sign-rule-must-be-between-02-and-022",
         ),
         closed(
             "floor 0.1",
@@ -238,6 +246,7 @@ STATEMENTS = (
             "a constant, and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow "
             "kappa C_0. It was on record as open: the search had no nearly linear losses",
             limits=above(REPAIRED_THRESHOLD),
+            proof=PROOF_OF_A,
         ),
         closed(
             "without lambda_2 > 27 beta",
@@ -338,6 +347,7 @@ STATEMENTS = (
             worst=worst_at(lambda c: c.theorem_a[1:]),
             after=lambda: c_0() + definition("A"),
             limits=above(THEOREM_A_THRESHOLD),
+            proof=PROOF_OF_A,
         ),
         scope="run",
         assumptions=_assumptions("lambda_2 > (9 + sqrt 153)/2 beta = 10.685 beta"),
@@ -358,6 +368,7 @@ STATEMENTS = (
             worst=worst_at(lambda c: c.theorem_b()[1:]),
             after=lambda: c_0() + definition("B"),
             limits=above(THEOREM_B_THRESHOLD),
+            proof=PROOF_OF_B,
         ),
         scope="run",
         assumptions=_assumptions("lambda_2 > (21 + sqrt 609)/2 beta = 22.839 beta"),

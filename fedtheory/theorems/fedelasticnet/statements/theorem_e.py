@@ -50,6 +50,7 @@ STATEMENTS = (
             after=lambda: definition("E"),
             limits=above(THEOREM_E_THRESHOLD),
             note="proved for every N, P and loss of the class: theorem-e-proof",
+            proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
         ),
         kind="sharpened",
         assumptions=ASSUMPTIONS,
@@ -70,6 +71,9 @@ STATEMENTS = (
             worst=worst_at(lambda c: c.theorem_e[1:]),
             after=lambda: c_0() + definition("E"),
             limits=above(THEOREM_E_THRESHOLD),
+            proof="the sum over the rounds of "
+            "docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on, "
+            "and Jensen's inequality",
         ),
         scope="run",
         assumptions=ASSUMPTIONS,

@@ -145,7 +145,7 @@ def _repaired_form() -> Form:
         _repaired,
         BOTH_HOLD,
         *_REPAIRED_MUTANTS,
-        note="five repairs: exact s; 1/kappa_0 on the last term; C_0 squared, from the stored gradients; the expectation over the "
+        note="five repairs: exact s; 1/kappa_0 on the last term; C_0 squared (from what is stored, 0); the expectation over the "
         "whole inner product; theta_tilde anchored at theta^{t-1}",
         worst=worst_at(lambda c: c.printed[1:]),
         after=c_0(),
@@ -281,7 +281,8 @@ STATEMENTS = (
             "C_0 from the true gradients",
             lambda r: _repaired(r, c0=r.C0_true),
             BOTH_FAIL,
-            "repair 3 undone in part: C_0 must be built from what is stored (0), not from grad L_k(theta^0)",
+            "another reading of C_0 than the printed input's, grad L_k(theta_k^0) = 0, which is what is stored: with "
+            "grad L_k(theta^0) it is too small",
             c_0(TRUE_GRADIENTS),
         ),
         _undone(

@@ -281,8 +281,8 @@ STATEMENTS = (
             "C_0 from the true gradients",
             lambda r: _repaired(r, c0=r.C0_true),
             BOTH_FAIL,
-            "another reading of C_0 than the printed input's, grad L_k(theta_k^0) = 0, which is what is stored: with "
-            "grad L_k(theta^0) it is too small",
+            "repair 3 undone in part: by the printed input grad L_k(theta_k^0) is 0, which is what is stored; with "
+            "grad L_k(theta^0), another reading, C_0 is too small",
             c_0(TRUE_GRADIENTS),
         ),
         _undone(

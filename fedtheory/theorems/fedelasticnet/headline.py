@@ -47,7 +47,7 @@ HEADLINE = (
         numbers=_conditions,
     ),
     Clause(
-        "the printed sign rule can rest where nothing is optimal",
-        (Rests("consistency", "stationary for R", "sign", "violated"),),
+        "the printed sign rule can rest where nothing is optimal, and drive R away for ever on one client",
+        (Rests("consistency", "stationary for R", "sign", "violated"), Rests("drift", "in words", "sign", "violated")),
     ),
 )

@@ -242,7 +242,8 @@ REVIEWS = (
     Point(
         "R4.1", "The theory makes strong assumptions.", "statement",
         "Convexity, exact local solutions and lambda_2 > 27 beta, which Theorem 3.1 leaves out (without it: {0}). Theorem A asks for "
-        "less, 10.685 beta, and {1}; with everyone in every round 3 beta is enough under the true-gradient rule ({2}).",
+        "less, 10.685 beta, and {1}; with everyone in every round gradients tend to 0 under the "
+        "true-gradient rule for lambda_2 above beta/2 ({2}).",
         "", (EXPLAIN, "fedtheory explain theorem-a", "fedtheory explain fedelasticnet/convergence"),
         (
             _theorem("without lambda_2 > 27 beta", "sign", "violated"), Rests("theorem-a", "repaired", "true-gradient", "holds"),

@@ -250,8 +250,8 @@ REVIEWS = (
         "R4.1", "The theory makes strong assumptions.", "statement",
         "Convexity, exact local solutions and lambda_2 > 27 beta, which Theorem 3.1 leaves out (without it: {0}). Under the "
         "true-gradient rule, which sends a dense vector, Theorem A asks for 10.685 beta and {1}, and Theorem E, with other constants, "
-        "for 1.5352 beta and {2}. Neither shows that its last term vanishes. With everyone in every round Theorem D does without it "
-        "({3}).",
+        "for 1.5352 beta and {2}. Neither shows that its last term vanishes. With everyone in every round gradients tend to 0 under "
+        "that rule for lambda_2 above beta/2 (Theorem D, {3}).",
         "", (EXPLAIN, "fedtheory explain theorem-a", "fedtheory explain theorem-e", "fedtheory explain fedelasticnet/convergence"),
         (
             _theorem("without lambda_2 > 27 beta", "sign", "violated"), Rests("theorem-a", "repaired", "true-gradient", "holds"),

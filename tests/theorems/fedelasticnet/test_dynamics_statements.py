@@ -130,38 +130,9 @@ def test_the_theorems_hold_along_the_drift():
     assert last[599] > last[449] > last[299] > 0
 
 
-# --- convergence --------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(6))
-def test_the_true_gradient_rule_converges_with_everyone_in_every_round(seed):
-    """lambda_2 = 3 beta, losses in several coordinates that are not separable: the potential falls, and grad R with it."""
-    rng = np.random.default_rng(seed)
-    problem = problems.random_huber(4, 3, [6] * 4, seed=seed, condition=5.0, ridge=0.0)
-    beta = float(problem.beta_k.max())
-    algorithm = FedElasticNetDyn(0.2 * beta, 3 * beta, "true-gradient")
-    view = FollowedRun(problem, algorithm, 150, 3 * rng.standard_normal(3)).view()
-    statement = theorems.get("fedelasticnet/convergence")
-    assert all(judge_view(statement, f, view).verdict == "holds" for f in statement.forms)
-    assert view.delta[0].any() and (np.diff(view.potential) <= 1e-12).all()
-    assert (view.slope[-1] ** 2).sum() < (view.slope[0] ** 2).sum() / 100
-
-
-def test_the_constants_of_its_proof():
-    """lambda_2 = 1 and b = beta <= 1/3: (1 - b/2 - b^2) x^2 - (1 + b + 2 b^2) x D + (1 - b^2) D^2 >= (x^2 + D^2)/50."""
-    for b in [F(n, 300) for n in range(101)]:
-        xx, dd, xd = 1 - b / 2 - b**2 - F(1, 50), 1 - b**2 - F(1, 50), (1 + b + 2 * b**2) / 2
-        assert xx > 0 and xx * dd > xd**2
-    assert 50 * (1 + (1 + F(1, 3)) ** 2) < 139  # ||grad R|| <= lambda_2 (x + (1 + b) D)
-
-
-def test_under_the_sign_rule_the_same_potential_does_not_fall():
-    statement = theorems.get("fedelasticnet/convergence")
-    view = BUILDERS["motion"](motion_instances.drift_of_one(28, 3) | {"theta": ["-1/2"], "stored": [["14/29"]]})
-    assert judge_view(statement, statement.form("repaired"), view).verdict == "violated"
-
-
 def test_cycles_of_the_true_gradient_rule_need_a_small_lambda_2(views):
     cycling = [v for v in views["motion"] if v.rule == "true-gradient" and RETURNS in v.facts and v.excess_gamma[-v.period :].any()]
-    assert cycling and all(v.lambda2 < 3 * v.beta for v in cycling)
+    assert cycling and all(2 * v.lambda2 <= v.beta for v in cycling)
 
 
 # --- on a problem of a user's -------------------------------------------------------------------------------------------------
@@ -258,8 +229,11 @@ def test_the_reasons_have_values():
     assert "round 3 moves the model by" in moving["repaired"].reason
     loud = checks_of("descent", problem, FedElasticNetDyn(0.125, 30.0), rounds=3, x0=[2.0])
     assert "the largest slope of a client at the start is 3 and lambda_1 is 0.125" in loud["rate"].reason
-    low = checks_of("convergence", problem, FedElasticNetDyn(0.125, 2.0, "true-gradient"), rounds=3)
-    assert "lambda_2 = 2, beta = 1, 3 rounds" in low["repaired"].reason
+    low = checks_of("convergence", problem, FedElasticNetDyn(0.125, 0.5, "true-gradient"), rounds=3)
+    assert "lambda_2 = 0.5, beta = 1" in low["repaired"].reason
+    above = FedElasticNetDyn(0.125, 2.0, "true-gradient")
+    short = checks_of("convergence", problem, above, rounds=1)
+    assert "take more rounds" in short["moves"].reason
 
 
 def test_algorithm_1_on_a_users_line_and_in_the_plane():

@@ -84,9 +84,10 @@ def known() -> dict[str, dict[str, Any]]:
         ("two curvatures", plane, 1, [F(1, 10), F(1, 10)]),
     ):
         found[name] = data_of(losses, 1, l2, true, theta, 3, [[p.slopes(F(x))[0] for p, x in zip(losses[0], theta, strict=True)]])
+    slope = [[huber(0, 100, F(1, 100))]]
+    found["against a flat slope"] = data_of(slope, 1, 1, true, [1000], 3, [[3]])
+    found["stretched"] = data_of(one * 2, F(1, 1000), 1, true, [0], 3, [[1], [-1]])
     return found
-
-
 
 
 class MotionInstance(DataInstance):

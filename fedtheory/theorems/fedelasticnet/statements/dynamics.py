@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
-    CONVERGES,
     FROZEN,
     HALF,
     OWN,
@@ -30,7 +29,7 @@ from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BO
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
 from fedtheory.verification.statement import Form, Sides, Statement, eq, form, le
 
-__all__ = ["STATEMENTS"]
+__all__ = ["ASSUMED", "STATEMENTS", "SYMBOLS", "THEOREM_D"]
 
 ASSUMED = (
     "every L_k is convex and R, their plain mean, has a minimiser",
@@ -155,19 +154,6 @@ def _rate(v: MotionView) -> Sides:
     return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
 
 
-def _descends(v: MotionView, share: tuple[int, int] = (1, 50)) -> Sides:
-    """The potential of round t + 1 against that of round t, t = 1..T-1."""
-    moved = norm_sq(v.theta[1:-1] - v.theta[:-2]) + v.spread[:-1]
-    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise, axes=ROUND)
-
-
-def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
-    """The mean of ||grad R(theta^{t-1})||^2 over rounds 1..T-1."""
-    rounds = len(v.y) - 1
-    first = v.potential[:1] if potential else v.spread[:1] * v.lambda2
-    return le(np.array([norm_sq(v.slope[:rounds]).sum()]) / rounds, 139 * v.lambda2 * first / rounds, noise=139 * v.lambda2 * v.noise)
-
-
 # --- near the optimum ---------------------------------------------------------------------------------------------------------
 def _nearer(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
@@ -202,7 +188,7 @@ SILENT_LATEX = r"g_k^0=0,\ \max_k\|\nabla L_k(\theta^0)\|_\infty\le\lambda_1,\ \
 OURS = "our statement on Algorithm 3"
 MOVES = "docs/fedelasticnet_dynamics.md#moves-and-stalls-moves-stalls-at-rest"
 DRIFTS = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
-THEOREM_D = "docs/fedelasticnet_dynamics.md#convergence-of-the-true-gradient-rule-convergence"
+THEOREM_D = "docs/fedelasticnet_dynamics.md#convergence-of-the-true-gradient-rule-convergence-theorem-d-proof"
 DESCENT = "docs/fedelasticnet_dynamics.md#where-it-is-gradient-descent-descent-near-the-optimum"
 STATEMENTS = (
     _about(
@@ -276,7 +262,8 @@ STATEMENTS = (
             {"sign": "violated", "true-gradient": "holds"}, ("the clients agree, too", _agree), needs=(RETURNS, WIDE),
             wording="in words",
             note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer ones for lambda_2 as large as "
-            "one likes; under the true-gradient rule by the potential of fedelasticnet/convergence",
+            "one likes; under the true-gradient rule by fedelasticnet/convergence, which asks "
+            "lambda_2 > beta/2 only",
             proof=THEOREM_D,
         ),
         form(
@@ -336,26 +323,6 @@ STATEMENTS = (
             {"sign": "violated", "true-gradient": "holds"}, ("a tenth slower", lambda v: _descent(v, TENTH)), needs=(STILL, SMOOTH),
             proof=DESCENT,
         ),
-    ),
-    _about(
-        "convergence", "Algorithm 3 with the exact subgradient and everyone in every round converges", OURS,
-        form(
-            "repaired",
-            r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
-            r"\ (t\ge1),\quad\Phi_t=R(\theta^{t-1})+\lambda_2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2", _descends,
-            {"true-gradient": "holds"}, ("50 times the decrease", lambda v: _descends(v, (1, 1))), needs=(CONVERGES,),
-            note="so no orbit returns but at an optimum, and grad R(theta^t) tends to 0, from every start; R need not be strongly "
-            "convex, and nothing is asked of the signs. Whether it converges where some clients stay away is open",
-            proof=THEOREM_D,
-        ),
-        form(
-            "rate",
-            r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
-            _small_gradients, {"true-gradient": "holds"}, ("no R in the potential", lambda v: _small_gradients(v, False)),
-            needs=(CONVERGES,), note="a crude constant: 50 (1 + (4/3)^2), rounded up",
-            proof=THEOREM_D,
-        ),
-        kind="sharpened",
     ),
     _about(
         "near-the-optimum", "rounds without moves near the optimum, true-gradient rule", "B.3, in words; Theorem 3.1 has no lambda_2",

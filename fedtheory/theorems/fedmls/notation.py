@@ -8,7 +8,8 @@ from typing import Any
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "constant", "statement",
+    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "LINE_22", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "constant",
+    "statement",
 ]  # fmt: skip
 
 PAPER_ID = "fedmls"
@@ -33,6 +34,7 @@ ASSUMPTIONS = (
 # What a form may need of a run. A reading on record as violated is judged on its witness in a campaign, and on a user's problem on a
 # run of its own (see `fedtheory.theorems.fedmls.readings`).
 WITNESS, LINE_14 = "a witness", "line 14 as printed"
+LINE_22 = "line 22 steps along grad f_i/N"  # the gradient of F on R^{Nd}, in its plain norm
 SLACK = {"fewest": 8, "sharpened": 4}  # the factor of D-tilde in the Theorem 1 that K_min is taken from
 ROUNDS = ("printed", *SLACK)  # what K is, where it is one of Theorem 2's
 BOTH = {"deterministic": "holds", "stochastic": "holds"}
@@ -44,14 +46,15 @@ def applies(form: Form, run: Any) -> str | None:
 
     Parameters
     ----------
-    run : with ``rule`` ('deterministic' or 'stochastic') and ``facts`` (of `LINE_14` and `ROUNDS`)
+    run : with ``rule`` ('deterministic' or 'stochastic') and ``facts`` (of `LINE_14`, `LINE_22` and `ROUNDS`)
     """
     if run.rule not in form.established:
         return f"not claimed for {run.rule} subgradients"
     if WITNESS in form.needs:
         return "judged by its witness in exact arithmetic"
-    if (LINE_14 in form.needs) != (LINE_14 in run.facts):
-        return "line 14 is read the other way"
+    for line, name in ((LINE_14, "line 14"), (LINE_22, "line 22")):
+        if (line in form.needs) != (line in run.facts):
+            return f"{name} is read the other way"
     for need in form.needs:
         if need in ROUNDS and need not in run.facts:
             return f"K is not Theorem 2's ({need})"

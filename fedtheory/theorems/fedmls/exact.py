@@ -171,7 +171,8 @@ def exact_run(
             if variant == "prox without the square":
                 u = average = _flat_prox(lines, local_z[i], g, beta, radius)
             else:
-                u, average = solve(lines, local_z[i], g, beta, steps[-1], radius, n if variant == "mixed norms" or "line 22" in variant else 1)
+                share = n if variant == "mixed norms" or "line 22" in variant else 1
+                u, average = solve(lines, local_z[i], g, beta, steps[-1], radius, share)
             local_z[i] = u
             local_x[i] = (1 - gamma) * local_x[i] + gamma * (u if variant == "line 14 as printed" else average)
     return out, steps

@@ -16,7 +16,7 @@ from fedtheory.inputs import real_array
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.cohorts import Full
-from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, WITNESS
+from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, is_reading
 from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
@@ -157,7 +157,7 @@ class UsersRuns:
         reason = self.not_about(form)
         if reason is not None:
             return reason
-        reading = reading_of(form.name) if WITNESS in form.needs else None
+        reading = reading_of(form.name) if is_reading(form) else None
         if isinstance(reading, str):
             return reading
         try:
@@ -255,13 +255,14 @@ class UsersRuns:
 
     def _not_theorem_2(self, form: Form) -> str | None:
         """Whether lambda, D~ and K are Theorem 2's for some epsilon, where the form is about them."""
-        if not set(ROUNDS) & set(form.needs):
+        asked = next((name for name, words in ROUNDS.items() if words in form.needs), None)
+        if asked is None:
             return None
         lam, d = float(self.algorithm.lam), float(self.algorithm.D)
         g_sq, distance_sq = (self.G / self._shorter) ** 2, self.distance_sq * self._shorter**2
         epsilon = lam * g_sq
         product = g_sq * d / epsilon**2
-        slack = next((SLACK[name] for name in form.needs if name in SLACK), None)
+        slack = SLACK.get(asked)
         if slack is None:
             need = math.ceil(6 * math.sqrt(2 * product) - 1e-9)
         else:

@@ -21,7 +21,7 @@ from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
 from fedtheory.theorems.fedmls.instances import facts_of
-from fedtheory.theorems.fedmls.notation import PAPER_ID, SLACK, WITNESS, applies
+from fedtheory.theorems.fedmls.notation import PAPER_ID, SLACK, applies, is_reading
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.verification.registry import get, paper
 from fedtheory.verification.search import SearchResult, Tape, Target, explore
@@ -151,7 +151,7 @@ def targets_of(statements: Iterable[Statement], violated: bool = False) -> list[
 
 
 def _searched(form: Form) -> bool:
-    return form.kind == "run" and WITNESS not in form.needs and "deterministic" in form.established
+    return form.kind == "run" and not is_reading(form) and "deterministic" in form.established
 
 
 def explore_lines(targets: list[Target], budget: int, seed: int) -> list[SearchResult]:

@@ -166,7 +166,8 @@ def test_line_22_along_the_gradient_of_f_has_the_bound_of_the_mean_product(state
         (check,) = theorem.verify(problem, algorithm, forms=[form])
         assert check.verdict == "not applicable" and "line 22" in check.reason
     for change, says in (
-        ({"lipschitz": mean.lipschitz / 2.01}, "over sqrt(N)"), ({"noise_std": 2.02 * joint.sigma + 0.01}, "above the algorithm's sigma"),
+        ({"lipschitz": mean.lipschitz / 2.01}, "over sqrt(N)"),
+        ({"noise_std": 2.02 * joint.sigma + 0.01}, "above the algorithm's sigma"),
         *([({"rounds": mean.rounds - 1}, "below Theorem 2's"), ({"D": 3.9 * mean.D}, "||x_0 - x*||^2 =")] if "2" in statement else []),
     ):  # fmt: skip
         (check,) = theorem.verify(problem, replace(joint, **change), forms=["line 22 with grad f_i/N"])

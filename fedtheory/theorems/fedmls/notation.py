@@ -8,7 +8,7 @@ from typing import Any
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "LINE_22", "PAPER_ID", "PROOF", "ROUNDS", "SLACK", "SYMBOLS", "applies", "constant",
+    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "constant",
     "is_reading", "statement",
 ]  # fmt: skip
 
@@ -33,7 +33,7 @@ ASSUMPTIONS = (
     "line 14 takes the average z~' and line 22 steps along grad f_i, where a form does not say otherwise; T_k is line 4's, whose G and "
     "sigma are not below the root mean squares of the G_i and sigma_i",
 )
-PROOF = "docs/fedmls.md#the-proof"
+PROVED = "docs/fedmls.md#the-proof"
 # What a form may need of a run
 LINE_14 = "line 14 takes the last iterate z' of local training"
 LINE_22 = "line 22 steps along grad f_i/N, and G, sigma, D-tilde and ||x_0 - x*|| are those of R^{Nd}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.notation import BOTH, EXACT, PROOF, SYMBOLS, statement
+from fedtheory.theorems.fedmls.notation import BOTH, EXACT, PROVED, SYMBOLS, statement
 from fedtheory.theorems.fedmls.views import (
     EXACT_PROX,
     FLAT,
@@ -69,14 +69,14 @@ MOPES = (
             note="the proof of Theorem 1 uses of the consensus set that it is convex, closed and in X', and nothing else. "
             "The 10 is sharp, with X = X' = [-1, 1] (theorem-1 [9.9 for 10])",
             worst=worst_of("mopes", 10, 8),
-            proof=PROOF,
+            proof=PROVED,
         ),
         form(
             "10 and 4", BOUND % (10, 4, ""), lambda v: _bound(v, slack=4), BOTH,
             ("a hundredth of the first term", lambda v: _bound(v, start=Fraction(1, 10), slack=Fraction(1, 25))),
             kind="mopes", needs=(PROJECTED, STEPS, INSIDE), note="4 for 8, as in theorem-1 [sharpened]",
             worst=worst_of("mopes", 10, 4),
-            proof=PROOF,
+            proof=PROVED,
         ),
         form(
             "x_0 outside X", BOUND % (10, 8, "") + r",\quad x_0\in X'\setminus X", _bound, EXACT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.notation import BOTH, PROOF, statement
+from fedtheory.theorems.fedmls.notation import BOTH, PROVED, statement
 from fedtheory.theorems.fedmls.quantities import MLSView, c_factor
 from fedtheory.verification.statement import Sides, form, le
 
@@ -139,7 +139,7 @@ PROOF = (
             BOTH,
             ("E ten times smaller", lambda v: _inner(v, error=0.1)),
             note="for every client, round and point u of the ball; Lan's E_i = 8(4G_i^2+sigma_i^2)/(beta(T+3)) is larger",
-            proof=PROOF,
+            proof=PROVED,
         ),
         form(
             "Lan",
@@ -162,7 +162,7 @@ PROOF = (
             _recursion,
             BOTH,
             ("clients' distances dropped", lambda v: _recursion(v, clients=0.0)),
-            proof=PROOF,
+            proof=PROVED,
         ),
     ),
     statement(
@@ -175,7 +175,7 @@ PROOF = (
             _telescoped,
             BOTH,
             ("distance a hundred times smaller", lambda v: _telescoped(v, error=0.0, start=0.01)),
-            proof=PROOF,
+            proof=PROVED,
         ),
     ),
     statement(
@@ -189,7 +189,7 @@ PROOF = (
             BOTH,
             ("gap dropped", lambda v: _penalty_gap(v, with_gap=False)),
             note="needs x_k where G_i bounds the subgradients: in the ball",
-            proof=PROOF,
+            proof=PROVED,
         ),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedtheory.theorems.fedmls.exact import VARIANTS
 from fedtheory.theorems.fedmls.letters import RUN
-from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, LINE_22, PROOF, ROUNDS, statement
+from fedtheory.theorems.fedmls.notation import BOTH, EXACT, LINE_14, LINE_22, PROVED, ROUNDS, statement
 from fedtheory.theorems.fedmls.quantities import MLSView, kappa_last
 from fedtheory.theorems.fedmls.worst import worst_of
 from fedtheory.verification.closed import closed
@@ -99,7 +99,7 @@ THEOREMS = (
             note="G is the root mean square of the G_i, norms are those of the mean product, the server projects onto the ball, "
             "line 14 averages",
             worst=worst_of("fedmls", 10, 8),
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "sharpened",
@@ -109,7 +109,7 @@ THEOREMS = (
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.004)),
             note="4 for 8 with noise or without",
             worst=worst_of("fedmls", 10, 4),
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "sharpened, without noise",
@@ -119,7 +119,7 @@ THEOREMS = (
             ("a thousand times smaller first term", lambda v: _theorem_1(v, start=0.01, slack=0.002)),
             note="2.0605 is at least twice the largest kappa(T), 2.06048... at T = 33; it is not claimed to be sharp",
             worst=worst_of("fedmls", 10, Fraction(NOISELESS).limit_denominator(10**4)),
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "9.9 for 10",
@@ -139,7 +139,7 @@ THEOREMS = (
             BOTH,
             ("a thousand times smaller", lambda v: le(v.last_excess, v.constant(v.constants.a_posteriori() / 1000), noise=v.noise)),
             note="with the local steps that were taken; round K's do not count",
-            proof=PROOF,
+            proof=PROVED,
         ),
         form(
             "large K",
@@ -227,7 +227,7 @@ THEOREMS = (
             note="with G the root mean square of the G_i",
             needs=(ROUNDS["printed"],),
             after=PLAN,
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "sharpened",
@@ -238,7 +238,7 @@ THEOREMS = (
             note="the printed K guarantees three quarters of epsilon",
             needs=(ROUNDS["printed"],),
             after=PLAN,
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "fewer rounds",
@@ -249,7 +249,7 @@ THEOREMS = (
             note="K_min = ceil((sqrt(1 + 144 G^2 D/epsilon^2) - 1)/2), the least K for which the repaired Theorem 1 gives epsilon",
             needs=(ROUNDS["fewest"],),
             after=r"\text{ if }K(K+1)\ge36G^2\tilde D/\epsilon^2",
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "fewer rounds, sharpened",
@@ -260,7 +260,7 @@ THEOREMS = (
             note="from the sharpened Theorem 1: 2 (10 + 4) for 2 (10 + 8)",
             needs=(ROUNDS["sharpened"],),
             after=r"\text{ if }K(K+1)\ge28G^2\tilde D/\epsilon^2",
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "local steps",
@@ -268,7 +268,7 @@ THEOREMS = (
             _step_total,
             BOTH,
             ("as if nothing were rounded up", lambda v: _step_total(v, ceilings=0)),
-            proof=PROOF,
+            proof=PROVED,
         ),
         closed(
             "local steps, from below",
@@ -277,7 +277,7 @@ THEOREMS = (
             BOTH,
             ("a tenth more", lambda v: le(*_tenth_more(_step_total_below(v)))),
             note="with the form above: sum T_k ~ (4G^2+sigma^2) lambda^2 K^4/(6D), the asymptotic constant of Theorem 2",
-            proof=PROOF,
+            proof=PROVED,
         ),
     ),
 )

@@ -16,7 +16,7 @@ from fedtheory.inputs import real_array
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.cohorts import Full
-from fedtheory.theorems.fedmls.notation import LINE_14, ROUNDS, SLACK, WITNESS
+from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, is_reading
 from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
@@ -136,8 +136,13 @@ class UsersRuns:
         return math.sqrt(float(np.mean(self.G_i**2)))
 
     @property
+    def _shorter(self) -> float:
+        """How many times shorter G and sigma are, and longer ||x_0 - x*|| is, in the norm of the algorithm than in the mean's."""
+        return math.sqrt(self.problem.num_clients) if self.algorithm.norm == "product" else 1.0
+
+    @property
     def distance_sq(self) -> float:
-        """||x_0 - x*||^2."""
+        """||x_0 - x*||^2 in R^d."""
         return float(((self.x0 - self.optimum.x) ** 2).sum())
 
     # --- the run of a form ----------------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ class UsersRuns:
         reason = self.not_about(form)
         if reason is not None:
             return reason
-        reading = reading_of(form.name) if WITNESS in form.needs else None
+        reading = reading_of(form.name) if is_reading(form) else None
         if isinstance(reading, str):
             return reading
         try:
@@ -205,14 +210,17 @@ class UsersRuns:
             return f"line 14 takes the {taken} iterate; this form is about the other reading"
         if reading is None and not a.server_projection:
             return "the server does not project: x_K may leave the ball on which the losses are Lipschitz"
-        if a.norm != "mean":
-            return "norm = 'product': the statements are written in the mean product; use norm='mean'"
+        if reading is not None and a.norm != "mean":
+            return "norm = 'product': the readings are made from a method in the mean product; use norm='mean'"
+        if reading is None and (LINE_22 in form.needs) != (a.norm == "product"):
+            step, other = ("grad f_i/N", "mean") if a.norm == "product" else ("grad f_i", "product")
+            return f"norm = {a.norm!r}: line 22 steps along {step}; this form is about the other step, use norm={other!r}"
         try:
             noise = math.sqrt(float(np.mean(self.sigma_i**2)))
         except MissingCapability as error:
             return f"{error}; or give sigma_i"
-        if noise > float(a.sigma) * (1 + 1e-12):
-            return f"the noise {noise:.6g} is above the algorithm's sigma = {float(a.sigma):.6g}"
+        if noise / self._shorter > float(a.sigma) * (1 + 1e-12):
+            return f"the noise {noise / self._shorter:.6g} is above the algorithm's sigma = {float(a.sigma):.6g}"
         if noise < self._noise_std * (1 - 1e-12):
             return f"sigma_i have root mean square {noise:.6g}, below the noise that is added, {self._noise_std:.6g}"
         return self._bad_bounds(reading) or self._bad_start() or (None if reading else self._not_theorem_2(form))
@@ -227,9 +235,9 @@ class UsersRuns:
             reason = self._too_short(known, self.problem.lipschitz_exact(self.radius)) if "G_i" in self.given else None
             if reason is not None:
                 return reason
-        if reading is None and float(self.algorithm.lipschitz) < self.G * (1 - 1e-12):
-            taken = float(self.algorithm.lipschitz)
-            return f"G = {taken:.6g} is below the root mean square of the G_i on the closed ball, {self.G:.6g}"
+        if reading is None and float(self.algorithm.lipschitz) < self.G / self._shorter * (1 - 1e-12):
+            taken, share = float(self.algorithm.lipschitz), "" if self._shorter == 1 else " over sqrt(N)"
+            return f"G = {taken:.6g} is below the root mean square of the G_i on the closed ball{share}, {self.G / self._shorter:.6g}"
         return None if self.problem.convex else "some client's loss is not convex"
 
     def _too_short(self, longest: np.ndarray, attained: Any = True) -> str | None:
@@ -247,20 +255,22 @@ class UsersRuns:
 
     def _not_theorem_2(self, form: Form) -> str | None:
         """Whether lambda, D~ and K are Theorem 2's for some epsilon, where the form is about them."""
-        if not set(ROUNDS) & set(form.needs):
+        asked = next((name for name, words in ROUNDS.items() if words in form.needs), None)
+        if asked is None:
             return None
         lam, d = float(self.algorithm.lam), float(self.algorithm.D)
-        epsilon = lam * self.G**2
-        product = self.G**2 * d / epsilon**2
-        slack = next((SLACK[name] for name in form.needs if name in SLACK), None)
+        g_sq, distance_sq = (self.G / self._shorter) ** 2, self.distance_sq * self._shorter**2
+        epsilon = lam * g_sq
+        product = g_sq * d / epsilon**2
+        slack = SLACK.get(asked)
         if slack is None:
             need = math.ceil(6 * math.sqrt(2 * product) - 1e-9)
         else:
             need = k_min(Fraction(product * (1 - 1e-12)), slack)
         if self.algorithm.rounds < need:
             return f"K = {self.algorithm.rounds} is below Theorem 2's {need} for epsilon = lambda G^2 = {epsilon:.6g}"
-        if d < self.distance_sq * (1 - 1e-9):
-            return f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {self.distance_sq:.6g}"
+        if d < distance_sq * (1 - 1e-9):
+            return f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {distance_sq:.6g}"
         return None
 
     # --- runs -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls import data, exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
+from fedtheory.theorems.fedmls.notation import ROUNDS
 from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns
 from fedtheory.theorems.fedmls.on_a_set import (
     SET_ACCEPTS,
@@ -26,6 +27,7 @@ from fedtheory.theorems.fedmls.on_a_set import (
 from fedtheory.theorems.fedmls.own_run import own_run
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.prox_runs import prox_battery
+from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult, Target
@@ -99,7 +101,7 @@ class FedMLSSetting(Setting):
             if statement.scope == "mopes":
                 return once(lambda: mopes_view_of_case(statement, case))
             if statement.scope == "counts":
-                return orders_view_of_case(case, form.needs[0])
+                return orders_view_of_case(case, "printed" if PRINTED_COUNTS in form.needs else "fewest")
             return once(lambda: runs.prox_view(form)) if statement.scope == "exact-prox" else runs.view(statement, form)
 
         return [self._judged(statement, form, case, view_of, runs.rule) for form in forms]
@@ -145,7 +147,7 @@ class FedMLSSetting(Setting):
         _refuse(request, problem)
         rounds: Any = request.rounds
         if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
-            rounds = "printed" if any("printed" in f.needs for f in statement.forms) else "fewest"
+            rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
         made = make_fedmls(problem, given, x0, rounds)
         rule = "noisy" if made.algorithm.noise_std else "exact"
         rows = made.rows(skip_last=False)

@@ -19,7 +19,7 @@ from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
 from fedtheory.theorems.efl.statements.elastic_stability import contracts
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.elastic_term import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.statements.section_4_runs import definite, solved
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
@@ -43,7 +43,7 @@ WITHOUT = {
     ("elastic-stability", "any number of steps"), ("elastic-stability", "clients of one curvature"),
     ("elastic-stability", "clients of one curvature, more steps"),
 }  # fmt: skip
-IN_FLOATS = {("elastic-fixed-point", "run"), ("elastic-limit", "repaired")}  # long runs, whose rounding is estimated
+IN_FLOATS = {("elastic-fixed-point", "run")}  # long runs, whose rounding is estimated
 UNCERTAIN = {
     key: data
     for key, data in WORKED.items()
@@ -144,15 +144,11 @@ def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entr
     assert view.stable == stable
 
 
-@pytest.mark.parametrize(("rounds", "long"), [(1000, True), (999, False)])
-def test_a_long_run_has_a_thousand_rounds(rounds, long):
-    """With eta = 3/4 every coordinate of sum_k p^k h_k eta is above a quarter, with 1/31 none is."""
-    facts = BUILDERS["elastic"]({**elastic.LONG_DECAY, "rounds": rounds}).facts
-    assert ("a long decaying run" in facts) == long
-    assert ("a long run" in facts) == long
-    assert "a long decaying run" not in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": rounds}).facts
-    exact = {k: v for k, v in elastic.LONG_DECAY.items() if k != "arithmetic"}
-    assert not {"a long run", "a long decaying run"} & BUILDERS["elastic"]({**exact, "rounds": rounds}).facts
+def test_a_long_run_has_a_thousand_rounds_in_floats():
+    for T, long in ((1000, True), (999, False)):
+        assert (LONG_RUN in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": T}).facts) == long
+    exact = {k: v for k, v in elastic.LONG_RUN.items() if k != "arithmetic"} | {"rounds": 1000}
+    assert LONG_RUN not in BUILDERS["elastic"](exact).facts
 
 
 def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():

@@ -18,7 +18,7 @@ import worked_efl_sentences_4
 import worked_efl_stability as stability
 
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements import limit_points
+from fedtheory.theorems.efl.statements import compression, limit_points
 from fedtheory.theorems.efl.statements.compressed_convergence import CLEAR
 from fedtheory.theorems.efl.statements.compressed_convergence import _gap as gap_of
 from fedtheory.theorems.efl.statements.compression import MOST
@@ -128,13 +128,13 @@ def test_the_gap_of_a_choice_is_what_the_next_entry_lacks(message, k, gap):
 @pytest.mark.parametrize(
     ("compressor", "known"),
     [  # of four entries
-        ({"name": "st", "q": "1/2", "rule": "exact"}, {"ST with exactly k entries"}),
-        ({"name": "st", "q": "3/4", "rule": "exact"}, {"ST with exactly k entries", MOST}),
-        ({"name": "st", "q": "1/2", "rule": "printed"}, {"ST by the printed rule"}),
-        ({"name": "st", "q": "51/100", "rule": "printed"}, {"ST by the printed rule", MOST}),
-        ({"name": "top-k", "k": 4}, {"top-k"}), ({"name": "random-k", "k": 4}, {"random-k"}),
-        ({"name": "random-k", "k": 4, "scaled": True}, {"random-k, scaled"}), ({"name": "natural"}, {"natural"}),
-        ({"name": "stochastic"}, {"rounding to 0 and +-max"}), ({"name": "stochastic", "step": "1/2"}, {"rounding to a grid"}),
+        ({"name": "st", "q": "1/2", "rule": "exact"}, {compression.EXACT}),
+        ({"name": "st", "q": "3/4", "rule": "exact"}, {compression.EXACT, MOST}),
+        ({"name": "st", "q": "1/2", "rule": "printed"}, {compression.PRINTED}),
+        ({"name": "st", "q": "51/100", "rule": "printed"}, {compression.PRINTED, MOST}),
+        ({"name": "top-k", "k": 4}, {compression.TOP_K}), ({"name": "random-k", "k": 4}, {compression.RANDOM_K}),
+        ({"name": "random-k", "k": 4, "scaled": True}, {compression.SCALED}), ({"name": "natural"}, {compression.NATURAL}),
+        ({"name": "stochastic"}, {compression.TO_MAX}), ({"name": "stochastic", "step": "1/2"}, {compression.TO_GRID}),
     ],
     ids=lambda v: str(sorted(v)) if isinstance(v, set) else str(v),
 )  # fmt: skip

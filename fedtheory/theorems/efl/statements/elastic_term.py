@@ -315,12 +315,15 @@ STATEMENTS = (
             lambda v: _stays(v, v.eta, v.fixed(v.eta)), "holds",
             ("nine tenths of eta", lambda v: _stays(v, v.eta, v.fixed(9 * v.eta / 10))), kind="elastic",
             note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u fixed",
+            proof="docs/efl.md#the-elastic-term",
         ),
         form(
             "matched diagonals", r"u^k/p^k\text{ the same for all }k\Rightarrow\text{a round from }(\omega^*,V_{\omega^*})"
             r"\text{ changes neither},\ \omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k",
             lambda v: _stays(v, v.eta, v.star), "holds",
             ("the fixed point of client 0", lambda v: _stays(v, v.eta, v.c[0])), kind="elastic", needs=(MATCHED,),
+            proof="[repaired], where the weights p^k (1 - lambda eta U) + lambda eta u^k are "
+            "proportional to p^k",
         ),
         form(
             "when unbiased",
@@ -330,11 +333,14 @@ STATEMENTS = (
             kind="elastic",
             note="so that omega_eta = omega^* in a coordinate iff sum_k u^k grad f_k(omega^*) = 0 there: where u is "
             "proportional to p or all clients agree, but not only there",
+            proof="[repaired] less the same sum at omega^*, where sum_k p^k grad f_k = 0",
         ),
         form(
             "distance", r"\textstyle\sum_kp^kh_k|\omega_\eta-\omega^*|\le\lambda\eta|\sum_k(u^k-p^kU)\nabla f_k(\omega_\eta)|",
             _distance, "holds", ("nine tenths of it", lambda v: _distance(v, 9 * _ends(v) / 10)), kind="elastic",
             note="quadratics: O(lambda eta) from the argmin, and an equality",
+            proof="[repaired] is sum_k p^k grad f_k(omega_eta) = -lambda eta sum_k (u^k - p^k U) "
+            "grad f_k(omega_eta)",
         ),
         form(
             "run", r"|\omega_T-\omega_\eta|\le10^{-6}\,(|\omega_0-\omega_\eta|+\max_k|c_k-\omega_0|),\ \omega_0=c_1",
@@ -343,6 +349,7 @@ STATEMENTS = (
             kind="elastic", needs=(STABLE, LONG_RUN),
             note="that the run in floating point ends where M^T says: omega_T - omega_eta is the first part of M^T times "
             "(omega_0 - omega_eta, V_0 - V_eta)",
+            proof="note",
         ),
         assumptions=("all clients active, E = 1, fixed u^k, no compression, quadratics",),
     ),
@@ -366,6 +373,7 @@ STATEMENTS = (
             "gradient descent by O(eta^2) a round. omega_T tends to the argmin for all steps with eta_tau -> 0 and sum eta_tau = "
             "infinity, and (omega_T - omega^*)/eta_T to -lambda sum_k u^k grad f_k(omega^*)/(a - 1/(10 eta)) for these, "
             "where eta a > 1/10. Proofs: docs/efl.md, the elastic term",
+            proof="docs/efl.md#the-elastic-term",
         ),
         form(
             "factor 5", r"|\omega_T-\omega^*|\le\frac{5\,(|\omega_0-\omega^*|+|\omega_\eta-\omega^*|)}{1+T/10},\ "
@@ -394,6 +402,7 @@ STATEMENTS = (
             r"\text{its pair removed, a round from }\hat\omega\text{ changes nothing}",
             lambda v: _stale(v, True),
             "holds", ("moved by 1/100", lambda v: _stale(v, True, _ends(v) / 100)), kind="elastic", needs=(LEAVER,),
+            proof="the definition of an argmin",
         ),
         form(
             "limit with the pair kept",
@@ -401,6 +410,7 @@ STATEMENTS = (
             lambda v: _stale(v, False), "holds", ("moved by 1/100", lambda v: _stale(v, False, _ends(v) / 100)),
             kind="elastic",
             needs=(LEAVER,),
+            proof="docs/efl.md#the-elastic-term",
         ),
         assumptions=("those that stay are active in every round; quadratics",),
     ),

@@ -96,6 +96,15 @@ def test_a_run_that_is_too_short_to_settle_is_not_called_a_violation():
         assert limit["repaired"].verdict == "not applicable"
 
 
+def test_informative_clients_that_are_curved_refute_the_factor_5():
+    """eta a = 0.25 and eta^2 lambda b = 0.75: a step that the constant was on record for; eta h goes from 0.13 to 1.32."""
+    problem = problems.Quadratic([[[1.0]], [[10.0]], [[1.0]]], [[0.0], [0.8], [-1.0]], [0.1, 0.1, 0.8])
+    how = {"local_solver": LocalSGD(1, 0.132), "given": {"u_0": [[0.0], [1.0], [0.0]]}, "rounds": 1000}
+    checks = checks_of("elastic-limit", problem, EFL(lam=5.3), **how)
+    assert checks["factor 5"].lhs == pytest.approx(0.0440076, abs=1e-6) and checks["factor 5"].rhs == pytest.approx(0.0366166, abs=1e-6)
+    assert (checks["factor 5"].verdict, checks["repaired"].verdict) == ("violated", "holds")
+
+
 def test_a_weak_elastic_term_is_judged_beyond_rounding():
     """lambda = 10^-9: the fixed point is so near the optimum that the gradients' sums cancel."""
     for problem in (problems.random_quadratic(3, 4, seed=5), MIXED):

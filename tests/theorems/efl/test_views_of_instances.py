@@ -18,8 +18,8 @@ from efl_both_writings import WORKED as BOTH
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
-from fedtheory.theorems.efl.statements.elastic_stability import contracts
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
+from fedtheory.theorems.efl.statements.elastic_stability import contracts
 from fedtheory.theorems.efl.statements.elastic_term import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.statements.section_4_runs import definite, solved
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME

@@ -202,7 +202,7 @@ def _limit(rng: np.random.Generator, scheme: str | None = None, long: bool = Fal
 def _elastic(rng: np.random.Generator, long: bool = False) -> tuple[str, dict[str, Any]]:
     n, d = int(rng.integers(1, 5)), int(rng.integers(1, 3))
     weights = _shares(rng, n)
-    h = _rows(rng, n, d, lambda g: Fraction(int(g.integers(4, 9)), 8))
+    h = _rows(rng, n, d, lambda g: Fraction(int(g.integers(1, 17)), 8))
     kind = rng.random()
     if kind < 0.4:
         u = h  # the Gram diagonal of a quadratic

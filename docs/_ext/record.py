@@ -96,8 +96,14 @@ def _form(statement: Any, form: Any, rule: str, numbers: bool, brief: bool = Fal
     if form.latex.strip() and not brief:
         for latex in form.latex.split(r"\text{; ") if r"\text{; " in form.latex else [form.latex]:
             yield from ("```{math}", broken(latex), "```", "")
+    if form.conditions:
+        yield f"Only where: {typeset('; '.join(form.conditions))}."
+        yield ""
     if form.note:
         yield _sentence(form.note) + "."
+        yield ""
+    if form.evidence and not brief:
+        yield f"*{typeset(form.evidence)}.*"
         yield ""
     if form.worst is not None and not brief:
         yield (

@@ -56,12 +56,13 @@ class Claimed:
     established: str = "open"
     pathwise: bool = False
     note: str = ""
+    proof: str = ""
     mutants: tuple[Wrong, ...] = ()
 
 
 def form(
     name: str, sides: Sides, latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False, pathwise: bool = False,
-    note: str = "",
+    note: str = "", proof: str = "",
 ) -> Claimed:  # fmt: skip
     """A form of a statement.
 
@@ -74,15 +75,17 @@ def form(
     latex : the formula
     mutants : what `wrong` gives
     fails, holds : bool
-        On record: refuted by a counterexample, or proved. Neither: open. A study that finds
+        On record: refuted by a counterexample, or true. Neither: open. A study that finds
         otherwise says so.
     pathwise : bool
         Claimed for every sequence of cohorts, not only in expectation. ``eq`` is always entry by
         entry.
+    proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
+        A form that holds without one is marked as tested only.
     """
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
-    return Claimed(name, sides, latex, "violated" if fails else "holds" if holds else "open", pathwise, note, mutants)
+    return Claimed(name, sides, latex, "violated" if fails else "holds" if holds else "open", pathwise, note, proof, mutants)
 
 
 def printed(sides: Sides, latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
@@ -228,7 +231,7 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
     out.lines[name] = line
     mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
     sides = _numbers_or_absent(claimed.sides, view, name, where)
-    made = Claimed(name, sides, claimed.latex, claimed.established, claimed.pathwise, claimed.note, mutants)
+    made = Claimed(name, sides, claimed.latex, claimed.established, claimed.pathwise, claimed.note, claimed.proof, mutants)
     if isinstance(sides.lhs, Absent):
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:

@@ -123,7 +123,7 @@ class AuthoredStatement:
 
         forms = tuple(
             Form(
-                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, kind=self.name,  # type: ignore[dict-item]
+                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, proof=c.proof, kind=self.name,  # type: ignore[dict-item]
                 mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
             )
             for c in self.forms.values()

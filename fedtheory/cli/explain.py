@@ -75,8 +75,10 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
             block(f"Note: {form['note']}")
         if form["worst_case_at"]:
             block(f"Worst case/bound: of all problems at {form['worst_case_at']}; fedtheory verify {statement.paper}/ has the number")
-        for name, limit in form["limits"].items():
-            block(f"Claimed for {name} > {limit:.6g}")
+        if form["conditions"]:
+            block(f"Only where: {'; '.join(form['conditions'])}")
+        if form["evidence"]:
+            block(form["evidence"])
         if form["mutants"]:
             block(f"Rejects: {'; '.join(form['mutants'])}")
         for witness in form["witnesses"]:
@@ -156,6 +158,8 @@ def _about(statement: Any) -> dict[str, Any]:
                 "note": f.note,
                 "established": dict(f.established),
                 "limits": dict(f.limits),
+                "conditions": list(f.conditions),
+                "evidence": f.evidence,
                 "worst_case_at": "" if f.worst is None else f.worst.at,
                 "mutants": [m.name for m in f.mutants],
                 "witnesses": [w.name for w in witnesses if (w.statement, w.form) == (statement.id, f.name)],

@@ -14,7 +14,6 @@ from fedtheory.report.tables import (
     MARKS,
     NO_FORM,
     instance_text,
-    number,
     short,
     shown_rule,
     tightness_text,
@@ -82,7 +81,7 @@ def shown_statement(line: Line, context: Context) -> dict[str, Any]:
         "state": state_of(line),
         "ok": all(r.ok for r in rows),
         "verdicts": [_chip(label, rows_of) for label, _, rows_of in above],
-        "formulas": [(label, formula_html(form, statement.title)) for label, form, _ in above],
+        "formulas": [(label, formula_html(form, statement.title), _conditions(form, context)) for label, form, _ in above],
         "evidence": how(r for _, _, rows_of in above for r in rows_of),
         "instances": line.instances,
         "tightness": tightness_text(shown),
@@ -138,7 +137,8 @@ def _form(form: Form, statement: Statement, rows: Sequence[Row], context: Contex
         "formula": None if form in above else formula_html(form, statement.title),
         "wording": WORDINGS.get(form.wording, ""),
         "note": context.prose(form.note),
-        "limits": [(prose_html(k), number(v, 5)) for k, v in form.limits.items()],
+        "conditions": _conditions(form, context),
+        "evidence": context.prose(form.evidence),
         "rows": [
             {
                 "rule": _rule(r) or "any",
@@ -156,6 +156,11 @@ def _form(form: Form, statement: Statement, rows: Sequence[Row], context: Contex
             for r in judged
         ],
     }
+
+
+def _conditions(form: Form, context: Context) -> Markup:
+    """The conditions of a form as one line; empty where it has none."""
+    return Markup("; ").join(context.prose(c) for c in form.conditions)
 
 
 def _witnesses(rows: Sequence[Row], context: Context) -> list[dict[str, Any]]:

@@ -19,10 +19,11 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
 
-__all__ = ["WORDINGS", "Form", "Mutant", "Sides", "Statement", "Worst", "eq", "form", "le"]
+__all__ = ["TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Worst", "eq", "form", "le"]
 
 Verdict = Literal["holds", "violated", "open"]
 
+TESTED_ONLY = "Tested only: no proof is cited"
 WORDINGS = {
     "in words": "the paper says this in words only, the formula is ours",
     "algorithm": "the paper prints the algorithm only, the statement about it is ours",
@@ -132,6 +133,9 @@ class Form:
     wording : key of `WORDINGS`, or ''
         Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
         is printed, or an instance of it, is called 'printed'.
+    proof : where the proof is that it holds
+        A page with its anchor, a source of the literature, or the argument in a sentence; 'note' where
+        the note has it. A form on record as holding without one is marked as tested only.
     letters : the symbols that its formula is made with, where that is made by what runs (`fedtheory.verification.closed`)
     worst : how near the bound the worst of all problems comes, where that can be computed; a campaign does
     """
@@ -141,6 +145,7 @@ class Form:
     sides: Callable[[Any], Sides] | None
     established: Mapping[str, Verdict]
     note: str = ""
+    proof: str = ""
     mutants: tuple[Mutant, ...] = ()
     kind: str = ""
     needs: tuple[str, ...] = ()
@@ -168,6 +173,22 @@ class Form:
     def latex(self) -> str:
         """Its formula."""
         return self.formula() if callable(self.formula) else self.formula
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Its needs and limits in words: where it is claimed, beyond its statement's assumptions."""
+        return (*self.needs, *(f"{name} > {limit:.6g}" for name, limit in self.limits.items()))
+
+    @property
+    def evidence(self) -> str:
+        """The proof behind 'holds' in words; empty where nothing is on record as holding."""
+        if "holds" not in self.established.values():
+            return ""
+        if self.symbolic is not None:
+            return "Proof: an identity between symbols, which every campaign checks"
+        if self.proof:
+            return f"Proof: {'see the note' if self.proof == 'note' else self.proof}"
+        return TESTED_ONLY
 
 
 def form(

@@ -34,7 +34,7 @@ KINDS = {"shift", "limit", "elastic", "feedback", "away", "coefficient", "sample
 }  # fmt: skip
 # forms whose sides are counts or truth values, are judged in fractions alone, or have a scale that covers it
 WITHOUT = {
-    ("departure-no-convergence", "printed"), ("scheme-limit", "repaired"), ("scheme-limit", "constant step"),
+    ("departure-no-convergence", "the optimum moves"), ("scheme-limit", "repaired"), ("scheme-limit", "constant step"),
     ("scheme-limit", "constant step, equal laws"), ("scheme-limit", "fixed point"), ("elastic-fixed-point", "unbiased"),
     ("stale-anchor", "kept"), ("compression-bias", "any step up to 1/L"), ("coefficient-as-step", "equivalent"),
     ("coefficient-as-step", "one local step"), ("coefficient-as-step", "compensates"),

@@ -336,10 +336,10 @@ STATEMENTS = (
         "whether the run can still reach the old optimum",
         "section 4.3",
         form(
-            "printed", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
+            "the optimum moves", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
-            "violated", kind="shift", needs=(DEPARTURE, APART),
-            note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
+            "violated", kind="shift", needs=(DEPARTURE, APART), wording="in words",
+            note="\"cannot converge to the global optimal\": only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
         ),
         closed(
             "repaired", SHIFT, lambda v: _others(v, 2), "holds", ("1.9 for 2", lambda v: _others(v, Fraction(19, 10))),
@@ -354,8 +354,8 @@ STATEMENTS = (
         "whether the step must grow again after the objective moved",
         "sections 4.3 and 4.4",
         form(
-            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
-            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift",
+            "fresh start", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
+            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift", wording="in words",
             note="a fresh start also brings back the noise of large steps: where the shift is small against it, keep the step",
         ),
         form(

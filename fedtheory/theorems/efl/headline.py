@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.efl.quantities.run import FROZEN, MOVING
 from fedtheory.verification.headline import Clause
 from fedtheory.verification.reviews import Rests
 
@@ -28,8 +27,8 @@ HEADLINE = (
         "true after {repairs} repairs, each of them needed under scheme C, where nothing is compressed and lambda = 0 or the "
         "anchors never move",
         (
-            *(Rests("theorem-1", form, scheme, "holds") for form in ("repaired", FROZEN) for scheme in SCHEMES),
-            *(Rests("theorem-1", form, "C", "violated") for form in (*UNDONE, MOVING)),
+            *(Rests("theorem-1", form, scheme, "holds") for form in ("repaired", "frozen anchors") for scheme in SCHEMES),
+            *(Rests("theorem-1", form, "C", "violated") for form in (*UNDONE, "moving anchors")),
         ),
         numbers=_repairs,
     ),

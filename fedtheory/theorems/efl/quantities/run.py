@@ -33,10 +33,10 @@ __all__ = [
 ]  # fmt: skip
 
 EVERY_D = "every D_k > 0"
-UNCORRELATED = "mini-batches of different clients uncorrelated"
-COMMON = "common mini-batches"  # the same draw for all clients in a step
-FROZEN = "frozen anchors"  # lambda > 0 with anchors that never move
-MOVING = "moving anchors"  # lambda > 0 as printed: the anchors are where the clients ended the round before
+UNCORRELATED = "mini-batches of different clients uncorrelated within a step"
+COMMON = "common mini-batches: all clients have the same draw in a step"
+FROZEN = "frozen anchors: lambda > 0, and they never move"
+MOVING = "moving anchors: lambda > 0, and they are where the clients ended the round before"
 
 
 def gamma_of(E: int, theta: Any, L: Any, mu: Any, S: list[Any]) -> Any:

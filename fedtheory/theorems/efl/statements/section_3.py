@@ -220,11 +220,13 @@ STATEMENTS = (
             note="f_k stands on both sides. diag(I_i) may be read as a matrix or, with products coordinate by coordinate, as the "
             "vector "
             "that Algorithm 1 sends",
+            proof="docs/efl_sentences.md#2-and-3-and-what-the-sums-run-over",
         ),
         form(
             "Z", TWO + "=" + THREE + r"+Z,\ Z=\tfrac\lambda2\sum_i\omega^{i\top}\mathrm{diag}(I_i)\omega^i", _constant, "holds",
             ("nine tenths of Z", lambda v: _constant(v, 9 * v.lam / (10 * v.lam))), kind="term",
             note="the only Z there can be: put omega = 0",
+            proof="docs/efl_sentences.md#2-and-3-and-what-the-sums-run-over",
         ),
         form(
             "elastic gradient", r"\nabla\big(" + TWO + r"\big)=\lambda(U\odot\omega-V),\ U=\sum_iu^i,\ V=\sum_iv^i", _gradient,
@@ -232,6 +234,7 @@ STATEMENTS = (
             ("nine tenths of V", lambda v: _gradient(v, factor=9 * v.lam / (10 * v.lam))), kind="term",
             note="the left side by central differences, exact for squares. Z has gradient 0: U and V, two vectors, are all a client "
             "needs",
+            proof="the derivative of a sum of squares, coordinate by coordinate",
         ),
         form(
             "the sums over those that take part", r"\nabla\big(" + TWO + r"\big)=\lambda\sum_{i\in S_{\tau-1}}(u^i\odot\omega-v^i)",
@@ -261,6 +264,9 @@ STATEMENTS = (
             ("nine tenths of R^G", lambda v: _rounds(v, lambda r: _second_line(r, 9 * v.eta / (10 * v.eta)))),
             kind="feedback", needs=("literal",),
             note="the formulas as printed: Delta omega^k arrives uncompressed, and Delta omega^G is added so",
+            proof=(
+                "the definition of Delta omega^G, with Delta omega^k = R^k + omega_s^k - omega_0^k"
+            ),
         ),
         form(
             "up to s-1", STEP + "-" + GRADIENTS % r"s^k_\tau-1", lambda v: _rounds(v, lambda r: _third_line(r, 0, 0)), "violated",
@@ -278,6 +284,7 @@ STATEMENTS = (
             ("without R^k", lambda v: _rounds(v, lambda r: _third_line(r, 0, 0))),
             ("without R^G", lambda v: _rounds(v, lambda r: _third_line(r, 0, 1, 0))),
             kind="feedback", needs=("literal",),
+            proof="the second line, with omega_s^k - omega_0^k = -sum_{j < s} eta g_j by (4)",
         ),
         form(
             "up to s-1, nothing left out", STEP + "-" + GRADIENTS % r"s^k_\tau-1" + r"\text{ where }ST(T)=T",
@@ -285,6 +292,7 @@ STATEMENTS = (
             ("up to s", lambda v: _rounds(v, lambda r: _third_line(r, 1, 0))),
             kind="feedback", needs=("literal", DENSE),
             note="all residuals are then 0: the third line is about EFL without compression",
+            proof="where ST(T) = T every residual is 0, and the repaired third line is left",
         ),
         form(
             "text of 3.1", STEP + r"+\textstyle\sum_kp^k_\tau(R^k_{\tau-1}+\omega^k_s-\omega^k_0),\ "
@@ -300,6 +308,10 @@ STATEMENTS = (
             ("nine tenths of the residuals", lambda v: _rounds(v, lambda r: _consistent(r, 9))),
             kind="feedback", needs=("consistent",),
             note="both sides compress what they send and keep the rest; summed over rounds it is efl/residual-invariant",
+            proof=(
+                "omega' - omega = R^G + sum p^k c^k - R^G' and c^k = R^k + (p_tau^k/p^k)(omega_s^k"
+                " - omega_0^k) - R^k', by definition"
+            ),
         ),
         assumptions=("quadratics, scheme C, ST with exactly k entries both ways, full gradients",),
     ),
@@ -313,17 +325,20 @@ STATEMENTS = (
             ("without tau", lambda v: _order(v, largest=True, power=0)), kind="run",
             note="B_t with its bracket as printed. The statement is about the sequence C_tau, whatever it bounds; it needs "
             "min_t S_t > 0, which gamma asks for as well",
+            proof="a sum of tau terms is at most tau times the largest, and tau >= 1",
         ),
         form(
             "repaired", r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb E[B_t]}{S_t^2}\le\tau\big(" + START + "+"
             + B_MAX + r"\big)\ (\tau\ge1)", _order, HOLDS,
             ("without tau", lambda v: _order(v, power=0)), ("nine tenths of it", lambda v: _order(v, share=_hundredths(v, 90))),
             kind="run", note="attained at tau = 1",
+            proof="a sum of tau terms is at most tau times the largest, and tau >= 1",
         ),
         form(
             "one rate", r"C_\tau\le" + START + r"+\tau" + B_MAX, _affine, HOLDS,
             ("99 hundredths of it", lambda v: _affine(v, _hundredths(v, 99))), kind="run",
             note="attained under one law of participation: the order is exact where E[B_t] > 0",
+            proof="a sum of tau terms is at most tau times the largest",
         ),
         form(
             "explicit", r"C_\tau\le" + START + r"+\tau(\tfrac{16E}\mu)^2\tfrac b{\min_tS_t},\ b=\theta\max_kp^k\sigma_k^2+"
@@ -331,12 +346,14 @@ STATEMENTS = (
             ("half of it", lambda v: _explicit(v, _hundredths(v, 50))), kind="run",
             note="no moment of (p, s) but min S: p_t^k <= theta p^k, so that sum_k p_t^k <= theta and E[B_t] <= b S_t. Attained under "
             "full participation by equal clients",
+            proof="docs/efl_sentences.md#the-order-of-c_tau",
         ),
         form(
             "and converges", r"\tfrac{C_\tau}{(\tau E+\gamma)^2}+\tfrac{H_\tau J}{\tau E+\gamma}\le\tfrac K{E^2\tau}+"
             r"\tfrac JE\cdot\tfrac{H_\tau}\tau,\ K=" + START + "+" + B_MAX, _converges, HOLDS,
             ("a thousandth of it", lambda v: _converges(v, _hundredths(v, 1) / 10)), kind="run",
             note="so that the bound vanishes where H_tau is o(tau), as is said below Theorem 1",
+            proof="C_tau <= K tau by `repaired`, and tau E + gamma >= tau E",
         ),
         assumptions=ASSUMPTIONS,
     ),

@@ -265,6 +265,7 @@ STATEMENTS = (
             ("without C", lambda v: _whole_rate(v, 1)), kind="inactive", needs=(LARGE, IDLE),
             note="the whole rate, with an O whose constant depends on C/J; gamma >= 4E^2 with scheme C's theta = E. As sum y_t >= 1, "
             "the first term is O(1/tau) too. C_tau = tau C as Corollary 1 assumes (efl/order-of-c)",
+            proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),
         form(
             "one constant", r"\textstyle\frac{C_\tau}{(\tau E+\gamma)^2}+\frac{H_\tau J}{\tau E+\gamma}\le"
@@ -278,6 +279,7 @@ STATEMENTS = (
             ("half of it", lambda v: _rate(v, Fraction(1, 2))),
             ("nine tenths of it", lambda v: _rate(v, Fraction(9, 10))), kind="inactive", needs=(LARGE,),
             note="the second term of the bound alone. Where gamma is smaller, the constant is E^2/gamma",
+            proof="H <= sum y_t (the form `repaired`) and gamma >= E^2",
         ),
         form(
             "equality", r"\textstyle H_\tau=\sum_{t<\tau}y_t", lambda v: eq(Fraction(sum(v.r)), Fraction(sum(v.some_idle))),
@@ -289,6 +291,7 @@ STATEMENTS = (
             ("the other way round", lambda v: le(Fraction(sum(v.some_idle)), Fraction(sum(v.r)))),
             kind="inactive",
             note="scheme C, clients that are complete when active",
+            proof="E[p s]/p^k = E (1 - y^k): where these differ some y^k is above 0",
         ),
         form(
             "converges if y_t is O(tau)", r"\textstyle\frac{4\tau J}{4\tau E+\gamma}\le\frac{\tau J}{\tau E+\gamma}:\ "
@@ -303,6 +306,7 @@ STATEMENTS = (
             ("half of it", lambda v: le(v.term(sum(v.some_idle)), Fraction(sum(v.some_idle), 2 * v.T) * v.J / v.E)),
             ("nine tenths of it", lambda v: le(v.term(sum(v.some_idle)), Fraction(9 * sum(v.some_idle), 10 * v.T) * v.J / v.E)),
             kind="inactive",
+            proof="tau E + gamma >= tau E",
         ),
         form(
             "f_0", r"\lim_\tau\tfrac{\tau J}{\tau E+\gamma}=\tfrac JE=y^aJ\ (r_t=1\text{ in every round})",
@@ -315,6 +319,7 @@ STATEMENTS = (
             "f_0 repaired", r"\lim_\tau\tfrac{\tau J}{\tau E+\gamma}=\tfrac JE\ (r_t=1\text{ in every "
             r"round})", lambda v: _limit_term(v, Fraction(1, v.E)), "holds",
             ("y^a/E", lambda v: _limit_term(v, v.y / v.E)), kind="inactive",
+            proof="tau/(tau E + gamma) tends to 1/E",
         ),
     ),
     statement(
@@ -328,12 +333,14 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: le(v.B, v.rate() * 9 / 10)), kind="incomplete",
             note="scheme C, no client inactive: with S = E, C_tau is at most gamma^2 ||w_0 - w*||^2 + (16/mu)^2 sum_t E[B_t], which "
             "gives the printed rate, its constant made explicit",
+            proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),
         form(
             "unbiased", UNBIASED, lambda v: eq(v.drift, v.E * v.weights), "holds",
             ("with p^k E[s^k]", lambda v: eq((v.law * np.arange(v.E + 1)).sum(axis=1) * v.weights, v.E * v.weights)),
             kind="incomplete",
             note="so that r_t = 0: convergence whatever the laws of s^k > 0",
+            proof="p_tau^k s^k = E p^k in every case, as s^k > 0",
         ),
     ),
 )  # fmt: skip

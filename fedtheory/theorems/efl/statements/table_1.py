@@ -146,11 +146,17 @@ STATEMENTS = (
             "repaired", POINT, lambda v: _against(v, "SCAFFOLD"), "holds",
             ("the other way round", lambda v: le(v.row("SCAFFOLD"), v.row("EFL"))),
             after=r"\text{ where }G\ge L(1-\sqrt\epsilon)", kind="rates", needs=(LARGE_G,),
+            proof=(
+                "G^2/(mu S epsilon) cancels; times mu sqrt(epsilon) it is L <= G + L sqrt(epsilon)"
+            ),
         ),
         closed(
             "repaired, converse", POINT, lambda v: le(v.row("SCAFFOLD"), v.row("EFL")), "holds",
             ("the other way round", lambda v: _against(v, "SCAFFOLD")), after=r"\text{ where }G<L(1-\sqrt\epsilon)",
             kind="rates", needs=("G < L (1 - sqrt(epsilon))",),
+            proof=(
+                "G^2/(mu S epsilon) cancels; times mu sqrt(epsilon) it is L <= G + L sqrt(epsilon)"
+            ),
         ),
         closed(
             "for the loss times a constant", POINT, lambda v: _against(v, "SCAFFOLD", Fraction(1, 2)), "violated",
@@ -171,12 +177,14 @@ STATEMENTS = (
             "repaired", POINT, lambda v: _against(v, "MIME"), "holds",
             ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))), after=r"\text{ where }\delta\ge L/\sqrt\epsilon",
             kind="rates", needs=("delta >= L/sqrt(epsilon)",),
+            proof="G^2/(mu S epsilon) cancels, and L/sqrt(epsilon) <= delta is the condition",
         ),
         closed(
             "repaired, converse", POINT, lambda v: le(v.row("MIME"), v.row("EFL")), "holds",
             ("the other way round", lambda v: _against(v, "MIME")), after=r"\text{ where }\delta\le L,\ \epsilon<1",
             kind="rates",
             needs=("delta <= L and epsilon < 1",),
+            proof="G^2/(mu S epsilon) cancels, and delta <= L < L/sqrt(epsilon)",
         ),
     ),
     _claim(

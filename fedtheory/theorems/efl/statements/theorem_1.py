@@ -132,9 +132,10 @@ STATEMENTS = (
             "correlated within a step: of 2EG^2 sum p^2 s/p^k half is left for a noise of sum p^2 s "
             "min(sigma^2, G^2)/p^k",
             worst=worst_at(bound),
+            proof="docs/efl.md#the-proof",
         ),
         form(
-            FROZEN,
+            "frozen anchors",
             _BOUND + r",\ \omega^*=\text{argmin}\,\textstyle\sum_kp^k\tilde F_k\text{ with anchors that never move}" + _SUM + _DIFFERS
             + _J + _B + _TILDE,
             bound,
@@ -143,9 +144,13 @@ STATEMENTS = (
             needs=(FROZEN,),
             note="with lambda > 0 the theorem is literal only so: while the anchors move, argmin sum_k p^k F~_k is "
             "not one point",
+            proof=(
+                "the repaired form for the fixed losses F~_k, which are L~-smooth and mu~-strongly"
+                " convex"
+            ),
         ),
         form(
-            MOVING,
+            "moving anchors",
             _BOUND + r",\ \omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k\text{ with the anchors of Algorithm 1}" + _SUM
             + _DIFFERS + _J + _B + _TILDE + r",\ D_k=\max_\tau(\tilde F_{\tau,k}(\omega^*)-\tilde F_{\tau,k}^*)",
             bound,
@@ -164,6 +169,10 @@ STATEMENTS = (
             ("without B_t", lambda v: bound(v, total="2 max", rest=0)),
             ("0.49 of the first term", lambda v: bound(v, total="2 max", first=_part(v, 49))), kind="run",
             note="twice the maximum is at least the sum",
+            proof=(
+                "twice the maximum of two numbers >= 0 is at least their sum, so that the repaired"
+                " form gives it"
+            ),
         ),
         form(
             "sharpened",
@@ -178,6 +187,7 @@ STATEMENTS = (
             "uncorrelated within a step",
             needs=(UNCORRELATED,),
             worst=worst_at(lambda v: bound(v, sharp="uncorrelated")),
+            proof="docs/efl.md#the-proof",
         ),
         form(
             "sharpened, any correlation",
@@ -190,6 +200,7 @@ STATEMENTS = (
             ("the noise term of uncorrelated mini-batches", lambda v: bound(v, sharp="uncorrelated")), kind="run",
             note="however the mini-batches of different clients are correlated within a step, by Cauchy-Schwarz with "
             "the weights p^k; attained for E = 1 by clients with one optimum and the same noise, started there",
+            proof="docs/efl.md#the-proof",
         ),
         form(
             "sharpened, common mini-batches",
@@ -220,6 +231,10 @@ STATEMENTS = (
             note="with participation that differs between clients the limit is not w*, and almost nothing in this "
             "bound stays above 0: a client that is active in every hundredth round makes one round in a hundred "
             "count",
+            proof=(
+                "with the corrected C all ratios are equal: H J >= 0 is added to the repaired "
+                "bound"
+            ),
         ),
         form(
             "bracket",
@@ -237,6 +252,10 @@ STATEMENTS = (
             ("half of the first term", lambda v: bound(v, gap="printed", first=_part(v, 50))), kind="run",
             needs=(EVERY_D,),
             note="J then falls while D_k grows; it has the wrong dimension, and is undefined where some D_k = 0",
+            proof=(
+                "with the corrected C all ratios are equal: H = 0, so that it is the repaired "
+                "bound"
+            ),
         ),
         assumptions=ASSUMPTIONS,
         L="EFLConstants.L",

@@ -335,3 +335,15 @@ def test_the_printed_bound_of_an_arrival_falls_from_a_ratio_that_the_curvatures_
     view = BUILDERS["samples"](data)
     before, top, beyond = (view.bound("arrival", at * F(k, 10)) for k in (9, 10, 11))
     assert before < top > beyond
+
+
+@pytest.mark.parametrize("steep", [F(101, 100), F(11, 10), F(2)])
+def test_fewer_samples_may_raise_the_repaired_bound_however_little_the_curvature_falls(steep):
+    """F_a of curvature K on its own side and 1 beyond; the others, of curvature (K - 1)/10, put the optimum at the bend."""
+    h_o = (steep - 1) / 10
+    data = {"h": [[str(h_o)], [str(steep)]], "c": [[str(1 - steep / h_o)], ["2"]], "bend": "1", "below": "1"}
+    view = BUILDERS["samples"]({**data, "samples": ["1", "1"], "fewer": "99/100", "closer": "1/2"})
+    form = theorems.get("efl/theorem-2-conclusion").form("(11) repaired, fewer samples, steeper outwards")
+    assert view.bent_bound(view.fewer) > view.bent_bound() and view.applies(form) is not None
+    level = BUILDERS["samples"]({**data, "samples": ["1", "1"], "fewer": "99/100", "closer": "1/2", "below": str(steep)})
+    assert level.bent_bound(level.fewer) < level.bent_bound() and level.applies(form) is None

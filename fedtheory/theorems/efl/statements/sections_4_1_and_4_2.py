@@ -321,6 +321,10 @@ STATEMENTS = (
             ("y^a/E", lambda v: _limit_term(v, v.y / v.E)), kind="inactive",
             proof="tau/(tau E + gamma) tends to 1/E",
         ),
+        assumptions=(
+            "scheme C, clients that are complete when active and inactive with probabilities y_t^k < 1",
+            "gamma >= 4E, and J, C > 0, the constants of Theorem 1 as repaired",
+        ),
     ),
     statement(
         "incomplete-rate",
@@ -341,6 +345,10 @@ STATEMENTS = (
             kind="incomplete",
             note="so that r_t = 0: convergence whatever the laws of s^k > 0",
             proof="p_tau^k s^k = E p^k in every case, as s^k > 0",
+        ),
+        assumptions=(
+            "scheme C, no client ever inactive, 0 < mu <= L",
+            "B_t of Theorem 1 as repaired, with theta = E",
         ),
     ),
 )  # fmt: skip

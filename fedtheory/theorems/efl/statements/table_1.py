@@ -164,6 +164,9 @@ STATEMENTS = (
             note="G, L, mu, delta and epsilon all scale with the loss, the rows do not scale alike: the comparison depends on units "
             "(a factor of the distance to the optimum or of sqrt(L) was left out in print)",
         ),
+        assumptions=(
+            "0 < mu <= L, and G, S, epsilon > 0; orders are compared as printed, with the constant 1",
+        ),
     ),
     statement(
         "table-1-mime",
@@ -185,6 +188,9 @@ STATEMENTS = (
             kind="rates",
             needs=("delta <= L and epsilon < 1",),
             proof="G^2/(mu S epsilon) cancels, and delta <= L < L/sqrt(epsilon)",
+        ),
+        assumptions=(
+            "0 < mu <= L, and G, S, epsilon, delta > 0; orders are compared as printed, with the constant 1",
         ),
     ),
     _claim(

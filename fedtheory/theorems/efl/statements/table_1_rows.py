@@ -296,5 +296,8 @@ STATEMENTS = (
                 "the squared gradient"
             ),
         ),
+        assumptions=(
+            "0 < mu <= L, and G, S, sigma, N, epsilon > 0; orders are compared as printed, with the constant 1",
+        ),
     ),
 )  # fmt: skip

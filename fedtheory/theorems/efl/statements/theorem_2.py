@@ -341,6 +341,9 @@ STATEMENTS = (
                 " that works is not"
             ),
         ),
+        assumptions=(
+            "in every round some client that stays works: E[p^k s^k] > 0",
+        ),
     ),
     statement(
         "departure-no-convergence",

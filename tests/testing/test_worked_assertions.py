@@ -1,4 +1,4 @@
-"""Where the assertions change their mind: half-widths in closed form, and every limit from both sides."""
+"""Where assertions change their mind: half-widths in closed form, every limit from both sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rates import fit_contraction, fit_slope
-from fedtheory.testing import ConvergenceFailure, assert_bound_holds, assert_contraction, assert_rate
+from fedtheory.testing import (
+    ConvergenceFailure,
+    assert_bound_holds,
+    assert_contraction,
+    assert_rate,
+)
 from fedtheory.testing.diagnosis import levels_off, precision, short_window
 from fedtheory.testing.rates import _check_covered, _judge_contraction, _judge_rate, _narrow, _why
 from fedtheory.testing.reaching import _forecast
@@ -27,23 +32,31 @@ def told(call, *arguments, **options):
     return ""
 
 
-# --- bounds -------------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 SEEDS = np.array([[1.0, 2.0, 4.5], [-1.0, 0.25, 3.0]])
 
 
 @pytest.mark.parametrize("entries", [1, 2])
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_the_half_width_of_a_mean_in_closed_form(entries, confidence):
-    """Student's t of two degrees of freedom: P(T <= z) = 1/2 + z/(2 sqrt(2 + z^2)); the error is shared out over the entries."""
+    """P(T <= z) = 1/2 + z/(2 sqrt(2 + z^2)) of Student's t with two degrees of freedom."""
     seeds = SEEDS[:entries]
     share = 1 - 2 * (1 - confidence) / entries
     z = share * math.sqrt(2 / (1 - share**2))
     mean = [sum(row) / 3 for row in seeds]
-    half = [z * math.sqrt(sum((x - m) ** 2 for x in row) / 2 / 3) for row, m in zip(seeds, mean, strict=True)]
+    half = [
+        z * math.sqrt(sum((x - m) ** 2 for x in row) / 2 / 3)
+        for row, m in zip(seeds, mean, strict=True)
+    ]
     judged = {"confidence": confidence, "rtol": 0.0}
     for k in range(entries):
         bound = np.array(mean) + 2 * np.array(half)  # clear of all
-        for at, says in ((-MORE, "violated"), (-LESS, "inconclusive"), (LESS, "inconclusive"), (MORE, "")):
+        for at, says in (
+            (-MORE, "violated"),
+            (-LESS, "inconclusive"),
+            (LESS, "inconclusive"),
+            (MORE, ""),
+        ):
             bound[k] = mean[k] + at * half[k]
             text = told(assert_bound_holds, seeds, bound, **judged)
             assert (says in text) if says else (text == "")
@@ -55,9 +68,15 @@ def test_the_half_width_of_a_mean_in_closed_form(entries, confidence):
 
 def test_what_rounding_and_noise_allow():
     """rtol of both sides, a billionth each, and the noise as it is."""
-    assert told(assert_bound_holds, 1 + 1.98e-9, 1.0) == "" and "violated" in told(assert_bound_holds, 1 + 2.02e-9, 1.0)
-    assert told(assert_bound_holds, -1.0, -1 - 1.98e-9) == "" and "violated" in told(assert_bound_holds, -1.0, -1 - 2.02e-9)
-    assert told(assert_bound_holds, 1.5, 1.0, rtol=0.2) == "" and "violated" in told(assert_bound_holds, 1.501, 1.0, rtol=0.2)
+    assert told(assert_bound_holds, 1 + 1.98e-9, 1.0) == "" and "violated" in told(
+        assert_bound_holds, 1 + 2.02e-9, 1.0
+    )
+    assert told(assert_bound_holds, -1.0, -1 - 1.98e-9) == "" and "violated" in told(
+        assert_bound_holds, -1.0, -1 - 2.02e-9
+    )
+    assert told(assert_bound_holds, 1.5, 1.0, rtol=0.2) == "" and "violated" in told(
+        assert_bound_holds, 1.501, 1.0, rtol=0.2
+    )
     assert told(assert_bound_holds, 1.5, 1.0, noise=0.5, rtol=0) == ""
     assert "violated" in told(assert_bound_holds, 1.5 * MORE, 1.0, noise=0.5, rtol=0)
     assert told(assert_bound_holds, 1.0, 1.0, rtol=0) == ""
@@ -69,7 +88,7 @@ def test_the_entry_that_is_nearest_its_bound_is_so_relatively():
     assert math.isnan(assert_bound_holds([-1.0], [0.0]).tightness)
 
 
-# --- powers -------------------------------------------------------------------------------------------------------------
+# --- powers ---------------------------------------------------------------------------------------
 X = np.array([2.0, 3.0, 5.0, 9.0])
 SLOPE = fit_slope(X, np.exp([0.3, -0.2, 0.15, 0.4]) / X, window=(2, 9))
 HERE = {"kind": "rate"}
@@ -83,7 +102,8 @@ def rate(low, high, claimed, kind="equal", against=None, confidence=0.95, **more
 @pytest.mark.parametrize(
     ("kind", "low", "high", "says"),
     [
-        ("equal", -1.25, -0.75, ""), ("equal", -1.25 * MORE, -0.75, "inconclusive"), ("equal", -1.25, -0.75 * LESS, "inconclusive"),
+        ("equal", -1.25, -0.75, ""), ("equal", -1.25 * MORE, -0.75, "inconclusive"),
+        ("equal", -1.25, -0.75 * LESS, "inconclusive"),
         ("equal", -2, -1.25, "inconclusive"), ("equal", -2, -1.25 * MORE, "contradicted"),
         ("equal", -0.75, 0, "inconclusive"), ("equal", -0.75 * LESS, 0, "contradicted"),
         ("at least as fast", -9, -0.75, ""), ("at least as fast", -9, -0.75 * LESS, "inconclusive"),
@@ -100,7 +120,9 @@ def test_the_defaults_are_a_quarter_of_an_exponent_a_tenth_of_a_factor_and_95_pe
     for claimed, fine in ((0.25, True), (0.2501, False), (-0.25, True), (-0.2501, False)):
         assert (told(assert_rate, level, claimed, window=(10, 49)) == "") is fine
     for power, fine in ((1.0999, True), (1.1001, False), (0.9001, True), (0.8999, False)):
-        assert (told(assert_contraction, 0.9 ** (power * np.arange(60)), 0.9, window=(0, 59)) == "") is fine
+        assert (
+            told(assert_contraction, 0.9 ** (power * np.arange(60)), 0.9, window=(0, 59)) == ""
+        ) is fine
     wavy = 1 + 0.01 * np.cos(np.arange(60))
     assert assert_rate(wavy, 0, window=(10, 59)).confidence == 0.95
     assert assert_contraction(wavy * 0.5 ** np.arange(60), 0.5, window=(0, 59)).confidence == 0.95
@@ -108,7 +130,9 @@ def test_the_defaults_are_a_quarter_of_an_exponent_a_tenth_of_a_factor_and_95_pe
 
 def test_the_other_exponent_is_rejected_at_one_minus_the_confidence():
     """Two degrees of freedom: P(T > t) = 0.05 at t = 0.9 sqrt(2/0.19)."""
-    error = 0.5 / (0.9 * math.sqrt(2 / 0.19))  # of a slope of -1 that lies 1/2 from the other exponent
+    error = 0.5 / (
+        0.9 * math.sqrt(2 / 0.19)
+    )  # of a slope of -1 that lies 1/2 from the other exponent
     for factor, fine in ((LESS, True), (MORE, False)):
         text = rate(-1.1, -0.9, -1.0, against=-1.5, standard_error=factor * error, dof=2)
         assert (text == "") is fine and (fine or "not told apart" in text)
@@ -130,7 +154,9 @@ def test_how_far_the_data_may_end_before_the_window_and_begin_after_it():
 
 
 def test_a_line_that_scatters_by_more_than_a_tenth_is_told_of_its_scatter():
-    assert "scatter" in _narrow(replace(SLOPE, residual=0.1 * MORE)) and "scatter" not in _narrow(replace(SLOPE, residual=0.1))
+    assert "scatter" in _narrow(replace(SLOPE, residual=0.1 * MORE)) and "scatter" not in _narrow(
+        replace(SLOPE, residual=0.1)
+    )
 
 
 def why(x, y, claimed=-1.0, residual=0.0, low=-1.0):
@@ -141,24 +167,43 @@ def why(x, y, claimed=-1.0, residual=0.0, low=-1.0):
 def test_what_a_curve_shows_of_why_it_is_no_such_power():
     for last, low, grows in ((2 * MORE, 0.1, True), (2 * LESS, 0.1, False), (3.0, 0.0, False)):
         assert ("diverges" in why([1, 2, 3, 5], [1.0, 1.2, 1.5, last], low=low)) is grows
-    for fall, last, claimed, level in ((0.0499, 4, -1, True), (0.0501, 4, -1, False), (0.0499, 3.99, -1, False), (0.01, 4, 0.0, False)):
-        assert ("level at about" in why([1, 2, 3, last], np.exp([fall, 0, fall, 0]), claimed)) is level
+    for fall, last, claimed, level in (
+        (0.0499, 4, -1, True),
+        (0.0501, 4, -1, False),
+        (0.0499, 3.99, -1, False),
+        (0.01, 4, 0.0, False),
+    ):
+        assert (
+            "level at about" in why([1, 2, 3, last], np.exp([fall, 0, fall, 0]), claimed)
+        ) is level
     x = np.array([1.0, 2, 3, 4])
-    line = np.exp(-0.5 * x + 0.01 * np.array([1, -3, 3, -1]))  # what a straight line leaves: sqrt(20/4) hundredths
-    for residual, bends in ((2 * 0.01 * math.sqrt(5) * MORE, True), (2 * 0.01 * math.sqrt(5) * LESS, False)):
+    line = np.exp(
+        -0.5 * x + 0.01 * np.array([1, -3, 3, -1])
+    )  # what a straight line leaves: sqrt(20/4) hundredths
+    for residual, bends in (
+        (2 * 0.01 * math.sqrt(5) * MORE, True),
+        (2 * 0.01 * math.sqrt(5) * LESS, False),
+    ):
         assert ("a geometric rate of factor 0.6065" in why(x, line, residual=residual)) is bends
     far = np.array([1.0, 2, 4, 100])
-    for share, named in ((0.1 * MORE, True), (0.1 * LESS, False)):  # a level that is that share of the last value
-        assert ("towards a level" in why(far, 1 / far + share / (1 - share) / 100, residual=0.5)) is named
+    for share, named in (
+        (0.1 * MORE, True),
+        (0.1 * LESS, False),
+    ):  # a level that is that share of the last value
+        assert (
+            "towards a level" in why(far, 1 / far + share / (1 - share) / 100, residual=0.5)
+        ) is named
     shape = np.array([1 / far, np.ones(4)]).T
     value = 1 / far + 0.02 + 1e-3 * np.array([1, -1, 1, -1])
     terms = shape / value[:, None]
     rest = np.ones(4) - terms @ np.linalg.solve(terms.T @ terms, terms.T @ np.ones(4))
     for factor, named in ((MORE, True), (LESS, False)):
-        assert ("towards a level" in why(far, value, residual=factor * 2 * math.sqrt(rest @ rest / 4))) is named
+        assert (
+            "towards a level" in why(far, value, residual=factor * 2 * math.sqrt(rest @ rest / 4))
+        ) is named
 
 
-# --- levels -------------------------------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 def kinked(slope):
     """Falls by 1 a step to 0 at 4, then on by ``slope`` up to 16."""
     u = np.arange(17.0)
@@ -166,8 +211,10 @@ def kinked(slope):
 
 
 def test_a_tail_of_a_tenth_of_the_slope_before_is_level():
-    """The median of the last quarter is -10 s, its deviation sqrt(2) s: so the level is reached at 12, and the mean slope is
-    (4 + 10 s)/12. A tenth of it is s at 4/110."""
+    """The median of the last quarter is -10 s, its deviation sqrt(2) s.
+
+    So the level is reached at 12. The mean slope is (4 + 10 s)/12, and s a tenth of it at 4/110.
+    """
     edge = 4 / 110
     assert levels_off(*kinked(0.995 * edge)) == 12 and levels_off(*kinked(1.005 * edge)) is None
 
@@ -188,11 +235,21 @@ def test_from_where_on_a_curve_is_level():
 
 
 def test_a_tail_that_only_scatters_is_not_called_level():
-    """Its slope must be above half the mean slope by two standard errors. Of d (1, -1, 0, -1, 1) that is 2 d sqrt(4/3/10)."""
+    """Its slope must be above half the mean slope by two standard errors.
+
+    One of d (1, -1, 0, -1, 1) is d sqrt(4/3/10).
+    """
     u = np.arange(17.0)
     edge = 1.5 / (2 * math.sqrt(4 / 30))  # the mean slope is -12/4 where the fall of 12 ends at 4
     for factor, found in ((0.999, 4), (1.001, None)):
-        v = np.r_[12, 10, 8, 2 * factor * edge * math.sqrt(0.8) * 1.001, np.zeros(8), factor * edge * np.array([1.0, -1, 0, -1, 1])]
+        v = np.r_[
+            12,
+            10,
+            8,
+            2 * factor * edge * math.sqrt(0.8) * 1.001,
+            np.zeros(8),
+            factor * edge * np.array([1.0, -1, 0, -1, 1]),
+        ]
         assert levels_off(u, v) == found
 
 
@@ -203,29 +260,45 @@ def test_the_last_quarter_is_what_counts():
     late = np.maximum(13 - u, 0)  # 1, 0, 0, 0, 0: median 0, deviation 0.4
     assert levels_off(u, late) is None
     four = np.arange(9.0)
-    assert levels_off(four[:8], np.r_[6.0, 5, 4, 3, 2, 1, 0, 0]) == 6  # two points: no scatter is told
+    assert (
+        levels_off(four[:8], np.r_[6.0, 5, 4, 3, 2, 1, 0, 0]) == 6
+    )  # two points: no scatter is told
 
 
 def test_what_is_precision_and_what_is_short():
     assert "precision floor" in precision(2.0, 2e-10) and "no lower" in precision(2.0, 2e-10 * MORE)
-    assert short_window(3, 12) == "" and "factor of 4" in short_window(3, 12 * LESS) and short_window(0, 1) == ""
+    assert (
+        short_window(3, 12) == ""
+        and "factor of 4" in short_window(3, 12 * LESS)
+        and short_window(0, 1) == ""
+    )
 
 
-# --- factors ------------------------------------------------------------------------------------------------------------
+# --- factors --------------------------------------------------------------------------------------
 FACTOR = replace(
     fit_contraction(0.9 ** np.arange(61), window=(0, 60)),
-    low=0.9, high=0.9, p_power=0.01, p_bend=0.01, halves=(0.9, 0.9), residual=0.1, power_residual=1.0,
+    low=0.9, high=0.9, p_power=0.01, p_bend=0.01, halves=(0.9, 0.9), residual=0.1,
+    power_residual=1.0,
 )  # fmt: skip
 
 
 def factor(kind="equal", confidence=0.95, **more):
-    return told(_judge_contraction, replace(FACTOR, **more), 0.9, 0.1, kind, confidence, {"kind": "contraction"})
+    return told(
+        _judge_contraction,
+        replace(FACTOR, **more),
+        0.9,
+        0.1,
+        kind,
+        confidence,
+        {"kind": "contraction"},
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "low", "high", "says"),
     [
-        ("equal", 1.1, 0.9, ""), ("equal", 1.1 * MORE, 0.9, "inconclusive"), ("equal", 1.1, 0.9 * LESS, "inconclusive"),
+        ("equal", 1.1, 0.9, ""), ("equal", 1.1 * MORE, 0.9, "inconclusive"),
+        ("equal", 1.1, 0.9 * LESS, "inconclusive"),
         ("equal", 2, 1.1, "inconclusive"), ("equal", 2, 1.1 * MORE, "contradicted"),
         ("equal", 0.9, 0.5, "inconclusive"), ("equal", 0.9 * LESS, 0.5, "contradicted"),
         ("at least as fast", 9, 0.9, ""), ("at least as fast", 9, 0.9 * LESS, "inconclusive"),
@@ -241,22 +314,31 @@ def test_where_an_interval_of_a_factor_lies_within_what_is_claimed(kind, low, hi
 def test_a_power_law_beside_a_factor():
     well = 0.04 * 60 * -math.log(0.9)
     assert factor(p_power=0.0499) == "" and "power law is not rejected" in factor(p_power=0.0501)
-    assert factor(p_power=0.0999, confidence=0.9) == "" and "not rejected" in factor(p_power=0.1001, confidence=0.9)
+    assert factor(p_power=0.0999, confidence=0.9) == "" and "not rejected" in factor(
+        p_power=0.1001, confidence=0.9
+    )
     power = {"p_power": 0.5, "power_residual": well * LESS}
     assert "the curve is a power law" in factor(**power, residual=2 * well)
     assert "the curve is a power law" not in factor(**power, residual=2 * well * LESS * LESS)
-    assert "the curve is a power law" not in factor(**{**power, "power_residual": well * MORE}, residual=9.0)
+    assert "the curve is a power law" not in factor(
+        **{**power, "power_residual": well * MORE}, residual=9.0
+    )
     assert "grow" in factor(low=1 * MORE, high=1.1) and "grow" not in factor(low=1.0, high=1.1)
 
 
 def test_halves_that_differ_by_more_than_both_tolerances():
-    """Twice a tenth of log(0.9) between them; for 'at least as fast' only where the second is too slow itself."""
+    """Twice a tenth of log(0.9) between them.
+
+    For 'at least as fast' only where the second is too slow itself.
+    """
     for apart, fine in ((0.2 * LESS, True), (0.2 * MORE, False)):
         for sign in (1, -1):
             halves = (0.9 ** (1 + sign * apart / 2), 0.9 ** (1 - sign * apart / 2))
             text = factor(halves=halves)
             assert (text == "") is fine and (fine or "factor changes over the window" in text)
-            slow = factor("at least as fast", halves=(0.9 ** (0.9 * LESS + apart), 0.9 ** (0.9 * LESS)))
+            slow = factor(
+                "at least as fast", halves=(0.9 ** (0.9 * LESS + apart), 0.9 ** (0.9 * LESS))
+            )
             assert (slow == "") is fine
         assert factor("at least as fast", halves=(0.9 ** (0.9 + apart), 0.9 ** (0.9 * MORE))) == ""
         assert factor("at least as fast", halves=(0.9**0.5, 0.9 ** (0.5 + apart))) == ""
@@ -268,20 +350,40 @@ def test_halves_that_differ_by_more_than_both_tolerances():
 def test_the_other_factor_must_lie_outside_the_interval():
     noise = 1 + 0.01 * np.cos(np.arange(61))
     found = fit_contraction(0.9 ** np.arange(61) * noise, window=(0, 60))
-    for against, fine in ((found.low, False), (found.high, False), (found.low - 1e-9, True), (found.high + 1e-9, True)):
-        text = told(assert_contraction, 0.9 ** np.arange(61) * noise, 0.9, window=(0, 60), against=against)
+    for against, fine in (
+        (found.low, False),
+        (found.high, False),
+        (found.low - 1e-9, True),
+        (found.high + 1e-9, True),
+    ):
+        text = told(
+            assert_contraction, 0.9 ** np.arange(61) * noise, 0.9, window=(0, 60), against=against
+        )
         assert (text == "") is fine and (fine or "not told apart" in text)
 
 
-# --- reaching -----------------------------------------------------------------------------------------------------------
+# --- reaching -------------------------------------------------------------------------------------
 def test_where_the_last_half_of_a_run_points_to():
     count = np.arange(101.0)
     later = np.maximum(count, 1)
-    for slope, says in ((0.101, "it grows"), (0.099, "stopped falling"), (-0.00099, "stopped falling"), (-0.00101, "at its slope")):
+    for slope, says in (
+        (0.101, "it grows"),
+        (0.099, "stopped falling"),
+        (-0.00099, "stopped falling"),
+        (-0.00101, "at its slope"),
+    ):
         assert says in _forecast(count, later**slope, 1e-3)
-    turned = np.where(count < 50, 1.0, (later / 50) ** -2.0)  # from 50 on it counts, and would be at 1e-4 after 5000
-    assert "slope of -2.00" in _forecast(count, turned, 1e-4) and "about 5e+03" in _forecast(count, turned, 1e-4)
+    turned = np.where(
+        count < 50, 1.0, (later / 50) ** -2.0
+    )  # from 50 on it counts, and would be at 1e-4 after 5000
+    assert "slope of -2.00" in _forecast(count, turned, 1e-4) and "about 5e+03" in _forecast(
+        count, turned, 1e-4
+    )
     turned[49] = 1e9
     assert "about 5e+03" in _forecast(count, turned, 1e-4)
-    assert _forecast(np.array([0.0, 1, 2]), np.array([3.0, 2, 1]), 0.1) == "the run never gets there"  # two points of its last half
-    assert "at its slope" in _forecast(np.array([0.0, 1, 2, 3, 4]), np.array([9.0, 4, 3, 2, 1]), 0.1)
+    assert (
+        _forecast(np.array([0.0, 1, 2]), np.array([3.0, 2, 1]), 0.1) == "the run never gets there"
+    )  # two points of its last half
+    assert "at its slope" in _forecast(
+        np.array([0.0, 1, 2, 3, 4]), np.array([9.0, 4, 3, 2, 1]), 0.1
+    )

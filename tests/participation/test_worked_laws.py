@@ -1,0 +1,104 @@
+"""Laws of cohorts worked a second time: every subset of clients in fractions, and draws."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedtheory.participation import Bernoulli, Full, Uniform, as_irregular
+from fedtheory.randomness import Stream
+
+SIXTEENTH = F(1, 16)
+CHANCES = (F(1, 2), F(1, 4), F(3, 8), SIXTEENTH)
+
+
+def subsets(clients):
+    return [c for size in range(clients + 1) for c in combinations(range(clients), size)]
+
+
+def some(chances):
+    """Each client by its own chance, given that somebody comes."""
+    mass = {
+        c: prod((p if k in c else 1 - p for k, p in enumerate(chances)), start=F(1))
+        for c in subsets(len(chances))
+        if c
+    }
+    total = sum(mass.values())
+    return {c: m / total for c, m in mass.items() if m}
+
+
+def fixed(clients, size):
+    cohorts = list(combinations(range(clients), size))
+    return {c: F(1, len(cohorts)) for c in cohorts}
+
+
+LAWS = [
+    pytest.param(
+        Bernoulli(tuple(map(float, CHANCES))), 4, some(CHANCES), id="Bernoulli, one chance each"
+    ),
+    pytest.param(Bernoulli(0.125), 3, some((F(1, 8),) * 3), id="Bernoulli, seldom"),
+    pytest.param(
+        Bernoulli((1.0, 0.25, 0.5)),
+        3,
+        some((F(1), F(1, 4), F(1, 2))),
+        id="Bernoulli, one always there",
+    ),
+    pytest.param(Bernoulli(0.75), 1, some((F(3, 4),)), id="Bernoulli, a client alone"),
+    pytest.param(Uniform(2), 5, fixed(5, 2), id="Uniform"),
+    pytest.param(Uniform(1), 3, fixed(3, 1), id="Uniform, one"),
+    pytest.param(Uniform(4), 4, fixed(4, 4), id="Uniform, all"),
+    pytest.param(Full(), 3, fixed(3, 3), id="Full"),
+]
+
+
+def cohorts_of(cohort):
+    return [tuple(map(int, np.flatnonzero(row))) for row in cohort.dense().mask]
+
+
+@pytest.mark.parametrize(("law", "clients", "truth"), LAWS)
+def test_every_cohort_has_its_chance(law, clients, truth):
+    """And with it every marginal and every pair, in floats and in fractions."""
+    listed = law.enumerate(clients)
+    found = dict(zip(cohorts_of(listed), listed.probability, strict=True))
+    assert set(found) == set(truth) and len(found) == listed.scenarios
+    assert found == pytest.approx({c: float(m) for c, m in truth.items()}, rel=1e-14)
+    alone = [sum((m for c, m in truth.items() if k in c), F(0)) for k in range(clients)]
+    drawn = law.sample(Stream(3), 2, range(5), clients)
+    for cohort in (listed, drawn):
+        assert cohort.active_probability == pytest.approx([float(m) for m in alone], rel=1e-14)
+    if not isinstance(law, Bernoulli):
+        assert law.count(clients) == len(truth)
+    steps = as_irregular(law, 3, clients)
+    assert steps.active(exact=True).tolist() == alone
+    assert steps.law(1, exact=True).tolist() == [[1 - m, 0, 0, m] for m in alone]
+    exact = steps.enumerate_round(1, clients, exact=True)
+    assert dict(zip(cohorts_of(exact), exact.probability, strict=True)) == truth
+    assert (exact.steps == 3 * exact.mask).all() and exact.active_probability.tolist() == alone
+    mask, mass = listed.dense().dense_mask.astype(float), listed.probability
+    for j, k in combinations(range(clients), 2):
+        both = sum((m for c, m in truth.items() if {j, k} <= set(c)), F(0))
+        assert (mask[:, j] * mask[:, k]) @ mass == pytest.approx(float(both), rel=1e-14)
+
+
+@pytest.mark.parametrize(("law", "clients", "truth"), LAWS)
+def test_draws_have_the_chances_of_every_cohort(law, clients, truth):
+    """4,000 cohorts of four rounds by the chi-square test at a level of one in 10,000."""
+    seen: dict[tuple[int, ...], int] = dict.fromkeys(truth, 0)
+    for t in range(1, 5):
+        for cohort in cohorts_of(law.sample(Stream(7), t, range(1000), clients)):
+            seen[cohort] += 1  # no other cohort is drawn
+    if len(truth) > 1:
+        chances = np.array([float(m) for m in truth.values()])
+        assert stats.chisquare(list(seen.values()), 4000 * chances / chances.sum()).pvalue > 1e-4
+
+
+def test_a_list_of_cohorts_is_counted_without_the_empty_one():
+    assert [Bernoulli(0.5).count(n) for n in (1, 2, 5)] == [1, 3, 31] and [
+        Uniform(2).count(n) for n in (2, 5)
+    ] == [1, 10]
+    assert Full().count(7) == 1

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedtheory.participation import Bernoulli, Full, Uniform, as_irregular
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.participation import (
+    Bernoulli,
+    Cohort,
+    FedDynBernoulli,
+    Full,
+    Uniform,
+    as_irregular,
+    inactive,
+)
 from fedtheory.randomness import Stream
 
 SIXTEENTH = F(1, 16)
@@ -102,3 +111,67 @@ def test_a_list_of_cohorts_is_counted_without_the_empty_one():
         Uniform(2).count(n) for n in (2, 5)
     ] == [1, 10]
     assert Full().count(7) == 1
+
+
+class Given(Stream):
+    """The same uniform numbers whoever asks."""
+
+    def per_scenario(self, draw, purpose, scenarios, round_index=0, step=0):
+        return np.tile(NUMBERS, (len(scenarios), 1))
+
+
+NUMBERS = np.array([0.25, 0.25, 0.0])
+
+
+def test_who_draws_exactly_its_chance_stays_away():
+    """P(u < p) = p of numbers in [0, 1); with a law of steps as with a law of cohorts."""
+    chances = (0.25, 0.5, 0.5)
+    steps = inactive(3, 2, 1 - np.array(chances))
+    for law in (Bernoulli(chances), steps):
+        assert law.sample(Given(0), 1, range(2), 3).dense().mask.tolist() == [[False, True, True]] * 2
+
+
+def test_fed_dyns_code_takes_who_draws_exactly_the_chance():
+    numbers = np.random.RandomState(3).uniform(size=5)
+    law = FedDynBernoulli(float(numbers[2]), seed=3)
+    taken = law.sample(Stream(0), 1, range(1), 5).dense().mask[0]
+    assert taken.tolist() == [bool(n <= numbers[2]) for n in numbers] and taken[2]
+    assert FedDynBernoulli(1.0, 2**31 - 1).sample(Stream(0), 1, range(1), 5).dense().mask.all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"members": [[0, 5]]}, "name client 5 of 3"), ({"members": [[-1, 5]]}, "client -1"),
+        ({"members": [[0, 1, 2], [0, 2, 1]]}, "scenario 1 are .*increasing order"),
+        ({"mask": [[True] * 3], "steps": [[1] * 3] * 2, "max_steps": 1}, "same shape"),
+        ({"members": [[0]], "steps": [[1]], "max_steps": 1}, "same shape"),
+        ({"mask": [[True] * 3], "steps": [[1] * 3]}, "E = None"),
+        ({"mask": [[True] * 3], "steps": [[1, 3, 2]], "max_steps": 2}, "from 1 to 3 with E = 2"),
+        ({"mask": [[True] * 3], "steps": [[1, -1, 2]], "max_steps": 2}, "from -1 to 2"),
+        ({"mask": [[True] * 3], "steps": [[1, 0, 2]], "max_steps": 2}, "leave out clients"),
+    ],
+)  # fmt: skip
+def test_more_cohorts_that_are_none(given, words):
+    if "steps" in given:
+        given = {**given, "steps": np.array(given["steps"])}
+    with pytest.raises(InvalidInput, match=words):
+        Cohort(3, **given)
+
+
+def test_which_slots_count():
+    some = Cohort(3, mask=[[True, False, True], [True, True, False]])
+    assert some.partial_mask.tolist() == some.mask.tolist() and not some.everyone
+    full = Cohort(3, mask=[[True] * 3] * 2)
+    assert full.everyone and full.partial_mask is None and full.slots == 3
+    few = some.gathered()
+    assert few.members.tolist() == [[0, 2], [0, 1]] and few.partial_mask is None
+    assert few.slots == 2 and not few.everyone
+    assert few.divisor.tolist() == [2.0, 2.0]
+    odd = Cohort(3, mask=[[True, False, True], [True, True, True]])
+    with pytest.raises(MissingCapability, match="different sizes"):
+        odd.gathered()
+    nobody = Cohort(2, mask=[[False] * 2], steps=np.zeros((1, 2), int), max_steps=1)
+    assert nobody.divisor.tolist() == [1.0]
+    with pytest.raises(InvalidInput, match="2 probabilities for 3 clients"):
+        Bernoulli((0.5, 0.5)).check(3)

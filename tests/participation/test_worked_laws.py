@@ -20,6 +20,8 @@ from fedtheory.participation import (
     as_irregular,
     inactive,
 )
+from fedtheory.participation.coefficients import SCHEMES
+from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
 
 SIXTEENTH = F(1, 16)
@@ -128,7 +130,9 @@ def test_who_draws_exactly_its_chance_stays_away():
     chances = (0.25, 0.5, 0.5)
     steps = inactive(3, 2, 1 - np.array(chances))
     for law in (Bernoulli(chances), steps):
-        assert law.sample(Given(0), 1, range(2), 3).dense().mask.tolist() == [[False, True, True]] * 2
+        assert (
+            law.sample(Given(0), 1, range(2), 3).dense().mask.tolist() == [[False, True, True]] * 2
+        )
 
 
 def test_fed_dyns_code_takes_who_draws_exactly_the_chance():
@@ -175,3 +179,60 @@ def test_which_slots_count():
     assert nobody.divisor.tolist() == [1.0]
     with pytest.raises(InvalidInput, match="2 probabilities for 3 clients"):
         Bernoulli((0.5, 0.5)).check(3)
+
+
+# --- moments --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("law", "clients", "truth"), [LAWS[i] for i in (0, 1, 2, 4, 7)])
+def test_moments_of_cohorts_are_sums_over_every_cohort(scheme, law, clients, truth):
+    """E = 3, weights 1 : 2 : 3 ...; the coefficients as EFL's section 3.2 has them."""
+    E, total = 3, clients * (clients + 1) // 2
+    w = [F(k + 1, total) for k in range(clients)]
+    alone = [sum((m for c, m in truth.items() if k in c), F(0)) for k in range(clients)]
+
+    def coefficient(k, cohort):
+        if scheme == "B":
+            return w[k]
+        if k not in cohort:
+            return F(0)
+        of = {"A": clients * w[k] / len(cohort), "C": w[k], "C-corrected": w[k] / alone[k]}
+        return of[scheme]
+
+    rows = {c: [coefficient(k, c) for k in range(clients)] for c in truth}
+    steps = {c: [E if k in c else 0 for k in range(clients)] for c in truth}
+    mean = lambda what: sum((m * what(c) for c, m in truth.items()), F(0))  # noqa: E731
+    ps = [mean(lambda c, k=k: rows[c][k] * steps[c][k]) for k in range(clients)]
+    work = lambda c: sum(p * s for p, s in zip(rows[c], steps[c], strict=True))  # noqa: E731
+    wanted = {
+        "p": [mean(lambda c, k=k: rows[c][k]) for k in range(clients)],
+        "ps": ps,
+        "p2s": [mean(lambda c, k=k: rows[c][k] ** 2 * steps[c][k]) for k in range(clients)],
+        "sum_p": mean(lambda c: sum(rows[c])),
+        "sum_ps": sum(ps),
+        "overlap": mean(lambda c: max(sum(rows[c]) - 2, F(0)) * work(c)),
+        "ratio": [x / y for x, y in zip(ps, w, strict=True)],
+        "theta": {"A": clients, "B": 1, "C": E, "C-corrected": E / min(alone)}[scheme],
+        "ratio_equal": len({x / y for x, y in zip(ps, w, strict=True)}) == 1,
+    }
+    sampling = as_irregular(law, E, clients)
+    for exact in (True, False):
+        found = round_moments(scheme, sampling, 1, w, exact=exact)
+        for name, value in wanted.items():
+            have = getattr(found, name)
+            if exact:
+                assert np.all(np.asarray(have) == np.asarray(value)), name
+            elif name.startswith("overlap"):
+                assert found.overlap_lower <= float(value) * (1 + 1e-12) + 1e-15, name
+                assert float(value) <= have * (1 + 1e-12) + 1e-15, name
+            else:
+                assert np.asarray(have, float) == pytest.approx(np.asarray(value, float), rel=1e-12)
+    plain = round_moments(scheme, sampling, 1, [float(v) for v in w])
+    assert plain.p.dtype == float and isinstance(float(plain.sum_ps), float)
+    assert sampling.law(1).dtype == sampling.enumerate(clients).probability.dtype == float
+
+
+@pytest.mark.parametrize("chance", [0.5, 1e-3])
+def test_ratios_of_floats_are_equal_up_to_a_trillionth(chance):
+    for apart, same in ((0.95e-12, True), (1.05e-12, False)):
+        rows = [[1 - chance, chance], [1 - chance * (1 + apart), chance * (1 + apart)]]
+        assert moments("C", rows, 1, [0.5, 0.5]).ratio_equal is same

@@ -86,6 +86,25 @@ def test_the_entry_that_is_nearest_its_bound_is_so_relatively():
     check = assert_bound_holds([1.0, 90.0, -5.0, -2.0], [2.0, 100.0, 0.0, -1.0])
     assert (check.where, check.measured, check.bound, check.tightness) == ((1,), 90.0, 100.0, 0.9)
     assert math.isnan(assert_bound_holds([-1.0], [0.0]).tightness)
+    for value, worst in (
+        (-3.1, 0),
+        (-2.9, 1),
+    ):  # -1 against 2.1/2.05 and 1.9/1.95, of the mean size of both
+        assert assert_bound_holds([1.0, value], [3.0, -1.0]).where == (worst,)
+    cube = np.stack([np.ones((2, 3)), np.full((2, 3), 1.1)], axis=-1)
+    assert assert_bound_holds(cube, 5 * np.ones((2, 3)), confidence=0.9).count == 6
+
+
+@pytest.mark.parametrize(
+    ("measured", "options", "says"),
+    [
+        (np.ones(2), {"noise": [0.1, -0.2]}, "noise = -0.2"), (np.ones(2), {"noise": [-0.1, 0.2]}, "noise = -0.1"),
+        (np.float64(1), {"confidence": 0.9}, ">= 2 seeds"), (np.ones((2, 1)), {"confidence": 0.9}, ">= 2 seeds"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_judged(measured, options, says):
+    with pytest.raises(InvalidInput, match=says):
+        assert_bound_holds(measured, 2.0, **options)
 
 
 # --- powers ---------------------------------------------------------------------------------------

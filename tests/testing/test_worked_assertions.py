@@ -86,6 +86,7 @@ def test_the_entry_that_is_nearest_its_bound_is_so_relatively():
     check = assert_bound_holds([1.0, 90.0, -5.0, -2.0], [2.0, 100.0, 0.0, -1.0])
     assert (check.where, check.measured, check.bound, check.tightness) == ((1,), 90.0, 100.0, 0.9)
     assert math.isnan(assert_bound_holds([-1.0], [0.0]).tightness)
+    assert assert_bound_holds([0.25], [0.5]).tightness == 0.5
     for value, worst in (
         (-3.1, 0),
         (-2.9, 1),
@@ -170,6 +171,24 @@ def test_how_far_the_data_may_end_before_the_window_and_begin_after_it():
     with pytest.raises(InvalidInput, match="begins at 10, the data at 11"):
         _check_covered((10, 100), np.array([0.0, 11 * MORE, 100]), True)
     _check_covered((10, 100), np.array([50.0, 100]), False)
+
+
+def test_where_the_data_begin_counts_where_they_do_not_begin_with_round_0():
+    values = 1 / np.arange(10.0, 110.0)
+    assert_rate(values, -1, window=(10, 109), first_round=10)
+    assert_rate(np.r_[9.0, 1 / np.arange(1.0, 100.0)], -1, window=(0.5, 99))
+    with pytest.raises(InvalidInput, match=r"begins at 0\.5, the data at 1"):
+        assert_rate(1 / np.arange(1.0, 100.0), -1, window=(0.5, 99), first_round=1)
+    steep = 0.5 ** np.arange(30)
+    assert_contraction(steep, 0.5, window=(10, 39), first_round=10)
+    with pytest.raises(InvalidInput, match=r"begins at 0\.5, the data at 1"):
+        assert_contraction(steep, 0.5, window=(0.5, 29), first_round=1)
+
+
+def test_what_grows_where_it_should_not_is_told_so():
+    assert "grow faster than claimed" in rate(0.3, 0.4, 0.0)
+    assert "grow, where a decay is claimed" in rate(0.3, 0.4, -1e-9)
+    assert "decay slower" in rate(-0.4, -0.3, -1.0)
 
 
 def test_a_line_that_scatters_by_more_than_a_tenth_is_told_of_its_scatter():
@@ -272,6 +291,19 @@ def test_a_tail_that_only_scatters_is_not_called_level():
         assert levels_off(u, v) == found
 
 
+def test_tails_that_are_no_level():
+    u = np.arange(17.0)
+    assert levels_off(u, np.r_[4, 3, 2, 1, np.zeros(12), 1]) is None  # the last point is above it
+    shaken = 0.45 * np.array([1.0, -1, 0, -1, 1])
+    assert levels_off(u, np.r_[np.full(12, 0.7), shaken]) is None  # no point is above it
+    tail = np.r_[3, 2.5, 2, 1.5, 1.2, 1.16, 0.3, -0.6, 0.3]  # three points, and sqrt(3) 0.3 of error
+    assert levels_off(u[:9], tail) is None and levels_off(u[:9], np.r_[tail[:6], 0, 0, 0]) == 6
+    assert levels_off(u, np.r_[np.full(8, 0.7), np.zeros(9)]) == 8  # no error: however little it fell
+    for share, found in ((0.995, 12), (1.005, None)):
+        at, v = kinked(share * 4 / 110)
+        assert levels_off(at + 5, v) == found
+
+
 def test_the_last_quarter_is_what_counts():
     """Falling before it, and level in it alone: of 17 points those from 12 on."""
     u = np.arange(17.0)
@@ -291,6 +323,7 @@ def test_what_is_precision_and_what_is_short():
         and "factor of 4" in short_window(3, 12 * LESS)
         and short_window(0, 1) == ""
     )
+    assert "factor of 2" in short_window(0.5, 1)
 
 
 # --- factors --------------------------------------------------------------------------------------

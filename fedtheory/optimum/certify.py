@@ -20,6 +20,7 @@ from typing import Any, ParamSpec
 import numpy as np
 import scipy  # its linalg is loaded when first used
 
+from fedtheory.arrays import OwnArrays, ReadOnlyDict
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import real_array
 from fedtheory.optimum import conic
@@ -35,8 +36,8 @@ NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
 
 
 @dataclass(frozen=True)
-class Optimum:
-    """A minimiser of F with proof.
+class Optimum(OwnArrays):
+    """A minimiser of F with proof, which is read-only: problems keep it.
 
     Attributes
     ----------
@@ -73,6 +74,10 @@ class Optimum:
     details: dict[str, Any] = field(default_factory=dict)
     solver_value: float | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "details", ReadOnlyDict(self.details))
+
     def excess(self, values: Any) -> tuple[Any, Any]:
         """Measured F(y) (...) -> (at most, at least): F(y) - F* is between F(y) - value and F(y) - lower_bound.
 
@@ -90,9 +95,14 @@ def kept(made: Callable[_Asked, Optimum]) -> Callable[_Asked, Optimum]:
             return made(*args, **options)
         problem: Any = args[0]
         name = called("optimum", *args, options, float(problem.objective(np.ones(problem.dim))))
-        return Optimum(**whole(name, lambda: vars(made(*args, **options)), shared=True))
+        return Optimum(**whole(name, lambda: _plain(vars(made(*args, **options))), shared=True))
 
     return found
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """The dict and those in it, as dicts that may be written to."""
+    return {k: _plain(v) if isinstance(v, dict) else v for k, v in values.items()}
 
 
 @kept

@@ -8,15 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedtheory.arrays import OwnArrays
-
 __all__ = ["Client", "Task"]
 
 Loss = Literal["squared", "logistic"]
 
 
 @dataclass(frozen=True, eq=False)  # equal is the same one: arrays have no hash
-class Client(OwnArrays):
+class Client:
     """One client of a small federated problem.
 
     With rows a_j and entries b_j its loss f_k(x) is
@@ -28,8 +26,8 @@ class Client(OwnArrays):
 
     Attributes
     ----------
-    features : (n, d) float64, read-only
-    labels : (n,) float64, read-only
+    features : (n, d) float64
+    labels : (n,) float64
     ridge : float >= 0
     """
 

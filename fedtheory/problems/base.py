@@ -262,11 +262,11 @@ class Problem(OldNames):
         Raises
         ------
         NotCertified
-            When no certificate of that relative gap exists (non-convex and unbounded problems among them).
+            When no certificate of that gap exists (`Optimum.within`), of non-convex and unbounded problems among others.
         """
         gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
-        if kept is None or kept.gap > gap:
+        if kept is None or not kept.within(gap):
             limit = self.max_conic_entries if max_conic_entries is None else max_conic_entries
             kept = self.__dict__["_optimum"] = certify(self, gap, limit)
         return kept
@@ -285,7 +285,7 @@ class Problem(OldNames):
         """
         radius, gap = check_radius(radius), check_gap(gap)
         kept = self.__dict__.setdefault("_optimum_on_ball", {})
-        if radius not in kept or kept[radius].gap > gap:
+        if radius not in kept or not kept[radius].within(gap):
             kept[radius] = certify_on_ball(self, radius, gap)
         return kept[radius]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.central.functions import Joint
 from fedtheory.central.moles import MOLES
 from fedtheory.central.mopes import MOPES, STILL_SHORT
@@ -27,7 +28,7 @@ METHODS: dict[str, type[MOPES]] = {"mopes": MOPES, "moles": MOLES}
 
 
 @dataclass(frozen=True)
-class Planned:
+class Planned(OwnArrays):
     """A run that is made ready.
 
     Attributes

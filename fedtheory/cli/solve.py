@@ -19,7 +19,7 @@ def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
     return [
         ("optimal value", f"{optimum.value:.15g} (rounded up)"),
         ("proven lower bound", f"{optimum.lower_bound:.15g}"),
-        ("relative gap", f"{optimum.gap:.3g}"),
+        ("relative gap", f"{optimum.gap:.3g} of the larger of |F*| and |F(0)|, {optimum.gap_to_optimum:.3g} of |F*|"),
         (gradient, f"{optimum.kkt_residual:.3g} at most"),
         ("certificate", optimum.certificate),
         ("found by", optimum.solver),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy  # its stats is loaded when first used
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
 
@@ -39,7 +40,7 @@ NOT_POSITIVE = "that are <= 0"
 
 
 @dataclass(frozen=True)
-class Slope:
+class Slope(OwnArrays):
     """A fitted exponent: y ~ exp(intercept) * x**slope on a window.
 
     Attributes

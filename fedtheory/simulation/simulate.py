@@ -137,7 +137,9 @@ def simulate(
         Scenarios run together; results do not depend on it beyond rounding. Default: all, or an equal share a worker, but with NumPy,
         unless states are kept or observed, no more (but 16) than let what a round makes, (S, P, d), stay below 32 MiB.
     workers : int
-        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1.
+        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1. Without ``chunk`` they
+        share out the scenarios, and results depend on their number as on a chunk: by rounding. With the same ``chunk`` they are
+        the same to the last bit, where this process has one BLAS thread, too.
     progress : bool
         Show a progress bar on the terminal for work that takes longer than two seconds.
     client_bits : bool

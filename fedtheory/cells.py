@@ -17,7 +17,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -128,19 +128,23 @@ def _released(path: Path, file: IO[str]) -> None:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Within the block no other process writes what is called so; its folder is made.
+    """Within the block no other process writes what is called so; its folder is made, and not left empty.
 
     Raises
     ------
     DataFileError
         Another process does.
     """
+    made = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _locked(path)
     try:
         yield
     finally:
         _released(path, file)
+        if made:
+            with suppress(OSError):  # it holds something
+                path.parent.rmdir()
 
 
 class _Chosen(Sequence[Any]):

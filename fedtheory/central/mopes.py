@@ -160,6 +160,7 @@ class MOPES:
         if self.radius is not None:
             positive("radius", self.radius)
         whole_number("rounds", self.rounds)
+        SubgradientSliding(noise_std=self.noise_std, batch_size=self.batch_size)  # refuses what it cannot use
 
     @property
     def solved(self) -> bool:

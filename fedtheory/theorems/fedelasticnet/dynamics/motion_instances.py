@@ -236,7 +236,7 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
     if request.options.get("rule") is None and not any("sign" in f.established for f in statement.forms):
         defaults["rule"] = "true-gradient"
     algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
-    rounds = request.rounds or ROUNDS
+    rounds, start = request.rounds or ROUNDS, request.start(problem)
     if _follows_in_floats(problem, rounds):
         problem.optimum()  # what cannot be certified is told before any work
     ratio = f" = {algorithm.l2 / beta:.6g} beta" if smooth else ""
@@ -245,7 +245,7 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
         f"lambda_2 = {algorithm.l2:.6g}{ratio}, {algorithm.rule} rule, {rounds} rounds"
     )
     details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "rounds": rounds}
-    return Prepared(problem, algorithm, {"x0": request.start(problem), "rounds": rounds}, [head], details)
+    return Prepared(problem, algorithm, {"x0": start, "rounds": rounds}, [head], details)
 
 
 # --- what a witness shows -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from fedtheory.theorems.fedmls.statements.claims import CLAIMS
 from fedtheory.theorems.fedmls.statements.envelope import ENVELOPE
 from fedtheory.theorems.fedmls.statements.exact_prox import EXACT_PROX
+from fedtheory.theorems.fedmls.statements.few_steps import FEW_STEPS
 from fedtheory.theorems.fedmls.statements.mopes import MOPES
 from fedtheory.theorems.fedmls.statements.orders import ORDERS
 from fedtheory.theorems.fedmls.statements.theorem_1_proof import PROOF
@@ -10,4 +11,4 @@ from fedtheory.theorems.fedmls.statements.theorems_1_and_2 import THEOREMS
 
 __all__ = ["STATEMENTS"]
 
-STATEMENTS = (*PROOF, *THEOREMS, *ORDERS, *CLAIMS, *EXACT_PROX, *ENVELOPE, *MOPES)
+STATEMENTS = (*PROOF, *FEW_STEPS, *THEOREMS, *ORDERS, *CLAIMS, *EXACT_PROX, *ENVELOPE, *MOPES)

@@ -10,6 +10,7 @@ from closed_forms import agrees
 
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.statements import compression
 from fedtheory.theorems.elastic_aggregation import exact
 from fedtheory.theorems.fedmls.data import orders_of
 from fedtheory.theorems.fedmls.instances import MLSInstance
@@ -31,10 +32,10 @@ EFL = {
 }  # fmt: skip
 
 COMPRESSORS = {
-    "ST with exactly k entries": {"name": "st", "q": "2/5", "rule": "exact"}, "top-k": {"name": "top-k", "q": "2/5"},
-    "random-k": {"name": "random-k", "q": "2/5"}, "random-k, scaled": {"name": "random-k", "q": "2/5", "scaled": True},
-    "scaled-sign": {"name": "scaled-sign"}, "threshold": {"name": "threshold", "epsilon": "3/2"}, "natural": {"name": "natural"},
-    "rounding to a grid": {"name": "stochastic", "step": "1/2"},
+    compression.EXACT: {"name": "st", "q": "2/5", "rule": "exact"}, compression.TOP_K: {"name": "top-k", "q": "2/5"},
+    compression.RANDOM_K: {"name": "random-k", "q": "2/5"}, compression.SCALED: {"name": "random-k", "q": "2/5", "scaled": True},
+    compression.SIGN: {"name": "scaled-sign"}, compression.THRESHOLD: {"name": "threshold", "epsilon": "3/2"},
+    compression.NATURAL: {"name": "natural"}, compression.TO_GRID: {"name": "stochastic", "step": "1/2"},
 }  # fmt: skip
 AGGREGATION = {
     "counts": ["1", "3"], "H": [["1", "2"], ["1/2", "3"]], "S": [["1", "4"], ["2", "1/3"]], "c": [["1", "-2"], ["3", "1/2"]],

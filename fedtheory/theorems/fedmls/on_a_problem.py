@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +25,7 @@ from fedtheory.theorems.fedmls.views import ProxView
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["ACCEPTS", "UsersRuns"]
+__all__ = ["ACCEPTS", "UsersRuns", "given_numbers"]
 
 FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
 ACCEPTS = {
@@ -32,6 +33,27 @@ ACCEPTS = {
     "sigma_i": "noise levels of the clients' subgradients, one number or one a client (default: what the method and its solver add)",
     "optimum": "a certified `Optimum` over the ball (default: the problem's own)",
 }
+
+
+def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
+    """G_i and sigma_i of n clients, (n,) each, of those that are given.
+
+    Raises
+    ------
+    InvalidInput
+        No finite numbers >= 0, or not as many as clients; an optimum that is none.
+    """
+    if (optimum := given.get("optimum")) is not None and not isinstance(optimum, Optimum):
+        raise InvalidInput(f"optimum = {optimum!r}: give an Optimum, such as problem.optimum_on_ball(radius) returns")
+    out = {}
+    for name in ("G_i", "sigma_i"):
+        if (value := given.get(name)) is None:
+            continue
+        found = real_array(name, value)
+        if found.shape not in ((), (1,), (n,)) or not (np.isfinite(found).all() and (found >= 0).all()):
+            raise InvalidInput(f"{name} = {value!r}: give one finite number >= 0, or one for each of the {n} clients")
+        out[name] = np.broadcast_to(found, (n,)).astype(float)
+    return out
 
 
 class UsersRuns:
@@ -46,15 +68,8 @@ class UsersRuns:
     def __init__(self, case: Case) -> None:
         self.case, self.problem, self.algorithm, self.x0 = case, case.problem, case.algorithm, np.asarray(case.x0, dtype=float)
         self.solver = case.local_solver if isinstance(case.local_solver, SubgradientSliding) else None
-        self.given = {name: self._numbers(name, case.given[name]) for name in ("G_i", "sigma_i") if case.given.get(name) is not None}
+        self.given = given_numbers(case.given, self.problem.num_clients)
         self._views: dict[Any, MLSView] = {}
-
-    def _numbers(self, name: str, value: Any) -> np.ndarray:
-        found = real_array(name, value)
-        n = self.problem.num_clients
-        if found.shape not in ((), (1,), (n,)) or not (np.isfinite(found).all() and (found >= 0).all()):
-            raise InvalidInput(f"{name} = {value!r}: give one finite number >= 0, or one for each of the {n} clients")
-        return np.broadcast_to(found, (n,)).astype(float)
 
     # --- what is known --------------------------------------------------------------------------------------------------
     @property
@@ -94,8 +109,6 @@ class UsersRuns:
         """Over the ball: as given, or the problem's own, or its minimiser where that lies in the ball."""
         found = self.case.given.get("optimum")
         if found is not None:
-            if not isinstance(found, Optimum):
-                raise InvalidInput(f"optimum = {found!r}: give an Optimum, such as problem.optimum_on_ball(radius) returns")
             return self._checked(found)
         try:
             return self.problem.optimum_on_ball(self.radius)

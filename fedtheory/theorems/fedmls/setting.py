@@ -16,7 +16,7 @@ from fedtheory.theorems.fedmls import data, exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
 from fedtheory.theorems.fedmls.notation import ROUNDS
-from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns
+from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.on_a_set import (
     SET_ACCEPTS,
     method_of,
@@ -145,6 +145,7 @@ class FedMLSSetting(Setting):
             return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
         x0 = request.start(problem)
         _refuse(request, problem)
+        given_numbers(request.options.get("given") or {}, problem.num_clients)
         rounds: Any = request.rounds
         if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
             rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
@@ -269,7 +270,8 @@ class Once:
 
 def _prepare_on_a_set(statement: Statement, request: Request, problem: Any) -> Prepared:
     """MOPES or MOLES as the options ask for it; what it is about is given to the statement."""
-    _refuse(request, problem, ("batch_size",))
+    others = ("batch_size", "radius", "lipschitz", "sigma", "noise_std", "average", "server_projection", "norm", "skip_last")
+    _refuse(request, problem, others)
     o, x0 = request.options, request.start(problem)
     shape = shape_of(o.get("set_shape"))
     size = 1.0 if o.get("set_size") is None else o["set_size"]

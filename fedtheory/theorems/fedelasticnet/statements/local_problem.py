@@ -250,7 +250,7 @@ STATEMENTS = (
     ),
     statement(
         "eq-9", "first-order condition of FedDyn, and what it says of the server's model",
-        "section 3.3, (9) and the sentence after it",
+        "section 3.3, (9) and the sentence after it, which stands after (11) again",
         "local",
         form(
             "printed", r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})=0", _condition, "holds",
@@ -260,10 +260,10 @@ STATEMENTS = (
         ),
         form(
             "consistent, in every round", r"\theta_k^t=\theta^{t-1}", lambda v: eq(v.local, v.theta), "violated",
-            needs=(CONVEX, DYNAMIC),
+            needs=(CONVEX,),
             wording=IN_WORDS,
-            note="'the stationary points of the local objective function are consistent with the server model': the "
-            "local solution is not the server's model before FedDyn is at rest",
+            note="'the stationary points of the local objective function are consistent with the server model', of (8) and again "
+            "of (10): the local solution is not the server's model before the method is at rest",
         ),
         form(
             "consistent, when",

@@ -155,7 +155,7 @@ STATEMENTS = (
             wording="in words",
             needs=(NO_FEEDBACK, PLAIN_MEAN),
             note="it diverges, linearly and for ever, on one strongly convex client with lambda_2 = 30 beta: L = "
-            "x^2/2, theta^0 = 31, lambda_1 = 0, "
+            "x^2/2, theta^0 = 309/10, lambda_1 = 3, "
             "epsilon = 1/2 gives theta^1 = 29 and theta^t = 30 - t. The window of such epsilon grows with lambda_2",
         ),
         form(

@@ -243,6 +243,17 @@ def test_line_14_as_printed_takes_the_larger_of_its_two_constants(D, last):
         _close(_form("theorem-1", form).sides(view).rhs[0, 0], bound)
 
 
+def test_line_14s_constants_grow_with_the_local_steps():
+    """Their closed forms, as on the page, against their definitions in fractions; and that each T has a larger one."""
+    before = {False: Q(0), True: Q(0)}
+    for T in range(1, 60):
+        X, Y, Z = paper.H(T), paper.H(2 * T + 2) - paper.H(T + 2), paper.H(T + 2) - Q(3, 2)
+        for noise, bracket in ((False, X + Y + 2 * X / (T + 1) + (X - Y) / (T + 2)), (True, X + Y - (X + Z) / (T + 3) - (Z - Y) / T)):
+            now = paper.kappa_last(T, noise)
+            assert now == Q(T, 2 * T + 3) * bracket > before[noise]
+            before[noise] = now
+
+
 def _lines(p):
     return [[(a[0], b) for a, b in client] for client in p.clients]
 

@@ -212,8 +212,8 @@ THEOREMS = (
             lambda v: _within(v, joint=True),
             BOTH,
             ("a thousandth of epsilon", lambda v: _within(v, 1e-3, joint=True)),
-            note="as theorem-1 [line 22 with grad f_i/N]: with the same K as in [printed, joint distance], and its witness ends at a "
-            "quarter of epsilon instead of 1.05",
+            note="as theorem-1 [line 22 with grad f_i/N]: with the same K as in [printed, joint distance], and its witness ends at "
+            "0.24 epsilon instead of 1.05",
             needs=(ROUNDS["printed"], LINE_22),
             after=PLAN + JOINT + r",\ \|x_0-x^*\|\text{ in }\mathbb R^{Nd}" + STEP,
             proof="docs/fedmls.md#line-22-along-the-gradient-of-f",

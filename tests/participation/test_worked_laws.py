@@ -182,8 +182,15 @@ def test_which_slots_count():
 
 
 # --- moments --------------------------------------------------------------------------------------
+EIGHT = tuple(F(k, 16) for k in (1, 3, 4, 6, 8, 9, 13, 15))
+MORE = [  # so many cohorts that closed forms are taken, in fractions
+    pytest.param(Bernoulli(tuple(map(float, EIGHT))), 8, some(EIGHT), id="Bernoulli of eight"),
+    pytest.param(Uniform(4), 10, fixed(10, 4), id="Uniform of ten"),
+]
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("law", "clients", "truth"), [LAWS[i] for i in (0, 1, 2, 4, 7)])
+@pytest.mark.parametrize(("law", "clients", "truth"), [LAWS[i] for i in (0, 1, 2, 4, 7)] + MORE)
 def test_moments_of_cohorts_are_sums_over_every_cohort(scheme, law, clients, truth):
     """E = 3, weights 1 : 2 : 3 ...; the coefficients as EFL's section 3.2 has them."""
     E, total = 3, clients * (clients + 1) // 2

@@ -16,11 +16,13 @@ from fedtheory.participation import (
     Cohort,
     FedDynBernoulli,
     Full,
+    Irregular,
+    JointLaw,
     Uniform,
     as_irregular,
     inactive,
 )
-from fedtheory.participation.coefficients import SCHEMES
+from fedtheory.participation.coefficients import SCHEMES, check_coefficients, check_weights
 from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
 
@@ -182,8 +184,15 @@ def test_which_slots_count():
 
 
 # --- moments --------------------------------------------------------------------------------------
+EIGHT = tuple(F(k, 16) for k in (1, 3, 4, 6, 8, 9, 13, 15))
+MORE = [  # so many cohorts that closed forms are taken, in fractions
+    pytest.param(Bernoulli(tuple(map(float, EIGHT))), 8, some(EIGHT), id="Bernoulli of eight"),
+    pytest.param(Uniform(4), 10, fixed(10, 4), id="Uniform of ten"),
+]
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("law", "clients", "truth"), [LAWS[i] for i in (0, 1, 2, 4, 7)])
+@pytest.mark.parametrize(("law", "clients", "truth"), [LAWS[i] for i in (0, 1, 2, 4, 7)] + MORE)
 def test_moments_of_cohorts_are_sums_over_every_cohort(scheme, law, clients, truth):
     """E = 3, weights 1 : 2 : 3 ...; the coefficients as EFL's section 3.2 has them."""
     E, total = 3, clients * (clients + 1) // 2
@@ -217,6 +226,7 @@ def test_moments_of_cohorts_are_sums_over_every_cohort(scheme, law, clients, tru
     sampling = as_irregular(law, E, clients)
     for exact in (True, False):
         found = round_moments(scheme, sampling, 1, w, exact=exact)
+        assert found.overlap_exact
         for name, value in wanted.items():
             have = getattr(found, name)
             if exact:
@@ -236,3 +246,47 @@ def test_ratios_of_floats_are_equal_up_to_a_trillionth(chance):
     for apart, same in ((0.95e-12, True), (1.05e-12, False)):
         rows = [[1 - chance, chance], [1 - chance * (1 + apart), chance * (1 + apart)]]
         assert moments("C", rows, 1, [0.5, 0.5]).ratio_equal is same
+    table = JointLaw([[1, 0], [1, 0], [0, 1], [0, 0]], [0.1, 0.2, 0.3, 0.4])  # 0.1 + 0.2 is not 0.3
+    assert moments("C", table, 1, [0.5, 0.5], exact=True).ratio_equal
+    given = JointLaw(table.steps, [F(p) for p in (0.1, 0.2, 0.3)] + [1 - F(0.1) - F(0.2) - F(0.3)])
+    assert not moments("C", given, 1, [0.5, 0.5], exact=True).ratio_equal  # meant exactly
+
+
+@pytest.mark.parametrize(("off", "fine"), [(0.95e-9, True), (1.05e-9, False)])
+def test_floats_sum_to_one_up_to_a_billionth(off, fine):
+    """Weights, laws of steps, tables of cases and coefficients that are given."""
+    steps, three = np.array([[3, 3]]), [0.5, 0.5]
+    for sign in (1, -1):
+        share = 0.5 * (1 + sign * off)
+        calls = [
+            lambda share=share: check_weights([share, share]),
+            lambda share=share: check_weights([share, share, 0], present=[True, True, False]),
+            lambda share=share: Irregular(1, [[share, share]] * 2),
+            lambda share=share: JointLaw([[0, 1], [1, 0]], [share, share]),
+            lambda share=share: check_coefficients("B", [[share, share]], steps, 3, three),
+            lambda share=share: check_coefficients("A", [[share, share]], steps, 3, three),
+            lambda share=share: check_coefficients("C", [[share, share]], steps, 3, three),
+        ]
+        for call in calls:
+            if fine:
+                call()
+            else:
+                with pytest.raises(InvalidInput, match=r"sums? to"):
+                    call()
+
+
+@pytest.mark.parametrize(
+    ("weights", "present", "fine"),
+    [
+        ([1.0, 0.0], None, False), ([1.0, 0.0], [True, True], False), ([1.0, 0.0], [True, False], True),
+        ([0.5, 0.5], [True, False], True), ([1.5, -0.5], [True, False], False), ([0.5, 0.25], [True, False], False),
+        ([F(1, 2), F(1, 2)], None, True), ([F(1, 2), F(1, 2) + F(1, 10**30)], None, False),
+        ([], None, False), ([[1.0]], None, False), ([1.0], [True, True], False),
+    ],
+)  # fmt: skip
+def test_which_weights_there_are(weights, present, fine):
+    if fine:
+        assert check_weights(weights, present).tolist() == list(weights)
+    else:
+        with pytest.raises(InvalidInput):
+            check_weights(weights, present)

@@ -15,6 +15,7 @@ from fedtheory.testing import (
     assert_bound_holds,
     assert_contraction,
     assert_rate,
+    assert_reaches,
 )
 from fedtheory.testing.diagnosis import levels_off, precision, short_window
 from fedtheory.testing.rates import _check_covered, _judge_contraction, _judge_rate, _narrow, _why
@@ -202,43 +203,49 @@ def why(x, y, claimed=-1.0, residual=0.0, low=-1.0):
     return " ".join(_why(replace(SLOPE, x=x, y=y, residual=residual, low=low), claimed))
 
 
-def test_what_a_curve_shows_of_why_it_is_no_such_power():
+def test_growth_by_more_than_a_factor_of_two_is_divergence():
     for last, low, grows in ((2 * MORE, 0.1, True), (2 * LESS, 0.1, False), (3.0, 0.0, False)):
-        assert ("diverges" in why([1, 2, 3, 5], [1.0, 1.2, 1.5, last], low=low)) is grows
-    for fall, last, claimed, level in (
-        (0.0499, 4, -1, True),
-        (0.0501, 4, -1, False),
-        (0.0499, 3.99, -1, False),
-        (0.01, 4, 0.0, False),
-    ):
-        assert (
-            "level at about" in why([1, 2, 3, last], np.exp([fall, 0, fall, 0]), claimed)
-        ) is level
+        told_ = why([1, 2, 3, 5], 100 * np.array([1.0, 1.2, 1.5, last]), low=low)
+        assert ("diverges" in told_) is grows
+
+
+@pytest.mark.parametrize(
+    ("fall", "last", "claimed", "level"),
+    [(0.0499, 4, -1, True), (0.0501, 4, -1, False), (0.0499, 3.99, -1, False), (0.01, 4, 0, False)],
+)
+def test_a_fall_of_five_hundredths_over_a_factor_of_four_is_level(fall, last, claimed, level):
+    values = np.exp([fall, 0, fall, 0])
+    assert ("level at about" in why([3, 6, 9, 3 * last], values, claimed)) is level
+
+
+def test_a_factor_is_told_where_it_fits_twice_as_well():
+    """A straight line leaves sqrt(20/4) hundredths."""
     x = np.array([1.0, 2, 3, 4])
-    line = np.exp(
-        -0.5 * x + 0.01 * np.array([1, -3, 3, -1])
-    )  # what a straight line leaves: sqrt(20/4) hundredths
-    for residual, bends in (
-        (2 * 0.01 * math.sqrt(5) * MORE, True),
-        (2 * 0.01 * math.sqrt(5) * LESS, False),
-    ):
-        assert ("a geometric rate of factor 0.6065" in why(x, line, residual=residual)) is bends
-    far = np.array([1.0, 2, 4, 100])
-    for share, named in (
-        (0.1 * MORE, True),
-        (0.1 * LESS, False),
-    ):  # a level that is that share of the last value
-        assert (
-            "towards a level" in why(far, 1 / far + share / (1 - share) / 100, residual=0.5)
-        ) is named
-    shape = np.array([1 / far, np.ones(4)]).T
-    value = 1 / far + 0.02 + 1e-3 * np.array([1, -1, 1, -1])
-    terms = shape / value[:, None]
-    rest = np.ones(4) - terms @ np.linalg.solve(terms.T @ terms, terms.T @ np.ones(4))
-    for factor, named in ((MORE, True), (LESS, False)):
-        assert (
-            "towards a level" in why(far, value, residual=factor * 2 * math.sqrt(rest @ rest / 4))
-        ) is named
+    left = 0.01 * np.array([1, -3, 3, -1])
+    for share, bends in ((MORE, True), (LESS, False)):
+        text = why(x, np.exp(-x / 2 + left), residual=share * 0.02 * math.sqrt(5))
+        assert ("a geometric rate of factor 0.6065" in text) is bends
+    assert "geometric" not in why(x, np.exp(x / 2 + left), residual=1.0)
+
+
+FAR = np.array([1.0, 2, 4, 100])
+
+
+def test_a_level_of_a_tenth_of_the_last_value_is_told():
+    for share, named in ((0.1 * MORE, True), (0.1 * LESS, False)):
+        values = 1 / FAR + share / (1 - share) / 100
+        assert ("towards a level" in why(FAR, values, residual=0.5)) is named
+    assert "towards a level" not in why(FAR, FAR**0.5 + 9, claimed=0.5, residual=0.5)
+
+
+def test_a_level_is_told_where_it_fits_twice_as_well():
+    """A power and a level, fitted relative to the values by the normal equations."""
+    values = 1 / FAR + 0.02 + 1e-3 * np.array([1, -1, 1, -1])
+    terms = np.array([1 / FAR, np.ones(4)]).T / values[:, None]
+    left = np.ones(4) - terms @ np.linalg.solve(terms.T @ terms, terms.T @ np.ones(4))
+    for share, named in ((MORE, True), (LESS, False)):
+        text = why(FAR, values, residual=share * 2 * math.sqrt(left @ left / 4))
+        assert ("towards a level" in text) is named
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -296,9 +303,13 @@ def test_tails_that_are_no_level():
     assert levels_off(u, np.r_[4, 3, 2, 1, np.zeros(12), 1]) is None  # the last point is above it
     shaken = 0.45 * np.array([1.0, -1, 0, -1, 1])
     assert levels_off(u, np.r_[np.full(12, 0.7), shaken]) is None  # no point is above it
-    tail = np.r_[3, 2.5, 2, 1.5, 1.2, 1.16, 0.3, -0.6, 0.3]  # three points, and sqrt(3) 0.3 of error
+    tail = np.r_[
+        3, 2.5, 2, 1.5, 1.2, 1.16, 0.3, -0.6, 0.3
+    ]  # three points, and sqrt(3) 0.3 of error
     assert levels_off(u[:9], tail) is None and levels_off(u[:9], np.r_[tail[:6], 0, 0, 0]) == 6
-    assert levels_off(u, np.r_[np.full(8, 0.7), np.zeros(9)]) == 8  # no error: however little it fell
+    assert (
+        levels_off(u, np.r_[np.full(8, 0.7), np.zeros(9)]) == 8
+    )  # no error: however little it fell
     for share, found in ((0.995, 12), (1.005, None)):
         at, v = kinked(share * 4 / 110)
         assert levels_off(at + 5, v) == found
@@ -353,7 +364,7 @@ def factor(kind="equal", confidence=0.95, **more):
         ("equal", 1.1, 0.9 * LESS, "inconclusive"),
         ("equal", 2, 1.1, "inconclusive"), ("equal", 2, 1.1 * MORE, "contradicted"),
         ("equal", 0.9, 0.5, "inconclusive"), ("equal", 0.9 * LESS, 0.5, "contradicted"),
-        ("at least as fast", 9, 0.9, ""), ("at least as fast", 9, 0.9 * LESS, "inconclusive"),
+        ("at least as fast", 90, 0.9, ""), ("at least as fast", 9, 0.9 * LESS, "inconclusive"),
         ("at least as slow", 1.1, 0, ""), ("at least as slow", 1.1 * MORE, 0, "inconclusive"),
     ],
 )  # fmt: skip
@@ -375,7 +386,9 @@ def test_a_power_law_beside_a_factor():
     assert "the curve is a power law" not in factor(
         **{**power, "power_residual": well * MORE}, residual=9.0
     )
-    assert "grow" in factor(low=1 * MORE, high=1.1) and "grow" not in factor(low=1.0, high=1.1)
+    assert "grow, by a factor of 0.0018 over" in factor(low=1 * MORE, high=1.1)
+    assert "grow" not in factor(low=1.0, high=1.1)
+    assert f"fall by a factor of {0.9**-60:.3g} over it" in factor(p_power=0.0501)
 
 
 def test_halves_that_differ_by_more_than_both_tolerances():
@@ -392,7 +405,7 @@ def test_halves_that_differ_by_more_than_both_tolerances():
                 "at least as fast", halves=(0.9 ** (0.9 * LESS + apart), 0.9 ** (0.9 * LESS))
             )
             assert (slow == "") is fine
-        assert factor("at least as fast", halves=(0.9 ** (0.9 + apart), 0.9 ** (0.9 * MORE))) == ""
+        assert factor("at least as fast", halves=(0.9**1.2, 0.9 ** (0.9 * MORE))) == ""
         assert factor("at least as fast", halves=(0.9**0.5, 0.9 ** (0.5 + apart))) == ""
     bent = {"halves": (0.9**2, 0.9)}
     assert "changes over the window" in factor(**bent, p_bend=0.0499)
@@ -439,3 +452,24 @@ def test_where_the_last_half_of_a_run_points_to():
     assert "at its slope" in _forecast(
         np.array([0.0, 1, 2, 3, 4]), np.array([9.0, 4, 3, 2, 1]), 0.1
     )
+    short = np.array([0.2, 0.4, 0.6, 0.8, 1.0])  # of a cost
+    assert "at its slope of -1.00" in _forecast(short, 1 / short, 0.1)
+    assert "at its slope of -1.00" in _forecast(2 * short, 1 / short, 0.1)
+    zero = np.where(count == 80, 0.0, turned)
+    assert "about 5e+03" in _forecast(count, zero, 1e-4)
+    assert "about 1.01e+304" in _forecast(count, later**-0.002, 1e-3)
+
+
+def test_which_runs_are_late():
+    runs = np.stack([3 / np.arange(1.0, 200), 6 / np.arange(1.0, 200)], axis=1)
+    assert assert_reaches(runs[:, 0], 0.03, within=100).tolist() == [100]
+    assert "1 of 2 runs fail; the latest is run 1" in told(assert_reaches, runs, 0.0301, within=99)
+    assert assert_reaches([0.05, 0.5], 0.1, within=0).tolist() == [0]
+
+
+def test_what_a_failed_bound_says():
+    text = told(assert_bound_holds, [1.0, 3.0, 2.0], [1.0, 0.5, 0.5])
+    assert "worst entry [1]: measured 3, bound 0.5, 6 times the bound" in text
+    assert "2 of 3 entries, the first at [1]" in text
+    text = told(assert_bound_holds, [[1.0, 2.0, 3.0]], [2.0], confidence=0.9)
+    assert "raise the number of seeds (more seeds)" in text

@@ -38,7 +38,7 @@ def on_parabola(losses, curvature, i, j):
     ("L", "mu"), [(F(3), F(0)), (F(3), F(1)), (F(2), F(2) - TINY), (F(1, 7), F(1, 9))]
 )
 def test_a_parabola_is_in_the_class_up_to_both_curvatures_and_not_beyond(L, mu):
-    """The condition leaves (c - mu) (L - c)/(2 (L - mu)) of the squared distance of the two points."""
+    """(c - mu) (L - c)/(2 (L - mu)) of the squared distance of two points is left."""
     losses = Losses(L, mu)
     for c in (mu, L, (mu + L) / 2, mu + TINY / 9, mu - TINY, L + TINY):
         left = on_parabola(losses, c, F(5), F(-2))
@@ -87,12 +87,13 @@ def test_which_classes_there_are(numbers, fine):
 
 @pytest.mark.parametrize(("N", "P"), [(N, P) for N in range(1, 6) for P in range(1, N + 1)])
 def test_what_of_the_variance_a_cohorts_mean_has(N, P):
-    """Over all cohorts of some numbers: the squared deviations of their means from the mean of all."""
+    """Over all cohorts of some numbers: how far their means are from the mean of all."""
     numbers = [F(k * k - 3 * k + 1, k + 2) for k in range(N)]
     mean = sum(numbers) / N
     cohorts = list(combinations(numbers, P))
     of_cohorts = sum((sum(c) / P - mean) ** 2 for c in cohorts) / len(cohorts)
     assert of_cohorts == spread(N, P) * sum((x - mean) ** 2 for x in numbers) / N
+    assert N > 1 or spread(N, P) == 0
 
 
 def test_numbers_are_what_is_written():

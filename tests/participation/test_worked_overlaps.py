@@ -1,0 +1,157 @@
+"""E[(X - 2)_+ Y] worked a second time: every case of few clients, on the documented grid."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction as F
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fedtheory.participation.positive_part import _unit, overlap_of_complete, overlap_of_sums
+
+CELLS = 2**14
+REST = 2 - math.sqrt(2)  # with the first client's first term it makes 2
+TERMS = np.array([[math.sqrt(2), 0.9, 0.1], [math.sqrt(3), REST + 1e-4, 0.2], [0.7, REST, 9.0]])
+TERMS[2, 1] += 7.5 * TERMS[[0, 1, 2], 0].sum() / CELLS  # beyond two cells a client, within three
+CHANCE = np.array([[0.3, 0.2, 0.1], [0.25, 0.25, 0.5], [0.2, 0.4, 0.0]])
+GAIN = np.array([1.5, 2.0, 0.75])
+
+
+def on_the_grid(value, h):
+    """The neighbours on the grid and their chances, which keep the mean."""
+    low = math.floor(value / h)
+    up = value / h - low
+    return [(low * h, 1 - up), ((low + 1) * h, up)], up * (1 - up)
+
+
+def test_sums_of_independent_terms_case_by_case():
+    """From above on the grid; below by half a deviation within two cells a client of 2."""
+    used = np.where(CHANCE > 0, TERMS, 0)
+    h = used.max(axis=1).sum() / CELLS
+    ways, variances = [], []
+    for terms, chances, gain in zip(TERMS, CHANCE, GAIN, strict=True):
+        options, spreads = [(0.0, 1 - chances.sum(), 0.0)], [0.0]
+        for value, chance in zip(terms, chances, strict=True):
+            places, spread = on_the_grid(value, h)
+            options += [(at, chance * share, gain) for at, share in places]
+            spreads.append(spread if chance > 0 else 0.0)
+        ways.append(options), variances.append(max(spreads))
+    upper = exact = near = 0.0
+    for case in product(*ways):
+        x, mass, y = sum(c[0] for c in case), math.prod(c[1] for c in case), sum(c[2] for c in case)
+        upper += mass * max(x - 2, 0) * y
+        near += mass * y if abs(x - 2) <= 2 * 3 * h else 0.0
+    rows = [
+        [
+            (0.0, 1 - chances.sum(), 0.0),
+            *((x, q, gain) for x, q in zip(terms, chances, strict=True)),
+        ]
+        for terms, chances, gain in zip(TERMS, CHANCE, GAIN, strict=True)
+    ]
+    for case in product(*rows):
+        x, mass, y = (f(c[i] for c in case) for i, f in enumerate((sum, math.prod, sum)))
+        exact += mass * max(x - 2, 0) * y
+    assert near > 0
+    found = overlap_of_sums(TERMS, CHANCE, GAIN, False)
+    assert not found.exact and found.lower <= exact <= found.value
+    assert found.value == pytest.approx(upper, rel=1e-10)
+    assert found.value - found.lower == pytest.approx(
+        h / 2 * math.sqrt(sum(variances)) * near, rel=1e-4
+    )
+    halved = found / 0.5
+    assert (halved.value, halved.lower, halved.exact) == (
+        found.value / 0.5,
+        found.lower / 0.5,
+        False,
+    )
+
+
+@pytest.mark.parametrize("size", [None, 1, 2])
+@pytest.mark.parametrize("cells", [0.6, 2.6, 700.0])
+def test_complete_clients_case_by_case(size, cells):
+    """X = n W/K, Y = E X; below by a variance and a deviation, of n h/(2 sqrt K).
+
+    The first client alone makes X = 2 and so many cells a client.
+    """
+    chance, E, n = np.array([0.5, 0.3, 0.8]) if size is None else np.full(3, 0.4), 5, 3
+    first = 2 / 3 + cells * math.sqrt(1.001) / CELLS
+    weights = np.array([first, 0.1, 0.9 - first])
+    h = weights.sum() / CELLS
+    upper = gap = exact = total = 0.0
+    for who in product((False, True), repeat=n):
+        mass = math.prod(q if here else 1 - q for q, here in zip(chance, who, strict=True))
+        K = sum(who)
+        if not K or (size is not None and K != size):
+            continue
+        total += mass
+        true = n * sum(w for w, here in zip(weights, who, strict=True) if here) / K
+        exact += mass * max(true - 2, 0) * true
+        grids = [on_the_grid(w, h)[0] for w, here in zip(weights, who, strict=True) if here]
+        deviation = n * h / (2 * math.sqrt(K))
+        for places in product(*grids):
+            x, share = n * sum(p[0] for p in places) / K, mass * math.prod(p[1] for p in places)
+            upper += share * max(x - 2, 0) * x
+            gap += share * deviation**2 * (x > 2 - 2 * n * h)
+            gap += share * deviation * (abs(x - 2) <= 2 * n * h)
+    total = 1.0 if size is None else total
+    found = overlap_of_complete(chance, weights, E, False, size)
+    assert not found.exact and found.lower <= E * exact / total * (1 + 1e-12)
+    assert E * exact / total <= found.value * (1 + 1e-12)
+    assert found.value == pytest.approx(E * upper / total, rel=1e-10)
+    if size != 2:  # nothing of two clients comes to 2
+        assert found.value - found.lower == pytest.approx(E * gap / total, rel=1e-4)
+
+
+def test_the_unit_of_numbers():
+    """The largest h of which all are multiples; the largest number has at most so many of it."""
+    numbers = np.array([1 / 4, 1 / 6])
+    assert _unit(numbers, 3) == pytest.approx(1 / 12) and _unit(numbers, 2.9) is None
+    assert _unit(np.array([0.5, 1.5]), 3) == 0.5 and _unit(np.array([6.0, 4.0]), 9) == 2
+    assert _unit(np.array([1 / 999_983]), 2e6) == pytest.approx(1 / 999_983)
+    assert (
+        _unit(np.array([1 / 1_000_003]), 2e6) is None
+        and _unit(np.array([math.sqrt(2)]), 1e12) is None
+    )
+    assert _unit(np.array([(1 + 0.95e-14) / 3]), 10) == pytest.approx(1 / 3)
+    assert _unit(np.array([(1 + 1.05e-14) / 3]), 10) is None
+    assert _unit(np.array([1 + 1.05e-14]) * 300, 1e9) is None
+
+
+def test_what_stays_at_2_has_no_overlap():
+    terms, gain = np.array([[1.0], [1.0]]), np.ones(2)
+    assert overlap_of_sums(terms, np.full((2, 1), 0.5), gain, False).value == 0
+    more = overlap_of_sums(terms * (1 + 2.0**-20), np.full((2, 1), 0.5), gain, False)
+    assert more.value == pytest.approx(0.25 * 2 * 2 * 2.0**-20, rel=1e-9)
+    assert overlap_of_complete(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 1, False).value == 0
+    assert overlap_of_complete(np.zeros(3), np.full(3, 1 / 3), 1, False).value == 0
+
+
+@pytest.mark.parametrize("size", [None, 1, 2])
+def test_fractions_are_summed_over_every_case(size):
+    E = 4
+    terms = np.array([[F(3, 2), F(1, 2)], [F(5, 4), F(1)], [F(1, 7), F(2)]])
+    chance = np.array([[F(1, 4), F(1, 4)], [F(1, 8), F(7, 8)], [F(0), F(1, 3)]])
+    gain = np.array([F(1), F(2), F(5)])
+    rows = [
+        [(F(0), 1 - sum(q), F(0)), *zip(x, q, [y, y], strict=True)]
+        for x, q, y in zip(terms, chance, gain, strict=True)
+    ]
+    wanted = F(0)
+    for case in product(*rows):
+        x, mass, y = (f(c[i] for c in case) for i, f in enumerate((sum, math.prod, sum)))
+        wanted += mass * max(x - 2, 0) * y
+    found = overlap_of_sums(terms, chance, gain, True)
+    assert found == (wanted, wanted, True) and wanted > 0
+    weights, alone = np.array([F(3, 4), F(1, 6), F(1, 12)]), np.array([F(1, 3), F(2, 3), F(1, 3)])
+    wanted = total = F(0)
+    for who in product((False, True), repeat=3):
+        mass = math.prod(q if here else 1 - q for q, here in zip(alone, who, strict=True))
+        K = sum(who)
+        if size is None or K == size:
+            total += mass
+            x = 3 * sum(w for w, here in zip(weights, who, strict=True) if here) / F(max(K, 1))
+            wanted += mass * max(x - 2, 0) * x * E
+    found = overlap_of_complete(alone, weights, E, True, size)
+    assert found == (wanted / total, wanted / total, True)

@@ -71,7 +71,8 @@ def test_distances_of_any_size(make):
 def test_sizes_and_radii_that_have_nothing_to_do_with_each_other(make, size, radius):
     g = np.random.default_rng(2)
     signs = np.sign(g.normal(size=(2, 3, 2)))
-    problem = make(size * signs[0]) if make in (problems.EuclideanDistance, problems.L1Distance) else make(size * signs, g.normal(size=(2, 3)))
+    distances = make in (problems.EuclideanDistance, problems.L1Distance)
+    problem = make(size * signs[0]) if distances else make(size * signs, g.normal(size=(2, 3)))
     try:
         best = problem.optimum_on_ball(radius)
     except NotCertified:

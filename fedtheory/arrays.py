@@ -178,7 +178,7 @@ class ReadOnlyDict(dict[str, Any]):
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise TypeError("this dict is read-only: change a copy, dict(...)")
 
-    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
         return type(self), (dict(self),)

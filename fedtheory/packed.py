@@ -40,7 +40,7 @@ def opened(path: Path | str, remedy: str = "delete it") -> Any:
     OSError, ValueError and others of `DAMAGE`
         No such file, or a damaged one.
     """
-    if Path(path).is_file() and not zipfile.is_zipfile(path):  # NumPy would speak of pickles
+    if Path(path).is_fifo() or (Path(path).is_file() and not zipfile.is_zipfile(path)):  # NumPy would speak of pickles
         raise ValueError("no zip archive")
     with zipfile.ZipFile(path) as packed:
         held = sum(member.file_size for member in packed.infolist())

@@ -11,9 +11,13 @@ import io
 import json
 import lzma
 import math
+import os
 import re
+import stat
+import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any
@@ -21,8 +25,8 @@ from typing import IO, Any
 from fedtheory.errors import DataFileError, InvalidInput
 
 __all__ = [
-    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked", "parse_json", "ratio", "read_json",
-    "read_text", "unpacked", "whole",
+    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked", "opened", "parse_json", "ratio",
+    "read_json", "read_text", "unpacked", "whole",
 ]  # fmt: skip
 
 MOST_BYTES = 64 * 2**20  # of a file of results
@@ -33,6 +37,7 @@ _RATIO = re.compile(rf"{_NUMBER.pattern}(?:/[0-9]{{1,4000}})?")
 MARK, NO_MARK = "\ufeff", "it begins with a byte order mark: save it as UTF-8 without one"
 _LONG = re.compile(r"(?:^|[\[:,\s])-?[0-9]{301}")  # text of a fraction begins with a quotation mark
 _PIECE = 2**16
+PATIENCE = 5.0  # seconds without a byte after which nobody is thought to write into a named pipe
 UNPACKERS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(wbits=31),
     "bzip2": bz2.BZ2Decompressor,
@@ -42,6 +47,37 @@ UNPACKERS: dict[str, Callable[[], Any]] = {
 
 class TooMuch(InvalidInput):
     """Bytes that unpack to more than any data would."""
+
+
+def opened(path: Path, most: int) -> IO[bytes]:
+    """The file, to be read; of a named pipe what is written into it, up to ``most`` + 1 bytes.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened; a pipe into which nobody writes for `PATIENCE` seconds.
+    """
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        return path.open("rb")
+    held, until = bytearray(), time.monotonic() + PATIENCE
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # else it would wait for a writer
+    try:
+        while len(held) <= most:
+            piece: bytes | None = None
+            with suppress(BlockingIOError):  # somebody has opened it who has not written yet
+                piece = os.read(pipe, _PIECE)
+            if piece:
+                held += piece
+                until = time.monotonic() + PATIENCE
+            elif piece == b"" and held:
+                break
+            elif time.monotonic() > until:
+                raise TimeoutError(0, f"nobody writes into this named pipe for {PATIENCE:g} seconds")
+            else:
+                time.sleep(0.01)
+    finally:
+        os.close(pipe)
+    return io.BytesIO(held[: most + 1])
 
 
 def read_text(path: Path | str, most: int = MOST_BYTES, what: str = "such a file") -> str:
@@ -54,7 +90,7 @@ def read_text(path: Path | str, most: int = MOST_BYTES, what: str = "such a file
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with opened(path, most) as file:
             held = file.read(most + 1)
     except FileNotFoundError as error:
         raise DataFileError(f"{path}: no such file") from error

@@ -50,34 +50,47 @@ FAR = 1e3  # of the ball around a point, in distances of the kinks from it
 
 
 def candidates_near(form: NonsmoothStructure, radius: float, at: np.ndarray) -> Iterator[Candidate]:
-    """Candidates from the same problem in coordinates around a point (d,) of the ball, where large data do not hide what differs.
+    """Candidates from the same problem in coordinates around a point (d,) of the ball, and in units of the kinks' distances.
 
-    Multipliers do not depend on where the origin lies. None where the ball has no room around the point.
+    There large data do not hide what differs, and the solver meets numbers of moderate size. Multipliers do not depend on where
+    the origin lies, nor on units. None where the ball has no room around the point.
     """
     room = radius - float(np.linalg.norm(at))
     if room <= 0 or float(form.top_weight.mag) > 0:
         return
-    around, far = form, 0.0
+    z, intercepts, far, steep = form.offsets, form.intercepts, 0.0, 0.0
     if len(form.rows):
-        rest = (dot(form.rows, at[None])[:, 0] - form.offsets).hi
-        around = replace(around, offsets=-rest)
-        far = float(np.max(np.abs(rest) / np.maximum(np.linalg.norm(form.rows, axis=1), 1e-300)))
+        z = (dot(form.rows, at[None])[:, 0] - form.offsets).hi
+        sizes = np.linalg.norm(form.rows, axis=1)
+        steep = float(sizes.max())
+        far = float(np.max(np.abs(z) / np.maximum(sizes, 1e-300)))
     if len(form.slopes):
         groups, pieces = form.intercepts.shape
         flat = dot(form.slopes.reshape(groups * pieces, form.dim), at[None])[:, 0] + form.intercepts.ravel()
         top = np.repeat(flat.hi.reshape(groups, pieces).max(axis=1), pieces)
-        rest = (flat - top).hi.reshape(groups, pieces)
-        around = replace(around, intercepts=rest)
+        intercepts = (flat - top).hi.reshape(groups, pieces)
         steepest = np.maximum(np.linalg.norm(form.slopes, axis=2).max(axis=1), 1e-300)
-        far = max(far, float(np.max(np.abs(rest).max(axis=1) / steepest)))
+        steep = max(steep, float(steepest.max()))
+        far = max(far, float(np.max(np.abs(intercepts).max(axis=1) / steepest)))
     if len(form.centers):
-        around = replace(around, centers=form.centers - at)
-        far = max(far, float(np.linalg.norm(around.centers, axis=1).max()))
+        steep = 1.0
+        far = max(far, float(np.linalg.norm(form.centers - at, axis=1).max()))
+    unit, slope = _power_of_two(far if far > 0 else room), _power_of_two(steep)
+    pull = None if form.linear is None else form.linear * (1 / slope)
     if float(form.ridge.hi) > 0:
-        pull = form.ridge * at
-        around = replace(around, linear=pull if form.linear is None else form.linear + pull)
-    for step, multipliers, origin, said in candidates(around, min(room, FAR * far) if far > 0 else room):
-        yield None if step is None else at + step, multipliers, f"{origin}, around a point", said
+        held = form.ridge * at * (1 / slope)
+        pull = held if pull is None else pull + held
+    around = replace(
+        form, rows=form.rows / slope, offsets=-z / (slope * unit) if len(form.rows) else z, slopes=form.slopes / slope,
+        intercepts=intercepts / (slope * unit), centers=(form.centers - at) / unit if len(form.centers) else form.centers,
+        linear=pull, ridge=form.ridge * (unit / slope),
+    )  # fmt: skip
+    for step, multipliers, origin, said in candidates(around, min(room / unit, FAR)):
+        yield None if step is None else at + unit * step, multipliers, f"{origin}, around a point", said
+
+
+def _power_of_two(size: float) -> float:
+    return 2.0 ** round(np.log2(size)) if size > 0 else 1.0
 
 
 def _empty(form: NonsmoothStructure) -> Multipliers:

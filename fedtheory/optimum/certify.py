@@ -23,6 +23,7 @@ import scipy  # its linalg is loaded when first used
 from fedtheory.arrays import OwnArrays, ReadOnlyDict
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import real_array
+from fedtheory.limits import must_fit
 from fedtheory.optimum import conic
 from fedtheory.optimum.interface import Certifiable
 from fedtheory.optimum.intervals import norm_up
@@ -35,6 +36,7 @@ _Asked = ParamSpec("_Asked")
 EXACT = 1e-28  # of F(0): what double-double arithmetic leaves where F* is 0
 FLOOR = 2.0**-53  # of F(0): a width below this counts as 0 where F* may be 0
 NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
+MEMORY = 50  # pairs of steps and gradients that stand for it there
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | N
     """
     if not (np.isfinite(gap) and gap > 0):
         raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-12")
+    if problem.dim > NEWTON_DIM:
+        must_fit(f"an optimum in dimension {problem.dim:,}", 2.0 * MEMORY * problem.dim, "take fewer features or classes")
     structure = problem.structure()
     found = conic.solve(problem, max_conic_entries)
     start, said, conic_value = _start(problem, found)
@@ -223,7 +227,7 @@ def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[
 
         found = minimize(
             problem.objective, x, jac=problem.full_gradient, method="L-BFGS-B",
-            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": 50},
+            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": MEMORY},
         )  # fmt: skip
         return found.x, int(found.nit)
     coordinates, _ = structure.coordinates
@@ -289,7 +293,8 @@ def _factor(h: np.ndarray, coordinates: np.ndarray) -> Any:
     while True:
         try:
             factor = scipy.linalg.cho_factor(hs + tau * np.eye(len(h)), lower=True)
-            return lambda g: scale * scipy.linalg.cho_solve(factor, scale * g)
+            # not finite where H is 0: who asks for a step looks at it
+            return lambda g: scale * scipy.linalg.cho_solve(factor, scale * g, check_finite=False)
         except np.linalg.LinAlgError:
             tau = max(tau * 100, 1e-14)
             if tau > 1e6:

@@ -25,6 +25,7 @@ from fedtheory.optimum.interface import Certifiable
 __all__ = ["ConicSolve", "announced", "solve"]
 
 PATIENCE = 2.0  # seconds after which a solve is announced
+MODERATE = 1000.0  # up to here, and down to 1 over it, F(0) is handed to the solver as it is
 _listeners: list[Callable[[str], None]] = []
 
 
@@ -102,7 +103,8 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
         try:
             objective = getattr(problem, "cvxpy_split", problem.cvxpy_objective)
-            conic = cp.Problem(cp.Minimize(objective(variable)))
+            unit = _unit(float(problem.objective(np.zeros(problem.dim))))
+            conic = cp.Problem(cp.Minimize(objective(variable) if unit == 1 else objective(variable) / unit))
         except MissingCapability as lacks:
             return result(f"skipped, {str(lacks).partition(': ')[0]}")
         try:
@@ -117,8 +119,14 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
     x = variable.value
     if x is None or not np.isfinite(x).all():
         return result(f"no point, status {conic.status!r}", None, None, form, entries)
-    value = None if conic.value is None or not np.isfinite(conic.value) else float(conic.value)
+    value = None if conic.value is None or not np.isfinite(conic.value) else float(conic.value) * unit
     return result(f"status {conic.status!r}", np.asarray(x, dtype=float), value, form, entries)
+
+
+def _unit(at_zero: float) -> float:
+    """What F is divided by, as the solver's tolerances are absolute, too: a power of two near F(0) where that is far from 1."""
+    size = abs(at_zero)
+    return 1.0 if not np.isfinite(size) or MODERATE**-1 <= size <= MODERATE or size == 0 else 2.0 ** round(np.log2(size))
 
 
 def _size(problem: Certifiable, data: dict[str, Any]) -> tuple[str, int]:

@@ -24,6 +24,7 @@ from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure, dot, norm
 __all__ = ["Multipliers", "NonsmoothStructure", "check_gap", "check_radius", "into_ball"]
 
 SHRINK = 1 - 2.0**-49
+WIDEST = 1e150  # of a ball
 
 
 def check_radius(radius: Any, finite: bool = True) -> float:
@@ -31,6 +32,10 @@ def check_radius(radius: Any, finite: bool = True) -> float:
     ok = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool) and radius > 0
     if not ok or (finite and not np.isfinite(radius)):
         raise InvalidInput(f"radius is {radius!r}: the ball needs a {'finite ' if finite else ''}number > 0")
+    if finite and float(radius) > WIDEST:
+        raise InvalidInput(
+            f"radius is {float(radius)!r}: it must be at most {WIDEST:g}, so that its square is a float; rescale the data"
+        )
     return float(radius)
 
 

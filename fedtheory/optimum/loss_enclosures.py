@@ -217,7 +217,14 @@ class HuberRows(RowLoss):
         loss = metric.dual_norm(gradient[coordinates]) * radius * UP
         return [LowerBound(float((value - loss).lower), f"sublevel ball of radius {radius:.3g} in the Gram metric")]
 
-    why_not = SquareRows.why_not
+    def why_not(self, x: np.ndarray) -> str:
+        if not self.coordinates[1]:
+            return SquareRows.why_not(self, x)  # type: ignore[arg-type]
+        inner = int((self.margins(self.predict(x)) > 0).sum())
+        return (
+            f"{inner} of {len(self.a)} residuals lie within delta = {self.delta:g} at the best point found, which is not the minimiser "
+            "to that accuracy: raise delta or rescale the data, set ridge > 0, or take LAD, which is certified on a ball"
+        )
 
 
 class LogisticRows(RowLoss):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -81,13 +82,15 @@ def choose_radius(problem: HasConstants, radius: float | None, x0: np.ndarray | 
 
 
 @kept
+@np.errstate(all="ignore")  # what overflows is no bound
 def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9) -> Optimum:
     """The certified minimiser of F over ||x|| <= radius.
 
     The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of
-    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'floor', 'multiplier' (of ||x||^2/2 <= R^2/2; 0
-    where the constraint is idle), 'constraint', 'active' (True, False or None), 'conic' (status), 'conic_value' (F at the solver's
-    point), 'polish' (where the best point and bound come from). The constraint is
+    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'floor',
+    'multiplier' (of ||x||^2/2 <= R^2/2; 0 where the constraint is idle), 'constraint', 'active'
+    (True, False or None), 'conic' (status), 'conic_value' (F at the solver's point), 'polish' (where
+    the best point and bound come from). The constraint is
 
     'inactive'   the same multipliers prove, to the same gap, that F is nowhere lower on the ball of radius 2R either;
     'active'     a point outside the ball is provably lower: the unconstrained problem has no minimiser in this ball;
@@ -138,44 +141,49 @@ def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, 
     """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope), origin) among the candidates."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
-        best_x: tuple | None = None
-        best_m: tuple | None = None
+        best = _Best(None, None)
         status, conic_value = "not used", None
-        for x, m, origin, said in _tried(form, radius, gap, lambda: (best_x, best_m)):
+        for x, m, origin, said in _tried(form, radius, gap, best):
             status = said if status == "not used" else status
             if x is not None and np.isfinite(x).all():
                 x = into_ball(x, radius)
                 value = float(form.value(x).upper)
                 if origin == "conic":
                     conic_value = value
-                if best_x is None or value < best_x[1]:
-                    best_x = x, value, origin
+                if best.x is None or value < best.x[1]:
+                    best.x = x, value, origin
             if m is not None:
                 dual = form.dual(m)
                 lower = form.least(*dual, radius)
-                if np.isfinite(lower) and (best_m is None or lower > best_m[1]):
-                    best_m = m, lower, dual, origin
-            if best_x and best_m and best_x[1] - best_m[1] <= 1e-14 * max(abs(best_x[1]), 1e-300):
+                if np.isfinite(lower) and (best.m is None or lower > best.m[1]):
+                    best.m = m, lower, dual, origin
+            if best.x and best.m and best.x[1] - best.m[1] <= 1e-14 * max(abs(best.x[1]), 1e-300):
                 break
-    if best_x is None or best_m is None:
+    if best.x is None or best.m is None:
         raise NotCertified(
             f"no point or no bound on the ball of radius {radius:g} (conic solver: {status}): check that the data are of moderate size"
         )
-    return best_x, best_m, status, conic_value
+    return best.x, best.m, status, conic_value
 
 
-def _tried(
-    form: NonsmoothStructure, radius: float, gap: float, best: Callable[[], tuple[tuple | None, tuple | None]]
-) -> Iterator[Candidate]:
+@dataclass
+class _Best:
+    """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope), origin) so far."""
+
+    x: tuple | None
+    m: tuple | None
+
+
+def _tried(form: NonsmoothStructure, radius: float, gap: float, best: _Best) -> Iterator[Candidate]:
     """Candidates, and others from coordinates around the best point so far while F* is not known to `gap` of itself."""
     yield from candidates(form, radius)
     floor = EXACT * abs(float(form.value(np.zeros(form.dim)).upper))
     for _ in range(CENTRES):
-        x, m = best()
-        if x is None or (m is not None and x[1] - m[1] <= max(gap * abs(x[1]), floor)):
+        x, m = best.x, best.m
+        if x is not None and (m is not None and x[1] - m[1] <= max(gap * abs(x[1]), floor)):
             return
-        yield from candidates_near(form, radius, x[0])
-        if all(new is old for new, old in zip(best(), (x, m), strict=True)):
+        yield from candidates_near(form, radius, np.zeros(form.dim) if x is None else x[0])
+        if best.x is x and best.m is m:
             return
 
 

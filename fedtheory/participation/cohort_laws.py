@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.participation.cohorts import Bernoulli, Cohort, Full, Sampling, Uniform
+from fedtheory.participation.cohorts import Bernoulli, Cohort, Full, Sampling, Uniform, somebody
 from fedtheory.participation.laws import Participation, check_clients, check_max_steps, floats, fractions
 from fedtheory.randomness import Stream
 
@@ -51,8 +51,7 @@ class AsIrregular(Participation):
             p = np.full(n, Fraction(base.size, n))
         elif isinstance(base, Bernoulli):  # given that at least one takes part
             q = np.broadcast_to(np.asarray(base.probability, dtype=object), (n,))
-            q = fractions(q) if exact else q.astype(float)
-            p = q / (1 - (1 - q).prod())
+            p = fractions(q) / (1 - (1 - fractions(q)).prod()) if exact else q.astype(float) / somebody(q.astype(float))
         else:
             cohort = base.enumerate(n).dense()
             mass = cast(np.ndarray, cohort.probability)  # enumerated cohorts have one each

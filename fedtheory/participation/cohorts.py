@@ -285,9 +285,37 @@ class Uniform(Sampling):
         return math.comb(num_clients, self.size)
 
 
+RARE = 0.99  # P(nobody takes part) above which cohorts are not drawn until one is not empty
+
+
+def rarely_somebody(p: np.ndarray) -> bool:
+    """Whether P(nobody takes part) > `RARE`, of independent clients with the probabilities p (N,)."""
+    return float(np.prod(1 - p)) > RARE
+
+
+def somebody(p: np.ndarray) -> float:
+    """P(somebody takes part), of independent clients with the probabilities p (N,)."""
+    return float(-np.expm1(np.log1p(-p).sum())) if rarely_somebody(p) else float(1 - np.prod(1 - p))
+
+
+def _not_empty(u: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Cohorts (S, N) that are not empty, from uniforms (S, N + 1): the first client, and whether each later one takes part.
+
+    Which client is the first one splits the cohorts that are not empty into disjoint events: P(the first is at most j) is
+    1 - prod_{i <= j} (1 - p_i), over the same with all clients. Those before it do not take part, and those after it are
+    independent of it.
+    """
+    nobody = np.expm1(np.cumsum(np.log1p(-p)))
+    first = np.searchsorted(nobody / nobody[-1], u[:, 0], side="right")
+    number = np.arange(len(p))
+    return (number == first[:, None]) | ((number > first[:, None]) & (u[:, 1:] < p))
+
+
 @dataclass(frozen=True)
 class Bernoulli(Sampling):
     """Each client takes part independently with its own probability, given that at least one does.
+
+    Empty cohorts are drawn again. Where that would be most of them, P(nobody) > 0.99, the first client is drawn instead.
 
     Parameters
     ----------
@@ -330,10 +358,13 @@ class Bernoulli(Sampling):
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
         p = self._p(num_clients)
         mask = np.zeros((len(scenarios), num_clients), dtype=bool)
+        if rarely_somebody(p):
+            u = stream.per_scenario(lambda g, s: g.random((s, num_clients + 1)), "rare cohort", scenarios, round_index)
+            return Cohort(num_clients, mask=sealed(_not_empty(u, p)), active_probability=p / somebody(p))
         for step in itertools.count():  # redraw the scenarios that came out empty
             empty = ~mask.any(axis=1)
             if not empty.any():
-                return Cohort(num_clients, mask=mask, active_probability=p / (1 - np.prod(1 - p)))
+                return Cohort(num_clients, mask=sealed(mask), active_probability=p / somebody(p))
             u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index, step)
             mask[empty] = (u < p)[empty]
         raise AssertionError("unreachable")
@@ -350,6 +381,9 @@ class Bernoulli(Sampling):
 
     def count(self, num_clients: int) -> int:
         return 2**num_clients - 1
+
+
+MOST_SEEDS = 100_000  # that FedDyn's code would go through for one cohort: about a second
 
 
 @dataclass(frozen=True)
@@ -382,7 +416,27 @@ class FedDynBernoulli(Sampling):
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**31:
             raise InvalidInput(f"seed = {seed!r}: use an integer from 0 to 2^31 - 1")
 
+    def check(self, num_clients: int) -> None:
+        """Raise `InvalidInput` where more than `MOST_SEEDS` seeds would be tried for a cohort, on average."""
+        if (seeds := self._seeds(num_clients)) > MOST_SEEDS:
+            raise InvalidInput(
+                f"participation probability {self.probability:g} of {num_clients} clients: FedDyn's code tries about {seeds:.2g} "
+                f"seeds until a cohort is not empty, the limit is {MOST_SEEDS:,}: raise it, or take Bernoulli({self.probability:g})"
+            )
+
+    def check_run(self, num_clients: int, rounds: int) -> None:
+        self.check(num_clients)
+        seconds = rounds * self._seeds(num_clients) * 2e-6
+        must_end(f"{rounds:,} cohorts of {self!r}", seconds, "raise the probability, or take Bernoulli")
+
+    def _seeds(self, num_clients: int) -> float:
+        """How many seeds are tried for one cohort, on average."""
+        if self.probability == 1:
+            return 1.0
+        return -1 / math.expm1(max(whole_number("num_clients", num_clients) * math.log1p(-self.probability), -700.0))
+
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
+        self.check(num_clients)
         for seed in itertools.count(round_index - 1 + self.seed):
             taken = np.random.RandomState(seed).uniform(size=num_clients) <= self.probability
             if taken.any():

@@ -23,7 +23,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.coefficients import TOLERANCE, Scheme, check_scheme, check_weights, coefficients, theta
-from fedtheory.participation.cohorts import Bernoulli, Cohort, Uniform
+from fedtheory.participation.cohorts import Bernoulli, Cohort, Uniform, somebody
 from fedtheory.participation.irregular import MAX_ENUMERATED, AsIrregular
 from fedtheory.participation.laws import JointLaw, Participation, as_law, check_max_steps, fractions
 from fedtheory.participation.positive_part import Overlap, overlap_of_complete, overlap_of_sums
@@ -153,7 +153,7 @@ def round_moments(
             p = fractions(p) if exact else p.astype(float)
             rows = np.zeros((n, big + 1), dtype=p.dtype)
             rows[:, 0], rows[:, -1] = 1 - p, p
-            return _independent(scheme, rows, big, weights, np.ones(n, dtype=bool), exact, 1 - (1 - p).prod())
+            return _independent(scheme, rows, big, weights, np.ones(n, dtype=bool), exact, 1 - (1 - p).prod() if exact else somebody(p))
         if sampling.count(n) > MAX_ENUMERATED:
             raise InvalidInput(
                 f"{sampling.count(n)} cohorts of {type(base).__name__}, more than {MAX_ENUMERATED}: use Monte Carlo"

@@ -16,7 +16,7 @@ from fedtheory.arrays import OwnArrays
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import real_array, real_number, whole_number
 from fedtheory.limits import must_fit
-from fedtheory.untrusted import SMALL, unpacked
+from fedtheory.untrusted import SMALL, opened, unpacked
 
 __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "load_svmlight"]
 
@@ -140,7 +140,7 @@ def _read(path: Path, max_gib: float) -> bytes:
     try:
         size = path.stat().st_size if path.is_file() else SMALL  # a pipe says no size, and a device has no end
         must_fit(f"{path}: what it holds", size / 8, "take a smaller file")
-        with path.open("rb") as file:
+        with opened(path, size) as file:
             raw = file.read(size + 1)
     except FileNotFoundError:
         raise DataFileError(f"{path}: no such file: check the path") from None

@@ -24,7 +24,7 @@ class Logistic(LinearModel):
     ----------
     features : (N, n, d), or a list of per-client (n_k, d) arrays.
     targets : (N, n), or a list of (n_k,) arrays; every entry exactly -1 or +1.
-    ridge : float >= 0
+    ridge : float from 0 to 1e100
     weights : 'uniform' (1/N), 'samples' (n_k/n), or N numbers that sum to 1.
 
     Raises

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, sealed, unshared
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import blocks, data_array, real_number
+from fedtheory.inputs import LARGEST, blocks, data_array, real_number
 from fedtheory.optimum.custom_losses import declared_rows
 from fedtheory.optimum.interface import DeclaredLoss
 from fedtheory.optimum.loss_enclosures import SquareRows
@@ -96,7 +96,7 @@ class LinearModel(Problem):
     rounding: float | None = None
 
     def __init__(self, features: Any, targets: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:
-        self.ridge = real_number("ridge", ridge, least=0)
+        self.ridge = real_number("ridge", ridge, least=0, most=LARGEST, remedy="rescale the problem")
         self.features, self.targets, self.sample_counts = pad_clients(features, targets)
         self.num_clients, most, self.dim = self.features.shape
         self.sample_weights = (np.arange(most) < self.sample_counts[:, None]) / self.sample_counts[:, None]
@@ -226,7 +226,7 @@ class LeastSquares(LinearModel):
     ----------
     features : (N, n, d), or a list of per-client (n_k, d) arrays.
     targets : (N, n), or a list of (n_k,) arrays.
-    ridge : float >= 0
+    ridge : float from 0 to 1e100
     weights : 'uniform' (1/N), 'samples' (n_k/n), or N numbers that sum to 1.
 
     Raises

@@ -172,7 +172,7 @@ class Hinge(_KinkedModel):
     ----------
     features, weights : as in `LAD`
     labels : (N, n), or a list of (n_k,) arrays, of -1 and 1
-    ridge : float >= 0
+    ridge : float from 0 to 1e100
 
     Raises
     ------

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, namespace
+from fedtheory.arrays import Array, astype_like, namespace, sealed
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import check_array_size, real_number, whole_number
+from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
 from fedtheory.optimum.loss_enclosures import SoftmaxRows
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, same_smoothness, weights_after
@@ -19,6 +19,8 @@ from fedtheory.problems.distinct_samples import DistinctSamples, distinct_sample
 from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
 
 __all__ = ["Softmax"]
+
+KEPT = 4  # arrays of a number for each sample and class: the labels, and what a value and a gradient take at the least
 
 
 class Softmax(Problem):
@@ -33,7 +35,7 @@ class Softmax(Problem):
     labels : (N, n), or a list of (n_k,) arrays; whole numbers 0..C-1.
     num_classes : int >= 2
         C.
-    ridge : float >= 0
+    ridge : float from 0 to 1e100
     weights : 'uniform' (1/N), 'samples' (n_k/n), or N numbers that sum to 1.
 
     Raises
@@ -61,20 +63,23 @@ class Softmax(Problem):
     def __init__(
         self, features: Any, labels: Any, num_classes: int, ridge: float = 0.0, weights: Any = "uniform"
     ) -> None:
-        self.ridge, self.num_classes = real_number("ridge", ridge, least=0), whole_number("num_classes", num_classes, least=2)
+        self.ridge, self.num_classes = real_number("ridge", ridge, 0, most=LARGEST), whole_number("num_classes", num_classes, least=2)
         self.features, padded, self.sample_counts = pad_clients(features, labels)
         self.num_clients, most, self.num_features = self.features.shape
         self.dim = self.num_features * self.num_classes
-        check_array_size(f"num_classes = {num_classes}", self.num_clients, most, self.num_classes)
+        check_array_size(f"num_classes = {num_classes}", self.num_clients, most, self.num_classes, times=KEPT)
         real = np.arange(most) < self.sample_counts[:, None]
-        wrong = real & ~np.isin(padded, np.arange(num_classes))
+        wrong = real & ((padded != np.floor(padded)) | (padded < 0) | (padded >= self.num_classes))
         if wrong.any():
             k, j = (int(i) for i in np.argwhere(wrong)[0])
             raise InvalidInput(
                 f"client {k}: label {j} is {float(padded[k, j])!r}: labels must be whole numbers 0..{num_classes - 1}; "
                 "renumber the classes or raise num_classes"
             )
-        self.onehot = (padded[:, :, None] == np.arange(num_classes)) * real[:, :, None].astype(float)
+        onehot = np.zeros((self.num_clients, most, self.num_classes))  # its pages are not touched where they stay 0
+        client, sample = np.nonzero(real)
+        onehot[client, sample, padded[client, sample].astype(int)] = 1.0
+        self.onehot = sealed(onehot)
         self.sample_weights = real / self.sample_counts[:, None]
         self.weights = check_weights(weights, self.sample_counts)
 

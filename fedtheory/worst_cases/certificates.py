@@ -197,6 +197,8 @@ def text(value: Any) -> Any:
 
 def is_certificate(path: Path) -> bool:
     """Whether a file says that it is one."""
+    if not path.is_file():  # a pipe can be read once only
+        return False
     try:
         with path.open("rb") as file:
             return FORMAT.rpartition(" ")[0].encode() in file.read(400)

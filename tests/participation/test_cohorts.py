@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +14,8 @@ import pytest
 from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.participation import Bernoulli, Cohort, FedDynBernoulli, Uniform
-from fedtheory.participation.cohorts import _least
+from fedtheory.participation import AsIrregular, Bernoulli, Cohort, FedDynBernoulli, Uniform
+from fedtheory.participation.cohorts import _least, _not_empty, somebody
 from fedtheory.randomness import Stream
 
 UPLOADS = {100: 1_019, 200: 2_053, 500: 5_070}
@@ -145,3 +149,74 @@ def test_a_cohort_counts_once_and_its_count_is_not_written_to():
         assert cohort.size().tolist() == [2, 2] and cohort.size() is cohort.size() and cohort.dense() is cohort.dense()
         with pytest.raises(ValueError, match="read-only"):
             cohort.size()[0] = 9
+
+
+# --- rare clients: cohorts that are nearly always empty ----------------------------------------------------------------------
+def test_the_first_client_and_those_after_it_are_the_law_given_that_somebody_takes_part():
+    """In fractions, all cohorts of three clients: P(first = j) times the rest is P(cohort) / P(somebody)."""
+    p = [Fraction(1, 2), Fraction(1, 5), Fraction(2, 7)]
+    nobody = math.prod(1 - q for q in p)
+    for cohort in itertools.product([0, 1], repeat=3):
+        if not any(cohort):
+            continue
+        plain = math.prod(q if there else 1 - q for q, there in zip(p, cohort, strict=True)) / (1 - nobody)
+        j = cohort.index(1)
+        up_to = [(1 - math.prod(1 - q for q in p[:k])) / (1 - nobody) for k in (j, j + 1)]
+        later = math.prod(q if there else 1 - q for q, there in zip(p[j + 1 :], cohort[j + 1 :], strict=True))
+        assert (up_to[1] - up_to[0]) * later == plain
+
+
+def test_cohorts_that_are_drawn_directly_have_that_law():
+    """Ordinary probabilities, for which all cohorts are seen: each is as frequent as the enumeration says, to five standard errors."""
+    p, n = np.array([0.5, 0.2, 0.05]), 200_000
+    drawn = _not_empty(np.random.default_rng(4).random((n, 4)), p)
+    law = Bernoulli(tuple(p)).enumerate(3)
+    assert drawn.any(axis=1).all()
+    for cohort, mass in zip(law.mask, law.probability, strict=True):
+        seen = (drawn == cohort).all(axis=1).mean()
+        assert abs(seen - mass) <= 5 * math.sqrt(mass * (1 - mass) / n), cohort
+
+
+@pytest.mark.parametrize("p", [1e-5, 1e-12, 1e-300, (1e-6, 3e-6, 0.0001)])
+def test_rare_clients_take_part_one_at_a_time_in_proportion(p):
+    law = Bernoulli(p)
+    cohort = law.sample(Stream(2), 3, range(4000), 3)
+    shares = np.broadcast_to(p, 3) / np.sum(np.broadcast_to(p, 3))
+    assert (cohort.size() == 1).mean() > 0.999
+    assert np.all(abs(cohort.mask.mean(axis=0) - shares) <= 5 * np.sqrt(shares * (1 - shares) / 4000) + 1e-3)
+    np.testing.assert_allclose(cohort.active_probability, shares, rtol=2e-4)
+    np.testing.assert_allclose(AsIrregular(law, 2, 3).law(1)[:, 2], shares, rtol=2e-4)
+    assert np.array_equal(law.sample(Stream(2), 3, range(70, 80), 3).mask, cohort.mask[70:80]), "a scenario has its own numbers"
+
+
+def test_a_run_with_rare_clients_ends():
+    problem = problems.random_quadratic(3, 2, seed=1)
+    run = simulate(problem, algorithms.FedAvg(), 3, sampling=Bernoulli(1e-9), record=("participants",))
+    assert (run.metrics["participants"][1:] == 1).all()
+
+
+def test_somebody_takes_part_with_the_probability_in_fractions():
+    for p in ((0.5, 0.25), (0.004, 0.003), (1e-12, 3e-12), (1.0, 0.1)):
+        exact = 1 - math.prod(1 - Fraction(q) for q in p)
+        assert somebody(np.array(p)) == pytest.approx(float(exact), rel=1e-13)
+
+
+def test_ordinary_draws_are_as_they_were():
+    """A digest of cohorts that were drawn before rare ones were drawn directly, up to P(nobody) = 0.988."""
+    h = hashlib.sha256()
+    for p, n in ((0.5, 4), (0.05, 10), (0.01, 3), (0.004, 3), ((0.1, 0.02, 1.0), 3), ((0.3, 0.001), 2)):
+        for t in (1, 7):
+            c = Bernoulli(p).sample(Stream(5), t, range(40), n)
+            h.update(np.ascontiguousarray(c.mask).tobytes())
+    assert h.hexdigest()[:16] == "ca331a8dce3571c6"
+
+
+def test_feddyn_s_seeds_are_not_searched_for_ever():
+    with pytest.raises(InvalidInput, match=r"1e-09 of 10 clients: FedDyn's code tries about 1e\+08 seeds.*the limit is 100,000"):
+        FedDynBernoulli(1e-9).sample(Stream(0), 1, range(1), 10)
+    problem = problems.random_quadratic(3, 2, seed=1)
+    with pytest.raises(InvalidInput, match=r"the limit is 100,000: raise it, or take Bernoulli\(1e-300\)"):
+        simulate(problem, algorithms.FedAvg(), 3, sampling=FedDynBernoulli(1e-300))
+    with pytest.raises(InvalidInput, match="would take at least"):
+        FedDynBernoulli(1e-5).check_run(10, 10**7)
+    assert drawn(FedDynBernoulli(0.01), 2, 10).sum() >= 2

@@ -1,8 +1,11 @@
 """What no problem class is made of: data and parameters that are refused, with the client and the value."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from fedtheory import limits
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 
@@ -57,3 +60,26 @@ def test_bad_data_is_refused(make, features, targets, message):
 def test_bad_parameters_are_refused(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+def test_many_classes_cost_no_more_than_their_labels():
+    """One number for each sample and class, and nothing else of that size."""
+    labels = [np.arange(5) * 40_000, np.array([0, 199_999, 7])]
+    tracemalloc.start()
+    try:
+        problem = Softmax([np.ones((5, 2)), np.ones((3, 2))], labels, 200_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert problem.onehot.nbytes == 8 * 2 * 5 * 200_000 <= peak <= 1.1 * problem.onehot.nbytes
+    assert [list(k) for k in problem.labels] == [list(k) for k in labels] and problem.onehot.sum() == 8
+
+
+def test_more_classes_than_memory_are_refused_before_anything_is_made(monkeypatch):
+    monkeypatch.setattr(limits, "free_memory", lambda: 1e9)
+    with pytest.raises(InvalidInput, match="num_classes = 10000000"):  # a value and a gradient take four such arrays
+        Softmax([np.ones((5, 1))], [np.arange(5)], 10**7)
+    problem = Softmax([np.ones((2, 1))], [np.arange(2)], 10**4)
+    monkeypatch.setattr(limits, "free_memory", lambda: 5e6)
+    with pytest.raises(InvalidInput, match=r"an optimum in dimension 10,000 would take at least"):
+        problem.optimum()

@@ -1,4 +1,4 @@
-"""The round loop: chunks and processes change nothing but the rounding, errors name round and client, memories are safe to overwrite."""
+"""The round loop: chunks and processes change rounding alone, errors name round and client, memories are safe to overwrite."""
 
 from __future__ import annotations
 

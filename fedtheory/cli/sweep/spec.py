@@ -14,6 +14,7 @@ from typing import Any, overload
 from fedtheory.cli.sweep.options import taken
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.inputs import shown
+from fedtheory.untrusted import opened
 
 __all__ = ["EXAMPLE", "KINDS", "Grid", "Spec", "read"]
 
@@ -161,7 +162,7 @@ def read(path: Path) -> Spec:
         Keys and values that the commands do not take, no cells, or too many.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path, LARGEST) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
         raise DataFileError(f"{path}: cannot be read ({error.strerror}); {_BEGIN}") from error

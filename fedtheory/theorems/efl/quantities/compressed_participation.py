@@ -142,7 +142,7 @@ class PartialView(ClosedView):
 
     @property
     def B_sharp(self) -> Any:
-        """(9 + 5 theta)/2 L sum E[p s] D_k + G^2 (E(E-1) bracket/2 + (1 + mu/((1+theta)L)) S (E-1)(2E-1)/6): no rho."""
+        """B without rho: (9 + 5 theta)/2 L sum E[p s] D_k, and what stands with G^2."""
         m, E = self.moments, self.E
         gap = (9 + 5 * m.theta) * self.L * (m.ps * self.D).sum() / 2
         drift = (1 + self.mu / ((1 + m.theta) * self.L)) * self.S * ((E - 1) * (2 * E - 1)) / 6

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.efl.notation import statement
-from fedtheory.theorems.efl.statements.error_feedback import CHEAP, CONSISTENT, COUNTED, REACHED, Costs
+from fedtheory.theorems.efl.statements.error_feedback import (
+    CHEAP,
+    CONSISTENT,
+    COUNTED,
+    REACHED,
+    Costs,
+)
 from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.statement import Sides, form, le
 
@@ -53,7 +59,8 @@ STATEMENTS = (
         "section 1, third contribution, against the same method without compression",
         form(
             "gradients to converge", r"\textstyle\sum_{t,k}s_t^k(EFL)\le\sum_{t,k}s_t^k(FedAvg)\ " + EPS,
-            lambda v: _gradients(v.costs), "violated", kind="feedback", needs=(CONSISTENT, COUNTED, REACHED), wording="in words",
+            lambda v: _gradients(v.costs), "violated",
+            kind="feedback", needs=(CONSISTENT, COUNTED, REACHED), wording="in words",
             note="compression takes rounds, and a round's gradients are those of FedAvg. The Fisher diagonals of the elastic term, "
             "a pass "
             "over the client's data each, come on top of it; lambda = 0 here. A run that does not get there counts "
@@ -61,7 +68,8 @@ STATEMENTS = (
         ),
         form(
             "bits to converge", r"\textstyle\sum_{t,k}2b_{ST}\le\sum_{t,k}64n\ " + EPS + r",\ \lambda=0,\ " + MESSAGE,
-            lambda v: _bits(v.costs), "violated", kind="feedback", needs=(CONSISTENT, COUNTED, REACHED),
+            lambda v: _bits(v.costs), "violated",
+            kind="feedback", needs=(CONSISTENT, COUNTED, REACHED),
             note="the sums over the participants of all rounds; under scheme A one that is incomplete receives a message and sends "
             "none. Where it is true depends on the run; one in which the residuals swing at a "
             "step of 1/L, or in which ST does not save much, contradicts it",

@@ -112,7 +112,9 @@ class EFLSetting(Setting):
 
     def shares_view(self, form: Form) -> Any:
         """Long runs in floats and cases in fractions are two views of one kind."""
-        return form.kind, event_of(form) if form.kind == "shift" else looks_at_run(form) or LEMMA in form.needs
+        if form.kind == "shift":
+            return form.kind, event_of(form)
+        return form.kind, looks_at_run(form) or LEMMA in form.needs
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's case is for one form, as `cases.kinds.CASES` makes it.

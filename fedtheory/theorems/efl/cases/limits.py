@@ -27,7 +27,13 @@ from fedtheory.theorems.efl.cases.given import (
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
-from fedtheory.theorems.efl.statements.elastic_term import DECAYS, LEAVER, LONG_RUN, RUN, ElasticView
+from fedtheory.theorems.efl.statements.elastic_term import (
+    DECAYS,
+    LEAVER,
+    LONG_RUN,
+    RUN,
+    ElasticView,
+)
 from fedtheory.theorems.efl.statements.limit_points import COORDINATES, FRACTIONS, LEMMA, facts_of
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
@@ -225,7 +231,8 @@ class ElasticMixingView(ElasticView):
         """Whether the power of the recursion, times the distance of (c_1, U c_1) from the fixed point, is small enough for the run."""
         *away, first = self.away()
         left = np.linalg.matrix_power(self.recursion, self.rounds)
-        return bool(np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away)) <= 1e-7 * first.min())
+        most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))
+        return bool(most <= 1e-7 * first.min())
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         return np.einsum("nij,nj->ni", self.H, w - self.c)

@@ -23,7 +23,14 @@ from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.statements.compression import CompressionView, compression_view
-from fedtheory.theorems.efl.statements.error_feedback import DENSE, LOOPS, PLAIN, SHORT, Costs, ServerRound
+from fedtheory.theorems.efl.statements.error_feedback import (
+    DENSE,
+    LOOPS,
+    PLAIN,
+    SHORT,
+    Costs,
+    ServerRound,
+)
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
@@ -241,7 +248,8 @@ def feedback(form: Form, case: Case) -> Any:
     if not isinstance(algorithm, EFL):
         raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
     if algorithm.variant not in LOOPS:
-        raise InvalidInput(f"variant = {algorithm.variant!r}: the statement is about {', '.join(v for v in LOOPS if v != 'after')}")
+        known = ", ".join(v for v in LOOPS if v != "after")
+        raise InvalidInput(f"variant = {algorithm.variant!r}: the statement is about {known}")
     if algorithm.lam:
         raise InvalidInput(f"lambda = {algorithm.lam:g}, the limit is 0: local work is then on another loss")
     if not (algorithm.client_feedback and algorithm.server_feedback):
@@ -261,7 +269,8 @@ def feedback(form: Form, case: Case) -> Any:
         shares.append(np.where(cohort.steps[0] > 0, np.asarray(p, dtype=float)[0], 0))
     seen = _server_rounds(case, path, states[-T:], shares, recorded)
     moved = case.x0 + np.sum([(r.p[:, None] * r.x).sum(axis=0) for r in seen], axis=0)
-    facts = {LOOPS["after" if algorithm.variant == "consistent" and algorithm.scale == "after" else algorithm.variant]}
+    after = algorithm.variant == "consistent" and algorithm.scale == "after"
+    facts = {LOOPS["after" if after else algorithm.variant]}
     plain = recorded.steps == 1 and all(c.mask.all() for c in cohorts)
     if plain and recorded.batch_size is None and not recorded.noise_std and not callable(recorded.lr) and problem.constant_hessian:
         facts.add(PLAIN)

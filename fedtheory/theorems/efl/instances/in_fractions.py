@@ -214,7 +214,8 @@ def _elastic(rng: np.random.Generator, long: bool = False) -> tuple[str, dict[st
     eta = Fraction(int(rng.integers(2, 9)), int(rng.choice([4, 8])))
     lam = Fraction(int(rng.integers(1, 8)), 8) / (eta * most)
     data = {
-        "weights": weights, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta, "rounds": 2000 if long else 12,
+        "weights": weights, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta,
+        "rounds": 2000 if long else 12,
     }  # fmt: skip
     if n > 1 and rng.random() < 0.5:
         data |= {"leaver": int(rng.integers(n)), "anchor": [_signed(rng) for _ in range(d)]}
@@ -309,15 +310,15 @@ _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "elastic", "a decaying step a little above 1/(10 a)",
         {
-            "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]], "u": [["1"], ["1"]], "lam": "1", "eta": "101/1000",
-            "rounds": 12,
+            "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]], "u": [["1"], ["1"]],
+            "lam": "1", "eta": "101/1000", "rounds": 12,
         },
     ),
     (
         "elastic", "informative clients that are the curved ones",
         {
-            "weights": ["2/5", "2/5", "1/5"], "h": [["1/40"], ["1/40"], ["13/10"]], "c": [["0"], ["-26"], ["1"]],
-            "u": [["0"], ["0"], ["1"]], "lam": "19/20", "eta": "1", "rounds": 250,
+            "weights": ["2/5", "2/5", "1/5"], "h": [["1/40"], ["1/40"], ["13/10"]],
+            "c": [["0"], ["-26"], ["1"]], "u": [["0"], ["0"], ["1"]], "lam": "19/20", "eta": "1", "rounds": 250,
         },
     ),
     *sentences.ATTAINED,

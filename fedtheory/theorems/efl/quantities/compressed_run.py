@@ -157,7 +157,7 @@ class CompressedView(ClosedView):
 
     @property
     def off(self) -> Any:
-        """(E - 1)^2 G^2 + rho^2: over eta_t^2, how far the clients' models are from vbar_i in the mean square."""
+        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in the mean square, over eta_t^2."""
         return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
 
     @cached_property

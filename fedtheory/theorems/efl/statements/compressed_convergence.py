@@ -106,13 +106,16 @@ def _bound(v: CompressedView, first: Any = 1, rest: Any = 1) -> Sides:
     return le(v.distance_sq[1:], 2 * start, 2 * noise, rest * 2 * v.rho_sq * v.eta[1:] ** 2, noise=v.noise)
 
 
-def _sharp(v: CompressedView, first: Any = 1, noise: Any = 1, residuals: Any = 1) -> tuple[np.ndarray, ...]:
+def _sharp(
+    v: CompressedView, first: Any = 1, noise: Any = 1, residuals: Any = 1
+) -> tuple[np.ndarray, ...]:
     """The three terms of the sharpened bound of E||v_t - w*||^2, t = 1..T."""
     eta, before = v.eta[1:], v.eta[:-1]
     for_ever, at_first = 5 * eta / (4 * v.mu), v.times[1:] * v.E * before**2
     drift = 5 * v.L * np.minimum(3 * eta**2 / (2 * v.mu), at_first * v.eta[0]) / 2
     start = (eta / v.eta[0]) ** 16 * v.virtual_sq[0]
-    return first * start, noise * np.minimum(for_ever, at_first) * v.variance, residuals * drift * v.off
+    spread = np.minimum(for_ever, at_first) * v.variance
+    return first * start, noise * spread, residuals * drift * v.off
 
 
 def _sharp_virtual(v: CompressedView, first: Any = 1, noise: Any = 1, residuals: Any = 1) -> Sides:
@@ -171,8 +174,8 @@ def _sharp_step(v: CompressedView, noise: Any = 1, drift: Any = 5, kept: Any = 1
     eta, p = v.eta[:-1, None], v.weights[:, None]
     before, here = v.mean(v.inner - v.star, axis=2), v.local[:, :-1]
     off = (p * v.mean(here - v.inner[:, :-1, :, None], axis=2)[..., None]).sum(axis=(-2, -1))
-    terms = (kept * (1 - eta * v.mu) * before[:, :-1], drift * eta * v.L * off / 2, noise * eta**2 * v.variance)
-    return le(before[:, 1:], *terms, noise=v.noise)
+    terms = (drift * eta * v.L * off / 2, noise * eta**2 * v.variance)
+    return le(before[:, 1:], kept * (1 - eta * v.mu) * before[:, :-1], *terms, noise=v.noise)
 
 
 def _drift(v: CompressedView, share: Any = 1) -> Sides:
@@ -199,7 +202,7 @@ def _round(v: CompressedView, residuals: Any = 1, rest: Any = 1) -> Sides:
 
 
 def _sharp_round(v: CompressedView, first: Any = 1, rest: Any = 1) -> Sides:
-    """E||v_{t+1} - w*||^2 <= q E||v_t - w*||^2 + (1 - q)(eta/mu)(variance + (5/2) L eta off), q = (1 - eta mu)^E."""
+    """a_{t+1} <= q a_t + (1 - q)(eta/mu)(variance + (5/2) L eta off), q = (1 - eta mu)^E."""
     eta = v.eta[:-1]
     new = (1 - v.kept) * eta / v.mu * (v.variance + 5 * v.L * eta * v.off / 2)
     return le(v.virtual_sq[1:], first * v.kept * v.virtual_sq[:-1], rest * new, noise=v.noise)
@@ -218,7 +221,8 @@ _B = (
     r"\rho=(A-1)EG,\ A=(\tfrac4\delta)^2"
 )
 _S = (
-    r"(\tfrac{\eta_t}{\eta_0})^{16}\|\omega_0-\omega^*\|^2+\min\{\tfrac{5\eta_t}{4\mu},tE\eta_{t-1}^2\}\textstyle\sum(p^k)^2\sigma_k^2+"
+    r"(\tfrac{\eta_t}{\eta_0})^{16}\|\omega_0-\omega^*\|^2+\min\{\tfrac{5\eta_t}{4\mu},tE\eta_{t-1}"
+    r"^2\}\textstyle\sum(p^k)^2\sigma_k^2+"
     r"\tfrac{5L}2\min\{\tfrac{3\eta_t^2}{2\mu},tE\eta_0\eta_{t-1}^2\}\big((E-1)^2G^2+\rho^2\big)"
 )
 ASSUMPTIONS = (
@@ -242,11 +246,13 @@ STATEMENTS = (
         ),
         form(
             "text of 3.1", _PERIOD + r",\ \text{clients send }ST(\Delta),\text{ the server its delta uncompressed}",
-            _cancel, "violated", kind="frozen", needs=(TEXT, CLEAR), wording="algorithm", note="the server's residual is added twice",
+            _cancel, "violated", kind="frozen", needs=(TEXT, CLEAR), wording="algorithm",
+            note="the server's residual is added twice",
         ),
         form(
             "consistent, at the optimum", _PERIOD, _cancel, "holds", ("off by a tenth", lambda v: _cancel(v, Fraction(1, 10))),
-            kind="frozen", needs=(CONSISTENT,), note="over a period the residuals change by nothing, and the gradients' mean is 0",
+            kind="frozen", needs=(CONSISTENT,),
+            note="over a period the residuals change by nothing, and the gradients' mean is 0",
             proof="note",
         ),
         form(
@@ -267,19 +273,26 @@ STATEMENTS = (
         ),
         form(
             "sharpened",
-            r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _S + r"\big)+2\rho^2\eta_t^2\ (t\ge1),\ " + _STEPS + r",\ \rho=(A-1)EG,\ "
+            r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _S + r"\big)+2\rho^2\eta_t^2\ (t\ge1),\ " + _STEPS
+            + r",\ \rho=(A-1)EG,\ "
             r"A=(\tfrac4\delta)^2",
             _sharp_model, "holds",
             ("49 hundredths of the first term", lambda v: _sharp_model(v, first=_part(v, 490_000))),
             ("the first term only", lambda v: _sharp_model(v, noise=0, residuals=0)),
             ("without the residuals", lambda v: _sharp_model(v, residuals=0)), kind="compressed",
-            note="never above the repaired bound, and without D_k: O(1/t^2) where gradients have no noise, else only the noise is of "
-            "order 1/t, and no compressor is in its term. Proof: docs/efl_claims.md, the consistent form sharpened",
+            note="never above the repaired bound, and without D_k: O(1/t^2) where gradients have "
+            "no noise, else only the noise is of "
+            "order 1/t, and no compressor is in its term. Proof: docs/efl_claims.md, the "
+            "consistent form sharpened",
             proof="docs/efl_claims.md#the-consistent-form-sharpened",
         ),
         form(
-            "sharpened, virtual iterate", r"\mathbb E\|v_t-\omega^*\|^2\le" + _S + r"\ (t\ge1)", _sharp_virtual, "holds",
-            ("99 hundredths of the first term", lambda v: _sharp_virtual(v, first=_part(v, 990_000))),
+            "sharpened, virtual iterate",
+            r"\mathbb E\|v_t-\omega^*\|^2\le" + _S + r"\ (t\ge1)", _sharp_virtual, "holds",
+            (
+                "99 hundredths of the first term",
+                lambda v: _sharp_virtual(v, first=_part(v, 990_000)),
+            ),
             ("the first term only", lambda v: _sharp_virtual(v, noise=0, residuals=0)),
             ("without the residuals", lambda v: _sharp_virtual(v, residuals=0)), kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-sharpened",
@@ -343,19 +356,24 @@ STATEMENTS = (
         form(
             "one local step, sharpened",
             r"\mathbb E\|\bar v_{i+1}-\omega^*\|^2\le(1-\eta\mu)\mathbb E\|\bar v_i-\omega^*\|^2+"
-            r"\tfrac52\eta L\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2+\eta^2\sum(p^k)^2\sigma_k^2",
-            _sharp_step, "holds", ("nine tenths of the noise", lambda v: _sharp_step(v, noise=_part(v, 900_000), drift=0)),
+            r"\tfrac52\eta L\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2+\eta^2\sum(p^k)^2"
+            r"\sigma_k^2",
+            _sharp_step, "holds",
+            ("nine tenths of the noise", lambda v: _sharp_step(v, noise=_part(v, 900_000), drift=0)),
             ("nine tenths of the first term", lambda v: _sharp_step(v, kept=_part(v, 900_000))),
             ("minus the drift", lambda v: _sharp_step(v, drift=-5)), kind="compressed",
-            note="the step's inner product is split at w_i^k by smoothness in place of Young's inequality, so that no D_k is left",
+            note="the step's inner product is split at w_i^k by smoothness in place of Young's "
+            "inequality, so that no D_k is left",
             proof="docs/efl_claims.md#the-consistent-form-sharpened",
         ),
         form(
             "one round, sharpened",
-            r"\mathbb E\|v_{t+1}-\omega^*\|^2\le q\,\mathbb E\|v_t-\omega^*\|^2+(1-q)\tfrac\eta\mu\big(\textstyle\sum(p^k)^2\sigma_k^2+"
+            r"\mathbb E\|v_{t+1}-\omega^*\|^2\le q\,\mathbb E\|v_t-\omega^*\|^2+(1-q)\tfrac\eta\mu"
+            r"\big(\textstyle\sum(p^k)^2\sigma_k^2+"
             r"\tfrac52L\eta((E-1)^2G^2+\rho^2)\big),\ q=(1-\eta\mu)^E",
             _sharp_round, "holds", ("without the second term", lambda v: _sharp_round(v, rest=0)),
-            ("nine tenths of the first term", lambda v: _sharp_round(v, first=_part(v, 900_000))), kind="compressed",
+            ("nine tenths of the first term", lambda v: _sharp_round(v, first=_part(v, 900_000))),
+            kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-sharpened",
         ),
         form(

@@ -23,11 +23,15 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "CompressionView", "compression_view", "make_compressor"]
 
-EXACT, PRINTED, MOST = "C is ST with exactly k entries", "C is ST by the printed rule, which keeps all ties", "2k > n"
+EXACT, MOST = "C is ST with exactly k entries", "2k > n"
+PRINTED = "C is ST by the printed rule, which keeps all ties"
 TOP_K, RANDOM_K, SCALED = "C is top-k", "C is random-k", "C is random-k times n/k"
-SIGN, THRESHOLD, QSGD = "C is the sign with scale", "C drops entries below epsilon", "C is QSGD with s levels"
-NATURAL, TO_MAX, TO_GRID = "C is natural rounding", "C rounds to 0 and +-max_i |x_i|", "C rounds to the grid of width Delta"
-_NAMED = {"top-k": TOP_K, "scaled-sign": SIGN, "threshold": THRESHOLD, "qsgd": QSGD, "natural": NATURAL}
+SIGN, THRESHOLD = "C is the sign with scale", "C drops entries below epsilon"
+QSGD, NATURAL = "C is QSGD with s levels", "C is natural rounding"
+TO_MAX, TO_GRID = "C rounds to 0 and +-max_i |x_i|", "C rounds to the grid of width Delta"
+_NAMED = {
+    "top-k": TOP_K, "scaled-sign": SIGN, "threshold": THRESHOLD, "qsgd": QSGD, "natural": NATURAL,
+}  # fmt: skip
 
 
 def make_compressor(spec: dict[str, Any]) -> Compressor:
@@ -233,7 +237,8 @@ STATEMENTS = (
         ),
         form(
             "threshold, relative", ERR + r"(1-\delta)\|x\|^2,\ \delta=\tfrac1{1000}",
-            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=(THRESHOLD,),
+            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated",
+            kind="compression", needs=(THRESHOLD,),
             note="what is below the threshold is lost whole, so that no delta > 0 would do",
         ),
     ),
@@ -249,7 +254,8 @@ STATEMENTS = (
         ),
         form(
             "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds",
-            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), kind="compression", needs=(QSGD,),
+            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))),
+            kind="compression", needs=(QSGD,),
             note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the "
             "factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
             proof="Alistarh et al. 2017, Lemma 3.1; it also follows from [QSGD, sharpened]",
@@ -265,7 +271,8 @@ STATEMENTS = (
         ),
         closed(
             "natural rounding", MESSAGE, lambda v: _within(v, Fraction(1, 8)), "holds",
-            ("one ninth", lambda v: _within(v, Fraction(1, 9))), kind="compression", needs=(NATURAL,),
+            ("one ninth", lambda v: _within(v, Fraction(1, 9))),
+            kind="compression", needs=(NATURAL,),
             proof="between 1 and 2 the variance (x - 1)(2 - x) is at most x^2/8, its share of x^2 "
             "being largest at x = 4/3",
         ),
@@ -292,8 +299,8 @@ STATEMENTS = (
                 proof="each entry's outcomes have the entry for their mean",
             )
             for name, fact in (
-                ("random-k, scaled", SCALED), ("QSGD", QSGD), ("natural rounding", NATURAL), ("stochastic rounding", TO_MAX),
-                ("rounding to a grid", TO_GRID),
+                ("random-k, scaled", SCALED), ("QSGD", QSGD), ("natural rounding", NATURAL),
+                ("stochastic rounding", TO_MAX), ("rounding to a grid", TO_GRID),
             )
         ),
     ),

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.efl.notation import statement
-from fedtheory.theorems.efl.statements.error_feedback import CHEAP, CONSISTENT, COUNTED, REACHED, Costs
+from fedtheory.theorems.efl.statements.error_feedback import (
+    CHEAP,
+    CONSISTENT,
+    COUNTED,
+    REACHED,
+    Costs,
+)
 from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.statement import Sides, form, le
 
@@ -61,7 +67,8 @@ STATEMENTS = (
         ),
         form(
             "bits to converge", r"\textstyle\sum_{t,k}2b_{ST}\le\sum_{t,k}64n\ " + EPS + r",\ \lambda=0,\ " + MESSAGE,
-            lambda v: _bits(v.costs), "violated", kind="feedback", needs=(CONSISTENT, COUNTED, REACHED),
+            lambda v: _bits(v.costs), "violated",
+            kind="feedback", needs=(CONSISTENT, COUNTED, REACHED),
             note="the sums over the participants of all rounds; under scheme A one that is incomplete receives a message and sends "
             "none. Where it is true depends on the run: the witness needs 630 bits for 512, and one client with curvatures (1, 1/2), "
             "k = n = 2, eta = 1, from (1, 1) 72 for 256",

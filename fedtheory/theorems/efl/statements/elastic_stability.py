@@ -27,8 +27,10 @@ __all__ = ["STATEMENTS", "StabilityView", "contracts", "stability_view"]
 ONE_STEP, MORE = "E = 1", "E > 1"
 WITHOUT, UNSTABLE = "the run converges for lambda = 0", "the run does not converge for lambda = 0"
 FIRM = "b > 0 in every coordinate"
-ALIKE, SINGLE, FRACTIONS = "h_k = h for all clients k, in every coordinate", "d = 1", "coordinates that do not mix"
-AGREE, SHORT = "V = U omega: the last models agree with the model", "eta (h_k + lambda U) <= 1 for all k"
+ALIKE, SINGLE = "h_k = h for all clients k, in every coordinate", "d = 1"
+FRACTIONS = "coordinates that do not mix"
+AGREE = "V = U omega: the last models agree with the model"
+SHORT = "eta (h_k + lambda U) <= 1 for all k"
 
 
 def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
@@ -295,7 +297,8 @@ STATEMENTS = (
             "clients of one curvature",
             r"h_k=h:\ \text{the run converges iff }|1-(1-r^E)\tfrac h{h+\lambda U}|<1,\ r=1-\eta(h+\lambda U)",
             _alike, "holds", ("nine tenths of it", lambda v: _alike(v, 1 - _TENTH)), kind="stability", needs=(ALIKE, FRACTIONS),
-            note="for E = 1 it is eta h < 2, whatever lambda: the term does nothing to stability. It moves the fixed point, where "
+            note="for E = 1 it is eta h < 2, whatever lambda: the term does nothing to stability. "
+            "It moves the fixed point, where "
             "sum_k u^k grad f_k(omega^*) is not 0",
             proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),

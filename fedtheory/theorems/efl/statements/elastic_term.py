@@ -19,12 +19,15 @@ from fedtheory.verification.rational import fraction, integer, table, text, vect
 from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
-__all__ = ["DECAYS", "LEAVER", "LONG_RUN", "MATCHED", "RUN", "STATEMENTS", "ElasticView", "elastic_view"]
+__all__ = [
+    "DECAYS", "LEAVER", "LONG_RUN", "MATCHED", "RUN", "STATEMENTS", "ElasticView", "elastic_view",
+]  # fmt: skip
 
 MATCHED, LEAVER = "u^k/p^k is the same for all clients, in every coordinate", "a client a has left"
 STABLE = "the map (omega, V) -> (omega', V') of a round with the step eta has spectral radius < 1"
 LONG_RUN = (
-    "T >= 1000 in floating point, and M^T, M the matrix of a round, leaves of the distance of (omega_0, V_0) from (omega_eta, V_eta) "
+    "T >= 1000 in floating point, and M^T, M the matrix of a round, leaves of the distance of "
+    "(omega_0, V_0) from (omega_eta, V_eta) "
     "at most 10^-7 of the bracket"
 )
 RUN = "a run of T >= 1 rounds, coordinate by coordinate"
@@ -92,11 +95,12 @@ class ElasticView(ClosedView):
     def away(self) -> tuple[np.ndarray, ...]:
         """How far (c_1, U c_1) is from the fixed point, and |c_1 - w_eta| + max_k |c_k - c_1|."""
         w, start = self.fixed(self.eta), self.c[0]
-        return start - w, self.U * start - self.anchors_at(w, self.eta), abs(start - w) + abs(self.c - start).max(axis=0)
+        first = abs(start - w) + abs(self.c - start).max(axis=0)
+        return start - w, self.U * start - self.anchors_at(w, self.eta), first
 
     @property
     def contracts(self) -> bool:
-        """Whether the power of the recursion, times that distance, is small enough for a run of so many rounds, in floats."""
+        """The power of the recursion, times that distance, is small enough for the run's rounds."""
         a, b, c_, d_ = np.broadcast_arrays(*self.linear)
         steps = np.stack([np.stack([a, b], axis=-1), np.stack([c_, d_], axis=-1)], axis=-2)
         power, (w, V, first) = np.linalg.matrix_power(steps, self.rounds), self.away()
@@ -107,19 +111,25 @@ class ElasticView(ClosedView):
         return 10 * self.eta / (10 + t)
 
     def drift(self, t: int) -> np.ndarray:
-        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: how much faster than the step an error falls, over the step."""
+        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond the step's, over the step."""
         mean = (self.weights[:, None] * self.h).sum(axis=0)
         b = abs(((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0))
         return mean - 1 / (10 * self.eta) - 11 * self.lam * self.step(t) * b / 10
 
     @cached_property
     def settled(self) -> int | None:
-        """t_0, the first round with eta_t a <= 1 and at least half of the drift; None where the run ends before round t_0 + 2."""
+        """t_0, the first round with eta_t a <= 1 and at least half of the drift.
+
+        None where the run ends before round t_0 + 2.
+        """
         mean = (self.weights[:, None] * self.h).sum(axis=0)
         if (10 * self.eta * mean <= 1).any():
             return None
-        times, whole = range(self.rounds - 1), mean - 1 / (10 * self.eta)
-        return next((t for t in times if (self.step(t) * mean <= 1).all() and (2 * self.drift(t) >= whole).all()), None)
+        whole = mean - 1 / (10 * self.eta)
+        for t in range(self.rounds - 1):
+            if (self.step(t) * mean <= 1).all() and (2 * self.drift(t) >= whole).all():
+                return t
+        return None
 
     @property
     def linear(self) -> tuple[np.ndarray, ...]:
@@ -347,7 +357,8 @@ STATEMENTS = (
             lambda v: _run(v, v.eta), "holds",
             ("the argmin instead", lambda v: le(_run(v, 0 * v.eta).lhs, _run(v, v.eta).rhs)),
             kind="elastic", needs=(STABLE, LONG_RUN),
-            note="that the run in floating point ends where M^T says: omega_T - omega_eta is the first part of M^T times "
+            note="that the run in floating point ends where M^T says: omega_T - omega_eta is the "
+            "first part of M^T times "
             "(omega_0 - omega_eta, V_0 - V_eta)",
             proof="note",
         ),
@@ -358,29 +369,43 @@ STATEMENTS = (
         "where the elastic term leads with decaying steps",
         "sections 2 and 3.1, (1) and (3)",
         form(
-            "repaired", r"|\omega_T-\omega^*|\le K\eta_T\ (T\ge t_0+2),\ \omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k,\ "
-            r"\eta_\tau=\tfrac\eta{1+\tau/10},\ K=\max\{\tfrac{|\omega_{t_0}-\omega^*|}{\eta_{t_0}},"
-            r"\tfrac{|\omega_{t_0+1}-\omega^*|}{\eta_{t_0+1}},\frac{\frac{11}{10}\lambda|\sum_ku^k\nabla f_k(\omega^*)|}"
-            r"{a-\frac1{10\eta}-\frac{11}{10}\lambda\eta_{t_0}|b|}\},\ a=\sum_kp^kh_k,\ b=\sum_k(u^k-p^kU)h_k,\ "
-            r"t_0=\min\{t:\eta_ta\le1,\ \tfrac{11}5\lambda\eta_t|b|\le a-\tfrac1{10\eta}\text{ in every coordinate}\}",
+            "repaired",
+            r"|\omega_T-\omega^*|\le K\eta_T\ (T\ge t_0+2),\ \omega^*=\text{argmin}\,\textstyle"
+            r"\sum_kp^kf_k,\ "
+            r"\eta_\tau=\tfrac\eta{1+\tau/10},\ K=\max\{\tfrac{|\omega_{t_0}-\omega^*|}{\eta_{t_0}}"
+            r","
+            r"\tfrac{|\omega_{t_0+1}-\omega^*|}{\eta_{t_0+1}},\frac{\frac{11}{10}\lambda|\sum_ku^k"
+            r"\nabla f_k(\omega^*)|}"
+            r"{a-\frac1{10\eta}-\frac{11}{10}\lambda\eta_{t_0}|b|}\},\ a=\sum_kp^kh_k,\ b="
+            r"\sum_k(u^k-p^kU)h_k,\ "
+            r"t_0=\min\{t:\eta_ta\le1,\ \tfrac{11}5\lambda\eta_t|b|\le a-\tfrac1{10\eta}"
+            r"\text{ in every coordinate}\}",
             _decayed, "holds",
             ("nine tenths of it", lambda v: _decayed(v, 9 * _ends(v) / 10)),
             ("without the gradients at the argmin", lambda v: _decayed(v, pull=0)),
             ("to the fixed point of the first step", lambda v: _decayed(v, goal="fixed")),
             kind="elastic", needs=(DECAYS,),
-            note="coordinate by coordinate, from omega_0 = c_1. Not to the minimiser with frozen anchors: the anchors follow. "
-            "The term's gradient in round tau is lambda eta_{tau-1} sum_k (u_k - p^k U) grad f_k(w_{tau-1}), so that it disturbs "
-            "gradient descent by O(eta^2) a round. omega_T tends to the argmin for all steps with eta_tau -> 0 and sum eta_tau = "
-            "infinity, and (omega_T - omega^*)/eta_T to -lambda sum_k u^k grad f_k(omega^*)/(a - 1/(10 eta)) for these, "
+            note="coordinate by coordinate, from omega_0 = c_1. Not to the minimiser with frozen "
+            "anchors: the anchors follow. "
+            "The term's gradient in round tau is lambda eta_{tau-1} sum_k (u_k - p^k U) grad "
+            "f_k(w_{tau-1}), so that it disturbs "
+            "gradient descent by O(eta^2) a round. omega_T tends to the argmin for all steps with "
+            "eta_tau -> 0 and sum eta_tau = "
+            "infinity, and (omega_T - omega^*)/eta_T to -lambda sum_k u^k grad f_k(omega^*)/(a - "
+            "1/(10 eta)) for these, "
             "where eta a > 1/10. Proofs: docs/efl.md, the elastic term",
             proof="docs/efl.md#the-elastic-term",
         ),
         form(
-            "factor 5", r"|\omega_T-\omega^*|\le\frac{5\,(|\omega_0-\omega^*|+|\omega_\eta-\omega^*|)}{1+T/10},\ "
+            "factor 5",
+            r"|\omega_T-\omega^*|\le\frac{5\,(|\omega_0-\omega^*|+|\omega_\eta-\omega^*|)}{1+T/10},"
+            r"\ "
             r"\eta_\tau=\tfrac\eta{1+\tau/10},\ \omega_0=c_1",
             _factor_5, "violated", kind="elastic", needs=(STABLE, RUN),
-            note="our former repaired form, with a constant that no proof gave. As T grows the left side is up to "
-            "(1 + lambda eta b/a) eta a/(eta a - 1/10) times (|omega_0 - omega^*| + |omega_eta - omega^*|)/(1 + T/10), which is up to "
+            note="our former repaired form, with a constant that no proof gave. As T grows the "
+            "left side is up to "
+            "(1 + lambda eta b/a) eta a/(eta a - 1/10) times (|omega_0 - omega^*| + |omega_eta - "
+            "omega^*|)/(1 + T/10), which is up to "
             "25/3 at eta a = 1/4, and infinite at eta a = 1/10",
         ),
         assumptions=("all clients active, E = 1, fixed u^k, no compression, quadratics",),

@@ -17,11 +17,13 @@ from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = [
-    "AFTER", "CHEAP", "CONSISTENT", "COUNTED", "DENSE", "LITERAL", "LOOPS", "PLAIN", "REACHED", "SHORT", "STATEMENTS", "TEXT", "Costs",
-    "FeedbackView", "ServerRound", "feedback_view",
+    "AFTER", "CHEAP", "CONSISTENT", "COUNTED", "DENSE", "LITERAL", "LOOPS", "PLAIN", "REACHED",
+    "SHORT", "STATEMENTS", "TEXT", "Costs", "FeedbackView", "ServerRound", "feedback_view",
 ]  # fmt: skip
 
-CONSISTENT = "the consistent form: clients and server send ST of what they hold, p_tau^k/p^k is applied before it"
+CONSISTENT = (
+    "the consistent form: clients and server send ST of what they hold, p_tau^k/p^k is applied before it"
+)
 AFTER = "the consistent form with p_tau^k/p^k applied after ST"
 LITERAL = "the formulas of Algorithm 1 as printed"
 TEXT = "the text of section 3.1: clients send ST(Delta), the server adds its delta uncompressed"
@@ -30,7 +32,10 @@ PLAIN = "E = 1 and all clients are active"
 SHORT = "eta <= 1/L"
 DENSE = "ST leaves nothing out"
 COUNTED = "ST both ways"
-REACHED = "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more rounds or a larger step)"
+REACHED = (
+    "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more rounds or "
+    "a larger step)"
+)
 CHEAP = "k (1 + ceil(log2 n)) <= 32 (n - 1)"
 FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
 

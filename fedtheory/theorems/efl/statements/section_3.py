@@ -15,7 +15,13 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView
-from fedtheory.theorems.efl.statements.error_feedback import CONSISTENT, DENSE, LITERAL, TEXT, ServerRound
+from fedtheory.theorems.efl.statements.error_feedback import (
+    CONSISTENT,
+    DENSE,
+    LITERAL,
+    TEXT,
+    ServerRound,
+)
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS
 from fedtheory.verification.rational import fraction, integer, table, text
 from fedtheory.verification.setting import ClosedView
@@ -257,7 +263,8 @@ STATEMENTS = (
         "section 3.1, (6)",
         form(
             "printed", STEP + "-" + GRADIENTS % r"s^k_\tau" + r"\text{ (third line)}",
-            lambda v: _rounds(v, lambda r: _third_line(r, 1, 0)), "violated", kind="feedback", needs=(LITERAL,),
+            lambda v: _rounds(v, lambda r: _third_line(r, 1, 0)), "violated",
+            kind="feedback", needs=(LITERAL,),
             note="two misprints: the last local step is j = s - 1, and each Delta omega^k begins with R^k",
         ),
         form(
@@ -271,11 +278,13 @@ STATEMENTS = (
         ),
         form(
             "up to s-1", STEP + "-" + GRADIENTS % r"s^k_\tau-1", lambda v: _rounds(v, lambda r: _third_line(r, 0, 0)), "violated",
-            kind="feedback", needs=(LITERAL,), note="one misprint put right, the clients' residuals still missing",
+            kind="feedback", needs=(LITERAL,),
+            note="one misprint put right, the clients' residuals still missing",
         ),
         form(
             "with R^k", STEP + r"+\textstyle\sum_kp^k_\tau R^k_{\tau-1}-" + GRADIENTS % r"s^k_\tau",
-            lambda v: _rounds(v, lambda r: _third_line(r, 1, 1)), "violated", kind="feedback", needs=(LITERAL,),
+            lambda v: _rounds(v, lambda r: _third_line(r, 1, 1)), "violated",
+            kind="feedback", needs=(LITERAL,),
             note="the other one put right, one gradient too many",
         ),
         form(

@@ -10,10 +10,12 @@ from closed_forms import agrees
 
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl.statements import compression
 from fedtheory.theorems.elastic_aggregation import exact
 from fedtheory.theorems.fedmls.data import orders_of
 from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.quantities import view_of_run
+from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
 
 CLOSED = [(s, f) for s in all_statements() for f in s.forms if f.letters is not None]
 HERE = [(s, f) for s, f in CLOSED if s.paper != "fedelasticnet"]  # its forms: tests/theorems/fedelasticnet/test_formulas.py
@@ -30,10 +32,10 @@ EFL = {
 }  # fmt: skip
 
 COMPRESSORS = {
-    "ST with exactly k entries": {"name": "st", "q": "2/5", "rule": "exact"}, "top-k": {"name": "top-k", "q": "2/5"},
-    "random-k": {"name": "random-k", "q": "2/5"}, "random-k, scaled": {"name": "random-k", "q": "2/5", "scaled": True},
-    "scaled-sign": {"name": "scaled-sign"}, "threshold": {"name": "threshold", "epsilon": "3/2"}, "natural": {"name": "natural"},
-    "rounding to a grid": {"name": "stochastic", "step": "1/2"},
+    compression.EXACT: {"name": "st", "q": "2/5", "rule": "exact"}, compression.TOP_K: {"name": "top-k", "q": "2/5"},
+    compression.RANDOM_K: {"name": "random-k", "q": "2/5"}, compression.SCALED: {"name": "random-k", "q": "2/5", "scaled": True},
+    compression.SIGN: {"name": "scaled-sign"}, compression.THRESHOLD: {"name": "threshold", "epsilon": "3/2"},
+    compression.NATURAL: {"name": "natural"}, compression.TO_GRID: {"name": "stochastic", "step": "1/2"},
 }  # fmt: skip
 AGGREGATION = {
     "counts": ["1", "3"], "H": [["1", "2"], ["1/2", "3"]], "S": [["1", "4"], ["2", "1/3"]], "c": [["1", "-2"], ["3", "1/2"]],
@@ -59,7 +61,7 @@ def test_a_closed_formula_has_the_values_of_what_runs(statement, form, run_of_fe
     if statement.paper == "elastic-aggregation":
         view = exact.aggregation_view(AGGREGATION)
     elif form.kind == "orders":
-        view = orders_of({"reach": "7/3", "sigma": "1/2", "rounds": form.needs[0]})
+        view = orders_of({"reach": "7/3", "sigma": "1/2", "rounds": "printed" if PRINTED_COUNTS in form.needs else "fewest"})
     else:
         view = run_of_fedmls if statement.paper == "fedmls" else _view_of_efl(form)
     agrees(form, view)

@@ -134,6 +134,8 @@ PLAIN = {
 }  # fmt: skip
 NOISY = {**PLAIN, "E": 1, "noise": [["1", "1/2"], ["0", "0"]]}
 ONE_WAY = {**PLAIN, "down": False}
+# the first entries of the minima are the smaller ones
+LATE = {**PLAIN, "h": [["1", "2/3"], ["2/3", "1"]], "E": 9, "T": 1, "noise": [["1/2", "0"], ["0", "0"]]}
 
 
 class Compressed:
@@ -235,6 +237,38 @@ def model(data):
     return run.squares("w"), [2 * virtual_bound(run, t) + 2 * run.rho_sq * run.eta(t) ** 2 for t in range(1, run.T + 1)]
 
 
+def sharp_bound(run, t):
+    """(eta_t/eta_0)^16 ||w_0 - w*||^2, the noise and what the clients and the residuals are off, for t >= 1."""
+    now, before, first = run.eta(t), run.eta(t - 1), run.eta(0)
+    start = (now / first) ** 16 * run.mean(lambda r: sq(minus(r["w"][0], run.star)))
+    variance = sum(p * p * s for p, s in zip(run.p, run.sigma_sq))
+    noise = min(5 * now / (4 * run.mu), t * run.E * before**2) * variance
+    least = min(3 * now**2 / (2 * run.mu), t * run.E * first * before**2)
+    return start + noise + Q(5, 2) * run.L * least * ((run.E - 1) ** 2 * run.G_sq + run.rho_sq)
+
+
+def sharp_virtual(data):
+    run = Compressed(data)
+    return run.squares("v"), [sharp_bound(run, t) for t in range(1, run.T + 1)]
+
+
+def sharp_model(data):
+    run = Compressed(data)
+    return run.squares("w"), [2 * sharp_bound(run, t) + 2 * run.rho_sq * run.eta(t) ** 2 for t in range(1, run.T + 1)]
+
+
+def sharp_round(data):
+    run, right = Compressed(data), []
+    a = [run.mean(lambda r: sq(minus(r["v"][0], run.star))), *run.squares("v")]
+    noise = sum(p * p * s for p, s in zip(run.p, run.sigma_sq))
+    for t in range(run.T):
+        e = run.eta(t)
+        q = (1 - e * run.mu) ** run.E
+        off = Q(5, 2) * run.L * e * ((run.E - 1) ** 2 * run.G_sq + run.rho_sq)
+        right.append(q * a[t] + (1 - q) * e / run.mu * (noise + off))
+    return a[1:], right
+
+
 def one_round(data):
     run = Compressed(data)
     before = [run.mean(lambda r: sq(minus(r["v"][0], run.star))), *run.squares("v")]
@@ -306,6 +340,18 @@ def one_step(data):
     return left, right
 
 
+def sharp_step(data):
+    run, left, right = Compressed(data), [], []
+    noise = sum(p * p * s for p, s in zip(run.p, run.sigma_sq))
+    for t, i in local_steps(run):
+        e = run.eta(t)
+        left.append(run.mean(lambda r, t=t, i=i: sq(minus(run.vbar(r, t, i + 1), run.star))))
+        now = run.mean(lambda r, t=t, i=i: sq(minus(run.vbar(r, t, i), run.star)))
+        spread = run.mean(lambda r, t=t, i=i: run.off(r, t, i, run.vbar(r, t, i)))
+        right.append((1 - e * run.mu) * now + Q(5, 2) * e * run.L * spread + e * e * noise)
+    return left, right
+
+
 def drift_identity(data):
     run, left, right = Compressed(data), [], []
     for t, i in local_steps(run):
@@ -334,6 +380,10 @@ WORKED = {
     (_WITH, "repaired", "noise"): (NOISY, model),
     (_WITH, "repaired", "one way"): (ONE_WAY, model),
     (_WITH, "virtual iterate"): (PLAIN, virtual),
+    (_WITH, "sharpened"): (PLAIN, sharp_model),
+    (_WITH, "sharpened", "noise"): (NOISY, sharp_model),
+    (_WITH, "sharpened, virtual iterate"): (PLAIN, sharp_virtual),
+    (_WITH, "sharpened, virtual iterate", "late"): (LATE, sharp_virtual),
     (_PROOF, "repaired"): (NOISY, one_round),
     (_PROOF, "virtual iterate"): (PLAIN, conserved),
     (_PROOF, "one compression"): (NOISY, one_compression),
@@ -344,6 +394,10 @@ WORKED = {
     (_PROOF, "distance of the models", "one way"): (ONE_WAY, apart),
     (_PROOF, "one local step"): (NOISY, one_step),
     (_PROOF, "one local step", "two steps"): (PLAIN, one_step),
+    (_PROOF, "one local step, sharpened"): (NOISY, sharp_step),
+    (_PROOF, "one local step, sharpened", "two steps"): (PLAIN, sharp_step),
+    (_PROOF, "one round, sharpened"): (NOISY, sharp_round),
+    (_PROOF, "one round, sharpened", "two steps"): (PLAIN, sharp_round),
     (_PROOF, "drift, identity"): (PLAIN, drift_identity),
     (_PROOF, "drift"): (PLAIN, drift_bound),
 }

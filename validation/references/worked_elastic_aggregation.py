@@ -97,6 +97,7 @@ INSTANCES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> kind, data
     "one parameter": ("sampled", {**_COHORTS, **_ONE}),
     "all": ("sampled", {**_MATRICES, "P": 3}),
     "one step": ("sampled", {**_COHORTS, "counts": ["2", "2", "2"], "E": 1}),
+    "silent": ("sampled", {**_COHORTS, **_ONE, "S": [["0"], ["3"], ["0"]], "tau": "4"}),
     "pair": ("sampled", _PAIR),
     "pair, against": ("sampled", {**_PAIR, "S": [["5", "2"], ["6", "23/12"]]}),
     "batches": ("average", _AVERAGE),

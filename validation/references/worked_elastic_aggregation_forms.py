@@ -218,6 +218,7 @@ def _(w: Round) -> tuple[Any, Any]:
 # --- P of N clients take part --------------------------------------------------------------------
 @form("sampled-fixed-point", "as FedAvg", "cohorts", "matrices")
 @form("sampled-fixed-point", "one parameter", "one parameter")
+@form("sampled-fixed-point", "one parameter, always", "silent", "one parameter")
 @form("sampled-fixed-point", "all take part", "all")
 def _(w: Cohorts) -> tuple[Any, Any]:
     # E Delta = 0
@@ -247,9 +248,17 @@ def _(w: Cohorts) -> tuple[Any, Any]:
 
 
 @form("sampled-fixed-point", "distance", "cohorts", "matrices")
+@form("sampled-fixed-point", "distance, always", "cohorts", "silent")
 def _(w: Cohorts) -> tuple[Any, Any]:
     # (1 + 2 tau) |E Delta^i| <= E|Delta^i|
     return scaled(1 + 2 * w.tau, sizes(w.mean(w.Deltas))), w.mean([sizes(D) for D in w.Deltas])
+
+
+@form("sampled-fixed-point", "distance, insensitive cohorts too", "matrices", "silent")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # (1 + tau + min(1, tau)) |E Delta^i| <= (1 + tau - min(1, tau)) E|Delta^i|
+    low, high = min(Fraction(1), w.tau), 1 + w.tau
+    return scaled(high + low, sizes(w.mean(w.Deltas))), scaled(high - low, w.mean([sizes(D) for D in w.Deltas]))
 
 
 @form("sampled-fixed-point", "one local step", "one step")

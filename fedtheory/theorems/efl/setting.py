@@ -10,6 +10,7 @@ from fedtheory.errors import InvalidInput, suggest
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.theorems.efl.cases.given import ACCEPTS
 from fedtheory.theorems.efl.cases.kinds import CASES
+from fedtheory.theorems.efl.cases.limits import looks_at_run
 from fedtheory.theorems.efl.cases.own_run import own_run
 from fedtheory.theorems.efl.cases.prepared import prepare
 from fedtheory.theorems.efl.cases.theorem_2 import event_of
@@ -18,6 +19,7 @@ from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.quantities.step import COMPLETE
+from fedtheory.theorems.efl.statements.limit_points import LEMMA
 from fedtheory.verification.check import Check
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.registry import papers
@@ -110,7 +112,7 @@ class EFLSetting(Setting):
 
     def shares_view(self, form: Form) -> Any:
         """Long runs in floats and cases in fractions are two views of one kind."""
-        return form.kind, event_of(form) if form.kind == "shift" else tuple(n for n in form.needs if "run" in n or "steps a/" in n)
+        return form.kind, event_of(form) if form.kind == "shift" else looks_at_run(form) or LEMMA in form.needs
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's case is for one form, as `cases.kinds.CASES` makes it.

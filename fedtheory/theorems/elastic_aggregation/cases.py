@@ -221,7 +221,13 @@ def sampled(id: str, case: Case) -> dict[str, Any]:
     theta = _zero(data, P, case.x0 if case.x0.any() else None)
     own = data["c"][-1]
     data |= {"theta": _exact(theta), "c": data["c"][:-1], "P": P}
-    moved = BUILDERS["sampled"](to_file(data)).c[-1] - own
+    view = BUILDERS["sampled"](to_file(data))
+    if view.dead and algorithm.zero != "one":
+        raise InvalidInput(
+            f"zero = {algorithm.zero!r}, and clients {view.dead[0]} see no sensitivity: "
+            "the statements are about zeta = 1 there, so use zero='one'"
+        )
+    moved = view.c[-1] - own
     off = float(max(abs(moved)))
     if not off <= 1e-8 * (1 + float(max(abs(own)))):
         raise NotCertified(f"the zero is one of a problem whose last client's minimiser is {off:.3g} away: known too coarsely")

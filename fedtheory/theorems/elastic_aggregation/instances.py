@@ -264,7 +264,7 @@ def random_instance(kind: str, rng: np.random.Generator) -> ElasticInstance:
 
 
 def battery(seed: int = 0, scale: float = 1.0) -> list[ElasticInstance]:
-    """Instances of every kind; those that a builder refuses (a cohort that sees no sensitivity) are drawn again."""
+    """Instances of every kind; those that a builder refuses are drawn again."""
     parts = [(kind, f"elastic aggregation battery {kind}", _MAKERS[kind], COUNTS[kind]) for kind in KINDS]
     parts += [(kind, f"elastic aggregation battery {kind}, samples", make, GRAM[kind]) for kind, make in _GRAM_MAKERS.items()]
     out = []

@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
 from fedtheory.theorems.elastic_aggregation.mean_motion import ratio_slopes, solve
 from fedtheory.verification.rational import objects, text
 from fedtheory.verification.setting import ClosedView
 
 __all__ = [
-    "ALIKE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "LOCAL_STEPS", "NAIVE_STABLE", "ONE",
+    "ALIKE", "ALIVE", "ALL", "BETWEEN", "DIAGONAL", "EQUAL", "FIXED", "FOLLOWS", "INSENSITIVE", "LOCAL_STEPS", "NAIVE_STABLE", "ONE",
     "ONE_STEP", "PAIR", "SAME_COUNT", "SENSITIVE", "SHORT", "SMALL", "SMOOTH", "TAU", "TAU_0", "TWO", "AggregationView",
     "AverageView", "ClientsView", "SampledView", "client_factors", "cohort_factors", "diagonal",
 ]  # fmt: skip
 
 SENSITIVE, TAU, TAU_0 = "some sensitivity", "tau > 0", "tau = 0"
-FIXED = "some sensitivity at the fixed point"
+FIXED, ALIVE = "some sensitivity at the fixed point", "some sensitivity in every cohort"
 DIAGONAL, SMALL, SHORT = "diagonal Hessians", "eta (1 + tau) L < 2", "eta (1 + tau) L <= 1"
 NAIVE_STABLE = "a step that naive aggregation stands, eta L < 2"
 INSENSITIVE = "slow coordinates of little sensitivity, and sensitive ones fast"
@@ -203,11 +202,11 @@ class SampledView(ClientsView):
     P: int
 
     def __post_init__(self) -> None:
-        facts = {SENSITIVE}
+        facts = set()
         n, equal = len(self.counts), len(set(self.counts)) == 1
         for name, here in (
             (ONE, len(self.theta) == 1), (ALL, n == self.P), (EQUAL, equal), (ONE_STEP, self.E == 1), (DIAGONAL, self.diagonal),
-            (LOCAL_STEPS, self.E > 1), (SMOOTH, self.slopes is not None),
+            (LOCAL_STEPS, self.E > 1), (SMOOTH, self.slopes is not None), (ALIVE, not self.dead),
             (TWO, len(self.theta) == 2 and self.diagonal and diagonal(self.S) and all(self.theta != 0)),
         ):  # fmt: skip
             facts |= {name} if here else set()
@@ -226,6 +225,13 @@ class SampledView(ClientsView):
     def cohorts(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For every cohort its weights over all clients (N,), and zeta (d,)."""
         return cohort_factors(self.counts, self.sensitivities(self.theta), self.P, self.tau)
+
+    @property
+    def dead(self) -> list[tuple[int, ...]]:
+        """The cohorts that see no sensitivity at theta."""
+        omega = self.sensitivities(self.theta)
+        members = [tuple(k for k in range(len(w)) if w[k]) for w, _ in self.cohorts]
+        return [cohort for cohort in members if omega[list(cohort)].max() == 0]
 
     def expect(self, of: Any) -> Any:
         """Mean of of(weights, zeta) over the cohorts."""
@@ -354,16 +360,14 @@ class AverageView(ClosedView):
 
 
 def cohort_factors(counts: np.ndarray, omegas: np.ndarray, P: int, tau: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Weights (N,) and zeta (d,) of every cohort of P clients. Raises `InvalidInput` where one of them sees no sensitivity."""
+    """Weights (N,) and zeta (d,) of every cohort of P clients; zeta is 1 if it sees no sensitivity."""
     out = []
     for members in combinations(range(len(counts)), P):
         there = objects([Fraction(int(k in members)) for k in range(len(counts))])
         w = there * counts
         w = w / w.sum()
         omega = (w[:, None] * omegas).sum(axis=0)
-        if omega.max() == 0:
-            raise InvalidInput(f"clients {members} see no sensitivity at theta: Omega/Omega' is 0/0 there")
-        out.append((w, 1 + tau - ratios(omega)))
+        out.append((w, 1 + tau - ratios(omega) if omega.max() > 0 else 0 * omega + 1))
     return out
 
 

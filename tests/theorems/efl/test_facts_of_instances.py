@@ -18,19 +18,20 @@ import worked_efl_sentences_4
 import worked_efl_stability as stability
 
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements import limit_points
+from fedtheory.theorems.efl.statements import compression, limit_points
 from fedtheory.theorems.efl.statements.compressed_convergence import CLEAR
 from fedtheory.theorems.efl.statements.compressed_convergence import _gap as gap_of
 from fedtheory.theorems.efl.statements.compression import MOST
 from fedtheory.theorems.efl.statements.elastic_stability import FIRM, UNSTABLE
 from fedtheory.theorems.efl.statements.elastic_stability import SHORT as SMALL
 from fedtheory.theorems.efl.statements.elastic_stability import WITHOUT as STEADY
-from fedtheory.theorems.efl.statements.elastic_term import LEAVER, MATCHED
+from fedtheory.theorems.efl.statements.elastic_term import DECAYS, LEAVER, MATCHED, RUN
 from fedtheory.theorems.efl.statements.error_feedback import CHEAP, COUNTED, DENSE, PLAIN, REACHED, Costs
 from fedtheory.theorems.efl.statements.section_3 import MISSING
 from fedtheory.theorems.efl.statements.section_4_runs import APART, MIXED, QuadraticClients
 from fedtheory.theorems.efl.statements.section_4_sentences import BENT, ONE_STEP, QUADRATIC, SEVERAL
 from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE, BY_LOSS
+from fedtheory.verification.replay import builtin_witnesses
 
 
 def test_what_is_known_of_laws():
@@ -43,6 +44,7 @@ def test_what_is_known_of_laws():
         assert limit_points.facts_of(law) == known, rows
 
 
+INFORMED = next(w.data for w in builtin_witnesses("efl") if w.name == "efl-elastic-limit-factor-5")
 ONE_CLIENT = {"weights": ["1"], "c": [["3"]], "u": [["1/9"]], "lam": "1/9", "rounds": 1000, "arithmetic": "float"}
 FEEDBACK = {**messages.FEEDBACK, "variant": "literal"}
 TINY = "1/1000000000000000"
@@ -57,8 +59,12 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("elastic", elastic.MATCHED, MATCHED, True), ("elastic", elastic.ELASTIC, MATCHED, False),
         ("elastic", elastic.ELASTIC, LEAVER, True),
         ("elastic", {k: v for k, v in elastic.ELASTIC.items() if k not in ("leaver", "anchor")}, LEAVER, False),
-        ("elastic", {**ONE_CLIENT, "h": [["1/2"]], "eta": "1/2"}, "a long decaying run", True),
-        ("elastic", {**ONE_CLIENT, "h": [["7/16"]], "eta": "1/2"}, "a long decaying run", False),
+        ("elastic", {**ONE_CLIENT, "h": [["201/1000"]], "eta": "1/2"}, DECAYS, True),
+        ("elastic", {**ONE_CLIENT, "h": [["1/5"]], "eta": "1/2"}, DECAYS, False),
+        ("elastic", {**ONE_CLIENT, "h": [["12/5"]], "eta": "1/2", "rounds": 4}, DECAYS, True),  # eta_2 a = 1, so that t_0 = 2
+        ("elastic", {**ONE_CLIENT, "h": [["12/5"]], "eta": "1/2", "rounds": 3}, DECAYS, False),
+        ("elastic", {**INFORMED, "rounds": 111}, DECAYS, True), ("elastic", {**INFORMED, "rounds": 110}, DECAYS, False),
+        ("elastic", {**INFORMED, "rounds": 1}, RUN, True), ("elastic", {**INFORMED, "rounds": 0}, RUN, False),
         ("feedback", {**FEEDBACK, "E": 1, "schedule": [[1, 1]]}, PLAIN, True),
         ("feedback", {**FEEDBACK, "E": 1, "schedule": [[1, 0], [1, 1]]}, PLAIN, False),
         ("feedback", {**FEEDBACK, "E": 2, "schedule": [[1, 1]]}, PLAIN, False),
@@ -122,13 +128,13 @@ def test_the_gap_of_a_choice_is_what_the_next_entry_lacks(message, k, gap):
 @pytest.mark.parametrize(
     ("compressor", "known"),
     [  # of four entries
-        ({"name": "st", "q": "1/2", "rule": "exact"}, {"ST with exactly k entries"}),
-        ({"name": "st", "q": "3/4", "rule": "exact"}, {"ST with exactly k entries", MOST}),
-        ({"name": "st", "q": "1/2", "rule": "printed"}, {"ST by the printed rule"}),
-        ({"name": "st", "q": "51/100", "rule": "printed"}, {"ST by the printed rule", MOST}),
-        ({"name": "top-k", "k": 4}, {"top-k"}), ({"name": "random-k", "k": 4}, {"random-k"}),
-        ({"name": "random-k", "k": 4, "scaled": True}, {"random-k, scaled"}), ({"name": "natural"}, {"natural"}),
-        ({"name": "stochastic"}, {"rounding to 0 and +-max"}), ({"name": "stochastic", "step": "1/2"}, {"rounding to a grid"}),
+        ({"name": "st", "q": "1/2", "rule": "exact"}, {compression.EXACT}),
+        ({"name": "st", "q": "3/4", "rule": "exact"}, {compression.EXACT, MOST}),
+        ({"name": "st", "q": "1/2", "rule": "printed"}, {compression.PRINTED}),
+        ({"name": "st", "q": "51/100", "rule": "printed"}, {compression.PRINTED, MOST}),
+        ({"name": "top-k", "k": 4}, {compression.TOP_K}), ({"name": "random-k", "k": 4}, {compression.RANDOM_K}),
+        ({"name": "random-k", "k": 4, "scaled": True}, {compression.SCALED}), ({"name": "natural"}, {compression.NATURAL}),
+        ({"name": "stochastic"}, {compression.TO_MAX}), ({"name": "stochastic", "step": "1/2"}, {compression.TO_GRID}),
     ],
     ids=lambda v: str(sorted(v)) if isinstance(v, set) else str(v),
 )  # fmt: skip
@@ -187,18 +193,20 @@ def test_a_dense_run_is_the_run_with_messages_that_leave_nothing_out():
 
 
 def test_a_run_contracts_where_all_its_coordinates_do():
-    """The powers of every coordinate's matrix, one round after the other."""
-    base = {"weights": ["1/3", "2/3"], "u": [["1/2", "3/4", "1/5"]] * 2, "c": [["1"] * 3] * 2, "lam": "1/3", "arithmetic": "float"}
+    """What is left of each part of the distance of (c_1, U c_1) from the fixed point, one round after the other."""
+    base = {
+        "weights": ["1/3", "2/3"], "u": [["1/2", "3/4", "1/5"]] * 2, "c": [["1"] * 3, ["2", "-1", "3"]], "lam": "1/3",
+        "arithmetic": "float",
+    }  # fmt: skip
     found = set()
-    for h, many in itertools.product((["1", "2", "3"], ["1/9", "2", "3"], ["1", "1/9", "3"], ["1", "2", "1/9"]), (2, 60, 3000)):
+    for h, many in itertools.product((["1", "2", "3"], ["1/9", "2", "3"], ["1", "1/9", "3"], ["1", "2", "1/9"]), (2, 60, 600, 3000)):
         view = BUILDERS["elastic"]({**base, "h": [h] * 2, "eta": "1/4", "rounds": many})
-        most = 0.0
-        for w, V in ((1.0, 0.0), (0.0, 1.0)):
-            x = np.full(3, w), np.full(3, V)
-            a, b, c, d = view.linear
+        left, (a, b, c, d) = np.zeros(3), view.linear
+        w, start = view.fixed(view.eta), view.c[0]
+        for x in ((start - w, np.zeros(3)), (np.zeros(3), view.U * start - view.anchors_at(w, view.eta))):
             for _ in range(many):
                 x = a * x[0] + b * x[1], c * x[0] + d * x[1]
-            most = max(most, *abs(np.ravel(x)))
-        assert view.contracts == (most <= 1e-9)
+            left += abs(x[0])
+        assert view.contracts == (left <= 1e-7 * (abs(start - w) + abs(view.c - start).max(axis=0))).all()
         found.add(view.contracts)
     assert found == {True, False}

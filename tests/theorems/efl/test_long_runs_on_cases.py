@@ -7,6 +7,7 @@ import pytest
 
 from fedtheory import problems
 from fedtheory.theorems.efl.cases import limits
+from fedtheory.theorems.efl.statements.elastic_term import LONG_RUN
 
 H = np.array([[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]])
 C = np.array([[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]])
@@ -44,4 +45,4 @@ def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
         power, run, rounds = M @ power, played(run), rounds + 1
     assert rounds > 500 and not of(rounds - 1).contracts and of(rounds).contracts
     assert (abs(run - at_rest)[:2] <= 1e-7 * np.array(first)).all()
-    assert ("a long run" in of(rounds).facts) == (rounds >= 1000)
+    assert (LONG_RUN in of(rounds).facts) == (rounds >= 1000)

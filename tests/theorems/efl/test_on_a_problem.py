@@ -31,7 +31,7 @@ from fedtheory.participation.irregular import Irregular, complete, inactive, win
 from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.efl.cases.kinds import CASES
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements.error_feedback import FeedbackView
+from fedtheory.theorems.efl.statements.error_feedback import LOOPS, FeedbackView
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.replay import load, replay, save
 from fedtheory.verification.verify import keep
@@ -94,6 +94,15 @@ def test_a_run_that_is_too_short_to_settle_is_not_called_a_violation():
         assert (checks["run"].verdict, checks["repaired"].verdict) == ("not applicable", "holds")
         limit = checks_of("elastic-limit", problem, EFL(lam=0.5), given={"u_0": [[1.0, 1.0], [2.0, 1.0]]})
         assert limit["repaired"].verdict == "not applicable"
+
+
+def test_informative_clients_that_are_curved_refute_the_factor_5():
+    """eta a = 0.25 and eta^2 lambda b = 0.75: a step that the constant was on record for; eta h goes from 0.13 to 1.32."""
+    problem = problems.Quadratic([[[1.0]], [[10.0]], [[1.0]]], [[0.0], [0.8], [-1.0]], [0.1, 0.1, 0.8])
+    how = {"local_solver": LocalSGD(1, 0.132), "given": {"u_0": [[0.0], [1.0], [0.0]]}, "rounds": 1000}
+    checks = checks_of("elastic-limit", problem, EFL(lam=5.3), **how)
+    assert checks["factor 5"].lhs == pytest.approx(0.0440076, abs=1e-6) and checks["factor 5"].rhs == pytest.approx(0.0366166, abs=1e-6)
+    assert (checks["factor 5"].verdict, checks["repaired"].verdict) == ("violated", "holds")
 
 
 def test_a_weak_elastic_term_is_judged_beyond_rounding():
@@ -159,7 +168,7 @@ def test_a_real_run_agrees_with_the_second_implementation(algorithm, form, varia
     own = FeedbackView(variant, np.array(w), h, c, F(1, 2), 0.5, np.array([1.0, -2.0]), 2, schedule, 7)
     for a, b in zip(found.run, own.run, strict=True):
         assert a == pytest.approx(b, abs=1e-12)
-    assert variant in found.facts
+    assert LOOPS[variant] in found.facts & own.facts
 
 
 # --- Corollary 1, sections 4.1 to 4.4, Table 1 --------------------------------------------------------------------------------

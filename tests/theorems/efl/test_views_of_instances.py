@@ -18,8 +18,9 @@ from efl_both_writings import WORKED as BOTH
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import limit_points
+from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
 from fedtheory.theorems.efl.statements.elastic_stability import contracts
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.statements.elastic_term import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.statements.section_4_runs import definite, solved
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, SOME
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, rounds, smallest
@@ -42,7 +43,7 @@ WITHOUT = {
     ("elastic-stability", "any number of steps"), ("elastic-stability", "clients of one curvature"),
     ("elastic-stability", "clients of one curvature, more steps"),
 }  # fmt: skip
-IN_FLOATS = {("elastic-fixed-point", "run"), ("elastic-limit", "repaired")}  # long runs, whose rounding is estimated
+IN_FLOATS = {("elastic-fixed-point", "run")}  # long runs, whose rounding is estimated
 UNCERTAIN = {
     key: data
     for key, data in WORKED.items()
@@ -143,15 +144,22 @@ def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entr
     assert view.stable == stable
 
 
-@pytest.mark.parametrize(("rounds", "long"), [(1000, True), (999, False)])
-def test_a_long_run_has_a_thousand_rounds(rounds, long):
-    """With eta = 3/4 every coordinate of sum_k p^k h_k eta is above a quarter, with 1/31 none is."""
-    facts = BUILDERS["elastic"]({**elastic.LONG_DECAY, "rounds": rounds}).facts
-    assert ("a long decaying run" in facts) == long
-    assert ("a long run" in facts) == long
-    assert "a long decaying run" not in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": rounds}).facts
-    exact = {k: v for k, v in elastic.LONG_DECAY.items() if k != "arithmetic"}
-    assert not {"a long run", "a long decaying run"} & BUILDERS["elastic"]({**exact, "rounds": rounds}).facts
+def test_a_long_run_has_a_thousand_rounds_in_floats():
+    for T, long in ((1000, True), (999, False)):
+        assert (LONG_RUN in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": T}).facts) == long
+    exact = {k: v for k, v in elastic.LONG_RUN.items() if k != "arithmetic"} | {"rounds": 1000}
+    assert LONG_RUN not in BUILDERS["elastic"](exact).facts
+
+
+def test_clients_of_one_curvature_are_as_stable_for_every_lambda_and_end_elsewhere():
+    """b = 0: the eigenvalues are those of lambda = 0, and the fixed point is off by -lambda eta sum_k u_k grad f_k(w*)/h."""
+    alike = {**elastic.ELASTIC, "h": [["3/4", "1/2"]] * 3}
+    for lam in ("1/8", "1"):
+        view = BUILDERS["elastic"]({**alike, "lam": lam})
+        a, b, c, d = view.linear
+        assert (a + d == 1 - view.eta * view.h[0]).all() and not np.any(a * d - b * c)
+        pull = (view.u * view.gradients(view.star)).sum(axis=0)
+        assert (view.fixed(view.eta) - view.star == -view.lam * view.eta * pull / view.h[0]).all() and pull.all()
 
 
 def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
@@ -250,7 +258,7 @@ ALIKE = "a round in which all are inactive alike"
         (SOME, {"T": 2, "tau_0": 1, "idle": ["0"]}, True), (SOME, {"T": 1, "tau_0": 0, "idle": ["0"]}, False),
         ("gamma >= E^2", {"E": 5, "gamma": "25"}, True), ("gamma >= E^2", {"E": 5, "gamma": "2499/100"}, False),
         ("y above (C/J)/(TE)", {"y": "11/70"}, False), ("y above (C/J)/(TE)", {"y": "111/700"}, True),
-        ("(8)", {"y": "165/6776"}, False), ("(8)", {"y": "166/6776"}, True),  # f_1/J = (165/14)/22^2
+        (RULE, {"y": "165/6776"}, False), (RULE, {"y": "166/6776"}, True),  # f_1/J = (165/14)/22^2
     ],
 )  # fmt: skip
 def test_what_is_known_of_inactive_clients_begins_and_ends_where_it_should(fact, change, there):

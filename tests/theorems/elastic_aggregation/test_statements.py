@@ -128,7 +128,6 @@ def test_data_that_are_not_an_instance_are_refused():
         ({"P": 3}, "P clients of N >= 2"),
         ({"tau": "0"}, "tau > 0"),
         ({"lr": "5"}, "no more than 1/L"),
-        ({"theta": ["0", "0"]}, "see no sensitivity"),
         ({"H": [["1", "-1"], ["1", "1"]]}, "numbers >= 0"),
         ({"H": [[["1", "2"], ["2", "1"]]] * 2}, r"H\[0\] = .* is not positive semidefinite"),
         ({"S": [["1", "1"], [["1", "2"], ["2", "3"]]]}, r"S\[1\] = .* is not positive semidefinite"),

@@ -42,6 +42,9 @@ EDGES = [
     (q.INSENSITIVE, "aggregation", {**PLANE, "H": [["99/100", "1/2"]]}, False),
     (q.DIAGONAL, "aggregation", PLANE, True),
     (q.DIAGONAL, "aggregation", {**PLANE, "H": [[["1", "1/100"], ["1/100", "1/2"]]]}, False),
+    (q.ALIVE, "sampled", {**PAIR, "S": [["1/1000", "0"], ["0", "1"]]}, True),
+    (q.ALIVE, "sampled", {**PAIR, "S": [["0", "0"], ["0", "1"]]}, False),  # client 0 alone
+    (q.ALIVE, "sampled", {**PAIR, "S": [["0", "0"], ["0", "1"]], "P": 2}, True),
     (q.PAIR, "sampled", PAIR, True),
     (q.PAIR, "sampled", {**PAIR, "counts": ["2", "3"]}, False),
     (q.PAIR, "sampled", {**PAIR, "P": 2}, False),
@@ -56,13 +59,14 @@ EDGES = [
     (q.BETWEEN, "sampled", {**AGAINST, "S": [["6", "2"], ["6", "2"]]}, True),  # v_1 = v_2 = 1/4 in both coordinates
     (q.BETWEEN, "sampled", {**AGAINST, "S": [["6", "2"], ["599/100", "2"]]}, False),  # v_2 > v_1, and client 1 the steeper
 ]
-SAMPLED = {q.SENSITIVE, q.LOCAL_STEPS}
+SAMPLED = {q.ALIVE, q.LOCAL_STEPS}
 FACTS = {
     "cohorts": SAMPLED | {q.DIAGONAL, q.SMOOTH, q.TWO},
     "matrices": SAMPLED | {q.SMOOTH},
     "one parameter": SAMPLED | {q.DIAGONAL, q.SMOOTH, q.ONE},
     "all": SAMPLED | {q.SMOOTH, q.ALL},
-    "one step": {q.SENSITIVE, q.ONE_STEP, q.EQUAL, q.DIAGONAL, q.SMOOTH, q.TWO},
+    "one step": {q.ALIVE, q.ONE_STEP, q.EQUAL, q.DIAGONAL, q.SMOOTH, q.TWO},
+    "silent": {q.LOCAL_STEPS, q.DIAGONAL, q.ONE},
     "pair": SAMPLED | {q.EQUAL, q.DIAGONAL, q.SMOOTH, q.TWO, q.PAIR, q.FOLLOWS},
     "pair, against": SAMPLED | {q.EQUAL, q.DIAGONAL, q.SMOOTH, q.TWO, q.PAIR, q.BETWEEN},
     "batches": set(),

@@ -27,7 +27,7 @@ from fedtheory.theorems.efl.cases.given import (
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
-from fedtheory.theorems.efl.statements.elastic_term import LEAVER, ElasticView
+from fedtheory.theorems.efl.statements.elastic_term import DECAYS, LEAVER, LONG_RUN, RUN, ElasticView
 from fedtheory.theorems.efl.statements.limit_points import COORDINATES, FRACTIONS, LEMMA, facts_of
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
@@ -163,6 +163,11 @@ def limit(form: Form, case: Case) -> Any:
 
 
 # --- the elastic term ------------------------------------------------------------------------------------------------------
+def looks_at_run(form: Form) -> bool:
+    """Whether the form looks at a run, not at a round only."""
+    return bool({RUN, LONG_RUN, DECAYS} & set(form.needs))
+
+
 def diagonals_of(case: Case, algorithm: EFL) -> np.ndarray:
     """u_0 (N, d) as given, else the Fisher diagonals, which for these losses do not depend on the model."""
     problem, shape = case.problem, (case.problem.num_clients, case.problem.dim)
@@ -198,7 +203,7 @@ class ElasticMixingView(ElasticView):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.facts = self.facts - {"a long decaying run"}  # its bound is for coordinates that do not mix
+        self.facts = self.facts - {RUN, DECAYS}  # their bounds are for coordinates that do not mix
 
     @property
     def noise(self) -> np.ndarray:  # type: ignore[override]
@@ -218,11 +223,9 @@ class ElasticMixingView(ElasticView):
     @property
     def contracts(self) -> bool:
         """Whether the power of the recursion, times the distance of (c_1, U c_1) from the fixed point, is small enough for the run."""
-        w, start = self.fixed(self.eta), self.c[0]
-        away = np.append(start - w, self.U * start - self.anchors_at(w, self.eta))
-        first = abs(start - w) + abs(self.c - start).max(axis=0)
+        *away, first = self.away()
         left = np.linalg.matrix_power(self.recursion, self.rounds)
-        return bool(np.linalg.norm(left, 2) * np.linalg.norm(away) <= 1e-7 * first.min())
+        return bool(np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away)) <= 1e-7 * first.min())
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         return np.einsum("nij,nj->ni", self.H, w - self.c)
@@ -279,7 +282,7 @@ def _mixing(form: Form, case: Case, algorithm: EFL, leaver: int | None) -> Made:
     if anchor is not None and anchor.shape != star.shape:
         raise InvalidInput(f"anchor {anchor.shape}: it needs one number a coordinate, {star.shape}")
     h = np.diagonal(H, axis1=1, axis2=2)
-    rounds = max(case.rounds or LONG, 1000) if any("run" in need for need in form.needs) else 0
+    rounds = max(case.rounds or LONG, 1000) if looks_at_run(form) else 0
     return Made(ElasticMixingView(np.asarray(problem.weights), h, c, u, lam, eta, leaver, anchor, rounds, H=H))
 
 
@@ -306,12 +309,7 @@ def elastic(form: Form, case: Case) -> Any:
     if lam * eta * U.max() >= 1:
         found = float(lam * eta * U.max())
         raise InvalidInput(f"lambda eta max U = {found:.6g}, the limit is < 1: the fixed point need not be the only one")
-    long = any("run" in need for need in form.needs)
-    if "a long decaying run" in form.needs and not (3 <= 8 * eta * h.min() and 4 * eta * h.max() <= 3 and 2 * lam * eta * U.max() <= 1):
-        raise InvalidInput(
-            f"eta h lies in [{float(eta * h.min()):.3g}, {float(eta * h.max()):.3g}] and lambda eta U goes up to "
-            f"{float(lam * eta * U.max()):.3g}: the form's constant is for eta h from 3/8 to 3/4 and lambda eta U up to 1/2"
-        )
+    long = looks_at_run(form)
     data = {"weights": weights, "h": h, "c": c, "u": u, "lam": lam, "eta": eta, "rounds": max(case.rounds or LONG, 1000) if long else 0}
     if leaving:
         star = (weights[:, None] * h * c).sum(axis=0) / (weights[:, None] * h).sum(axis=0)

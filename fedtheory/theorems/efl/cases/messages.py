@@ -23,7 +23,7 @@ from fedtheory.theorems.efl.cases.given import Made, quadratics_of
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.statements.compression import CompressionView, compression_view
-from fedtheory.theorems.efl.statements.error_feedback import DENSE, PLAIN, SHORT, Costs, ServerRound
+from fedtheory.theorems.efl.statements.error_feedback import DENSE, LOOPS, PLAIN, SHORT, Costs, ServerRound
 from fedtheory.verification.rational import simplest, simplest_each, to_file
 from fedtheory.verification.setting import Case, ClosedView
 from fedtheory.verification.statement import Form, Sides
@@ -32,7 +32,6 @@ __all__ = ["MessagesView", "ResidualsView", "compression", "feedback", "simulate
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
 ROUNDS = 20
-VARIANTS = {"consistent": "consistent", "literal": "literal", "text": "text"}
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------------
@@ -241,8 +240,8 @@ def feedback(form: Form, case: Case) -> Any:
     algorithm = case.algorithm
     if not isinstance(algorithm, EFL):
         raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
-    if algorithm.variant not in VARIANTS:
-        raise InvalidInput(f"variant = {algorithm.variant!r}: the statement is about {', '.join(VARIANTS)}")
+    if algorithm.variant not in LOOPS:
+        raise InvalidInput(f"variant = {algorithm.variant!r}: the statement is about {', '.join(v for v in LOOPS if v != 'after')}")
     if algorithm.lam:
         raise InvalidInput(f"lambda = {algorithm.lam:g}, the limit is 0: local work is then on another loss")
     if not (algorithm.client_feedback and algorithm.server_feedback):
@@ -262,7 +261,7 @@ def feedback(form: Form, case: Case) -> Any:
         shares.append(np.where(cohort.steps[0] > 0, np.asarray(p, dtype=float)[0], 0))
     seen = _server_rounds(case, path, states[-T:], shares, recorded)
     moved = case.x0 + np.sum([(r.p[:, None] * r.x).sum(axis=0) for r in seen], axis=0)
-    facts = {"after" if algorithm.variant == "consistent" and algorithm.scale == "after" else VARIANTS[algorithm.variant]}
+    facts = {LOOPS["after" if algorithm.variant == "consistent" and algorithm.scale == "after" else algorithm.variant]}
     plain = recorded.steps == 1 and all(c.mask.all() for c in cohorts)
     if plain and recorded.batch_size is None and not recorded.noise_std and not callable(recorded.lr) and problem.constant_hessian:
         facts.add(PLAIN)

@@ -202,7 +202,7 @@ def _limit(rng: np.random.Generator, scheme: str | None = None, long: bool = Fal
 def _elastic(rng: np.random.Generator, long: bool = False) -> tuple[str, dict[str, Any]]:
     n, d = int(rng.integers(1, 5)), int(rng.integers(1, 3))
     weights = _shares(rng, n)
-    h = _rows(rng, n, d, lambda g: Fraction(int(g.integers(4, 9)), 8))
+    h = _rows(rng, n, d, lambda g: Fraction(int(g.integers(1, 17)), 8))
     kind = rng.random()
     if kind < 0.4:
         u = h  # the Gram diagonal of a quadratic
@@ -211,10 +211,10 @@ def _elastic(rng: np.random.Generator, long: bool = False) -> tuple[str, dict[st
     else:
         u = _rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 17)), 8))
     most = max(max(sum(row[i] for row in u) for i in range(d)), Fraction(1, 8))
-    eta = Fraction(3, 4) if long else Fraction(int(rng.integers(1, 9)), 8)
-    lam = Fraction(int(rng.integers(1, 8)), 8) / (eta * most) * (Fraction(1, 2) if long else 1)
+    eta = Fraction(int(rng.integers(2, 9)), int(rng.choice([4, 8])))
+    lam = Fraction(int(rng.integers(1, 8)), 8) / (eta * most)
     data = {
-        "weights": weights, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta, "rounds": 2000 if long else 0,
+        "weights": weights, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta, "rounds": 2000 if long else 12,
     }  # fmt: skip
     if n > 1 and rng.random() < 0.5:
         data |= {"leaver": int(rng.integers(n)), "anchor": [_signed(rng) for _ in range(d)]}
@@ -306,6 +306,20 @@ _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("inactive", "one round of 200", {**_LONG, "idle": [["0", "1/2"], *[["0", "0"]] * 199], "T": 200, "tau_0": 0}),
     ("keep", "noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),
     ("epochs", "many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
+    (
+        "elastic", "a decaying step a little above 1/(10 a)",
+        {
+            "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]], "u": [["1"], ["1"]], "lam": "1", "eta": "101/1000",
+            "rounds": 12,
+        },
+    ),
+    (
+        "elastic", "informative clients that are the curved ones",
+        {
+            "weights": ["2/5", "2/5", "1/5"], "h": [["1/40"], ["1/40"], ["13/10"]], "c": [["0"], ["-26"], ["1"]],
+            "u": [["0"], ["0"], ["1"]], "lam": "19/20", "eta": "1", "rounds": 250,
+        },
+    ),
     *sentences.ATTAINED,
     ("compression", "QSGD beyond sqrt(n)/2", {"compressor": {"name": "qsgd", "levels": 3}, "x": ["5", "-3", "1", "1"]}),
     *of_claims.ATTAINED,

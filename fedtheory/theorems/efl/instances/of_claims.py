@@ -159,6 +159,13 @@ ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         for down in (True, False)
     ),
     (
+        "compressed", "three clients, from their optimum",
+        {
+            "weights": ["1/3", "1/3", "1/3"], "h": [["1", "1"]] * 3, "c": [["2", "1"], ["1", "-3"], ["-3", "2"]], "q": "1/2",
+            "down": False, "E": 1, "T": 3, "w0": ["0", "0"],
+        },
+    ),
+    (
         "compressed-partial", "from a flat direction",
         {
             "scheme": "C-corrected", "weights": ["1"], "h": [["1", "4000000"]], "c": [["0", "0"]], "law": [["1/2", "1/2"]],

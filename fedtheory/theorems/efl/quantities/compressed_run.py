@@ -155,6 +155,16 @@ class CompressedView(ClosedView):
         drift = self.squares * self.G_sq + residuals * self.E * self.rho_sq
         return self.E * (self.variance + 6 * self.L * self.spread) + (2 + self.mu / (2 * self.L)) * drift
 
+    @property
+    def off(self) -> Any:
+        """(E - 1)^2 G^2 + rho^2: over eta_t^2, how far the clients' models are from vbar_i in the mean square."""
+        return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """(1 - eta_t mu)^E, t = 0..T - 1."""
+        return (1 - self.eta[:-1] * self.mu) ** self.E
+
     # --- within a round -----------------------------------------------------------------------------------------------------
     @cached_property
     def inner(self) -> np.ndarray:

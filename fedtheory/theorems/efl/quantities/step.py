@@ -25,7 +25,7 @@ from fedtheory.verification.statement import Form, Sides
 
 __all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]
 
-COMPLETE = "everybody complete, full gradients"
+COMPLETE = "all clients do all E steps along full gradients, t < 4/3 and eta mu < 1"
 EQUAL = "E[p^k s^k]/p^k the same for all clients"
 
 MAX_ENTRIES = 2_000_000

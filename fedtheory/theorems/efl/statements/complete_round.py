@@ -62,6 +62,7 @@ STATEMENTS = (
             needs=(COMPLETE,),
             note="step 7 has 1 - eta mu E/4 for the first factor and eta^2 B, with G, for the second term. The first factor is "
             "attained where all F_k have curvature mu only",
+            proof="docs/worst_cases.md#potentials-of-one-round",
         ),
         form(
             "for every loss",

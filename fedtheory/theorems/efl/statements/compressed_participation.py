@@ -83,11 +83,13 @@ STATEMENTS = (
             ("without B and the residuals", lambda v: _bound(v, rest=0)), kind="compressed-partial",
             note="an inactive client's residual waits, and the step falls less while it waits than a message takes off: hence pi in "
             "gamma, and only there. J, H_t and theta are Theorem 1's",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "virtual iterate", r"\mathbb E\|v_t-\omega^*\|^2\le" + _V, _bound_virtual, "holds",
             ("nine tenths of the first term", lambda v: _bound_virtual(v, first=_part(v, 900_000))),
             ("without B and J", lambda v: _bound_virtual(v, rest=0, bias=0)), kind="compressed-partial",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "one round",
@@ -95,25 +97,30 @@ STATEMENTS = (
             r"2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
             _round, "holds", ("without B and the D_k", lambda v: _round(v, rest=0)),
             ("nine tenths of the first term", lambda v: _round(v, kept=_part(v, 900_000))), kind="compressed-partial",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "one client",
             r"\mathbb E\|R^k_{t+1}\|^2\le(1-\tfrac{\pi_k\delta}2)\mathbb E\|R^k_t\|^2+\tfrac{2\pi_k}\delta(\theta EG\eta_t)^2",
             _one_client, "holds", ("a hundredth of the second term", lambda v: _one_client(v, rest=_part(v, 10_000))),
             ("without the first term", lambda v: _one_client(v, kept=0, rest=_part(v, 10_000))), kind="compressed-partial",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "residuals of the clients", r"\mathbb E\|R^k_t\|^2\le(\tfrac{16}{5\delta}\theta EG\eta_t)^2", _clients, "holds",
             ("a ten-thousandth of it", lambda v: _clients(v, _part(v, 100))), kind="compressed-partial",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "residual of the server",
             r"\mathbb E\|R^G_t\|^2\le((\tfrac4\delta-1)(\tfrac{16}{5\delta}+1)\theta EG\eta_t)^2", _server, "holds",
             ("a millionth of it", lambda v: _server(v, _part(v, 1))), kind="compressed-partial",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "distance of the models", r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2", _apart, "holds",
             ("a millionth of it", lambda v: _apart(v, _part(v, 1))), kind="compressed-partial",
+            proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         assumptions=(
             "every F_k is L-smooth and mu-strongly convex, lambda = 0, full gradients; E||grad F_k||^2 <= G^2 at all E virtual "

@@ -23,8 +23,11 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "CompressionView", "compression_view", "make_compressor"]
 
-EXACT, PRINTED, MOST = "ST with exactly k entries", "ST by the printed rule", "2k > n"
-_FACTS = {"st": {"exact": EXACT, "printed": PRINTED}}
+EXACT, PRINTED, MOST = "C is ST with exactly k entries", "C is ST by the printed rule, which keeps all ties", "2k > n"
+TOP_K, RANDOM_K, SCALED = "C is top-k", "C is random-k", "C is random-k times n/k"
+SIGN, THRESHOLD, QSGD = "C is the sign with scale", "C drops entries below epsilon", "C is QSGD with s levels"
+NATURAL, TO_MAX, TO_GRID = "C is natural rounding", "C rounds to 0 and +-max_i |x_i|", "C rounds to the grid of width Delta"
+_NAMED = {"top-k": TOP_K, "scaled-sign": SIGN, "threshold": THRESHOLD, "qsgd": QSGD, "natural": NATURAL}
 
 
 def make_compressor(spec: dict[str, Any]) -> Compressor:
@@ -48,11 +51,13 @@ class CompressionView(ClosedView):
 
     def __post_init__(self) -> None:
         c = self.compressor
-        facts = {_FACTS["st"][c.rule]} if isinstance(c, compressors.ST) else {c.name}
+        facts = {_NAMED[c.name]} if c.name in _NAMED else set()
+        if isinstance(c, compressors.ST):
+            facts = {EXACT if c.rule == "exact" else PRINTED}
         if isinstance(c, compressors.RandomK):
-            facts = {"random-k, scaled" if c.scaled else "random-k"}
+            facts = {SCALED if c.scaled else RANDOM_K}
         if isinstance(c, compressors.StochasticRounding):
-            facts = {"rounding to a grid" if c.step is not None else "rounding to 0 and +-max"}
+            facts = {TO_GRID if c.step is not None else TO_MAX}
         if c.name == "st" and 2 * self.k > self.n:
             facts.add(MOST)
         self.facts = frozenset(facts)
@@ -171,6 +176,7 @@ STATEMENTS = (
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * min(1 / v.k, v.k / v.n) * v.square)),
             kind="compression", needs=(EXACT,),
             note="sharp: all entries equal, or one large entry and the rest near 0",
+            proof="docs/efl.md#compression, by [identity]",
         ),
         form(
             "printed rule, more than half", ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n,\ "
@@ -179,6 +185,10 @@ STATEMENTS = (
             ("1.1 times delta", lambda v: _complement(v, Fraction(11, 10) * v.compressor.contraction_exact(v.n) * v.square)),
             kind="compression",
             needs=(PRINTED, MOST),
+            proof="by [identity] for the m entries that are kept, whose sum S has S^2 >= min{1, "
+            "m^2/n} ||x||^2. (2k - m) min{1, m^2/n} rises and then falls in m, so that the ends of "
+            "[ceil(k), n] are enough; fewer than k entries that are not 0 have m < k and S^2 >= "
+            "||x||^2",
         ),
         closed(
             "as top-k", MESSAGE, lambda v: le(v.error, (1 - v.k / v.n) * v.square), "violated",
@@ -189,6 +199,8 @@ STATEMENTS = (
             "identity", r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)", _identity, "holds",
             ("off by a hundredth", lambda v: _identity(v, Fraction(1, 100))), kind="compression", needs=(EXACT,),
             note="S the kept magnitudes, m the number of them that are not 0",
+            proof="the m kept entries are sent as S/k, so that ||C(x) - x||^2 = ||x||^2 - 2 S^2/k "
+            "+ m S^2/k^2",
         ),
     ),
     statement(
@@ -198,26 +210,30 @@ STATEMENTS = (
         closed(
             "top-k", MESSAGE, lambda v: _complement(v, v.square * v.k / v.n), "holds",
             ("1.1 times delta", lambda v: _complement(v, 11 * v.square * v.k / (10 * v.n))), after=ONE_OUTCOME,
-            kind="compression", needs=("top-k",),
+            kind="compression", needs=(TOP_K,),
+            proof="the mean of the k largest squares is at least the mean of all",
         ),
         closed(
             "random-k", MESSAGE, lambda v: eq(v.error, v.square - v.square * v.k / v.n), "holds",
             ("1.1 times delta", lambda v: eq(v.error, v.square - 11 * v.square * v.k / (10 * v.n))),
-            kind="compression", needs=("random-k",),
+            kind="compression", needs=(RANDOM_K,),
+            proof="each entry is left out with probability 1 - k/n",
         ),
         closed(
             "sign with scale", MESSAGE, lambda v: _complement(v, v.square / v.n), "holds",
             ("1.1 times delta", lambda v: _complement(v, 11 * v.square / (10 * v.n))), after=ONE_OUTCOME,
-            kind="compression", needs=("scaled-sign",),
+            kind="compression", needs=(SIGN,),
+            proof="||C(x) - x||^2 <= ||x||^2 - ||x||_1^2/n, and ||x||_1 >= ||x||",
         ),
         closed(
             "threshold", MESSAGE, lambda v: le(v.error, v.n * v.compressor.epsilon**2 + 0 * v.square), "holds",
             ("nine tenths of it", lambda v: le(v.error, Fraction(9, 10) * v.n * v.compressor.epsilon**2)), after=ONE_OUTCOME,
-            kind="compression", needs=("threshold",),
+            kind="compression", needs=(THRESHOLD,),
+            proof="each of the n entries that is dropped is below epsilon",
         ),
         form(
             "threshold, relative", ERR + r"(1-\delta)\|x\|^2,\ \delta=\tfrac1{1000}",
-            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=("threshold",),
+            lambda v: le(v.error, Fraction(999, 1000) * v.square), "violated", kind="compression", needs=(THRESHOLD,),
             note="what is below the threshold is lost whole, so that no delta > 0 would do",
         ),
     ),
@@ -228,45 +244,56 @@ STATEMENTS = (
         closed(
             "random-k, scaled", MESSAGE, lambda v: eq(v.error, v.square * v.n / v.k - v.square), "holds",
             ("n/k", lambda v: eq(v.error, v.square * v.n / v.k)),
-            kind="compression", needs=("random-k, scaled",),
+            kind="compression", needs=(SCALED,),
+            proof="each entry is n/k times itself with probability k/n, else 0",
         ),
         form(
             "QSGD", MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2", _qsgd, "holds",
-            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), kind="compression", needs=("qsgd",),
+            ("a fifth of it", lambda v: _qsgd(v, Fraction(1, 5))), kind="compression", needs=(QSGD,),
             note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= sqrt(n)/2, by the "
             "factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
+            proof="Alistarh et al. 2017, Lemma 3.1; it also follows from [QSGD, sharpened]",
         ),
         form(
             "QSGD, sharpened",
             MEAN + r"\tfrac{\psi(t)}t\|x\|^2,\ t=\tfrac{s^2}n,\ \psi(t)=\sqrt t-t\ (t\le\tfrac14),\ \tfrac14\text{ else}",
             _own, "holds", ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))),
-            kind="compression", needs=("qsgd",),
+            kind="compression", needs=(QSGD,),
             note="sharp for every s <= sqrt(n)/2, and beyond wherever 4 s^2 is a sum of n odd squares, as 36 = 25 + "
             "9 + 1 + 1",
+            proof="docs/efl.md#compression",
         ),
         closed(
             "natural rounding", MESSAGE, lambda v: _within(v, Fraction(1, 8)), "holds",
-            ("one ninth", lambda v: _within(v, Fraction(1, 9))), kind="compression", needs=("natural",),
+            ("one ninth", lambda v: _within(v, Fraction(1, 9))), kind="compression", needs=(NATURAL,),
+            proof="between 1 and 2 the variance (x - 1)(2 - x) is at most x^2/8, its share of x^2 "
+            "being largest at x = 4/3",
         ),
         form(
             "stochastic rounding", MEAN + r"\tfrac{\sqrt n-1}2\|x\|^2,\ \text{rounded to }0,\pm\max|x_i|", _own, "holds",
             ("nine tenths of it", lambda v: _own(v, Fraction(9, 10))),
-            kind="compression", needs=("rounding to 0 and +-max",),
+            kind="compression", needs=(TO_MAX,),
+            proof="with max |x_i| = 1 the variance is ||x||_1 - ||x||^2. The n - 1 other entries "
+            "have y <= alpha y^2 + 1/(4 alpha), alpha = (sqrt(n) + 1)/2, so that ||x||_1 <= alpha "
+            "||x||^2",
         ),
         closed(
             "rounding to a grid", MESSAGE, lambda v: le(v.error, v.n * v.compressor.step**2 / 4), "holds",
             ("nine tenths of it", lambda v: le(v.error, 9 * v.n * v.compressor.step**2 / 40)),
             kind="compression",
-            needs=("rounding to a grid",),
+            needs=(TO_GRID,),
+            proof="an entry at the share f between two points has the variance f(1 - f) Delta^2 <= "
+            "Delta^2/4",
         ),
         *(
             form(
                 f"{name}, unbiased", r"\mathbb EC(x)=x", _unbiased, "holds",
                 ("off by a hundredth", lambda v: _unbiased(v, Fraction(1, 100))), kind="compression", needs=(fact,),
+                proof="each entry's outcomes have the entry for their mean",
             )
             for name, fact in (
-                ("random-k, scaled", "random-k, scaled"), ("QSGD", "qsgd"), ("natural rounding", "natural"),
-                ("stochastic rounding", "rounding to 0 and +-max"), ("rounding to a grid", "rounding to a grid"),
+                ("random-k, scaled", SCALED), ("QSGD", QSGD), ("natural rounding", NATURAL), ("stochastic rounding", TO_MAX),
+                ("rounding to a grid", TO_GRID),
             )
         ),
     ),

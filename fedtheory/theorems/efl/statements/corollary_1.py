@@ -123,12 +123,14 @@ STATEMENTS = (
             ("the other way round", lambda v: _losses(v, 1, v.y)), kind="abandon",
             note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse for the "
             "objective with a. The others are complete: where another one stays away, too, keeping can be worse",
+            proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),
         form(
             "without a", r"\hat F(\lim\omega\text{ without }a)\le\hat F(\lim\omega\text{ with }a)",
             lambda v: _losses(v, 1, v.y, True), "holds",
             ("the other way round", lambda v: _losses(v, v.y, 1, True)), kind="abandon",
             note="abandoning is right for the clients that stay, whatever y^a",
+            proof="the limit without a is the minimiser of its objective",
         ),
         form(
             "bias", r"\|\lim\omega-\omega^*\|^2\le\frac{2L(y^ap^a)^2D_a}{\mu^2},\ D_a=F_a(\lim\omega)-F_a^*",
@@ -136,6 +138,7 @@ STATEMENTS = (
             ("a hundredth of it", lambda v: le(v.bias_sq, v.bound(False) / 100, noise=v.noise_sq)),
             ("nine tenths of it", lambda v: le(v.bias_sq, v.bound(False) * 9 / 10, noise=v.noise_sq)), kind="abandon",
             note="Theorem 2 for the fraction y^a of a's weight: of second order in y^a, where y^aJ is of first",
+            proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),
         form(
             "sharp bias",
@@ -143,6 +146,8 @@ STATEMENTS = (
             lambda v: le(v.bias_sq, v.bound(True), noise=v.noise_sq), "holds",
             ("a fiftieth of it", lambda v: le(v.bias_sq, v.bound(True) / 50, noise=v.noise_sq)),
             ("nine tenths of it", lambda v: le(v.bias_sq, v.bound(True) * 9 / 10, noise=v.noise_sq)), kind="abandon",
+            proof="docs/efl.md#theorem-2-the-optimum-moves, the gap at O, with the share rho = y^a "
+            "p^a of the weight in the place of p",
         ),
         assumptions=(
             "scheme C with decaying steps; a is inactive with probability y^a in every round, the others are complete",
@@ -161,6 +166,8 @@ STATEMENTS = (
             "where the client goes in the first half. For all tau_0 < T there is none: with tau_0 = T - 1 the ratio "
             "is T^2 E/(E + gamma)^2. The order itself is (C/J)/(TE^2): a factor E is lost. It "
             "is a consequence of (8), which is itself refuted in corollary-1",
+            proof="E(T - tau_0) >= ET/2 where T >= 2 tau_0, so that f_1(T) <= 4C/(T E^2), and E >= "
+            "1",
         ),
         closed(
             "without the O, necessary", RULE_8, lambda v: le(v.order(), v.y), "violated", before=r"y^kJ>f_1(T)\Rightarrow ",
@@ -177,6 +184,7 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: _threshold(v, Fraction(9, 10))), before=r"\frac{f_1(T)}J=",
             after=r",\ \tau_0=0", kind="inactive", needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE) is then enough for (8)",
+            proof="T/(TE + gamma)^2 <= 1/(T E^2) <= 1/(TE)",
         ),
         closed(
             "repaired", RULE_8, lambda v: _threshold(v, 1, 2), "holds",
@@ -184,6 +192,7 @@ STATEMENTS = (
             after=r",\ \tau_0=0", kind="inactive", needs=("tau_0 = 0",),
             note="so that y^k > (C/J)/(TE^2) is enough for (8): T/(TE + gamma)^2 <= 1/(TE^2); (8) itself is "
             "y > (C/J) T/(E(T - tau_0) + gamma)^2",
+            proof="note",
         ),
         assumptions=("C and gamma are the same with and without the client, as the paper assumes",),
     ),

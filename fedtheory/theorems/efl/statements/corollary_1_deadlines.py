@@ -17,9 +17,9 @@ from fedtheory.verification.statement import Sides, form, le
 
 __all__ = ["RULE", "STATEMENTS", "EpochsView", "KeepView"]
 
-RULE = "(8)"
-FEW, MANY = "E (E + 1) at most the noise ratio", "E (E + 1) above the noise ratio"
-FEW_8, MANY_8 = "E (E + 1)/(2E + 1) at most the noise ratio", "E (E + 1)/(2E + 1) above the noise ratio"
+RULE = "y^a J > f_1(T), which is (8)"
+FEW, MANY = (f"E (E + 1) (2 + 1/(4 kappa)) G^2 {sign} nu" for sign in ("<=", ">"))
+FEW_8, MANY_8 = (f"E (E + 1) G^2 {sign} 4 kappa nu (2E + 1)" for sign in ("<=", ">"))
 
 
 @dataclass
@@ -254,20 +254,26 @@ STATEMENTS = (
             after=r"\text{ where }\tfrac{E(E+1)}{2E+1}\le\tfrac{4\kappa\nu}{G^2}" + LETTERS, kind="epochs", needs=(FEW_8,),
             note="the limit is proportional to noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E: it falls to a number "
             "above 0, and for many epochs it rises to it",
+            proof="the difference of both sides times E^2 (E + 1)^2 is (2E + 1) nu - E(E + 1) "
+            "G^2/(4 kappa)",
         ),
         closed(
             "through (8), T to infinity, converse", EPOCHS, lambda v: _falls(v, "late", -1), "holds",
             ("the other way round", lambda v: _falls(v, "late")), before=LATE,
             after=r"\text{ where }\tfrac{E(E+1)}{2E+1}>\tfrac{4\kappa\nu}{G^2}" + LETTERS, kind="epochs", needs=(MANY_8,),
+            proof="the difference of both sides times E^2 (E + 1)^2 is (2E + 1) nu - E(E + 1) "
+            "G^2/(4 kappa)",
         ),
         closed(
             "repaired", EPOCHS, _falls, "holds", ("the other way round", lambda v: _falls(v, by=-1)), before=NINE,
             after=r"\text{ where }E(E+1)\le\tfrac{\nu}{(2+1/(4\kappa))G^2}" + LETTERS, kind="epochs", needs=(FEW,),
             note="with the constants of Theorem 1 for full participation",
+            proof="the difference of both sides is nu/(E(E + 1)) - (2 + 1/(4 kappa)) G^2",
         ),
         closed(
             "repaired, converse", EPOCHS, lambda v: _falls(v, by=-1), "holds", ("the other way round", _falls), before=NINE,
             after=r"\text{ where }E(E+1)>\tfrac{\nu}{(2+1/(4\kappa))G^2}" + LETTERS, kind="epochs", needs=(MANY,),
+            proof="the difference of both sides is nu/(E(E + 1)) - (2 + 1/(4 kappa)) G^2",
         ),
         closed(
             "for a given number of steps", EPOCHS,
@@ -275,6 +281,8 @@ STATEMENTS = (
             "holds", ("the other way round", lambda v: le((v.E + 1) * v.threshold(v.E + 1), v.E * v.threshold(v.E))),
             before=r"E\,y_{th}(E)\le(E+1)\,y_{th}(E+1):\ ", after=LETTERS, kind="epochs",
             note="through (9): with TE fixed, more epochs a round are never more sensitive",
+            proof="E times the threshold is nu + 2 G^2 E + (2 + 1/(4 kappa)) G^2 E(E - 1), which "
+            "rises with E",
         ),
     ),
     statement(
@@ -294,6 +302,8 @@ STATEMENTS = (
             ("a fiftieth of it", lambda v: _bound(v, Fraction(1, 50))),
             ("nine tenths of it", lambda v: _bound(v, Fraction(9, 10))), kind="keep",
             note="f_1 itself is a bound, with the sum of both parts of C and even without G^2 in B (E = 1)",
+            proof="docs/efl.md#the-proof: Theorem 1 [sharpened] of one client, E = 1 and S = theta "
+            "= 1, whose D and J are 0",
         ),
         assumptions=("clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, independent noise",),
     ),

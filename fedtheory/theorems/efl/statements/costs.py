@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.efl.notation import statement
-from fedtheory.theorems.efl.statements.error_feedback import CHEAP, COUNTED, REACHED, Costs
+from fedtheory.theorems.efl.statements.error_feedback import CHEAP, CONSISTENT, COUNTED, REACHED, Costs
 from fedtheory.verification.closed import Letters, closed
 from fedtheory.verification.statement import Sides, form, le
 
@@ -53,7 +53,7 @@ STATEMENTS = (
         "section 1, third contribution, against the same method without compression",
         form(
             "gradients to converge", r"\textstyle\sum_{t,k}s_t^k(EFL)\le\sum_{t,k}s_t^k(FedAvg)\ " + EPS,
-            lambda v: _gradients(v.costs), "violated", kind="feedback", needs=("consistent", COUNTED, REACHED), wording="in words",
+            lambda v: _gradients(v.costs), "violated", kind="feedback", needs=(CONSISTENT, COUNTED, REACHED), wording="in words",
             note="a round's gradients are those of FedAvg, and a compressed run may take more rounds, or fewer: the witness takes nine "
             "for two and converges; with its step doubled to 1/L it diverges, its state times -2 every three rounds. The Fisher "
             "diagonals of the elastic term, a pass over the client's data each, come on top of it; lambda = 0 here. A run that does "
@@ -61,7 +61,7 @@ STATEMENTS = (
         ),
         form(
             "bits to converge", r"\textstyle\sum_{t,k}2b_{ST}\le\sum_{t,k}64n\ " + EPS + r",\ \lambda=0,\ " + MESSAGE,
-            lambda v: _bits(v.costs), "violated", kind="feedback", needs=("consistent", COUNTED, REACHED),
+            lambda v: _bits(v.costs), "violated", kind="feedback", needs=(CONSISTENT, COUNTED, REACHED),
             note="the sums over the participants of all rounds; under scheme A one that is incomplete receives a message and sends "
             "none. Where it is true depends on the run: the witness needs 630 bits for 512, and one client with curvatures (1, 1/2), "
             "k = n = 2, eta = 1, from (1, 1) 72 for 256",
@@ -76,12 +76,14 @@ STATEMENTS = (
             ("three times", lambda v: _round(v.costs, 4, 3)), ("without V", lambda v: _round(v.costs, 3, 2)),
             after=LENGTHS + r",\ \lambda>0", kind="feedback", needs=(COUNTED,),
             note="with the elastic term a round costs more than twice what FedAvg's does",
+            proof="four dense messages are twice FedAvg's two, and b_ST >= 0",
         ),
         closed(
             "bits a round, lambda = 0", RUN, lambda v: le(2 * v.costs.message, 2 * v.costs.dense), "holds",
             ("with u and v", lambda v: le(2 * v.costs.message + 4 * v.costs.dense, 2 * v.costs.dense)),
             after=r"\text{ where }k(1+\lceil\log_2n\rceil)\le32(n-1)" + LENGTHS, kind="feedback", needs=(COUNTED, CHEAP),
             note="what compression saves, by itself; the condition is necessary too",
+            proof="the condition is b_ST <= b, written out",
         ),
         assumptions=("FedAvg here: the same local steps, coefficients and step size, dense messages; floats of 32 bits",
                      "the consistent form, ST with exactly k of n entries both ways"),

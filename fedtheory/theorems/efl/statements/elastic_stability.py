@@ -25,10 +25,10 @@ from fedtheory.verification.statement import Sides, eq, form, le
 __all__ = ["STATEMENTS", "StabilityView", "contracts", "stability_view"]
 
 ONE_STEP, MORE = "E = 1", "E > 1"
-WITHOUT, UNSTABLE = "a stable run without the term", "no stable run without the term"
+WITHOUT, UNSTABLE = "the run converges for lambda = 0", "the run does not converge for lambda = 0"
 FIRM = "b > 0 in every coordinate"
-ALIKE, SINGLE, FRACTIONS = "clients of one curvature", "one coordinate", "coordinates that do not mix"
-AGREE, SHORT = "anchors that agree with the model", "eta (h_k + lambda U) at most 1"
+ALIKE, SINGLE, FRACTIONS = "h_k = h for all clients k, in every coordinate", "d = 1", "coordinates that do not mix"
+AGREE, SHORT = "V = U omega: the last models agree with the model", "eta (h_k + lambda U) <= 1 for all k"
 
 
 def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
@@ -272,6 +272,7 @@ STATEMENTS = (
             kind="stability", needs=(ONE_STEP, FRACTIONS),
             note="in every coordinate. The characteristic polynomial is x^2 - (1 - eta a) x + eta^2 lambda b; against a certificate in "
             "fractions for the recursion of (w, V) as it is run",
+            proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),
         form(
             "when some lambda does",
@@ -280,6 +281,7 @@ STATEMENTS = (
             ("eta a below 14/5", lambda v: _when_some(v, most=Fraction(14, 5))),
             kind="stability", needs=(ONE_STEP, UNSTABLE, SINGLE),
             note="lambda between (eta a - 2)/(eta^2 b) and 1/(eta^2 b), so that the longest stable step grows from 2/a to at most 3/a",
+            proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),
         form(
             "any number of steps",
@@ -287,18 +289,22 @@ STATEMENTS = (
             r"D=\lambda(\sum p^kr_k^E\sum u^kq_k-\sum p^kq_k\sum u^kr_k^E),\ r_k=1-\eta(h_k+\lambda U),\ "
             r"q_k=\frac{1-r_k^E}{h_k+\lambda U}",
             _steps, "holds", ("one step more", lambda v: _steps(v, 1)), kind="stability", needs=(FRACTIONS,),
+            proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),
         form(
             "clients of one curvature",
             r"h_k=h:\ \text{the run converges iff }|1-(1-r^E)\tfrac h{h+\lambda U}|<1,\ r=1-\eta(h+\lambda U)",
             _alike, "holds", ("nine tenths of it", lambda v: _alike(v, 1 - _TENTH)), kind="stability", needs=(ALIKE, FRACTIONS),
-            note="for E = 1 it is eta h < 2, whatever lambda: the term does nothing",
+            note="for E = 1 it is eta h < 2, whatever lambda: the term does nothing to stability. It moves the fixed point, where "
+            "sum_k u^k grad f_k(omega^*) is not 0",
+            proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),
         form(
             "clients of one curvature, more steps",
             r"h_k=h,\ E>1:\ \text{the run converges for }\lambda>0\Rightarrow\text{it does for }\lambda=0",
             _never_helps, "holds", ("the other way round", lambda v: _never_helps(v, True)), kind="stability", needs=(ALIKE, MORE),
             note="every lambda > 0 makes the range of stable steps smaller: for even E it is eta (h + lambda U) < 2",
+            proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),
         assumptions=(_RUN,),
     ),
@@ -317,11 +323,14 @@ STATEMENTS = (
             r"V=U\omega,\ \eta(h_k+\lambda U)\le1\Rightarrow|y_k-\omega|\text{ is at most what it is for }\lambda=0",
             _less, "holds", ("nine tenths of it", lambda v: _less(v, 1 - _TENTH)), kind="stability", needs=(AGREE, SHORT, FRACTIONS),
             note="an equality for E = 1: then the term's gradient is 0 at the only point where one is taken",
+            proof="docs/efl_claims.md#the-elastic-term-stabilises",
         ),
         form(
             "formula",
             r"y_k-\omega=-q_k(\nabla f_k(\omega)+\lambda(U\omega-V)),\ q_k=\frac{1-(1-\eta(h_k+\lambda U))^E}{h_k+\lambda U}",
             _formula, "holds", ("one step more", lambda v: _formula(v, 1)), kind="stability", needs=(FRACTIONS,),
+            proof="a local step is y - w -> r_k (y - w) - eta (grad f_k(w) + lambda (U w - V)), "
+            "and q_k = eta sum_{j<E} r_k^j",
         ),
         assumptions=("fixed u^k, no compression, quadratics; in every coordinate, from any model and any last models",),
     ),

@@ -17,15 +17,21 @@ from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = [
-    "CHEAP", "COUNTED", "DENSE", "PLAIN", "REACHED", "SHORT", "STATEMENTS", "Costs", "FeedbackView", "ServerRound", "feedback_view",
+    "AFTER", "CHEAP", "CONSISTENT", "COUNTED", "DENSE", "LITERAL", "LOOPS", "PLAIN", "REACHED", "SHORT", "STATEMENTS", "TEXT", "Costs",
+    "FeedbackView", "ServerRound", "feedback_view",
 ]  # fmt: skip
 
-PLAIN = "E = 1 and all clients active"
-SHORT = "a step of at most 1/L"
-DENSE = "a compressor that leaves nothing out"
+CONSISTENT = "the consistent form: clients and server send ST of what they hold, p_tau^k/p^k is applied before it"
+AFTER = "the consistent form with p_tau^k/p^k applied after ST"
+LITERAL = "the formulas of Algorithm 1 as printed"
+TEXT = "the text of section 3.1: clients send ST(Delta), the server adds its delta uncompressed"
+LOOPS = {"consistent": CONSISTENT, "literal": LITERAL, "text": TEXT, "after": AFTER}
+PLAIN = "E = 1 and all clients are active"
+SHORT = "eta <= 1/L"
+DENSE = "ST leaves nothing out"
 COUNTED = "ST both ways"
-REACHED = "a dense run that gets within a sixteenth (take more rounds or a larger step)"
-CHEAP = "k(1 + log2 n) <= 32(n - 1)"
+REACHED = "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more rounds or a larger step)"
+CHEAP = "k (1 + ceil(log2 n)) <= 32 (n - 1)"
 FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
 
 
@@ -131,7 +137,7 @@ class FeedbackView(ClosedView):
     noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
 
     def __post_init__(self) -> None:
-        facts = {self.variant, SHORT}  # the builder sees to the step
+        facts = {LOOPS[self.variant], SHORT}  # the builder sees to the step
         if self.E == 1 and (self.schedule == 1).all():
             facts.add(PLAIN)
         if len(self.x0) == 1:
@@ -253,23 +259,25 @@ STATEMENTS = (
         form(
             "literal formulas",
             INVARIANT + r",\ \text{the formulas as printed}",
-            _invariant, "violated", kind="feedback", needs=("literal",), wording="algorithm",
+            _invariant, "violated", kind="feedback", needs=(LITERAL,), wording="algorithm",
             note="the server adds the uncompressed delta, and keeps its residual for the next round as well: "
             "residuals count twice",
         ),
         form(
             "repaired", INVARIANT,
             _invariant, "holds", ("off by a hundredth", lambda v: _invariant(v, Fraction(1, 100))),
-            kind="feedback", needs=("consistent",),
+            kind="feedback", needs=(CONSISTENT,),
             note="constant p^k; p_tau^k/p^k is applied before ST; an inactive client keeps its residual",
+            proof="docs/efl_claims.md#the-consistent-form-converges, step 1, with p_tau^k/p^k "
+            "times x in the place of x",
         ),
         form(
             "text of 3.1", INVARIANT + r",\ \text{clients send }ST(\Delta^k),\text{ the server adds }\Delta^G\text{ uncompressed}",
-            _invariant, "violated", kind="feedback", needs=("text",),
+            _invariant, "violated", kind="feedback", needs=(TEXT,),
         ),
         form(
             "scaled after ST", INVARIANT + r",\ p_\tau^k/p^k\text{ applied after }ST",
-            _invariant, "violated", kind="feedback", needs=("after",),
+            _invariant, "violated", kind="feedback", needs=(AFTER,),
             note="what ST left out of a message of s steps is then sent with another round's E/s",
         ),
         assumptions=("quadratics, scheme C, ST with exactly k entries both ways",),
@@ -280,7 +288,7 @@ STATEMENTS = (
         "Algorithm 1, section 3.1 and (6)",
         form(
             "literal formulas", BIAS + r",\ \text{the formulas as printed}", _mean_bias, "violated", kind="feedback",
-            needs=("literal", PLAIN), wording="algorithm",
+            needs=(LITERAL, PLAIN), wording="algorithm",
             note="the mean of a long run is off the optimum already for two clients. A fixed point off it is one for every step, its "
             "residuals scaled: decaying steps do not cure it",
         ),
@@ -288,19 +296,20 @@ STATEMENTS = (
             "repaired", BIAS, _mean_bias, "holds", ("without the residuals", lambda v: _mean_bias(v, 0)),
             ("nine tenths of it", lambda v: _mean_bias(v, tenths=9)),
             kind="feedback",
-            needs=("consistent", PLAIN),
+            needs=(CONSISTENT, PLAIN),
             note="the invariant over eta T: where the residuals stay bounded, which takes a small step, the mean "
             "tends to the optimum",
+            proof="note",
         ),
         form(
             "any step up to 1/L", r"\|\bar\omega_T-\omega^*\|^2\le\|\omega_0-\omega^*\|^2\text{ for }\eta\le1/L", _mean_within,
-            "violated", kind="feedback", needs=("consistent", PLAIN, SHORT),
+            "violated", kind="feedback", needs=(CONSISTENT, PLAIN, SHORT),
             note="true without compression; one client and ST both ways with one entry of four grow without bound at "
             "eta = 1/L",
         ),
         form(
             "text of 3.1", BIAS + r",\ \text{the server's delta uncompressed}", _mean_bias, "violated", kind="feedback",
-            needs=("text", PLAIN), note="the server's residual is added twice",
+            needs=(TEXT, PLAIN), note="the server's residual is added twice",
         ),
         assumptions=("quadratics, E = 1, all clients active, ST with exactly k entries both ways",),
     ),

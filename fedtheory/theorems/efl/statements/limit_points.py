@@ -25,10 +25,10 @@ from fedtheory.verification.statement import Sides, eq, form, le
 __all__ = ["STATEMENTS", "LimitView", "facts_of", "limit_view", "tabulate"]
 
 SCHEMES = ("A", "B", "C", "C-corrected")
-NEVER_IDLE, ALIKE = "clients that are never inactive", "P(s^k > 0) the same for all clients"
-EQUAL_LAWS = "one law of s^k for all clients"
-FRACTIONS = "numbers in fractions"
-LEMMA = "steps a/(tau + b) with 1 < a M <= b"
+NEVER_IDLE, ALIKE = "P(s^k > 0) = 1 for all clients", "P(s^k > 0) is the same for all clients"
+EQUAL_LAWS = "the law of s^k is the same for all clients"
+FRACTIONS = "eta h_k <= 1 for all k, judged in fractions"
+LEMMA = "eta_tau = a/(tau + b) with 1 < a M <= b in every coordinate, and a h_k <= b for all k"
 COORDINATES = "quadratics whose coordinates do not mix"
 MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
 
@@ -230,6 +230,7 @@ STATEMENTS = (
             note="EFL is called unbiased. It is biased as soon as E[p s]/p^k differs between clients: A where P(s^k "
             "= E) differs (clients that are independent, as here), B where E[s^k] does, C where P(s^k > 0) does. C is "
             "EFL's (section 4.2); A and B are the coefficients of Ruan, Zhang, Liang and Joe-Wong (2021)",
+            proof="E[p_tau^k s^k] = E p^k under the corrected C, and the recursion of [repaired]",
         ),
         form(
             "repaired", r"|\mathbb E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{\tau+b},\ "
@@ -238,7 +239,10 @@ STATEMENTS = (
             HOLDS,
             ("nine tenths of the bound", lambda v: _decaying(v, 9 * v.weights.sum() / 10)), kind="limit",
             needs=(LEMMA,),
-            note="quadratics, coordinate by coordinate; 1 < a M <= b",
+            note="quadratics, coordinate by coordinate",
+            proof="0 <= s eta h - 1 + (1 - eta h)^s <= s(s - 1)/2 (eta h)^2, so that |x_{tau+1}| "
+            "<= (1 - eta M)|x_tau| + eta^2 Q for x_tau = E omega_tau - omega_infinity. The bound "
+            "follows by induction from (tau + b - 1)/(tau + b)^2 <= 1/(tau + b + 1)",
         ),
         form(
             "constant step", r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb E[p\tfrac{s(s-1)}2]h_k^2"
@@ -246,6 +250,7 @@ STATEMENTS = (
             ("nine tenths of eta", lambda v: _constant_step(v, 9 * v.weights.sum() / 10)), kind="limit",
             needs=(FRACTIONS,),
             note="the fixed point of a constant step is O(eta) away from the limit; exactly there for E = 1",
+            proof="[fixed point], with 0 <= s eta h - 1 + (1 - eta h)^s <= s(s - 1)/2 (eta h)^2",
         ),
         form(
             "constant step, equal laws",
@@ -258,16 +263,20 @@ STATEMENTS = (
         form(
             "fixed point", r"\omega_\eta:\ \textstyle\sum_k\mathbb E[p(1-(1-\eta h_k)^s)](\omega_\eta-c_k)=0", _moved, HOLDS,
             ("moved by eta/100", lambda v: _moved(v, v.weights.sum() / 100)), kind="limit", needs=(COORDINATES,),
+            proof="the mean after a round is E omega - sum_k E[p (1 - (1 - eta h_k)^s)] (E omega - "
+            "c_k)",
         ),
         form(
             "C without idle clients", LIMIT % "p^k" + r"\text{ if every }s^k>0", _same, {"C": "holds", "C-corrected": "holds"},
             ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), kind="limit", needs=(NEVER_IDLE,),
+            proof="E[p_tau^k s^k] = E p^k, and the recursion of [repaired]",
         ),
         form(
             "C with equal activity", LIMIT % "p^k" + r"\text{ if }P(s^k>0)\text{ is the same for all }k", _same,
             {"C": "holds", "C-corrected": "holds"}, ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)),
             kind="limit",
             needs=(ALIKE,),
+            proof="E[p_tau^k s^k] = E p^k P(s^k > 0), and the recursion of [repaired]",
         ),
         assumptions=(
             "the law of (p_tau, s_tau) does not depend on tau or on the past; quadratics; no compression; lambda = 0",

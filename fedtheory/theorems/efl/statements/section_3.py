@@ -15,7 +15,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView
-from fedtheory.theorems.efl.statements.error_feedback import DENSE, ServerRound
+from fedtheory.theorems.efl.statements.error_feedback import CONSISTENT, DENSE, LITERAL, TEXT, ServerRound
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS
 from fedtheory.verification.rational import fraction, integer, table, text
 from fedtheory.verification.setting import ClosedView
@@ -23,7 +23,7 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "TermView"]
 
-MISSING = "a client that does not take part"
+MISSING = "some client does not take part"
 
 
 # --- (2) and (3) --------------------------------------------------------------------------------------------------------
@@ -220,13 +220,13 @@ STATEMENTS = (
             note="f_k stands on both sides. diag(I_i) may be read as a matrix or, with products coordinate by coordinate, as the "
             "vector "
             "that Algorithm 1 sends",
-            proof="docs/efl_sentences.md#2-and-3-and-what-the-sums-run-over",
+            proof="the squares multiplied out",
         ),
         form(
             "Z", TWO + "=" + THREE + r"+Z,\ Z=\tfrac\lambda2\sum_i\omega^{i\top}\mathrm{diag}(I_i)\omega^i", _constant, "holds",
             ("nine tenths of Z", lambda v: _constant(v, 9 * v.lam / (10 * v.lam))), kind="term",
             note="the only Z there can be: put omega = 0",
-            proof="docs/efl_sentences.md#2-and-3-and-what-the-sums-run-over",
+            proof="the squares multiplied out",
         ),
         form(
             "elastic gradient", r"\nabla\big(" + TWO + r"\big)=\lambda(U\odot\omega-V),\ U=\sum_iu^i,\ V=\sum_iv^i", _gradient,
@@ -234,7 +234,7 @@ STATEMENTS = (
             ("nine tenths of V", lambda v: _gradient(v, factor=9 * v.lam / (10 * v.lam))), kind="term",
             note="the left side by central differences, exact for squares. Z has gradient 0: U and V, two vectors, are all a client "
             "needs",
-            proof="the derivative of a sum of squares, coordinate by coordinate",
+            proof="the derivative of each square",
         ),
         form(
             "the sums over those that take part", r"\nabla\big(" + TWO + r"\big)=\lambda\sum_{i\in S_{\tau-1}}(u^i\odot\omega-v^i)",
@@ -257,7 +257,7 @@ STATEMENTS = (
         "section 3.1, (6)",
         form(
             "printed", STEP + "-" + GRADIENTS % r"s^k_\tau" + r"\text{ (third line)}",
-            lambda v: _rounds(v, lambda r: _third_line(r, 1, 0)), "violated", kind="feedback", needs=("literal",),
+            lambda v: _rounds(v, lambda r: _third_line(r, 1, 0)), "violated", kind="feedback", needs=(LITERAL,),
             note="two misprints: the last local step is j = s - 1, and each Delta omega^k begins with R^k",
         ),
         form(
@@ -265,19 +265,17 @@ STATEMENTS = (
             lambda v: _rounds(v, _second_line), "holds",
             ("without R^G", lambda v: _rounds(v, lambda r: _second_line(r, 0))),
             ("nine tenths of R^G", lambda v: _rounds(v, lambda r: _second_line(r, 9 * v.eta / (10 * v.eta)))),
-            kind="feedback", needs=("literal",),
+            kind="feedback", needs=(LITERAL,),
             note="the formulas as printed: Delta omega^k arrives uncompressed, and Delta omega^G is added so",
-            proof=(
-                "the definition of Delta omega^G, with Delta omega^k = R^k + omega_s^k - omega_0^k"
-            ),
+            proof="the definition of Delta omega^k and Delta omega^G in Algorithm 1",
         ),
         form(
             "up to s-1", STEP + "-" + GRADIENTS % r"s^k_\tau-1", lambda v: _rounds(v, lambda r: _third_line(r, 0, 0)), "violated",
-            kind="feedback", needs=("literal",), note="one misprint put right, the clients' residuals still missing",
+            kind="feedback", needs=(LITERAL,), note="one misprint put right, the clients' residuals still missing",
         ),
         form(
             "with R^k", STEP + r"+\textstyle\sum_kp^k_\tau R^k_{\tau-1}-" + GRADIENTS % r"s^k_\tau",
-            lambda v: _rounds(v, lambda r: _third_line(r, 1, 1)), "violated", kind="feedback", needs=("literal",),
+            lambda v: _rounds(v, lambda r: _third_line(r, 1, 1)), "violated", kind="feedback", needs=(LITERAL,),
             note="the other one put right, one gradient too many",
         ),
         form(
@@ -286,21 +284,21 @@ STATEMENTS = (
             ("up to s", lambda v: _rounds(v, lambda r: _third_line(r, 1, 1))),
             ("without R^k", lambda v: _rounds(v, lambda r: _third_line(r, 0, 0))),
             ("without R^G", lambda v: _rounds(v, lambda r: _third_line(r, 0, 1, 0))),
-            kind="feedback", needs=("literal",),
-            proof="the second line, with omega_s^k - omega_0^k = -sum_{j < s} eta g_j by (4)",
+            kind="feedback", needs=(LITERAL,),
+            proof="[printed, second line] with omega^k_s - omega^k_0 = -sum_{j<s} eta_tau g^k_j",
         ),
         form(
             "up to s-1, nothing left out", STEP + "-" + GRADIENTS % r"s^k_\tau-1" + r"\text{ where }ST(T)=T",
             lambda v: _rounds(v, lambda r: _third_line(r, 0, 0)), "holds",
             ("up to s", lambda v: _rounds(v, lambda r: _third_line(r, 1, 0))),
-            kind="feedback", needs=("literal", DENSE),
+            kind="feedback", needs=(LITERAL, DENSE),
             note="all residuals are then 0: the third line is about EFL without compression",
-            proof="where ST(T) = T every residual is 0, and the repaired third line is left",
+            proof="[repaired], where all residuals are 0",
         ),
         form(
             "text of 3.1", STEP + r"+\textstyle\sum_kp^k_\tau(R^k_{\tau-1}+\omega^k_s-\omega^k_0),\ "
             r"\text{clients send }ST(\Delta\omega^k)",
-            lambda v: _rounds(v, _second_line), "violated", kind="feedback", needs=("text",),
+            lambda v: _rounds(v, _second_line), "violated", kind="feedback", needs=(TEXT,),
             note="the server cannot add what it was not sent",
         ),
         form(
@@ -309,12 +307,10 @@ STATEMENTS = (
             + GRADIENTS % r"s^k_\tau-1", lambda v: _rounds(v, _consistent), "holds",
             ("without the residuals", lambda v: _rounds(v, lambda r: _consistent(r, 0))),
             ("nine tenths of the residuals", lambda v: _rounds(v, lambda r: _consistent(r, 9))),
-            kind="feedback", needs=("consistent",),
+            kind="feedback", needs=(CONSISTENT,),
             note="both sides compress what they send and keep the rest; summed over rounds it is efl/residual-invariant",
-            proof=(
-                "omega' - omega = R^G + sum p^k c^k - R^G' and c^k = R^k + (p_tau^k/p^k)(omega_s^k"
-                " - omega_0^k) - R^k', by definition"
-            ),
+            proof="the server moves by R^G_{tau-1} - R^G_tau + sum_k p^k C(D^k), and C(D^k) = "
+            "R^k_{tau-1} - R^k_tau + (p_tau^k/p^k)(omega^k_s - omega^k_0)",
         ),
         assumptions=("quadratics, scheme C, ST with exactly k entries both ways, full gradients",),
     ),
@@ -328,20 +324,20 @@ STATEMENTS = (
             ("without tau", lambda v: _order(v, largest=True, power=0)), kind="run",
             note="B_t with its bracket as printed. The statement is about the sequence C_tau, whatever it bounds; it needs "
             "min_t S_t > 0, which gamma asks for as well",
-            proof="a sum of tau terms is at most tau times the largest, and tau >= 1",
+            proof="tau terms are at most tau times the largest, and 1 <= tau",
         ),
         form(
             "repaired", r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb E[B_t]}{S_t^2}\le\tau\big(" + START + "+"
             + B_MAX + r"\big)\ (\tau\ge1)", _order, HOLDS,
             ("without tau", lambda v: _order(v, power=0)), ("nine tenths of it", lambda v: _order(v, share=_hundredths(v, 90))),
             kind="run", note="attained at tau = 1",
-            proof="a sum of tau terms is at most tau times the largest, and tau >= 1",
+            proof="tau terms are at most tau times the largest, none is negative, and 1 <= tau",
         ),
         form(
             "one rate", r"C_\tau\le" + START + r"+\tau" + B_MAX, _affine, HOLDS,
             ("99 hundredths of it", lambda v: _affine(v, _hundredths(v, 99))), kind="run",
             note="attained under one law of participation: the order is exact where E[B_t] > 0",
-            proof="a sum of tau terms is at most tau times the largest",
+            proof="tau terms are at most tau times the largest",
         ),
         form(
             "explicit", r"C_\tau\le" + START + r"+\tau(\tfrac{16E}\mu)^2\tfrac b{\min_tS_t},\ b=\theta\max_kp^k\sigma_k^2+"
@@ -349,14 +345,14 @@ STATEMENTS = (
             ("half of it", lambda v: _explicit(v, _hundredths(v, 50))), kind="run",
             note="no moment of (p, s) but min S: p_t^k <= theta p^k, so that sum_k p_t^k <= theta and E[B_t] <= b S_t. Attained under "
             "full participation by equal clients",
-            proof="docs/efl_sentences.md#the-order-of-c_tau",
+            proof="note",
         ),
         form(
             "and converges", r"\tfrac{C_\tau}{(\tau E+\gamma)^2}+\tfrac{H_\tau J}{\tau E+\gamma}\le\tfrac K{E^2\tau}+"
             r"\tfrac JE\cdot\tfrac{H_\tau}\tau,\ K=" + START + "+" + B_MAX, _converges, HOLDS,
             ("a thousandth of it", lambda v: _converges(v, _hundredths(v, 1) / 10)), kind="run",
             note="so that the bound vanishes where H_tau is o(tau), as is said below Theorem 1",
-            proof="C_tau <= K tau by `repaired`, and tau E + gamma >= tau E",
+            proof="[repaired], and tau E + gamma >= tau E",
         ),
         assumptions=ASSUMPTIONS,
     ),

@@ -67,7 +67,7 @@ class InactiveView(ClosedView):
         if self.y > self.order():
             facts.add("y above (C/J)/(TE)")
         if self.rule_8:
-            facts.add("(8)")
+            facts.add("y^a J > f_1(T), which is (8)")
         self.facts = frozenset(facts)
 
     @property

@@ -126,6 +126,7 @@ FULL = (
         form(
             "repaired", r"\Omega'>0\Rightarrow\min_i\zeta^i=\tau", lambda v: eq(min(v.zeta(v.theta)), v.tau), "holds",
             ("1 + tau", lambda v: eq(min(v.zeta(v.theta)), 1 + v.tau)), kind="aggregation", needs=(SENSITIVE,),
+            proof="note",
             note="the one with Omega^i = Omega': every layer has a parameter that is held back to tau, however little it moves "
             "the output",
         ),
@@ -135,6 +136,7 @@ FULL = (
             ("tau + 1/2", lambda v: le(v.zeta(v.theta), (Fraction(1, 2) + v.tau) + 0 * v.theta)),
             ("nine tenths of it", lambda v: le(v.zeta(v.theta), Fraction(9, 10) * (1 + v.tau) + 0 * v.theta)),
             kind="aggregation", needs=(SENSITIVE,),
+            proof="note",
             note="as Omega^i >= 0",
         ),
         form(
@@ -144,7 +146,7 @@ FULL = (
             ("eleven tenths of tau", lambda v: _sign_of_zeta(v, 10 * v.omega(v.theta) > 11 * v.tau * v.omega(v.theta).max())),
             ("nine tenths of tau", lambda v: _sign_of_zeta(v, 10 * v.omega(v.theta) > 9 * v.tau * v.omega(v.theta).max())),
             kind="aggregation",
-            needs=(SENSITIVE,), note="1 + tau - Omega^i/Omega' < 1, times Omega' > 0",
+            needs=(SENSITIVE,), proof="note", note="1 + tau - Omega^i/Omega' < 1, times Omega' > 0",
         ),
     ),
     statement(
@@ -163,11 +165,13 @@ FULL = (
             "repaired", r"\bar\theta+\eta\zeta(\bar\theta)\Delta(\bar\theta)=\bar\theta\text{ where }" + Q,
             lambda v: _stays(v, v.fedavg), "holds",
             ("the first client's minimiser", lambda v: _stays(v, v.c[0])), kind="aggregation",
+            proof="note",
             note="Delta, the clients' weighted mean, is 0 there, and zeta finite",
         ),
         form(
             "no other", r"\Omega'>0\Rightarrow\tau|\Delta^i|\le|\zeta^i\Delta^i|\ \forall i", lambda v: _only(v, v.tau), "holds",
             ("tau + 1/10", lambda v: _only(v, v.tau + Fraction(1, 10))), kind="aggregation", needs=(SENSITIVE,),
+            proof="note",
             note="as zeta >= tau: with tau > 0 it stands still only where FedAvg does",
         ),
         form(
@@ -193,6 +197,7 @@ FULL = (
             r"\textstyle\sum_i\zeta^i(M(\theta-\bar\theta))_i^2",
             _decrease, "holds", ("three times the decrease", lambda v: _decrease(v, 3)),
             ("eleven tenths of it", lambda v: _decrease(v, Fraction(11, 10))), kind="aggregation", needs=(SMALL,),
+            proof="note",
             note="V = (theta - bar theta)' M (theta - bar theta)/2, L >= its largest eigenvalue; whatever the sensitivities, as "
             "zeta M zeta <= L zeta^2 <= L (1 + tau) zeta, also where a layer is dead (zeta = 1, or 1 + tau with zero='boost'): for "
             "tau > 0 it converges from everywhere with eta < 2/((1 + tau) L)",
@@ -202,6 +207,7 @@ FULL = (
             ("eleven tenths of tau", lambda v: _global(v, Fraction(11, 10) * v.tau)),
             before=DIAG + r"\Omega'>0,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL, DIAGONAL, SENSITIVE),
+            proof="note",
             note="mu_M the least eigenvalue of M: from the form above with zeta >= tau and |M e|^2 >= mu_M e' M e = 2 mu_M V. "
             "Every layer must have some sensitivity, unless tau <= 1 or zero='boost': see the next two",
         ),
@@ -217,6 +223,7 @@ FULL = (
             lambda v: _global(v, min(1, v.tau)), "holds", ("tau", lambda v: _global(v, v.tau)),
             ("eleven tenths of it", lambda v: _global(v, Fraction(11, 10) * min(1, v.tau))),
             kind="aggregation", needs=(SMALL, DIAGONAL),
+            proof="note",
             note="zeta >= min(1, tau) in every layer, dead (zero='one') or not; then as above",
         ),
         form(
@@ -227,6 +234,7 @@ FULL = (
             ("the naive server's factor", lambda v: _coordinates(v, 1, 1)),
             ("nine tenths of the factor", lambda v: _coordinates(v, v.tau, 1 + v.tau, Fraction(9, 10))),
             kind="aggregation", needs=(DIAGONAL, SENSITIVE),
+            proof="note",
             note="|1 - eta z m_i| is convex in z, and so largest at an end of [tau, 1 + tau]",
         ),
         assumptions=(*QUADRATICS, "M = sum_k w_k M_k, M_k = I - (I - lr H_k)^E"),
@@ -246,6 +254,7 @@ FULL = (
             ("as printed", lambda v: le(v.V(v.step(v.theta, -1)), v.V(v.theta))),
             before=r"\theta^+=\theta+\eta\zeta\Delta,\ \eta(1+\tau)L<2\Rightarrow ",
             kind="aggregation", needs=(SMALL,),
+            proof="note",
             note="from the decrease in elastic-aggregation/stability",
         ),
         closed(
@@ -253,6 +262,7 @@ FULL = (
             ("tau + 1/10", lambda v: _growth(v, v.tau + Fraction(1, 10))),
             before=DIAG + r"\theta^+=\theta-\eta\zeta\Delta,\ \Omega'>0\Rightarrow ",
             kind="aggregation", needs=(DIAGONAL, SENSITIVE),
+            proof="note",
             note="geometric divergence, for every step and start but the fixed point, as every coordinate grows by 1 + eta "
             "zeta^i m_i >= 1 + eta tau mu_M; attained in one dimension",
         ),
@@ -279,6 +289,7 @@ FULL = (
             before=RHO,
             kind="aggregation",
             needs=(SHORT, DIAGONAL, FIXED),
+            proof="note",
             note="0 <= 1 - eta zeta^i m_i <= 1 - eta tau mu_M, as eta zeta^i m_i <= eta (1 + tau) L <= 1",
         ),
         closed(
@@ -287,6 +298,7 @@ FULL = (
             ("nine tenths of 1 + tau", lambda v: le(1 - v.eta * Fraction(9, 10) * (1 + v.tau) * v.mu, _elastic_factor(v))),
             before=RHO,
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED),
+            proof="note",
             note="the coordinate with m_i = mu_M has zeta^i <= 1 + tau",
         ),
         form(
@@ -297,6 +309,7 @@ FULL = (
             ("by 1 + tau", lambda v: le(_elastic_factor(v), v.factor(1 + v.tau))),
             ("by eleven tenths", lambda v: le(_elastic_factor(v), v.factor(Fraction(11, 10)))),
             kind="aggregation", needs=(SHORT, DIAGONAL, FIXED, INSENSITIVE),
+            proof="note",
             note="either way zeta^i m_i >= mu_M, by zeta^i >= 1 or by zeta^i >= tau: slow coordinates of little sensitivity, "
             "sensitive ones fast, as where sensitivity is curvature",
         ),
@@ -305,6 +318,7 @@ FULL = (
             lambda v: _local_factor(v, v.zeta(v.theta)), "holds", ("zeta = 1", lambda v: _local_factor(v, 1)),
             kind="aggregation",
             needs=(DIAGONAL,),
+            proof="note",
             note="Delta_i = -m_i (theta_i - bar theta_i); the derivative of zeta plays no part at the fixed point: Delta is 0 "
             "there",
         ),
@@ -339,6 +353,7 @@ FULL = (
             lambda v: eq(_undefined(v), _outputs_vanish(v)), "holds",
             ("only at 0", lambda v: eq(_undefined(v), _is((v.theta == 0).all()))),
             kind="aggregation",
+            proof="note",
             note="linear models, one batch a client: all w_k > 0, and S theta = 0 exactly where theta' S theta = 0, S being "
             "semidefinite",
         ),
@@ -347,6 +362,7 @@ FULL = (
             lambda v: eq(v.zeta(2 * v.theta), v.zeta(v.theta)), "holds",
             ("shifted by 1", lambda v: eq(v.zeta(v.theta + 1), v.zeta(v.theta))),
             kind="aggregation", needs=(SENSITIVE,),
+            proof="note",
             note="Omega(2 theta) = 2 Omega(theta): the direction of theta alone decides, however short it is",
         ),
         form(

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedtheory.theorems.elastic_aggregation.attraction import ATTRACTS, PLAIN, STABLE_STEP, LinearisedView
 from fedtheory.theorems.elastic_aggregation.notation import QUADRATICS, statement
-from fedtheory.theorems.elastic_aggregation.quantities import ALL, ONE, SMOOTH
+from fedtheory.theorems.elastic_aggregation.quantities import ALIVE, ALL, ONE, SMOOTH
 from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["ATTRACTION"]
@@ -65,6 +65,7 @@ ATTRACTION = (
             lambda v: _if(v.in_mean(v.eta), v.X is not None), "holds",
             ("the other way round", lambda v: _if(v.X is not None, v.in_mean(v.eta))),
             kind="linearised", needs=(SMOOTH,),
+            proof="note",
             note="|1 + eta lambda| < 1 asks for Re lambda < 0: a zero that repels for small steps does so for all. Decided without "
             "eigenvalues, by the solution X of a linear system and whether it is positive definite",
         ),
@@ -75,6 +76,7 @@ ATTRACTION = (
             ("a step a tenth longer than the limit", lambda v: _small(v, Fraction(11, 10))),
             ("twice the limit", lambda v: _small(v, 2)),
             kind="linearised", needs=(SMOOTH, ATTRACTS),
+            proof="note",
             note="judged with eta at nine tenths of the limit. E[A_C' X A_C] = X - eta I + eta^2 E[J_C' X J_C], and the last matrix is "
             "at most its trace times I: the operator shrinks X. With one parameter the limit is attained: 2|J|/E J_C^2. There is such "
             "an X exactly where all eigenvalues of J have negative real parts",
@@ -95,6 +97,7 @@ ATTRACTION = (
             lambda v: _if(v.in_mean_square(v.eta), v.in_mean(v.eta)), "holds",
             ("the other way round", lambda v: _if(v.in_mean(v.eta), v.in_mean_square(v.eta))),
             kind="linearised", needs=(SMOOTH,),
+            proof="note",
             note="A' X A <= E[A_C' X A_C] for X >= 0 (Jensen), so that rho(A)^2 is at most the other radius",
         ),
         form(
@@ -104,6 +107,7 @@ ATTRACTION = (
             ("nineteen tenths for 2", lambda v: _if(v.dominated(NEARLY), v.X is not None)),
             ("0 for 2", lambda v: _if(v.dominated(0), v.X is not None)),
             kind="linearised", needs=(SMOOTH, PLAIN),
+            proof="note",
             note="A and q as in sampled-stability, for diagonal Hessians and Gram matrices. -J is similar to diag(A + q) - "
             "(q_ij), and Gershgorin's discs lie on the right, as A_i + sum_j q_ij > sum_j |q_ij|. The 2 is needed: for two "
             "parameters with A_1 = A_2 and q_1 = q_2 = q < 0 the determinant is A (A + 2q)",
@@ -112,6 +116,7 @@ ATTRACTION = (
             "all take part", r"P=N,\ \eta(1+\tau)L<2\Rightarrow" + SQUARE,
             lambda v: _everyone(v, NEARLY), "holds",
             ("21/10 for 2", lambda v: _everyone(v, BEYOND)), kind="linearised", needs=(SMOOTH, ALL),
+            proof="note",
             note="judged at eta (1 + tau) L = 19/10. One cohort, A = I - eta zeta M, and zeta M is similar to zeta^(1/2) M "
             "zeta^(1/2) <= (1 + tau) L. M is positive definite. The limit is attained where the steepest parameter is not "
             "sensitive at all",
@@ -121,7 +126,8 @@ ATTRACTION = (
             r"n=1:\ \mathbb E(\theta^+-\theta_\infty)^2=r\,\mathbb E(\theta-\theta_\infty)^2+\eta^2\tau^2\mathbb E\Delta_C^2,\ "
             r"r\le1-\eta\tau(2-\eta\tau L)\mathbb Em_C",
             _contraction, "holds", ("eleven tenths of the decrease", lambda v: _contraction(v, Fraction(11, 10))),
-            kind="linearised", needs=(ONE, STABLE_STEP),
+            kind="linearised", needs=(ONE, ALIVE, STABLE_STEP),
+            proof="note",
             note="judged is the bound on r = E(1 - eta tau m_C)^2, r measured by rounds from both sides of the zero. zeta "
             "is tau for every theta != 0, so this is no linearisation, of a theta with mean theta_infinity. (1 - x m)^2 <= "
             "1 - x m (2 - x L) for 0 <= m <= L; attained where all m_C are L",
@@ -131,7 +137,8 @@ ATTRACTION = (
             r"n=1:\ \lim_t\mathbb E(\theta_t-\theta_\infty)^2="
             r"\frac{\eta\tau\,\mathbb E\Delta_C^2}{2\mathbb Em_C-\eta\tau\,\mathbb Em_C^2}",
             _spread, "holds", ("eleven tenths of it", lambda v: _spread(v, Fraction(11, 10))),
-            ("the square of the mean", lambda v: _spread(v, 1, False)), kind="linearised", needs=(ONE, STABLE_STEP),
+            ("the square of the mean", lambda v: _spread(v, 1, False)), kind="linearised", needs=(ONE, ALIVE, STABLE_STEP),
+            proof="note",
             note="the fixed point of the line above, while no theta_t is 0: it attracts in mean square up to this spread, which is "
             "of order eta and 0 only where every Delta_C is 0. Naive aggregation has the same with tau = 1",
         ),

@@ -69,6 +69,7 @@ WORDS = (
             r"|\theta_i^+-\theta_i|\ge|\theta_i^{\text{naive}}-\theta_i|",
             _boosted, "holds", ("by a tenth", lambda v: _boosted(v, Fraction(11, 10))), kind="aggregation",
             needs=(SENSITIVE,), wording="in words",
+            proof="note",
             note="a reading of the quoted words: zeta^i >= 1 exactly there, and the move is zeta^i times the naive one. Equal where "
             "Omega^i = tau Omega'",
         ),
@@ -112,6 +113,7 @@ WORDS = (
             r"{\partial\theta_i}\big)^2", _descent, "holds",
             ("three times the decrease", lambda v: _descent(v, 3)), ("eleven tenths of it", lambda v: _descent(v, Fraction(11, 10))),
             kind="aggregation", needs=(SMALL, ONE_STEP),
+            proof="note",
             note="l is the clients' step, L >= the largest eigenvalue of M = l H, H the Hessian of F, and eta (1 + tau) L "
             "< 2. With one local step V of elastic-aggregation/stability is l (F - F*): the mean loss falls, each client's "
             "need not",
@@ -128,6 +130,7 @@ WORDS = (
             ("the labelled loss", lambda v: eq(abs(v.loss_gradients(v.theta)), np.stack([abs(2 * (S @ v.theta)) for S in v.gram]))),
             ("nine tenths", lambda v: eq(v.sensitivities(v.theta), Fraction(9, 5) * np.stack([abs(S @ v.theta) for S in v.gram]))),
             kind="labels", wording="in words",
+            proof="note",
             note="a reading of the quoted words, for linear models F(theta; a) = a' theta, one batch a client: the left "
             "side is Algorithm 1's, sample by sample. It depends on theta and on the second moments of B_k's inputs, and "
             "on no label of B_k. That it was the first to do so is history, and not judged",

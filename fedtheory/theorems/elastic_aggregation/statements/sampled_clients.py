@@ -11,6 +11,7 @@ from fedtheory.theorems.elastic_aggregation.mean_motion import determinant
 from fedtheory.theorems.elastic_aggregation.notation import QUADRATICS, statement
 from fedtheory.theorems.elastic_aggregation.quantities import (
     ALIKE,
+    ALIVE,
     ALL,
     BETWEEN,
     DIAGONAL,
@@ -63,6 +64,17 @@ def _between(v: SampledView, share: Any = 1) -> Sides:
     return le(abs(2 * v.theta - (low + high)), share * (high - low))
 
 
+def _distance(v: SampledView, least: Any, share: Any = 1) -> Sides:
+    """Sides of (1 + tau + least) |E Delta| <= (1 + tau - least) E|Delta|; zeta lies in [least, 1 + tau]."""
+    left, right = 1 + v.tau + least, 1 + v.tau - least
+    return le(share * left * abs(v.mean_update(v.theta)), right * v.mean_abs_update)
+
+
+def _unbiased(v: SampledView) -> Sides:
+    """Sides of E Delta = 0."""
+    return eq(v.mean_update(v.theta), 0 * v.theta)
+
+
 def _attracts(v: SampledView) -> Sides:
     return le(0 * v.tau, determinant(-v.J))
 
@@ -80,7 +92,7 @@ SAMPLED = (
         "Algorithm 1, 'for each activated client'",
         form(
             "as FedAvg", r"\mathbb E[\zeta_C\Delta_C]=0\Rightarrow\mathbb E\Delta_C=0",
-            lambda v: eq(v.mean_update(v.theta), 0 * v.theta),
+            _unbiased,
             "violated", kind="sampled",
             note="as with all clients (the paper says nothing of it); but zeta comes from the cohort that makes the update, and "
             "the two go together: not FedAvg's fixed point",
@@ -89,6 +101,7 @@ SAMPLED = (
             "repaired", r"\mathbb E[\zeta_C\Delta_C]=\textstyle\sum_kv_k\Delta_k=0,\ v_k^i=\mathbb E[w_k\zeta_C^i]",
             lambda v: _reweighted(v, v.v), "holds",
             ("without the correlation", lambda v: _reweighted(v, v.u[:, None] * v.mean_zeta[None, :])), kind="sampled",
+            proof="note",
             note="linear in Delta_k: FedAvg with other weights, of each client in each coordinate, the less where the client is "
             "sensitive against the rest of its layer. The weights v depend on theta. Whether the method goes to such a zero is "
             "another question (sampled-stability); round one that attracts, the path's own noise adds terms of order eta",
@@ -96,6 +109,7 @@ SAMPLED = (
         form(
             "between", DIAG + Z + r"\min_kc_k^i\le\theta_\infty^i\le\max_kc_k^i", _between, "holds",
             ("nine tenths of the range", lambda v: _between(v, Fraction(9, 10))), kind="sampled", needs=(DIAGONAL,),
+            proof="note",
             note="0 = sum_k v_k^i m_k^i (theta^i - c_k^i) with weights > 0. On the faces of this box the mean motion points "
             "inward: where every cohort has some sensitivity all over the box, zeta is continuous there, and a zero exists "
             "(Poincare-Miranda)",
@@ -103,30 +117,50 @@ SAMPLED = (
         form(
             "covariance", Z + r"\mathbb E\Delta_C^i=-\mathrm{Cov}(\zeta_C^i,\Delta_C^i)/\mathbb E\zeta_C^i", _covariance, "holds",
             ("the other sign", lambda v: _covariance(v, 1)), kind="sampled",
-            note="0 = E[zeta Delta] = E zeta E Delta + Cov, and E zeta >= tau > 0",
+            proof="note",
+            note="0 = E[zeta Delta] = E zeta E Delta + Cov, and E zeta >= min(1, tau) > 0",
         ),
         form(
             "distance", Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)",
-            lambda v: le((1 + 2 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update), "holds",
+            lambda v: _distance(v, v.tau), "holds",
             ("1 + 3 tau", lambda v: le((1 + 3 * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
             ("1 + 11/5 tau", lambda v: le((1 + Fraction(11, 5) * v.tau) * abs(v.mean_update(v.theta)), v.mean_abs_update)),
-            kind="sampled",
+            kind="sampled", needs=(ALIVE,), proof="note",
             note="from tau E(Delta)_+ <= E[zeta (Delta)_+] = E[zeta (Delta)_-] <= (1 + tau) E(Delta)_-, and so the other way "
             "round; attained by two clients, each sensitive in another coordinate. A large tau is naive aggregation with a "
             "longer step",
         ),
         form(
-            "one parameter", Z + r"n=1\Rightarrow\mathbb E\Delta_C=0",
-            lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds",
-            ("E |Delta| = 0", lambda v: eq(v.mean_abs_update, 0 * v.theta)), kind="sampled", needs=(ONE,),
+            "distance, always",
+            Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)\text{, insensitive cohorts too}",
+            lambda v: _distance(v, v.tau), "violated", kind="sampled",
+            note="where a cohort has no sensitivity at all, zeta = 1 by default, which is less than tau for tau > 1",
+        ),
+        form(
+            "distance, insensitive cohorts too",
+            Z + r"|\mathbb E\Delta_C^i|\le\frac{1+\tau-\min(1,\tau)}{1+\tau+\min(1,\tau)}\,\mathbb E|\Delta_C^i|",
+            lambda v: _distance(v, min(1, v.tau)), "holds",
+            ("eleven tenths of it", lambda v: _distance(v, min(1, v.tau), Fraction(11, 10))),
+            ("tau for min(1, tau)", lambda v: _distance(v, v.tau)), kind="sampled", proof="note",
+            note="as \"distance\", with min(1, tau) <= zeta <= 1 + tau: the same bound where tau <= 1",
+        ),
+        form(
+            "one parameter", Z + r"n=1\Rightarrow\mathbb E\Delta_C=0", _unbiased, "holds",
+            ("E |Delta| = 0", lambda v: eq(v.mean_abs_update, 0 * v.theta)),
+            kind="sampled", needs=(ONE, ALIVE), proof="note",
             note="a layer of one parameter: zeta is tau > 0 always, FedAvg with the step tau eta",
         ),
         form(
-            "all take part", Z + r"P=N\Rightarrow\mathbb E\Delta_C=0",
-            lambda v: eq(v.mean_update(v.theta), 0 * v.theta), "holds",
+            "one parameter, always", Z + r"n=1\Rightarrow\mathbb E\Delta_C=0\text{, insensitive cohorts too}",
+            _unbiased, "violated", kind="sampled", needs=(ONE,),
+            note="zeta is 1 for a cohort without any sensitivity, and tau for the others. In the witness the client "
+            "whose output does not move counts for twice the other",
+        ),
+        form(
+            "all take part", Z + r"P=N\Rightarrow\mathbb E\Delta_C=0", _unbiased, "holds",
             ("the first client is satisfied", lambda v: eq(v.updates(v.theta)[0], 0 * v.theta)),
-            kind="sampled", needs=(ALL,),
-            note="one cohort only, so that zeta Delta = 0, and zeta >= tau > 0",
+            kind="sampled", needs=(ALL,), proof="note",
+            note="one cohort only, so that zeta Delta = 0, and zeta >= min(1, tau) > 0",
         ),
         form(
             "one local step", Z + r"E=1,\ n_1=\dots=n_N\Rightarrow\theta_\infty=\theta^*", lambda v: eq(v.theta, v.star), "violated",
@@ -151,6 +185,7 @@ SAMPLED = (
             "all take part", Z + r"P=N\Rightarrow J=-\mathrm{diag}(\zeta)M",
             lambda v: eq(v.J, -v.mean_zeta[:, None] * v.M_mean), "holds",
             ("zeta = 1", lambda v: eq(v.J, -v.M_mean)), kind="sampled", needs=(ALL, SMOOTH),
+            proof="note",
             note="Delta = 0 there, so that the derivative of zeta plays no part; zeta M is similar to zeta^(1/2) M zeta^(1/2), "
             "which is positive definite where M is and tau > 0: it attracts",
         ),
@@ -158,7 +193,8 @@ SAMPLED = (
             "one parameter", Z + r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k,\ u_k=\mathbb Ew_k",
             lambda v: eq(v.J, -v.tau * v.M_mean), "holds",
             ("1 + tau", lambda v: eq(v.J, -(1 + v.tau) * v.M_mean)),
-            kind="sampled", needs=(ONE, SMOOTH), note="zeta is tau always",
+            kind="sampled", needs=(ONE, SMOOTH), proof="note",
+            note="zeta is tau always",
         ),
         form(
             "two parameters", r"H_k,S_k\text{ diagonal: }" + Z + r"\det(-J)=A_1A_2\big(1+\tfrac{q_1}{A_1}+\tfrac{q_2}{A_2}\big),\ "
@@ -166,6 +202,7 @@ SAMPLED = (
             "holds", ("without q", lambda v: _two(v, 0)), ("nine tenths of q", lambda v: _two(v, Fraction(9, 10))),
             kind="sampled",
             needs=(TWO, SMOOTH),
+            proof="zeta is homogeneous of degree 0 in theta: -J_ii = A_i + q_i and -J_ij = -q_i theta_i/theta_j",
             note="A_i = sum_k v_k^i m_k^i; q_i = E[Delta^i Omega^i/Omega' over the cohorts where i is not the most sensitive]/theta_i. "
             "Diagonal Hessians and Gram matrices. It attracts if both are > 0, repels if one is < 0. In any dimension -J is similar to "
             "diag(A + q) - (q_ij), where q_ij is the part of q_i with j the most sensitive: by Gershgorin it attracts if "
@@ -195,6 +232,7 @@ SAMPLED = (
             r"|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i", _farther, "holds",
             ("nearer", lambda v: _farther(v, True)),
             kind="sampled", needs=(PAIR, FOLLOWS),
+            proof="note",
             note="the end's distance to theta* is |p - h_1/(h_1 + h_2)| |c_1 - c_2|, p client 1's share. Local steps already "
             "give the steeper client too little, p = m_1/(m_1 + m_2), as m_k/h_k falls with h_k ((1 - (1 - lr h)^E)/h does:"
             " concave through 0); held back where it is sensitive, which is where it is steep, p = m_1 v_1/(m_1 v_1 + m_2 "
@@ -206,6 +244,7 @@ SAMPLED = (
             r"|\theta_\infty-\theta^*|_i\le"
             r"|\bar\theta-\theta^*|_i",
             lambda v: _farther(v, True), "holds", ("farther", _farther), kind="sampled", needs=(PAIR, BETWEEN),
+            proof="note",
             note="in each coordinate the steeper client is called 1: its share lies between FedAvg's and the optimum's; "
             "only where it is the less sensitive one",
         ),
@@ -241,6 +280,7 @@ AVERAGES = (
             lambda v: eq(v.corrected, np.stack([b[0] for b in v.batches])), "holds",
             ("as printed", lambda v: eq(v.printed, np.stack([b[0] for b in v.batches]))),
             kind="average", needs=(ALIKE,),
+            proof="note",
             note="(1 - mu)(1 + mu + ... + mu^(m - 1)) = 1 - mu^m",
         ),
         form(
@@ -254,11 +294,13 @@ AVERAGES = (
             lambda v: eq(v.zeta(v.printed), v.zeta(v.corrected)), "holds",
             ("the plain mean over batches", lambda v: eq(v.zeta(v.printed), v.zeta(_plain(v)))),
             kind="average", needs=(SAME_COUNT,),
+            proof="note",
             note="one factor for all clients leaves Omega/Omega' as it is",
         ),
         form(
             "distance", r"|\zeta^i_{\text{printed}}-\zeta^i_{\text{corrected}}|\le1-\tfrac{\min_k(1-\mu^{m_k})}{\max_k(1-\mu^{m_k})}",
             _moved, "holds", ("nine tenths of it", lambda v: _moved(v, Fraction(9, 10))), kind="average",
+            proof="note",
             note="with q = min/max, q Omega <= Omega_printed/max_k(1 - mu^m_k) <= Omega in every coordinate, so that q r <= "
             "r_printed <= min(1, r/q) for r = Omega/Omega': r_printed - r <= min(1 - r, r (1/q - 1)) <= 1 - q, and r - "
             "r_printed <= (1 - q) r. Attained by two clients, each sensitive in another coordinate; mu = 0.95 with 1 and 10"

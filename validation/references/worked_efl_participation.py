@@ -20,6 +20,10 @@ PARTIAL = {
 }  # fmt: skip
 # inactive alike, no local drift, all ratios equal, and the server sends all
 ALIKE = {**PARTIAL, "law": [["1/3", "2/3"], ["1/3", "2/3"]], "down": False}
+# all complete and nothing left out, so that the first entry of the minimum is the smaller one in round 2
+LATE = {
+    **PARTIAL, "scheme": "B", "h": [["1", "8/9"], ["8/9", "1"]], "law": [["0"] * 8 + ["1"]] * 2, "q": "1", "down": False,
+}  # fmt: skip
 
 
 class Partial:
@@ -141,6 +145,46 @@ class Partial:
         return (self.gamma**2 * self.squares("v")[0] + noise) / y**2 + t * J / y
 
 
+    def sharp_B(self):
+        def bracket(s):
+            p = [self.coefficient(k, s) for k in range(self.N)]
+            ps = sum(a * b for a, b in zip(p, s))
+            return ps * (1 + self.theta * max(sum(p) - 2, 0))
+
+        E, theta = self.E, self.theta
+        gap = (9 + 5 * theta) / 2 * self.L * sum(w * D for w, D in zip(self.ps, self.D))
+        spread = Q(E * (E - 1), 2) * self.G_sq * self.expect(bracket)
+        return gap + spread + (1 + self.mu / ((1 + theta) * self.L)) * self.S * Q((E - 1) * (2 * E - 1), 6) * self.G_sq
+
+    def sharp_bound(self, t):
+        y = t * self.E + self.gamma
+        J = 32 * self.E * self.bias() / (self.mu * self.S)
+        noise = t * (16 * self.E / self.mu) ** 2 * self.sharp_B() / self.S**2
+        least = min(Q(44, 3) * self.L / self.mu, Q(11, 2) * t * self.L * self.S * self.eta(0))
+        return (self.gamma**2 * self.squares("v")[0] + noise) / y**2 + least * self.rho_sq * self.eta(t - 1) ** 2 + t * J / y
+
+
+def sharp_model(data):
+    run = Partial(data)
+    right = [2 * run.sharp_bound(t) + 2 * run.rho_sq * run.eta(t) ** 2 for t in range(1, run.T + 1)]
+    return run.squares("w")[1:], right
+
+
+def sharp_virtual(data):
+    run = Partial(data)
+    return run.squares("v")[1:], [run.sharp_bound(t) for t in range(1, run.T + 1)]
+
+
+def sharp_round(data):
+    run, right = Partial(data), []
+    a = run.squares("v")
+    for t in range(run.T):
+        e = run.eta(t)
+        new = e * e * run.sharp_B() + Q(11, 2) * run.L * run.S * run.rho_sq * e**3
+        right.append((1 - e * run.mu * run.S / 2) * a[t] + new + 2 * e * run.bias())
+    return a[1:], right
+
+
 def model(data):
     run = Partial(data)
     right = [2 * run.virtual_bound(t) + 2 * run.rho_sq * run.eta(t) ** 2 for t in range(1, run.T + 1)]
@@ -197,6 +241,10 @@ WORKED = {
     (_PARTIAL, "virtual iterate"): (PARTIAL, virtual),
     (_PARTIAL, "one round"): (PARTIAL, one_round),
     (_PARTIAL, "one round", "inactive alike"): (ALIKE, one_round),
+    (_PARTIAL, "sharpened"): (PARTIAL, sharp_model),
+    (_PARTIAL, "sharpened, virtual iterate"): (PARTIAL, sharp_virtual),
+    (_PARTIAL, "sharpened, virtual iterate", "late"): (LATE, sharp_virtual),
+    (_PARTIAL, "one round, sharpened"): (PARTIAL, sharp_round),
     (_PARTIAL, "one client"): (PARTIAL, one_client),
     (_PARTIAL, "residuals of the clients"): (PARTIAL, clients),
     (_PARTIAL, "residual of the server"): (PARTIAL, server),

@@ -140,6 +140,19 @@ class PartialView(ClosedView):
         drift = (E - 1) * (2 * E - 1) * self.G_sq / 3 + 2 * self.rho_sq
         return gap + spread + (1 + self.mu / (2 * (1 + m.theta) * self.L)) * self.S * drift + 2 * self.S * self.rho_sq
 
+    @property
+    def B_sharp(self) -> Any:
+        """(9 + 5 theta)/2 L sum E[p s] D_k + G^2 (E(E-1) bracket/2 + (1 + mu/((1+theta)L)) S (E-1)(2E-1)/6): no rho."""
+        m, E = self.moments, self.E
+        gap = (9 + 5 * m.theta) * self.L * (m.ps * self.D).sum() / 2
+        drift = (1 + self.mu / ((1 + m.theta) * self.L)) * self.S * ((E - 1) * (2 * E - 1)) / 6
+        return gap + self.G_sq * (E * (E - 1) * (m.sum_ps + m.theta * m.overlap) / 2 + drift)
+
+    @property
+    def off(self) -> Any:
+        """(11/2) L S rho^2: what the residuals add in a round, over eta_t^3."""
+        return 11 * self.L * self.S * self.rho_sq / 2
+
     def printed_constants(self) -> dict[str, Any]:
         names = ("E", "gamma", "L", "mu", "G_sq", "delta", "S", "r")
         return {**{n: text(getattr(self, n)) for n in names}, "rounds": self.T, "pi": [text(x) for x in self.pi]}

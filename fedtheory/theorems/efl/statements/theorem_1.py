@@ -119,7 +119,7 @@ STATEMENTS = (
             kind="run",
             needs=(EVERY_D,),
             note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta (sum p - 2) + sum p s in B_t, D_k "
-            "in J's denominator; but for the s_t^K in B_t's last sum, which is read as s_t^k: K stands for nothing in the paper",
+            "in J's denominator; but for the s_t^K in B_t's last bracket, which is read as s_t^k",
         ),
         form(
             "repaired",

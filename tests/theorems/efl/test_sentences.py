@@ -16,11 +16,13 @@ from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.headline import HEADLINE
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
 from fedtheory.theorems.efl.statements.elastic_term import elastic_view
 from fedtheory.theorems.efl.statements.limit_points import limit_view
 from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.verification.reviews import Rests
 
 SCHEMES = ["A", "B", "C", "C-corrected"]
 
@@ -347,3 +349,29 @@ def test_fewer_samples_may_raise_the_repaired_bound_however_little_the_curvature
     assert view.bent_bound(view.fewer) > view.bent_bound() and view.applies(form) is not None
     level = BUILDERS["samples"]({**data, "samples": ["1", "1"], "fewer": "99/100", "closer": "1/2", "below": str(steep)})
     assert level.bent_bound(level.fewer) < level.bent_bound() and level.applies(form) is None
+
+
+# --- what is said in one sentence, and what stands for a sentence ----------------------------------------------------------
+def test_the_headline_rests_on_what_restricts_it():
+    (repaired,) = [c for c in HEADLINE if c.text.startswith("true after")]
+    assert "nothing is compressed and lambda = 0 or the anchors never move" in repaired.text
+    assert Rests("theorem-1", "moving anchors", "C", "violated") in repaired.rests_on
+    (consistent,) = [c for c in HEADLINE if "in a consistent form" in c.text]
+    assert "ratios E[p s]/p^k are equal" in consistent.text and "it can diverge" in consistent.text
+    assert Rests("compression-bias", "any step up to 1/L", "any", "violated") in consistent.rests_on
+    assert Rests("compressed-participation", "repaired", "any", "holds") in consistent.rests_on
+
+
+@pytest.mark.parametrize("name", ["corollary-1-epochs", "learning-rate-after-shift", "departure-no-convergence"])
+def test_a_formula_of_ours_for_a_sentence_is_not_called_printed(name):
+    statement = theorems.get(f"efl/{name}")
+    assert statement.as_printed.wording == "in words" and "printed" not in {f.name for f in statement.forms}
+
+
+def test_the_rate_of_4_1_is_judged_with_its_first_term():
+    """Clients that are inactive alike: H = 0, and what is left of the bound is C_tau/(tau E + gamma)^2."""
+    data = {"idle": ["1/2", "1/2"], "E": 1, "T": 3, "gamma": "4", "J": "1", "C": "2", "y": "1/2", "tau_0": 0}
+    view, rate = BUILDERS["inactive"](data), theorems.get("efl/inactive-rate")
+    assert view.r == [0, 0, 0] and view.some_idle == [1, 1, 1]
+    assert rate.form("printed").sides(view).lhs == F(3 * 2, 7**2) and rate.form("printed").sides(view).rhs == 3 * F(3, 4)
+    assert rate.form("heterogeneity term").sides(view).lhs == 0

@@ -119,7 +119,7 @@ STATEMENTS = (
             kind="run",
             needs=(EVERY_D,),
             note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta (sum p - 2) + sum p s in B_t, D_k "
-            "in J's denominator; but for the s_t^K in B_t's last sum, which is read as s_t^k: K stands for nothing in the paper",
+            "in J's denominator; but for the s_t^K in B_t's last bracket, which is read as s_t^k",
         ),
         form(
             "repaired",
@@ -159,7 +159,8 @@ STATEMENTS = (
             needs=(MOVING,),
             note="the elastic term as printed, complete clients. Its lambda U enters mu~, and with it the steps, and it pulls back to "
             "where the clients were: a round of the witness goes at most mu/mu~ of the way, while the bound falls like 1/tau. omega* "
-            "is the only point that a run can end at, since the term vanishes where all local models meet",
+            "is the only point that a run can end at, since the term vanishes where all local models meet. With mu for mu~, which A2 "
+            "allows as well, it is not refuted",
         ),
         form(
             "2 max",

@@ -202,7 +202,7 @@ NAMES: dict[str, str] = {
     "fedtheory.theorems.fedelasticnet_algorithm1.assumption_failure": (
         "fedtheory.theorems.fedelasticnet.on_a_problem.algorithm_1_failure"
     ),
-    **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS WITNESS"),
+    **_names("fedtheory.theorems.fedmls", "fedtheory.theorems.fedmls.notation", "LINE_14 SYMBOLS"),
     "fedtheory.theorems.fedmls.k_min": "fedtheory.theorems.fedmls.quantities.k_min",
     "fedtheory.verification.assumption_failure": "fedtheory.theorems.fedelasticnet.on_a_problem.assumption_failure",
     "fedtheory.verification.reachable_states": "fedtheory.theorems.fedelasticnet.states.reachable_states",
@@ -255,6 +255,10 @@ GONE: dict[str, str] = {
     ),
     **_gone("use fedtheory.verification.verify", "fedtheory.efl_verify.verify", "fedtheory.fedmls_battery.verify"),
     **_gone("it is the form's own field, form.kind", "fedtheory.efl_battery.kind_of"),
+    **_gone(
+        "such a form is on record as violated, form.established",
+        "fedtheory.theorems.fedmls.WITNESS", "fedtheory.theorems.fedmls_common.WITNESS",
+    ),
     **_gone(
         "all witnesses are fedtheory.verification.witness.Witness",
         "fedtheory.theorems.efl_rational.EFLWitness", "fedtheory.theorems.fedmls_rational.MLSWitness",

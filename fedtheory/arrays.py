@@ -15,6 +15,8 @@ import numpy as np
 __all__ = [
     "Array",
     "Memory",
+    "OwnArrays",
+    "ReadOnlyDict",
     "all_finite",
     "all_true",
     "astype_like",
@@ -24,12 +26,15 @@ __all__ = [
     "memory_of",
     "namespace",
     "on_host",
+    "owned",
     "put_slots",
     "rows_of",
+    "sealed",
     "soft_threshold",
     "take_slots",
     "to_numpy",
     "top_k_mask",
+    "unshared",
 ]
 
 Array = Any  # an array of any namespace; shapes are given in the docstrings
@@ -127,6 +132,76 @@ def to_numpy(x: Array) -> np.ndarray:
     if array_api_compat.is_torch_array(x):
         return x.detach().cpu().numpy()
     return np.asarray(x)
+
+
+def sealed(value: Any) -> Any:
+    """The same NumPy array, read-only from now on; of a tuple, list or dict those in it. For what was made here."""
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            sealed(part)
+    elif isinstance(value, dict):
+        sealed(list(value.values()))
+    return value
+
+
+def owned(array: np.ndarray) -> np.ndarray:
+    """A read-only array of the same numbers that nobody writes to: itself where it is one, else a copy.
+
+    For what a caller hands in. A read-only view of memory that may be written to is copied, too.
+    """
+    root: Any = array
+    while isinstance(root, np.ndarray):
+        if root.flags.writeable:
+            copied: np.ndarray = np.array(array, order="K")
+            copied.setflags(write=False)
+            return copied
+        root = root.base
+    return array
+
+
+def unshared(array: Array) -> Array:
+    """What may be handed out of an array that is kept: itself where it is read-only, else a copy, as tensors always are."""
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        return array
+    return namespace(array).asarray(array, copy=True)
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A dict that refuses to be changed, whose arrays and dicts are read-only as well."""
+
+    def __init__(self, *values: Any, **more: Any) -> None:
+        found = {k: _read_only(v) for k, v in dict(*values, **more).items()}
+        super().__init__(found)
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("this dict is read-only: change a copy, dict(...)")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        return type(self), (dict(self),)
+
+
+def _read_only(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return owned(value)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map(_read_only, value))
+    return ReadOnlyDict(value) if isinstance(value, dict) else value
+
+
+class OwnArrays:
+    """Base of dataclasses whose arrays are read-only, in tuples too, and copies of those that may be written to elsewhere."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray | tuple):
+                object.__setattr__(self, name, _read_only(value))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: sealed(value) for name, value in state.items()})  # a pickle does not keep what is read-only
 
 
 def astype_like(values: Any, like: Array) -> Array:

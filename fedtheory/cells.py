@@ -2,7 +2,8 @@
 
 A cell is one piece of work, whose result depends on its content alone: its key is a hash of that content, of the source of this
 package and of the versions that its last bits depend on. The file is an SQLite database in write-ahead mode: a process that is
-killed at any moment leaves it whole, with every cell that was put into it.
+killed at any moment leaves it whole, with every cell that was put into it. Each result stands behind a hash of itself, so that
+one digit that a disk has changed is noticed.
 
     with Cells(folder / "cells.sqlite") as cells:
         for i, result in cells.compute(work, tasks, contents, workers=2):
@@ -16,7 +17,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +33,8 @@ _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
 _TABLE = "CREATE TABLE cells (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID"
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # by results that are none of ours
-MOST = 2**28  # characters of one cell's result: more is no result of ours
+MOST = 2**28  # bytes of one cell's result: more is no result of ours
+SEAL = 16  # characters of the hash that a result stands behind
 
 
 @cache
@@ -59,6 +61,18 @@ def key_of(content: Any) -> str:
     """The key of a cell: ``content`` is JSON-able and says everything that its result depends on, but for the software."""
     told = json.dumps([code_digest(), to_jsonable(content)], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _sealed(key: str, text: str) -> str:
+    """A cell's result behind a hash of itself and its key."""
+    return hashlib.sha256(f"{key} {text}".encode()).hexdigest()[:SEAL] + text
+
+
+def _is_whole(key: bytes | None, result: bytes | None) -> bool:
+    """Whether a cell is as it was put into the store."""
+    if key is None or result is None or len(result) > MOST:
+        return False
+    return hashlib.sha256(key + b" " + result[SEAL:]).hexdigest()[:SEAL].encode() == result[:SEAL]
 
 
 def digest_of(path: Path) -> str:
@@ -88,9 +102,10 @@ def _locked(path: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.seek(0)
-        who = file.read(20).strip() or "another one"
+        who = file.read(20).strip()  # it is not there yet where the other one has just begun
         file.close()
-        raise DataFileError(f"{path}: process {who} is writing it; wait for its end, or take another folder with --out") from None
+        who = f"process {who}" if who else "another process"
+        raise DataFileError(f"{path}: {who} is writing it; wait for its end, or take another folder with --out") from None
     try:
         same = os.path.samestat(os.fstat(file.fileno()), lock.stat())
     except FileNotFoundError:
@@ -113,19 +128,23 @@ def _released(path: Path, file: IO[str]) -> None:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Within the block no other process writes what is called so; its folder is made.
+    """Within the block no other process writes what is called so; its folder is made, and not left empty.
 
     Raises
     ------
     DataFileError
         Another process does.
     """
+    made = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _locked(path)
     try:
         yield
     finally:
         _released(path, file)
+        if made:
+            with suppress(OSError):  # it holds something
+                path.parent.rmdir()
 
 
 class _Chosen(Sequence[Any]):
@@ -147,9 +166,10 @@ def known_in(path: Path, contents: Sequence[Any], again: Callable[[Any], bool]) 
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             if database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall() != [(_TABLE,)]:
                 return 0
-            asked = "SELECT result FROM cells WHERE key = ? AND length(result) <= ?"
+            asked = "SELECT CAST(key AS BLOB), CAST(result AS BLOB) FROM cells WHERE key = ? AND length(result) <= ?"
             rows = (database.execute(asked, (key_of(content), MOST)).fetchone() for content in contents)
-            return sum(not again(json.loads(row[0])) for row in rows if row is not None)
+            whole = (row[1] for row in rows if row is not None and _is_whole(*row))
+            return sum(not again(json.loads(result[SEAL:])) for result in whole)
     except (sqlite3.Error, RecursionError, *_MISFITS):
         return 0
 
@@ -160,7 +180,8 @@ class Cells:
     Parameters
     ----------
     path : Path
-        Made if missing, with its folder. One that is no such file, or damaged, is set aside under another name.
+        Made if missing, with its folder. One that is no such file, or damaged, is set aside under another name; where only some
+        cells are damaged, the others are kept.
     tell : callable(str)
         Called with a line for the user: what was set aside.
 
@@ -180,16 +201,30 @@ class Cells:
         self._lock = _locked(self.path)
         self.begun = self.path.exists()
         try:
-            self._open()
+            self._open(tell)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where what it complains of is no text
             if isinstance(error, sqlite3.OperationalError):  # locked, or a disk that is full: the file may be whole
                 _released(self.path, self._lock)
                 remedy = "make room" if "full" in str(error) else "end the process that has it open"
                 raise DataFileError(f"{self.path}: {error}; {remedy}, or take another folder") from error
             tell(f"{self._set_aside().name} is what {self.path.name} was: it is damaged ({error}), and its cells are computed again")
-            self._open()
+            self._open(tell)
 
-    def _open(self) -> None:
+    def _drop_damaged(self, tell: Callable[[str], Any]) -> None:
+        """Take cells that are not as they were put in out of the file, and keep it as it was under another name."""
+        self._database.create_function("is_whole", 2, _is_whole, deterministic=True)
+        damaged = "FROM cells WHERE NOT is_whole(CAST(key AS BLOB), CAST(result AS BLOB))"
+        (count,) = self._database.execute(f"SELECT COUNT(*) {damaged}").fetchone()
+        if not count:
+            return
+        aside = self._aside()
+        with closing(sqlite3.connect(aside)) as copy:
+            self._database.backup(copy)
+        self._database.execute(f"DELETE {damaged}")
+        cells = "1 cell of it is damaged and is" if count == 1 else f"{count:,} cells of it are damaged and are"
+        tell(f"{aside.name} is what {self.path.name} was: {cells} computed again")
+
+    def _open(self, tell: Callable[[str], Any]) -> None:
         self._database = sqlite3.connect(self.path, timeout=5, isolation_level=None, check_same_thread=False)
         try:
             self._database.execute("PRAGMA journal_mode=WAL")
@@ -202,18 +237,24 @@ class Cells:
             told = self._database.execute("PRAGMA quick_check(1)").fetchone()
             if told != ("ok",):
                 raise sqlite3.DatabaseError(told[0])
+            self._drop_damaged(tell)
         except BaseException:
             self._database.close()
             raise
 
     def _set_aside(self) -> Path:
         """The damaged file under another name, so that nothing is lost."""
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
-            number += 1
+        aside = self._aside()
         os.replace(self.path, aside)
         for suffix in _SUFFIXES[1:]:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        return aside
+
+    def _aside(self) -> Path:
+        """A name that is free for what is damaged."""
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
         return aside
 
     def __enter__(self) -> Cells:
@@ -235,32 +276,25 @@ class Cells:
 
     def get(self, key: str) -> Any:
         """A cell's result; KeyError where it is not there."""
+        asked = "SELECT CASE WHEN length(result) <= ? THEN CAST(result AS BLOB) END FROM cells WHERE key = ?"
         try:
-            row = self._database.execute(
-                "SELECT CASE WHEN length(result) <= ? THEN result END FROM cells WHERE key = ?", (MOST, key)
-            ).fetchone()
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise self._unreadable(key, error) from error
+            row = self._database.execute(asked, (MOST, key)).fetchone()
+            if row is not None and not _is_whole(key.encode(), row[0]):
+                raise ValueError("it is not as it was kept")
+            result = None if row is None else json.loads(row[0][SEAL:])
+        except (sqlite3.DatabaseError, ValueError, RecursionError, MemoryError) as error:
+            raise DataFileError(
+                f"{self.path}: the cell {key[:12]} cannot be read ({error}); give the command again, or delete the file to begin again"
+            ) from error
         if row is None:
             raise KeyError(key)
-        return self._read(key, row[0])
-
-    def _read(self, key: str, text: Any) -> Any:
-        try:
-            if not isinstance(text, str):
-                raise ValueError("it is no text of a sensible length")
-            return json.loads(text)
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise self._unreadable(key, error) from error
-
-    def _unreadable(self, key: str, error: Exception) -> DataFileError:
-        return DataFileError(f"{self.path}: the cell {key[:12]} cannot be read ({error}); delete the file to begin again")
+        return result
 
     def put(self, key: str, result: Any) -> Any:
         """Keep a result, which JSON can hold; returns what `get` would."""
         text = json.dumps(to_jsonable(result))
         try:
-            self._database.execute("INSERT OR REPLACE INTO cells VALUES (?, ?)", (key, text))
+            self._database.execute("INSERT OR REPLACE INTO cells VALUES (?, ?)", (key, _sealed(key, text)))
         except sqlite3.OperationalError as error:  # 'database or disk is full'
             told = "what was finished before is kept: make room, and give the command again"
             raise FedTheoryError(f"{self.path}: {error}; {told}") from error

@@ -103,8 +103,6 @@ def federated_problem(request: pytest.FixtureRequest) -> Any:
         made = _made[kind] = _make(kind)
         made.optimum()
         made.name = kind
-        for name in made.client_data:
-            getattr(made, name).flags.writeable = False
     return copy.copy(_made[kind])  # what a test changes of it is gone after the test
 
 

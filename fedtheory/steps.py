@@ -144,7 +144,7 @@ class Steps:
         self._inner: list[Path] = []  # files of loops within steps that are not finished
         self._begun = time.monotonic()
         self._there: set[str] = set()  # files of this command
-        self._cleared = self._made = self.off = False
+        self._cleared = self.off = False
         if folder.exists():
             self.own()
             self._there.update(file.name for file in folder.glob(f"{self._key}-*.npz"))
@@ -170,13 +170,12 @@ class Steps:
         finally:
             _current.reset(token)
             self._lock.close()
-            if (self._made or self._unasked) and self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
+            if self._unasked and self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
                 self.folder.parent.rmdir()
 
     def own(self) -> None:
         """Be the one that writes the folder. Raises `DataFileError` where another process is."""
         if not self._mine:
-            self._made = not self.folder.parent.exists()
             self._lock.enter_context(only_writer(self.folder))
             self._mine = True
 

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -87,11 +88,60 @@ def test_a_damaged_store_is_named_and_set_aside(tmp_path, damage):
     assert (tmp_path / "c.sqlite.damaged-1").exists()
 
 
-def test_a_cell_that_is_no_json_is_told_with_the_remedy(tmp_path):
-    path = tmp_path / "c.sqlite"
+def changed(path, key, how):
+    with closing(sqlite3.connect(path)) as database, database:
+        (text,) = database.execute("SELECT result FROM cells WHERE key = ?", (key,)).fetchone()
+        new = how(text)
+        database.execute(f"UPDATE cells SET result = {'CAST(? AS TEXT)' if type(new) is bytes else '?'} WHERE key = ?", (new, key))
+
+
+DAMAGES = {
+    "one digit": lambda text: text.replace("0.25", "0.75"),
+    "no JSON": lambda text: "[" * 200_000,
+    "other JSON": lambda text: "3",
+    "no text in UTF-8": lambda text: text[:20].encode() + b"\xff" + text[20:].encode(),
+    "cut": lambda text: text[:-3],
+    "empty": lambda text: "",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_one_damaged_cell_is_computed_again_and_the_others_are_kept(damage, tmp_path):
+    path, told, calls = tmp_path / "c.sqlite", [], []
+
+    def work(n):
+        calls.append(n)
+        return {"quarters": n / 4}
+
     with Cells(path) as store:
+        first = dict(store.compute(work, [1, 2, 3], ["a", "b", "c"]))
+    changed(path, key_of("a"), DAMAGES[damage])
+    assert module.known_in(path, ["a", "b", "c", "d"], lambda result: False) == 2
+    with Cells(path, told.append) as store:
+        assert len(store) == 2 and key_of("a") not in store
+        assert dict(store.compute(work, [1, 2, 3], ["a", "b", "c"])) == first
+    assert calls == [1, 2, 3, 1]
+    assert told == ["c.sqlite.damaged-1 is what c.sqlite was: 1 cell of it is damaged and is computed again"]
+    with closing(sqlite3.connect(tmp_path / "c.sqlite.damaged-1")) as aside:
+        assert aside.execute("SELECT COUNT(*) FROM cells").fetchone() == (3,)
+    with Cells(path, lambda line: pytest.fail(line)) as store:
+        assert len(store) == 3
+
+
+def test_a_result_under_the_key_of_another_cell_is_damaged(tmp_path):
+    path, told = tmp_path / "c.sqlite", []
+    with Cells(path) as store:
+        store.put("a", 1), store.put("b", 2)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE cells SET result = (SELECT result FROM cells WHERE key = 'b')")
+    with Cells(path, told.append) as store:
+        assert len(store) == 1 and store.get("b") == 2 and len(told) == 1
+
+
+def test_a_cell_that_was_changed_while_the_store_is_open_is_told_with_the_remedy(tmp_path):
+    with Cells(tmp_path / "c.sqlite") as store:
         store._database.execute("INSERT INTO cells VALUES ('k', ?)", ("[" * 200_000,))
-        with pytest.raises(DataFileError, match="delete the file to begin again"):
+        with pytest.raises(DataFileError, match="give the command again"):
             store.get("k")
 
 

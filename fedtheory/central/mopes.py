@@ -43,7 +43,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS, exact_number, local_steps
-from fedtheory.arrays import Array, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, OwnArrays, astype_like, namespace, to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
 from fedtheory.inputs import real_array, real_number, shown, whole_number
@@ -68,7 +68,7 @@ def positive(name: str, value: Any, least: str = "> 0") -> None:
 
 
 @dataclass(frozen=True)
-class CentralRun:
+class CentralRun(OwnArrays):
     """What a run of MOPES or MOLES measured.
 
     Attributes
@@ -160,6 +160,7 @@ class MOPES:
         if self.radius is not None:
             positive("radius", self.radius)
         whole_number("rounds", self.rounds)
+        SubgradientSliding(noise_std=self.noise_std, batch_size=self.batch_size)  # refuses what it cannot use
 
     @property
     def solved(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.central.functions import Joint
 from fedtheory.central.moles import MOLES
 from fedtheory.central.mopes import MOPES, STILL_SHORT
@@ -27,7 +28,7 @@ METHODS: dict[str, type[MOPES]] = {"mopes": MOPES, "moles": MOLES}
 
 
 @dataclass(frozen=True)
-class Planned:
+class Planned(OwnArrays):
     """A run that is made ready.
 
     Attributes
@@ -120,7 +121,9 @@ def plan(problem: Problem, constraint: ConstraintSet, name: str = "mopes", x0: A
     whole = problem if consensus else Joint(problem)
     radius = real_number("radius", get("radius", constraint.block_norm_bound), above=0)
     g = float(get("lipschitz", whole.lipschitz_rms(radius) if consensus else whole.lipschitz(radius)[0]))
-    probe = _method(name, constraint, 1.0, 1.0, 1, g, options)
+    if name == "mopes" and options.get("C") is not None:
+        raise InvalidInput(f"C = {options['C']:g}: it is moles' allowance for inexact projections; mopes projects, leave it out")
+    probe = _method(name, constraint, get("lam", 1.0), get("D", 1.0), get("rounds", 1), g, options)  # refuses what is out of range
     start, _ = probe.ready(whole, constraint, x0)
     optimum = optimum_over(problem, constraint)
     blocks = constraint.blocks if isinstance(constraint, Consensus) else 1
@@ -166,8 +169,6 @@ def _accurate(
     """Theory's parameters for the accuracy."""
     more = _shared(g, options)
     if name == "mopes":
-        if options.get("C") is not None:
-            raise InvalidInput(f"C = {options['C']:g}: it is moles' allowance for inexact projections; mopes projects, leave it out")
         return MOPES.for_accuracy(epsilon, g, distance_sq, **more)
     made = MOLES.for_accuracy(epsilon, g, distance_sq, math.sqrt(_allowance(constraint, options)), **more)
     return replace(made, C=_allowance(constraint, options))

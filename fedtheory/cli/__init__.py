@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from typing import Any
 
 # A command imports over a thousand modules, of which nothing is ever garbage: cycles are not looked for meanwhile, nor among what was
 # imported later on, and seldom in what follows. After every 700 new objects, as Python does, it is a fifth of a start.
@@ -27,7 +28,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point; SIGTERM ends a command as Ctrl-C does, with what is finished written."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what the encoding lacks, as cp1252 a tick, is a question mark
@@ -46,6 +47,12 @@ def main() -> None:
         why = f"cannot be written or read ({error.strerror or error})"
         print(f"error: {where} {why}: make room, or name another place", file=sys.stderr)
         sys.exit(2)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Do what Ctrl-C does now, or would do where it is ignored, as it is in what a script starts with `&`."""
+    now = signal.getsignal(signal.SIGINT)
+    (now if callable(now) else signal.default_int_handler)(signal.SIGINT, frame)
 
 
 def _say_no_more() -> None:

@@ -132,11 +132,13 @@ def _on_problem(
     form: str,
 ) -> Walk:
     from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.verify import check_given
     from fedtheory.verification.walk import proofs_of, walk
 
-    proofs_of(theorem.id)
+    proofs_of(theorem.id, form)
     setting = setting_of(theorem)
     options = {**options, "given": given_values(options.get("given"))}
+    check_given(theorem, options["given"] or {})
     how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     with progress("certifying the optimum"):

@@ -23,7 +23,7 @@ from fedtheory.cli.common import (
 )
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps
-from fedtheory.cli.run_made import WIRE, Made, RunOptions, make
+from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
 
 __all__ = ["run"]
 
@@ -38,16 +38,17 @@ def _plain(value: Any) -> Any:
 
 def run(o: RunOptions) -> int:
     """Run a method on a problem; the exit code. Interrupted, the rounds that were finished are what is shown and written."""
+    from fedtheory.algorithms import get
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.central import refuse_set_options, run_central
 
     if o.method in METHODS:
         return run_central(o)
     refuse_set_options(o.method, o.options)
-    made = make(o)
-    stem = slug("run", made.algorithm.name, made.problem.name)
-    with only_writer_of(o.out, stem):
-        return _ran(o, made, stem)
+    problem = problem_for(o)
+    stem = slug("run", get(o.method).name, problem.name)
+    with only_writer_of(o.out, stem):  # before an optimum is looked for: a second process does no work
+        return _ran(o, make(o, problem=problem), stem)
 
 
 def _ran(o: RunOptions, made: Made, stem: str) -> int:

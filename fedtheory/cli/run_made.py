@@ -23,11 +23,12 @@ from fedtheory.cli.local_solvers import (
 from fedtheory.cli.options import hyperparameters, make_algorithm, refuse_foreign
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import whole_number
 
 if TYPE_CHECKING:
     from fedtheory.verification.request import Tuned
 
-__all__ = ["RUN_METRICS", "WIRE", "Made", "RunOptions", "make", "options_from"]
+__all__ = ["RUN_METRICS", "WIRE", "Made", "RunOptions", "make", "options_from", "problem_for"]
 
 RUN_METRICS = {  # and their column titles
     "suboptimality": "F(x) - F*",
@@ -144,8 +145,17 @@ def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refus
     return sampling, solver
 
 
+def problem_for(o: RunOptions) -> Any:
+    """The problem, once the method and the device are known to be there."""
+    from fedtheory import algorithms
+
+    algorithms.get(o.method)
+    array_like(o.device, o.dtype or "float64")
+    return problem_of(o.problem, o.options, o.seed)
+
+
 def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
-    """Problem, method, cohorts, local solver and optimum.
+    """Problem, method, cohorts, local solver and optimum; what is wrong with the options is told before an optimum is looked for.
 
     Parameters
     ----------
@@ -156,12 +166,15 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
     from fedtheory.cli.ball import start_of
     from fedtheory.cli.time_limit import refuse_long_rounds
     from fedtheory.limits import unlimited
-    from fedtheory.simulation.simulate import check_size
+    from fedtheory.simulation.simulate import check_parts, check_size
 
-    cls = algorithms.get(o.method)  # an unknown method is told before a problem is built
-    like = array_like(o.device, o.dtype or "float64")  # and so is a device that is not there
-    problem = problem_of(o.problem, o.options, o.seed) if problem is None else problem
+    problem = problem_for(o) if problem is None else problem
+    cls, like = algorithms.get(o.method), array_like(o.device, o.dtype or "float64")
     x0 = start_of(o.options.get("start"), problem.dim)
+    for name, count in (("rounds", o.rounds), ("scenarios", o.scenarios)):
+        if count is not None:
+            whole_number(name, count)
+    _refuse_early(o, cls, problem)
     tuned = _tuned(o, cls, problem)
     if tuned is not None:
         made = Made(problem, tuned.algorithm, x0, tuned.rounds, tuned.radius, "", tuned, like)
@@ -178,10 +191,38 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
         refuse_long_rounds(solver, problem, made.rounds, o.participants, o.scenarios, allow_long, like)
 
     made.sampling, made.solver = _who_and_how(o, problem, made.algorithm, made.rounds, refuse_long)
+    check_parts(problem, made.algorithm, made.sampling, made.solver, made.rounds)
     if solved:
         with progress("certifying the optimum"):
             made.optimum = problem.optimum() if made.radius is None else problem.optimum_on_ball(made.radius)
     return made
+
+
+def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
+    """Make method, cohorts and local solver with 1 for each number that an optimum will say, and so raise what they raise."""
+    from fedtheory.cli.ball import BY_THEORY
+    from fedtheory.optimum.on_ball import is_smooth
+
+    if cls.parameters_from:
+        theirs = [name for name, h in hyperparameters().items() if cls.name in h.required]
+        foreign = [name for name in (*hyperparameters(), "l2_over_beta") if o.options.get(name) is not None]
+        refuse_foreign(cls.name, [name for name in foreign if name not in ("rounds", "radius", "allow_long")])
+    else:
+        theirs = ["step"] if cls.name in BY_THEORY else []
+        if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["name"] != "local-sgd":
+            noisy = ", ".join(hyperparameters()["noise_std"].methods)
+            raise InvalidInput(f"--noise is for {noisy}, and for others with --local-solver local-sgd, not for {o.method}")
+        if is_smooth(problem):
+            return  # there is no optimum behind any number
+    chosen = {name: o.options.get(name) for name in (*hyperparameters(), "l2_over_beta")} | {"allow_long": None}
+    if cls.parameters_from:
+        chosen |= {"epsilon": None}  # of the theorem, and no number of the method
+    chosen["radius"] = 1 if "radius" in {f.name for f in fields(cls)} else None  # `choose_radius` looks at it before it solves
+    chosen |= {name: 1 for name in theirs if chosen[name] is None}
+    algorithm = make_algorithm(o.method, problem, chosen)
+    _, solver = _who_and_how(o, problem, algorithm, 100 if o.rounds is None else o.rounds, lambda solver: None)
+    solver.check(problem)
+    algorithm.check(solver)
 
 
 def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
@@ -192,8 +233,6 @@ def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
     source = getattr(cls, "parameters_from", "")
     if not source:
         return None
-    foreign = [name for name in (*hyperparameters(), "l2_over_beta") if o.options.get(name) is not None]
-    refuse_foreign(cls.name, [name for name in foreign if name not in ("rounds", "radius", "allow_long")])
     request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
     with progress("certifying the optimum"):
         return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch"])
@@ -204,9 +243,6 @@ def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray
     from fedtheory.cli.ball import BY_THEORY, with_theory_step
     from fedtheory.optimum.on_ball import choose_radius, is_smooth
 
-    if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["name"] != "local-sgd":
-        noisy = ", ".join(hyperparameters()["noise_std"].methods)
-        raise InvalidInput(f"--noise is for {noisy}, and for others with --local-solver local-sgd, not for {o.method}")
     chosen, radius, radius_from = {**o.options, "allow_long": None}, None, ""
     rounds = 100 if o.rounds is None else o.rounds
     if not is_smooth(problem):

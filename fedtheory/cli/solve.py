@@ -19,7 +19,7 @@ def _optimum_rows(optimum: Any, gradient: str) -> list[tuple[str, Any]]:
     return [
         ("optimal value", f"{optimum.value:.15g} (rounded up)"),
         ("proven lower bound", f"{optimum.lower_bound:.15g}"),
-        ("relative gap", f"{optimum.gap:.3g}"),
+        ("relative gap", f"{optimum.gap:.3g} of the larger of |F*| and |F(0)|, {optimum.gap_to_optimum:.3g} of |F*|"),
         (gradient, f"{optimum.kkt_residual:.3g} at most"),
         ("certificate", optimum.certificate),
         ("found by", optimum.solver),
@@ -35,9 +35,11 @@ def _partition_rows(problem: Any) -> list[tuple[str, Any]]:
 
 def _solve_on_ball(problem: Any, radius: float | None, gap: float, seed: int, as_json: bool, out: Path | None) -> None:
     from fedtheory.cli.ball import facts_on_ball
+    from fedtheory.optimum.duality import check_gap
     from fedtheory.optimum.on_ball import choose_radius
     from fedtheory.provenance import provenance
 
+    check_gap(gap)
     with progress("certifying the optimum"):
         radius, radius_from = choose_radius(problem, radius)
         optimum = problem.optimum_on_ball(radius, gap)

@@ -15,6 +15,7 @@ from rich.text import Text
 from fedtheory.cli.central import refuse_set_options
 from fedtheory.cli.common import (
     about_problem,
+    check_out,
     emit,
     err_console,
     error_line,
@@ -114,6 +115,7 @@ def verify_one(
     how : rounds, scenarios (None: the setting's) and mode, and figure: where to draw, '' for a name of ours, None for no picture
     """
     from fedtheory.verification.registry import setting_of
+    from fedtheory.verification.verify import check_given
 
     statement = find_statement(name)
     how = dict(how)
@@ -126,7 +128,9 @@ def verify_one(
     _refuse(statement, setting)
     if "X" not in setting.takes(statement):
         refuse_set_options(statement.id, options)
-    folder, options = options.get("keep"), {**options, "keep": None, "given": given_values(options.get("given"))}
+    folder, options = check_out(options.get("keep")), {**options, "keep": None, "given": given_values(options.get("given"))}
+    check_given(statement, options["given"] or {})
+    drawn = None if figure is None else _named(figure, out)
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     from fedtheory.cli.kept import own
 
@@ -136,7 +140,8 @@ def verify_one(
             own(kept, out)
         with _nothing_yet(kept), progress("certifying the optimum"):
             prepared = setting.prepare(statement, request)
-        stem = None if figure is None else _stem(figure, out, statement, prepared)
+        named = slug("verify", statement.id.split("/")[-1], prepared.problem.name)
+        stem = None if figure is None else drawn or (out or Path("results")) / named
         checks, stopped = _judge(statement, prepared, request, kept)
         pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, stem, stopped)
         code = _tell(statement, prepared, checks, request, as_json, out, stopped, pictures)
@@ -161,18 +166,20 @@ def _steps(statement: Statement, name: str, request: CommandRequest, out: Path |
     return kept
 
 
-def _stem(figure: str, out: Path | None, statement: Statement, prepared: Prepared) -> Path:
-    """Where --figure is written, without suffix, in a folder that takes files."""
+def _named(figure: str, out: Path | None) -> Path | None:
+    """What --figure names, without suffix, in a folder that takes files; None where the name is ours."""
     from fedtheory.cli.common import must_take_files
     from fedtheory.plotting.saved import stem_of
 
-    named = (out or Path("results")) / slug("verify", statement.id.split("/")[-1], prepared.problem.name)
-    stem = stem_of(figure) if figure else named
+    if not figure:
+        must_take_files(out or Path("results"))
+        return None
+    stem = stem_of(figure)
     if stem.name in ("", ".."):
         raise InvalidInput(f"--figure {figure}: name a file, as in --figure {figure.rstrip('/')}/mine.png")
     if stem.suffix.lower() in OTHER_PICTURES:
         raise InvalidInput(f"--figure {figure}: a PNG, a PDF and a CSV are written; name it {stem.with_suffix('.png')}")
-    must_take_files(stem.parent, f"--figure {figure}: the folder" if figure else "--out")
+    must_take_files(stem.parent, f"--figure {figure}: the folder")
     return stem
 
 
@@ -204,11 +211,9 @@ def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
 
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
     """Every form that is judged in fractions, as a witness file that says whether it holds or fails."""
-    from fedtheory.cli.common import check_out
     from fedtheory.verification import replay
     from fedtheory.verification.verify import keep
 
-    check_out(folder)
     kept, why = [], ""
     for form in statement.forms:
         try:

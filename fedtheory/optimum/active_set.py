@@ -6,13 +6,15 @@ Nothing here is believed; what it yields is judged by enclosures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
+from fedtheory.optimum.intervals import dot
 
-__all__ = ["candidates", "conic_point", "polished"]
+__all__ = ["candidates", "candidates_near", "conic_point", "polished"]
 
 TOLERANCES = (1e-6, 1e-8, 1e-4, 1e-10, 1e-3)  # of an active set, the likeliest first
 Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, origin, what the solver said
@@ -42,6 +44,40 @@ def candidates(
         return
     for tolerance, point, multipliers in polished(form, radius, x, m, TOLERANCES):
         yield point, multipliers, f"active set at {tolerance:g}", said
+
+
+FAR = 1e3  # of the ball around a point, in distances of the kinks from it
+
+
+def candidates_near(form: NonsmoothStructure, radius: float, at: np.ndarray) -> Iterator[Candidate]:
+    """Candidates from the same problem in coordinates around a point (d,) of the ball, where large data do not hide what differs.
+
+    Multipliers do not depend on where the origin lies. None where the ball has no room around the point.
+    """
+    room = radius - float(np.linalg.norm(at))
+    if room <= 0 or float(form.top_weight.mag) > 0:
+        return
+    around, far = form, 0.0
+    if len(form.rows):
+        rest = (dot(form.rows, at[None])[:, 0] - form.offsets).hi
+        around = replace(around, offsets=-rest)
+        far = float(np.max(np.abs(rest) / np.maximum(np.linalg.norm(form.rows, axis=1), 1e-300)))
+    if len(form.slopes):
+        groups, pieces = form.intercepts.shape
+        flat = dot(form.slopes.reshape(groups * pieces, form.dim), at[None])[:, 0] + form.intercepts.ravel()
+        top = np.repeat(flat.hi.reshape(groups, pieces).max(axis=1), pieces)
+        rest = (flat - top).hi.reshape(groups, pieces)
+        around = replace(around, intercepts=rest)
+        steepest = np.maximum(np.linalg.norm(form.slopes, axis=2).max(axis=1), 1e-300)
+        far = max(far, float(np.max(np.abs(rest).max(axis=1) / steepest)))
+    if len(form.centers):
+        around = replace(around, centers=form.centers - at)
+        far = max(far, float(np.linalg.norm(around.centers, axis=1).max()))
+    if float(form.ridge.hi) > 0:
+        pull = form.ridge * at
+        around = replace(around, linear=pull if form.linear is None else form.linear + pull)
+    for step, multipliers, origin, said in candidates(around, min(room, FAR * far) if far > 0 else room):
+        yield None if step is None else at + step, multipliers, f"{origin}, around a point", said
 
 
 def _empty(form: NonsmoothStructure) -> Multipliers:
@@ -239,6 +275,8 @@ def _newton(form: NonsmoothStructure, radius: float, x: np.ndarray) -> Iterator[
             unit = r / size[:, None]
             slope = weights @ unit
             hessian = (weights / size).sum() * np.eye(dim) - np.einsum("c,ci,cj->ij", weights / size, unit, unit)
+            if not np.isfinite(hessian).all():
+                break
             if sphere:
                 system = np.block([[hessian + mu * np.eye(dim), y[:, None]], [y[None], np.zeros((1, 1))]])
                 step = np.linalg.lstsq(system, -np.append(slope + mu * y, (y @ y - radius**2) / 2), rcond=1e-13)[0]

@@ -20,6 +20,7 @@ from typing import Any, ParamSpec
 import numpy as np
 import scipy  # its linalg is loaded when first used
 
+from fedtheory.arrays import OwnArrays, ReadOnlyDict
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import real_array
 from fedtheory.optimum import conic
@@ -31,12 +32,14 @@ from fedtheory.steps import called, keeps, whole
 __all__ = ["Optimum", "assess", "certify", "kept"]
 
 _Asked = ParamSpec("_Asked")
+EXACT = 1e-28  # of F(0): what double-double arithmetic leaves where F* is 0
+FLOOR = 2.0**-53  # of F(0): a width below this counts as 0 where F* may be 0
 NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
 
 
 @dataclass(frozen=True)
-class Optimum:
-    """A minimiser of F with proof.
+class Optimum(OwnArrays):
+    """A minimiser of F with proof, which is read-only: problems keep it.
 
     Attributes
     ----------
@@ -48,6 +51,8 @@ class Optimum:
         At most F*, rounding included.
     gap : float
         (value - lower_bound) / details['scale'], the scale being max(|value|, |F(0)|).
+    gap_to_optimum : float
+        (value - lower_bound) / |value|: what is not known of F*, in units of F* itself.
     kkt_residual : float
         An upper bound of ||grad F(x)||.
     certificate : str
@@ -55,7 +60,7 @@ class Optimum:
     solver : str
         Where x comes from.
     details : dict
-        'scale'; 'conic' (what the conic solver said, or why it was skipped); 'conic_form' (what it
+        'scale'; 'floor' (a width that counts as 0); 'conic' (what the conic solver said, or why it was skipped); 'conic_form' (what it
         solved), 'conic_entries' (how many numbers of that are not zero) and 'conic_seconds';
         'conic_value' (F at its point, or None); 'newton_steps'; 'bounds' (those proven, by argument).
     solver_value : float or None
@@ -72,6 +77,30 @@ class Optimum:
     solver: str
     details: dict[str, Any] = field(default_factory=dict)
     solver_value: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "details", ReadOnlyDict(self.details))
+
+    @property
+    def width(self) -> float:
+        """value - lower_bound: F* lies within so much below F(x)."""
+        return self.value - self.lower_bound
+
+    @property
+    def gap_to_optimum(self) -> float:
+        """The width in units of |F(x)|: 0 where it is 0, and infinite or large where F* is 0."""
+        return 0.0 if self.width == 0 else self.width / abs(self.value) if self.value else np.inf
+
+    def within(self, gap: float) -> bool:
+        """Whether F* is known to `gap`: of max(|F(x)|, |F(0)|), and of itself unless the width is below details['floor']."""
+        return self.gap <= gap and (self.gap_to_optimum <= gap or self.width <= self.details.get("floor", 0.0))
+
+    def short_of(self, gap: float) -> str:
+        """In words, by what it is not `within` that gap."""
+        if self.gap <= gap:
+            return f"F* is known to {self.gap_to_optimum:.3g} of itself, the limit is {gap:.3g}"
+        return f"the proven relative gap is {self.gap:.3g}, the limit {gap:.3g}"
 
     def excess(self, values: Any) -> tuple[Any, Any]:
         """Measured F(y) (...) -> (at most, at least): F(y) - F* is between F(y) - value and F(y) - lower_bound.
@@ -90,9 +119,14 @@ def kept(made: Callable[_Asked, Optimum]) -> Callable[_Asked, Optimum]:
             return made(*args, **options)
         problem: Any = args[0]
         name = called("optimum", *args, options, float(problem.objective(np.ones(problem.dim))))
-        return Optimum(**whole(name, lambda: vars(made(*args, **options)), shared=True))
+        return Optimum(**whole(name, lambda: _plain(vars(made(*args, **options))), shared=True))
 
     return found
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """The dict and those in it, as dicts that may be written to."""
+    return {k: _plain(v) if isinstance(v, dict) else v for k, v in values.items()}
 
 
 @kept
@@ -124,12 +158,12 @@ def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | N
     x, steps = _polish(problem, structure, start)
     best = _assess(problem, structure, x)
     origin = np.zeros(problem.dim)
-    if x.any() and best.gap > gap and float(problem.objective(origin)) <= best.value:
+    if x.any() and not best.within(gap) and float(problem.objective(origin)) <= best.value:
         best = min(best, _assess(problem, structure, origin), key=lambda o: o.gap)
-    if not best.gap <= gap:
+    if not best.within(gap):
         why = structure.why_not(x)
         raise NotCertified(
-            f"{problem!r}: no optimum could be certified: the proven relative gap is {best.gap:.3g}, the limit {gap:.3g} "
+            f"{problem!r}: no optimum could be certified: {best.short_of(gap)} "
             f"(||grad F|| <= {best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
         )
     solver = "cvxpy with Clarabel + Newton polish" if conic_value is not None else f"Newton polish only: cvxpy {said}"
@@ -160,14 +194,14 @@ def _assess(problem: Certifiable, structure: Structure, x: np.ndarray) -> Optimu
         value, gradient = structure.enclose(x)
         upper = float(value.upper)
         scale = max(abs(upper), abs(float(problem.objective(np.zeros(problem.dim)))))
-        bounds = lower_bounds(structure, x, value, gradient, enough=1e-13 * scale)
+        bounds = lower_bounds(structure, x, value, gradient, enough=max(1e-13 * abs(upper), EXACT * scale))
     # Without any bound F* may be -infinity.
     best = bounds[0] if bounds and np.isfinite(upper) else LowerBound(-np.inf, "none")
     width = upper - best.value
     gap = 0.0 if width == 0 else width / scale if scale > 0 else np.inf
     return Optimum(
         x.copy(), upper, best.value, float(gap), norm_up(gradient.mag), best.name, "given point",
-        {"scale": scale, "bounds": {b.name: b.value for b in bounds}},
+        {"scale": scale, "floor": FLOOR * scale, "bounds": {b.name: b.value for b in bounds}},
     )  # fmt: skip
 
 

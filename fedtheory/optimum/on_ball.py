@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.optimum.active_set import candidates
-from fedtheory.optimum.certify import Optimum, kept
+from fedtheory.optimum.active_set import Candidate, candidates, candidates_near
+from fedtheory.optimum.certify import EXACT, Optimum, kept
 from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, check_gap, check_radius, into_ball
 from fedtheory.optimum.interface import CertifiableOnBall
 from fedtheory.optimum.intervals import Enclosure, norm_up
@@ -25,6 +26,8 @@ from fedtheory.optimum.intervals import Enclosure, norm_up
 __all__ = ["LARGEST_RADIUS", "HasConstants", "certify_on_ball", "choose_radius", "is_smooth"]
 
 LARGEST_RADIUS = 2.0**20  # of a ball that is tried
+FLOOR = 1e-12  # of F(0): a width below this counts as 0 where F* may be 0; the radius times the dual's rounded slope is lost
+CENTRES = 3  # points around which the problem is looked at again, where F* is not known well
 
 
 class HasConstants(Protocol):
@@ -82,7 +85,7 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
     """The certified minimiser of F over ||x|| <= radius.
 
     The fields of the `Optimum` are those of `fedtheory.optimum`, with kkt_residual an upper bound of
-    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'multiplier' (of ||x||^2/2 <= R^2/2; 0
+    ||P + (ridge + multiplier) x||, P the slope of the dual. In details: 'radius', 'scale', 'floor', 'multiplier' (of ||x||^2/2 <= R^2/2; 0
     where the constraint is idle), 'constraint', 'active' (True, False or None), 'conic' (status), 'conic_value' (F at the solver's
     point), 'polish' (where the best point and bound come from). The constraint is
 
@@ -107,11 +110,6 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
         scale = abs(float(form.value(into_ball(np.full(form.dim, radius / np.sqrt(form.dim)), radius)).upper))
     width = value - lower
     relative = 0.0 if width == 0 else width / scale if scale > 0 else np.inf
-    if not relative <= gap:
-        raise NotCertified(
-            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: the proven relative gap is "
-            f"{relative:.3g}, the limit {gap:.3g} (conic solver: {status}). Allow a larger gap, or scale the data"
-        )
     multiplier = _multiplier(form, x, slope)
     residual = norm_up((slope + Enclosure.exact(x) * (multiplier + float(form.ridge.hi))).mag)
     if value - form.least(constant, slope, 2 * radius) <= gap * scale:
@@ -119,15 +117,21 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
     else:
         constraint = "active" if _lower_outside(form, radius, x, m, lower) else "undecided"
     details = {
-        "radius": radius, "scale": scale, "multiplier": multiplier, "constraint": constraint,
+        "radius": radius, "scale": scale, "floor": FLOOR * scale, "multiplier": multiplier, "constraint": constraint,
         "active": {"active": True, "inactive": False}.get(constraint), "conic": status, "conic_value": conic_value,
         "polish": f"point: {how_x}; bound: {how_m}",
     }  # fmt: skip
     solver = "closed form" if how_x == "closed form" else "Clarabel" if how_x == how_m == "conic" else "Clarabel + polish"
-    return Optimum(
+    found = Optimum(
         x, value, lower, float(relative), residual, f"Fenchel dual on the ball of radius {radius:g}", solver, details,
         conic_value,
     )
+    if not found.within(gap):
+        raise NotCertified(
+            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: {found.short_of(gap)} "
+            f"(conic solver: {status}). Allow a larger gap, or scale the data"
+        )
+    return found
 
 
 def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
@@ -137,8 +141,8 @@ def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, 
         best_x: tuple | None = None
         best_m: tuple | None = None
         status, conic_value = "not used", None
-        for x, m, origin, said in candidates(form, radius):
-            status = said
+        for x, m, origin, said in _tried(form, radius, gap, lambda: (best_x, best_m)):
+            status = said if status == "not used" else status
             if x is not None and np.isfinite(x).all():
                 x = into_ball(x, radius)
                 value = float(form.value(x).upper)
@@ -158,6 +162,21 @@ def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, 
             f"no point or no bound on the ball of radius {radius:g} (conic solver: {status}): check that the data are of moderate size"
         )
     return best_x, best_m, status, conic_value
+
+
+def _tried(
+    form: NonsmoothStructure, radius: float, gap: float, best: Callable[[], tuple[tuple | None, tuple | None]]
+) -> Iterator[Candidate]:
+    """Candidates, and others from coordinates around the best point so far while F* is not known to `gap` of itself."""
+    yield from candidates(form, radius)
+    floor = EXACT * abs(float(form.value(np.zeros(form.dim)).upper))
+    for _ in range(CENTRES):
+        x, m = best()
+        if x is None or (m is not None and x[1] - m[1] <= max(gap * abs(x[1]), floor)):
+            return
+        yield from candidates_near(form, radius, x[0])
+        if all(new is old for new, old in zip(best(), (x, m), strict=True)):
+            return
 
 
 def _multiplier(form: NonsmoothStructure, x: np.ndarray, slope: Enclosure) -> float:

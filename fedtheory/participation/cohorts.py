@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedtheory.arrays import all_true, take_slots
+from fedtheory.arrays import all_true, owned, sealed, take_slots, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array, real_number, shown, whole_number
 from fedtheory.limits import must_end, must_fit
@@ -21,7 +21,7 @@ __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Unifor
 
 @dataclass(frozen=True)
 class Cohort:
-    """The clients of one round, for S scenarios at once.
+    """The clients of one round, for S scenarios at once; its arrays are read-only.
 
     Gathered layout: ``members`` (S, P), increasing client numbers, P slots. Dense layout: ``mask`` (S, N), one slot a
     client, those outside the cohort computed and ignored. Exactly one of the two is given.
@@ -64,6 +64,9 @@ class Cohort:
             self._check_steps(self.steps)
         elif self.mask is not None and not (self.everyone or self.mask.any(axis=1).all()):
             raise InvalidInput("a cohort without any client: raise the participation probability")
+        for name in ("members", "mask", "probability", "steps", "active_probability", "present"):
+            if isinstance(array := getattr(self, name), np.ndarray):
+                object.__setattr__(self, name, owned(array))
 
     def taking_part(self) -> np.ndarray:
         """Who takes part, bool (S, N)."""
@@ -128,13 +131,12 @@ class Cohort:
     @cached_property
     def divisor(self) -> np.ndarray:
         """(S,) by how many a sum over the cohort is divided: clients that take part, 1 where there are none."""
-        return np.maximum(self.size(), 1).astype(float)
+        return sealed(np.maximum(self.size(), 1).astype(float))
 
     @cached_property
     def _size(self) -> np.ndarray:
         size = self.dense_mask.sum(axis=1) if self.members is None else np.full(self.scenarios, self.members.shape[1])
-        size.setflags(write=False)
-        return size
+        return sealed(size)
 
     def of_slots(self, per_client: np.ndarray) -> np.ndarray:
         """The slots' entries of an array of all clients: (S, N) -> (S, P)."""
@@ -161,7 +163,7 @@ class Cohort:
         mask = np.zeros((self.scenarios, self.num_clients), dtype=bool)
         first = 0 if self.scenarios == 1 else np.arange(0, mask.size, self.num_clients)[:, None]
         mask.put(cast(Any, self.members) + first, True)
-        return mask
+        return sealed(mask)
 
     def gathered(self) -> Cohort:
         """The same cohort in the gathered layout; all scenarios must have cohorts of one size."""
@@ -206,7 +208,7 @@ class Full(Sampling):
     """Every client, every round."""
 
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
-        mask = np.ones((len(scenarios), num_clients), dtype=bool)
+        mask = sealed(np.ones((len(scenarios), num_clients), dtype=bool))
         return Cohort(num_clients, mask=mask, active_probability=np.ones(num_clients))
 
     def enumerate(self, num_clients: int) -> Cohort:
@@ -262,21 +264,21 @@ class Uniform(Sampling):
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
         self.check(num_clients)
         u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index)
-        return Cohort(num_clients, members=_least(u, self.size), active_probability=self._active(num_clients))
+        return Cohort(num_clients, members=sealed(_least(u, self.size)), active_probability=self._active(num_clients))
 
     def enumerate(self, num_clients: int) -> Cohort:
         self.check(num_clients)
         few = min(self.size, num_clients - self.size)
         many = few * math.log2(num_clients / max(few, 1)) > 1000  # there are at least (N / few)^few
         _check_enumerable(MANY if many else self.count(num_clients), self.size)
-        members = np.array(list(itertools.combinations(range(num_clients), self.size)))
+        members = sealed(np.array(list(itertools.combinations(range(num_clients), self.size))))
         count = members.shape[0]
         return Cohort(
             num_clients, members=members, probability=np.full(count, 1.0 / count), active_probability=self._active(num_clients)
         )
 
     def _active(self, num_clients: int) -> np.ndarray:
-        return np.full(num_clients, self.size / num_clients)
+        return sealed(np.full(num_clients, self.size / num_clients))
 
     def count(self, num_clients: int) -> int:
         self.check(num_clients)
@@ -308,9 +310,16 @@ class Bernoulli(Sampling):
                 f"participation probability {self.probability!r}: it must lie in (0, 1], one number or one a client; "
                 "P clients a round are Uniform(P)"
             )
+        if p.ndim and not isinstance(self.probability, tuple):  # the caller's array or list may change
+            given = self.probability if isinstance(self.probability, list) else to_numpy(self.probability).tolist()
+            object.__setattr__(self, "probability", tuple(given))
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        return sealed(np.array(self.probability, dtype=float))
 
     def _p(self, num_clients: int) -> np.ndarray:
-        return np.broadcast_to(np.asarray(self.probability, dtype=float), (num_clients,))
+        return np.broadcast_to(self._numbers, (num_clients,))
 
     def check(self, num_clients: int) -> None:
         p = np.asarray(self.probability)

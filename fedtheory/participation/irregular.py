@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from fedtheory.arrays import is_array, owned, sealed, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import shown
 from fedtheory.participation.cohort_laws import AsIrregular, as_irregular
@@ -79,11 +80,13 @@ class Irregular(Participation):
     def __post_init__(self) -> None:
         check_max_steps(self.max_steps)
         if not callable(self.laws):
+            object.__setattr__(self, "laws", _as_given(self.laws))
             sizes = {clients_of(law) for law in self._period}
             if len(sizes) != 1:
                 raise InvalidInput(f"laws for {sorted(sizes)} clients in one list: all rounds need the same N")
         if self.present is not None:
             self._check_windows()
+            object.__setattr__(self, "present", tuple(tuple(window) for window in self.present))
         if not callable(self.laws):
             self._check_active()
 
@@ -101,7 +104,7 @@ class Irregular(Participation):
         windows = cast(Sequence[tuple[int | None, int | None]], self.present)
         first = np.array([1.0 if a is None else float(a) for a, _ in windows])
         gone = np.array([math.inf if d is None else float(d) for _, d in windows])
-        return first, gone
+        return sealed((first, gone))
 
     def _check_windows(self) -> None:
         if not isinstance(self.present, Sequence | np.ndarray):
@@ -277,6 +280,13 @@ class Irregular(Participation):
             active_probability=1 - rows[:, 0],
             present=present,
         )
+
+
+def _as_given(laws: Any) -> Any:
+    """The laws as they are now: read-only arrays, in tuples where they came in lists."""
+    if isinstance(laws, list | tuple):
+        return tuple(map(_as_given, laws))
+    return owned(to_numpy(laws)) if is_array(laws) else laws
 
 
 def _depth(values: Any) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import owned, sealed
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, whole_number
 from fedtheory.participation.cohorts import Cohort, Sampling
@@ -79,7 +80,7 @@ def _check_masses(rows: np.ndarray, name: Callable[[int], str]) -> np.ndarray:
         raise InvalidInput(
             f"{name(int(off[0]))} sums to {total[off[0]]}: its probabilities must sum to 1, divide by the sum"
         )
-    return rows / total[:, None]
+    return sealed(rows / total[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class JointLaw:
         if mass.shape != (len(steps),):
             raise InvalidInput(f"{mass.shape} probabilities for {len(steps)} cases: give one a case")
         mass = _check_masses(mass[None], lambda _: "the joint law")[0]
-        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "steps", owned(steps))
         object.__setattr__(self, "probability", mass)
 
     def check(self, max_steps: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
+from fedtheory.arrays import Array, OwnArrays, astype_like, is_numpy, namespace, owned, sealed, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
 from fedtheory.optimum.certify import Optimum, certify
@@ -31,8 +31,8 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Constants:
-    """Exact constants of a problem.
+class Constants(OwnArrays):
+    """Exact constants of a problem; its arrays are read-only.
 
     Attributes
     ----------
@@ -70,6 +70,9 @@ class Problem(OldNames):
 
     A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and
     gives the kernels below. What it cannot do raises `MissingCapability` with the capability's name.
+
+    A NumPy array that becomes an attribute is read-only, and a copy where anybody could write to it: optima and constants
+    are computed once and kept. Another array in its place is a new problem, whose optimum is computed anew.
     """
 
     name: str = "problem"
@@ -85,6 +88,17 @@ class Problem(OldNames):
     max_conic_entries: int | None = None  # `optimum` leaves cvxpy out above so many entries; None: never
     partition: Mapping[str, Any] | None = None  # how data were dealt, where the command line did it
     held_out: Problem | None = None  # the clients' samples that are not trained on (`fedtheory.problems.hold_out`)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            value = owned(value)
+            if name in self.__dict__:
+                self.__dict__.pop("_optimum", None)
+                self.__dict__.pop("_optimum_on_ball", None)
+        object.__setattr__(self, name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({name: sealed(value) for name, value in state.items()})
 
     # --- kernels, client-major: y (N, B, d) ---------------------------------------------------------------------------
     def client_value(self, y: Array) -> Array:
@@ -248,11 +262,11 @@ class Problem(OldNames):
         Raises
         ------
         NotCertified
-            When no certificate of that relative gap exists (non-convex and unbounded problems among them).
+            When no certificate of that gap exists (`Optimum.within`), of non-convex and unbounded problems among others.
         """
         gap = real_number("gap", gap, above=0)
         kept = self.__dict__.get("_optimum")
-        if kept is None or kept.gap > gap:
+        if kept is None or not kept.within(gap):
             limit = self.max_conic_entries if max_conic_entries is None else max_conic_entries
             kept = self.__dict__["_optimum"] = certify(self, gap, limit)
         return kept
@@ -271,7 +285,7 @@ class Problem(OldNames):
         """
         radius, gap = check_radius(radius), check_gap(gap)
         kept = self.__dict__.setdefault("_optimum_on_ball", {})
-        if radius not in kept or kept[radius].gap > gap:
+        if radius not in kept or not kept[radius].within(gap):
             kept[radius] = certify_on_ball(self, radius, gap)
         return kept[radius]
 
@@ -328,21 +342,24 @@ class Problem(OldNames):
             if together:  # neighbours: a view will do
                 setattr(other, field, data[first:last, ...])
             elif is_numpy(data):
-                setattr(other, field, data.take(clients, axis=0))
+                setattr(other, field, sealed(data.take(clients, axis=0)))
             else:
                 setattr(other, field, namespace(data).take(data, astype_like(clients, data), axis=0))
         other._whole = (self, clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
         other.num_clients = len(clients)
-        other.sample_counts = self.sample_counts[clients]
+        other.sample_counts = sealed(self.sample_counts[clients])
         w = self.weights[clients]
         total = np.add.reduce(w)
-        other.weights = w / total if total > 0 else np.full(len(clients), 1.0 / len(clients))
+        other.weights = sealed(w / total if total > 0 else np.full(len(clients), 1.0 / len(clients)))
         return other
 
     def like(self, x: Array) -> Problem:
-        """This problem with its arrays in x's namespace, dtype and device (itself when they already are)."""
+        """This problem with its arrays in x's namespace, dtype and device (itself when they already are).
+
+        It is kept, as copies of this one's arrays. Tensors cannot be read-only: leave those of its attributes as they are.
+        """
         if not self.client_data:
             return self
         first = getattr(self, self.client_data[0])
@@ -356,7 +373,7 @@ class Problem(OldNames):
             other = copy.copy(self)
             other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
             for field in self.client_data:
-                setattr(other, field, astype_like(to_numpy(getattr(self, field)), x))
+                setattr(other, field, sealed(astype_like(to_numpy(getattr(self, field)), x)))
             if self.held_out is not None:
                 other.held_out = self.held_out.like(x)
             other._whole = (self, slice(None))
@@ -383,8 +400,8 @@ class Problem(OldNames):
     def _beta_mu(self) -> tuple[np.ndarray, np.ndarray]:
         if "_whole" in self.__dict__:  # taken from a problem that may know them
             whole, clients = self._whole
-            return whole._beta_mu[0][clients], whole._beta_mu[1][clients]
-        return np.asarray(self.smoothness(), dtype=float), np.asarray(self.strong_convexity(), dtype=float)
+            return sealed((whole._beta_mu[0][clients], whole._beta_mu[1][clients]))
+        return owned(np.asarray(self.smoothness(), dtype=float)), owned(np.asarray(self.strong_convexity(), dtype=float))
 
     def _to_client_major(self, x: Array) -> Array:
         if not x.ndim or x.shape[-1] != self.dim:

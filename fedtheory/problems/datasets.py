@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import real_array, real_number, whole_number
 from fedtheory.limits import must_fit
@@ -27,7 +28,7 @@ _TABLES = {b",": "commas", b";": "semicolons", b"\t": "tabs"}
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(OwnArrays):
     """Samples before they are dealt to clients.
 
     Attributes
@@ -62,6 +63,7 @@ class Dataset:
                 f"{self.name}: features {self.features.shape} and targets {self.targets.shape}: "
                 "expected (n, p) and (n,), neither empty"
             )
+        super().__post_init__()
 
     @property
     def num_samples(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_array_size, real_array, real_number, whole_number
 from fedtheory.problems.glm import Huber, Logistic
@@ -283,7 +284,7 @@ def random_huber(
 
 
 @dataclass(frozen=True)
-class SyntheticData:
+class SyntheticData(OwnArrays):
     """Raw data of FedProx's synthetic(alpha, beta).
 
     Attributes

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, cast
 import array_api_compat
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace
+from fedtheory.arrays import Array, astype_like, is_numpy, namespace, sealed, unshared
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, data_array, real_number
 from fedtheory.optimum.custom_losses import declared_rows
@@ -56,7 +56,7 @@ def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np
     padded_targets = np.zeros((len(rows), counts.max()))
     for k, (a, b) in enumerate(zip(rows, labels, strict=True)):
         padded[k, : len(b)], padded_targets[k, : len(b)] = a, b
-    return padded, padded_targets, counts
+    return sealed(padded), sealed(padded_targets), sealed(counts)
 
 
 def take_samples(data: Array, samples: Array) -> Array:
@@ -251,7 +251,7 @@ class LeastSquares(LinearModel):
     def _selected(self) -> None:
         self.moment = np.einsum("nij,ni,ni->nj", self.features, self.sample_weights, self.targets)
         if not self._few_samples:
-            self.gram = self._gram + self.ridge * np.eye(self.dim)
+            self.gram = sealed(self._gram + self.ridge * np.eye(self.dim))
 
     @property
     def client_data(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -269,7 +269,7 @@ class LeastSquares(LinearModel):
             xp = namespace(self.features)
             weighted = self.features * self.sample_weights[..., None]
             ridge = self.ridge * astype_like(np.eye(self.dim), self.features)
-            self._grams = xp.matmul(xp.matrix_transpose(weighted), self.features) + ridge
+            self._grams = sealed(xp.matmul(xp.matrix_transpose(weighted), self.features) + ridge)
         return self._grams
 
     @gram.setter
@@ -291,7 +291,7 @@ class LeastSquares(LinearModel):
         return namespace(y).matmul(y, self.gram) - self.moment[:, None, :]
 
     def client_hessian(self, y: Array) -> Array:
-        return self.gram[:, None, :, :]
+        return unshared(self.gram)[:, None, :, :]
 
     def smoothness_exact(self) -> np.ndarray:
         """Everywhere: beta_k is the largest eigenvalue of a Hessian that does not depend on x."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays, sealed
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import check_array_size, real_number, shown, whole_number
 from fedtheory.problems.base import Problem
@@ -29,7 +30,7 @@ __all__ = ["Heterogeneity", "Partition", "balanced_iid", "classes_per_client", "
 
 
 @dataclass(frozen=True)
-class Heterogeneity:
+class Heterogeneity(OwnArrays):
     """What a partition turned out to be.
 
     Attributes
@@ -54,7 +55,7 @@ class Heterogeneity:
 
 
 @dataclass(frozen=True)
-class Partition:
+class Partition(OwnArrays):
     """Which samples each client holds: every sample at exactly one client, no client empty.
 
     Attributes
@@ -80,7 +81,7 @@ class Partition:
         for k, p in enumerate(self.indices):
             if np.size(p) and np.asarray(p).dtype.kind not in "iu":
                 raise InvalidInput(f"the indices of client {k} are {shown(p)}: give the numbers of samples, integers from 0")
-        parts = tuple(np.sort(np.asarray(p, dtype=np.int64)) for p in self.indices)
+        parts = tuple(sealed(np.sort(np.asarray(p, dtype=np.int64))) for p in self.indices)
         object.__setattr__(self, "indices", parts)
         for k, p in enumerate(parts):
             if p.size == 0:
@@ -106,7 +107,7 @@ class Partition:
     @cached_property
     def sizes(self) -> np.ndarray:
         """(N,) samples a client."""
-        return np.array([len(p) for p in self.indices])
+        return sealed(np.array([len(p) for p in self.indices]))
 
     @cached_property
     def sha256(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.arrays import Array, namespace
+from fedtheory.arrays import Array, namespace, unshared
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import data_array
 from fedtheory.optimum.loss_enclosures import QuadraticForm
@@ -69,7 +69,7 @@ class Quadratic(Problem):
         return namespace(y).matmul(y - self.minimisers[:, None, :], self.hessians)
 
     def client_hessian(self, y: Array) -> Array:
-        return self.hessians[:, None, :, :]
+        return unshared(self.hessians)[:, None, :, :]
 
     def smoothness(self) -> np.ndarray:
         return np.abs(self._spectra).max(axis=1)

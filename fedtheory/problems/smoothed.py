@@ -117,7 +117,7 @@ class SmoothedMaxAffine(Problem):
     def optimum(self, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
         if self.minimiser is not None and "_optimum" not in self.__dict__:
             found = assess(self, self.minimiser)
-            if found.gap <= gap:
+            if found.within(gap):
                 said = {"conic": "was not asked: a minimiser is known", "conic_form": "", "conic_value": None, "newton_steps": 0}
                 self.__dict__["_optimum"] = replace(found, solver="a known minimiser", details=found.details | said)
         return super().optimum(gap, max_conic_entries)

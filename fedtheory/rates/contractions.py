@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy  # its stats is loaded when first used
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
 from fedtheory.rates.fits import FLOOR_MULTIPLE, NOT_POSITIVE, UNSTATED, not_finite, precision_floor
@@ -27,7 +28,7 @@ EXACT = 64 * float(np.finfo(float).eps)  # of log gaps: what rounding leaves of 
 
 
 @dataclass(frozen=True)
-class Contraction:
+class Contraction(OwnArrays):
     """A fitted factor: gap ~ exp(intercept) * factor**t on a window.
 
     Attributes

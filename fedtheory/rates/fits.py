@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy  # its stats is loaded when first used
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
 
@@ -39,7 +40,7 @@ NOT_POSITIVE = "that are <= 0"
 
 
 @dataclass(frozen=True)
-class Slope:
+class Slope(OwnArrays):
     """A fitted exponent: y ~ exp(intercept) * x**slope on a window.
 
     Attributes
@@ -313,7 +314,7 @@ def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> P
     """Which of two exponents the data support: one-sided t-tests of both.
 
     'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and the claimed one is nearer; 'other'
-    the other way round; 'undecided' when neither is rejected.
+    the other way round; 'undecided' when neither is rejected, and half way between the two.
 
     Raises
     ------
@@ -330,10 +331,10 @@ def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> P
     error = max(slope.standard_error, 4 * np.finfo(float).eps * max(1.0, abs(slope.slope)))
     p_other = float(scipy.stats.t.sf(direction * (slope.slope - other) / error, slope.dof))
     p_claimed = float(scipy.stats.t.sf(-direction * (slope.slope - claimed) / error, slope.dof))
-    nearer = abs(slope.slope - claimed) < abs(slope.slope - other)
+    from_claimed, from_other = abs(slope.slope - claimed), abs(slope.slope - other)
     verdict: Literal["claimed", "other", "undecided"] = "undecided"
-    if nearer and p_other <= level:
+    if from_claimed < from_other and p_other <= level:
         verdict = "claimed"
-    elif not nearer and p_claimed <= level:
+    elif from_other < from_claimed and p_claimed <= level:
         verdict = "other"
     return Preference(verdict, float(claimed), float(other), p_claimed, p_other, level, slope)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, real_number, shown
 from fedtheory.rates.fits import FLOOR_MULTIPLE, UNSTATED, Slope, fit_slope, not_finite, precision_floor
@@ -16,7 +17,7 @@ __all__ = ["RoundsToEpsilon", "crossover", "join", "rounds_to_epsilon"]
 
 
 @dataclass(frozen=True)
-class RoundsToEpsilon:
+class RoundsToEpsilon(OwnArrays):
     """Rounds (or local steps) until a gap is below epsilon.
 
     Attributes

@@ -69,7 +69,7 @@ class Series:
         text = {"claimed": "1/eps", "other": "1/eps^2", "undecided": "undecided"}[choice.verdict]
         if slope.low > -0.75:  # clear of -1, on the good side
             text = "better than 1/eps"
-        elif choice.verdict != "undecided" and slope.high < -1.1 and slope.low > -1.9:  # clear of both
+        elif slope.high < -1.1 and slope.low > -1.9:  # clear of both
             text = "between the two"
         return {
             "slope": slope.slope, "low": slope.low, "high": slope.high, "confidence": slope.confidence, "points": slope.points,

@@ -34,7 +34,7 @@ from fedtheory.simulation.rounds import Execution, Job, Kept, merge
 
 FASTEST_ROUND, FASTEST_STEP = 2e-5, 5e-8  # seconds that no round, and no local step, stays below
 
-__all__ = ["METRICS", "Resume", "Trajectory", "check_size", "check_start", "simulate"]
+__all__ = ["METRICS", "Resume", "Trajectory", "check_parts", "check_size", "check_start", "simulate"]
 
 
 @dataclass
@@ -137,7 +137,9 @@ def simulate(
         Scenarios run together; results do not depend on it beyond rounding. Default: all, or an equal share a worker, but with NumPy,
         unless states are kept or observed, no more (but 16) than let what a round makes, (S, P, d), stay below 32 MiB.
     workers : int
-        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1.
+        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1. Without ``chunk`` they
+        share out the scenarios, and results depend on their number as on a chunk: by rounding. With the same ``chunk`` they are
+        the same to the last bit, where this process has one BLAS thread, too.
     progress : bool
         Show a progress bar on the terminal for work that takes longer than two seconds.
     client_bits : bool
@@ -220,7 +222,7 @@ def check_run(
     check_problem(problem)
     sampling, solver = sampling or Full(), local_solver or Exact()
     check_size(problem, solver, rounds, scenarios, len(kept.record) + kept.states * problem.dim)
-    _check_parts(problem, algorithm, sampling, solver, rounds)
+    check_parts(problem, algorithm, sampling, solver, rounds)
 
 
 def check_size(
@@ -238,7 +240,7 @@ def check_size(
     must_end(words, rounds * (FASTEST_ROUND + FASTEST_STEP * steps), "ask for fewer rounds")
 
 
-def _check_parts(problem: Problem, algorithm: Algorithm, sampling: Sampling, solver: LocalSolver, rounds: int) -> None:
+def check_parts(problem: Problem, algorithm: Algorithm, sampling: Sampling, solver: LocalSolver, rounds: int) -> None:
     """Raise what each part of a run has against the others, before any work."""
     sampling.check_run(problem.num_clients, rounds)
     solver.check(problem)

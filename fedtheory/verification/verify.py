@@ -24,7 +24,7 @@ from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
-__all__ = ["case_of", "keep", "verify"]
+__all__ = ["case_of", "check_given", "keep", "verify"]
 
 _MORE = {
     "states": 32, "confidence": CONFIDENCE, "max_leaves": 50_000, "on_progress": None, "on_stage": None, "given": None,
@@ -162,6 +162,16 @@ def _check_size(problem: Problem, rounds: int | None, scenarios: int, states: in
     must_fit(f"{states:,} states", 2.0 * states * problem.dim * problem.num_clients, "ask for fewer states")
 
 
+def check_given(statement: Statement, names: Iterable[str]) -> None:
+    """Raise `InvalidInput`, or `UnknownName`, for the first of these names that cannot be given to the statement."""
+    takes = setting_of(statement).takes(statement)
+    for name in names:
+        if not takes:
+            raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")
+        if name not in takes:
+            raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
+
+
 def _case(
     statement: Statement, problem: Problem, algorithm: Any, sampling: Any, local_solver: Any, x0: Any, rounds: int | None, mode: str,
     scenarios: int, seed: int, more: dict[str, Any],
@@ -189,12 +199,7 @@ def _case(
     if sampling is not None:
         sampling.check(problem.num_clients)
     given = dict(more.pop("given") or {})
-    takes = setting.takes(statement)
-    for name in given:
-        if not takes:
-            raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")
-        if name not in takes:
-            raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
+    check_given(statement, given)
     return Case(
         problem, algorithm, sampling, local_solver, check_start(problem, x0, 1)[0], rounds, mode, scenarios, seed=seed, given=given,
         **more,

@@ -27,13 +27,13 @@ from fedtheory.verification.walked import Place, Tally, Walk
 __all__ = ["follow", "proofs_of", "walk", "walk_witness"]
 
 
-def proofs_of(theorem: str = "") -> list[Proof]:
-    """The proofs of a theorem, by its statement's id; all that there are where none is named.
+def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
+    """The proofs of a theorem, by its statement's id, or those of one of its forms; all that there are where none is named.
 
     Raises
     ------
     UnknownName
-        No such statement.
+        No such statement, or no such form with a proof.
     InvalidInput
         A statement without a proof in steps, and which have one.
     """
@@ -49,17 +49,16 @@ def proofs_of(theorem: str = "") -> list[Proof]:
         raise InvalidInput(
             f"{id} has no proof in steps: those that have one are {known}; `fedtheory explain {id}` says what is known of it"
         )
-    return found
+    forms = list(dict.fromkeys(p.form for p in found))
+    if form and form not in forms:
+        raise suggest(form, forms, f"form of {theorem} with a proof in steps")
+    return [p for p in found if form in ("", p.form)]
 
 
 def _chosen(theorem: str | Proof, form: str, rule: str) -> Proof:
     if isinstance(theorem, Proof):
         return theorem
-    found = proofs_of(theorem)
-    forms = list(dict.fromkeys(p.form for p in found))
-    if form not in forms:
-        raise suggest(form, forms, f"form of {theorem} with a proof in steps")
-    of_form = [p for p in found if p.form == form]
+    of_form = proofs_of(theorem, form)
     for proof in of_form:
         if rule in proof.rules or "any" in proof.rules:
             return proof

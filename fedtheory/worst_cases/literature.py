@@ -10,6 +10,7 @@ from typing import Any
 
 from fedtheory.worst_cases.potentials import RoundQuestion
 from fedtheory.worst_cases.rounds import KAPPA, KAPPA_0, C
+from fedtheory.worst_cases.runs import spread
 
 __all__ = ["Printed", "printed"]
 
@@ -33,7 +34,10 @@ class Printed:
 def printed(asked: RoundQuestion) -> list[Printed]:
     """What the literature says of this round; nothing of FedDyn, whose papers have statements of their own here."""
     found = _OF.get(asked.method)
-    return [] if found is None else [found(asked), *([_any_k(asked)] if asked.method == "fedavg" and "B" not in asked.options else [])]
+    if found is None:
+        return []
+    ours = None if "B" in asked.options else _ANY_K.get(asked.method)
+    return [found(asked)] if ours is None else [found(asked), ours(asked)]
 
 
 def _first(*reasons: tuple[bool, str]) -> str | None:
@@ -60,7 +64,7 @@ def _fedavg(q: RoundQuestion) -> Printed:
     )
 
 
-def _any_k(q: RoundQuestion) -> Printed:
+def _fedavg_any_k(q: RoundQuestion) -> Printed:
     """The bound that docs/worst_cases.md proves for every K."""
     step, K, L = q.options["step"], q.local_steps, q.smoothness
     s = (step * L) ** 2 * K * (K - 1)
@@ -86,6 +90,22 @@ def _scaffold(q: RoundQuestion) -> Printed:
     )
 
 
+def _scaffold_any_k(q: RoundQuestion) -> Printed:
+    """The bound that docs/worst_cases.md proves for every K, N and P."""
+    h, L, N, P = q.options["step"] * q.local_steps, q.smoothness, q.clients, q.participants
+    sigma = spread(N, P)
+    most = Fraction(3, 5) / ((1 + 2 * sigma) * L)
+    return Printed(
+        "ours, proved for every K",
+        {
+            "rho": Fraction(1),
+            KAPPA_0: 2 * h,
+            KAPPA: Fraction(N, P) * (2 * sigma * h**2 + 2 * L * h**3 / 3),
+        },
+        _first((h <= most, f"step <= 3/(5 (1 + 2 sigma) L K) = {most / q.local_steps}")),
+    )
+
+
 def _fedprox(q: RoundQuestion) -> Printed:
     """rho of Theorem 4 with exact local solves; for convex losses its limit as the negative curvature goes to 0."""
     mu, B, L, K = (float(x) for x in (q.options["mu"], q.options["B"], q.smoothness, q.participants))
@@ -108,4 +128,5 @@ def _efl(q: RoundQuestion) -> Printed:
     )  # fmt: skip
 
 
+_ANY_K = {"fedavg": _fedavg_any_k, "scaffold": _scaffold_any_k}
 _OF = {"fedavg": _fedavg, "scaffold": _scaffold, "fedprox": _fedprox, "efl": _efl}

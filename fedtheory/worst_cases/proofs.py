@@ -12,11 +12,30 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic, Vector, common, entry, inner, own, square, value
+from fedtheory.worst_cases.gram import (
+    DEVIATION,
+    MEAN,
+    Quadratic,
+    Vector,
+    common,
+    entry,
+    inner,
+    own,
+    square,
+    value,
+)
 from fedtheory.worst_cases.potentials import family_of
 from fedtheory.worst_cases.rounds import KAPPA, KAPPA_0, MINUS_C, ROUNDS, Asked
 
-__all__ = ["feddyn_is_proved", "fedelasticnet_is_proved", "fedmls_is_proved", "local_steps_are_proved", "two_local_steps_are_proved"]
+__all__ = [
+    "feddyn_is_proved",
+    "fedelasticnet_is_proved",
+    "fedmls_is_proved",
+    "local_steps_are_proved",
+    "true_gradient_calms",
+    "true_gradient_descends",
+    "two_local_steps_are_proved",
+]
 
 
 def _vectors(lam: Any, l1: bool) -> tuple[Vector, ...]:
@@ -145,6 +164,88 @@ def fedelasticnet_is_proved(radicand: int = 13) -> bool:
         + (lam / 4 - e) * square(move.own_part) + (lam / 4) * square(sigma.own_part)
     )  # fmt: skip
     return ok and _same(left(q, K), (1 / lam**2) * beyond) and _at_least_0([first, last, lam / 4 - e], lam, turn, None)
+
+
+class _TwoRounds:
+    """A round of the true-gradient rule with everybody, and the next, lambda_2 = 1, beta = b.
+
+    d and d2 are the clients' moves. g and g2 are the gradients at the local models y and y2, which
+    are what is stored, so that h is the mean of g. G0 and G1 are the gradients at the models x0 and
+    x1 before the rounds. sigma is lambda_1 s of the second round.
+    """
+
+    def __init__(self, b: Any) -> None:
+        names = ("d", "g", "g2", "G0", "G1", "sigma")
+        self.d, self.g, self.g2, at_x0, at_x1, sigma = (own(name) for name in names)
+        self.d2 = self.g - self.g2 - sigma
+        x0, x1 = Vector(), (self.d - self.g).average
+        points = [
+            Point("x0", x0, at_x0),
+            Point("y", self.d, self.g),
+            Point("x1", x1, at_x1),
+            Point("y2", x1 + self.d2, self.g2),
+        ]
+        self.slope, moved = square(at_x0.average), square(self.d) - square(self.d2)
+        self.energy_lost = square(self.g.average) - square(self.g2.average) + moved
+        self.known = dict(Losses(b).conditions(points)) | {"s": inner(sigma, self.d2)}
+
+    def left(self, claim: Quadratic, multipliers: dict[str, Any]) -> Quadratic:
+        """The claim less multiples of what is at least 0."""
+        taken = Quadratic.total(number * self.known[name] for name, number in multipliers.items())
+        return claim - taken
+
+
+@cache
+def true_gradient_calms(half: int = 2) -> bool:
+    """E = ||h||^2 + D^2 falls by D_2^2 + (1 - b/2) D^2 + (2/b - 1) ||h_2 - h||^2 for every b.
+
+    The proof is in docs/fedelasticnet_dynamics.md. ``half``: the 2 of b/2.
+    """
+    import sympy as sp
+
+    b = sp.symbols("b", positive=True)
+    rounds = _TwoRounds(b)
+    d, d2, w = rounds.d, rounds.d2, rounds.g - rounds.g2
+    said = square(d2) + (1 - b / half) * square(d) + (2 / b - 1) * square(w.average)
+    two = sp.Integer(2)
+    squares = b / 2 * square(d.average) + 2 / b * square((w - b / 2 * d).own_part)
+    claim = rounds.energy_lost - said
+    return _same(rounds.left(claim, {"y, y2": two, "y2, y": two, "s": two}), squares)
+
+
+@cache
+def true_gradient_descends(two: Any = 2, one: Any = 1) -> bool:
+    """R(x0) + E/(2 - b) falls by ||grad R(x0)||^2/2 for every b < 2.
+
+    Six multipliers, and pivots that are at least 0. ``two``: that of ||grad R||^2/2; ``one``: the
+    factor of E.
+    """
+    import sympy as sp
+
+    b = sp.symbols("b", positive=True)
+    rounds, room = _TwoRounds(b), 2 - b
+    falls = room * (value("x0") - value("x1")) + one * rounds.energy_lost
+    multipliers = {
+        "x0, y2": room * (5 - b) / (3 - b),
+        "y, x0": 2 * room / (3 - b),
+        "y, y2": 2 / (3 - b),
+        "y2, y": sp.Integer(2),
+        "y2, x1": room,
+        "s": sp.Integer(2),
+    }
+    left = rounds.left(falls - room / two * rounds.slope, multipliers)
+    if any(sp.cancel(x) != 0 for x in left.values.values()):
+        return False
+    order = ("G1", "sigma", "G0", "d", "g2", "g")
+    for block in (MEAN, DEVIATION):
+        full = [[left.gram.get(entry(block, x, y), 0) for y in order] for x in order]
+        matrix = [
+            [sp.cancel(b * (3 - b) * n / (1 if i == j else 2)) for j, n in enumerate(row)]
+            for i, row in enumerate(full)
+        ]
+        if not _at_least_0(_pivots(matrix), b, sp.Integer(0), sp.Integer(2)):
+            return False
+    return True
 
 
 @cache

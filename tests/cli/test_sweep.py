@@ -16,6 +16,7 @@ from sweep_at_hand import SPEC as EIGHT
 from sweep_at_hand import rows
 
 from fedtheory import algorithms, problems, simulate
+from fedtheory.cells import _sealed
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.spec import EXAMPLE, LARGEST, Grid, read
 from fedtheory.errors import DataFileError
@@ -245,10 +246,17 @@ MANY = ("seed", "rounds", "scenarios", "clients", "dimension", "participants")
 def test_results_that_are_none_of_ours_are_told_in_a_line(result, tmp_path):
     (tmp_path / "s.toml").write_text('[[run]]\nmethod = "fedavg"\nproblem = "quadratic"\nrounds = 2\n')
     call("sweep", tmp_path / "s.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
-    with closing(sqlite3.connect(tmp_path / "sweep.cells.sqlite")) as database, database:
-        database.execute("UPDATE cells SET result = ?", (result,))
+    store = tmp_path / "sweep.cells.sqlite"
+    with closing(sqlite3.connect(store)) as database, database:
+        (key,) = database.execute("SELECT key FROM cells").fetchone()
+        database.execute("UPDATE cells SET result = ?", (_sealed(key, result),))  # by someone who knows how they are kept
     ended = call("sweep", tmp_path / "s.toml", "--out", tmp_path, "--workers", 1, "--no-figures", code=2)
     assert "what it kept cannot be gone on from" in " ".join(ended.stderr.split())
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute("UPDATE cells SET result = ?", (result,))
+    again = call("sweep", tmp_path / "s.toml", "--out", tmp_path, "--workers", 1, "--no-figures")
+    assert "1 cell of it is damaged and is computed again" in " ".join(again.stderr.split())
+    assert [r["status"] for r in rows(tmp_path)] == ["ok"]
 
 
 @pytest.mark.parametrize(

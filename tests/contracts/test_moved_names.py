@@ -208,10 +208,10 @@ def test_it_is_installed_once():
 def test_old_names_live_until_the_release_that_the_warning_names(monkeypatch):
     assert live(fedtheory.__version__) and live("0.1.9") and not live(GOES_IN) and not live("0.2.1.dev0") and not live("1.0")
     with pytest.warns(DeprecationWarning, match=f"goes in fedtheory {GOES_IN}"):
-        _ = import_module("fedtheory.theorems.fedmls").WITNESS
+        _ = import_module("fedtheory.theorems.fedmls").SYMBOLS
     monkeypatch.setattr(fedtheory, "__version__", GOES_IN + ".0")
-    with pytest.raises(AttributeError, match="has no attribute 'WITNESS'"):
-        _ = import_module("fedtheory.theorems.fedmls").WITNESS
+    with pytest.raises(AttributeError, match="has no attribute 'SYMBOLS'"):
+        _ = import_module("fedtheory.theorems.fedmls").SYMBOLS
     monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if type(f).__name__ != "_Finder"])
     install(fedtheory.__version__)
     assert not any(type(f).__name__ == "_Finder" for f in sys.meta_path)

@@ -47,6 +47,7 @@ def judge(monkeypatch):
             yield np.array([float(points[radius])]), multipliers(form, u), "conic", "given"
 
         monkeypatch.setattr(on_ball, "candidates", candidates)
+        monkeypatch.setattr(on_ball, "candidates_near", lambda *_: iter(()))
         best = on_ball.certify_on_ball(SimpleNamespace(nonsmooth_structure=lambda: form), 2.0, gap)
         return best, asked
 
@@ -54,30 +55,53 @@ def judge(monkeypatch):
 
 
 # --- on a ball: what gap is accepted ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("form", "point", "u"),
-    [
-        (kink(1), lambda share: 1 + share * GAP, [0.0]),  # F(x) = share GAP, bound 0, scale F(0) = 1
-        (kink(0), lambda share: 0.0, lambda share: [share * GAP]),  # F(0) = 0, bound -2 share GAP, scale F(2) = 2
-        (slope(-4), lambda share: 2 / (1 + share * GAP), []),  # F = -8/(1 + share GAP), bound -8, scale |F|
-    ],
-    ids=["relative to F(0)", "relative to F elsewhere", "relative to the value"],
-)
-def test_a_gap_is_accepted_up_to_the_limit_and_no_further(judge, form, point, u):
-    def certify(share):
-        return judge(form, {2.0: point(share), 4.0: point(share)}, u(share) if callable(u) else u)[0]
+def between(first=1):
+    """F(x) = |x - first| + |x - first - 2| in one dimension: F* = 2, F(0) = 2 + 2 first."""
+    ones = Enclosure.exact(np.ones(2))
+    return NonsmoothStructure(1, rows=np.ones((2, 1)), offsets=np.array([first, first + 2.0]), low=-ones, high=ones)
 
-    assert certify(0.95).gap == pytest.approx(0.95 * GAP, rel=1e-6)
+
+@pytest.mark.parametrize(
+    ("form", "point", "u", "gap"),
+    [
+        # F(x) = 2 + share GAP, bound 2; F(0) = 4
+        (between(), lambda share: 1 - share * GAP / 2, [1.0, -1.0], lambda share: share * GAP / 4),
+        (slope(-4), lambda share: 2 / (1 + share * GAP), [], lambda share: share * GAP),  # F = -8/(1 + share GAP), bound -8
+    ],
+    ids=["below F(0)", "above F(0)"],
+)
+def test_a_gap_is_accepted_up_to_the_limit_of_the_value_and_no_further(judge, form, point, u, gap):
+    """The limit is met by (value - bound)/|value|, whatever F(0) is."""
+
+    def certify(share):
+        limit = GAP / (2 + share * GAP) if len(u) else GAP
+        return judge(form, {2.0: point(share), 4.0: point(share)}, u, limit)[0]
+
+    found = certify(0.95)
+    assert found.gap == pytest.approx(gap(0.95), rel=1e-6)
     with pytest.raises(NotCertified, match="the limit"):
         certify(1.05)
 
 
+@pytest.mark.parametrize(("offset", "scale"), [(1, 1), (0, 2)], ids=["relative to F(0)", "relative to F elsewhere"])
+def test_where_f_is_0_at_its_minimum_a_width_counts_as_0_up_to_the_floor(judge, offset, scale):
+    """|x - offset| at x = offset with the multiplier e is 0, its bound -e (offset + 2); the scale is F(0), or F(2) where that is 0."""
+
+    def certify(share):
+        return judge(kink(offset), dict.fromkeys((2.0, 4.0), float(offset)), [share * on_ball.FLOOR * scale / (offset + 2)])[0]
+
+    assert certify(0.95).width == pytest.approx(0.95 * on_ball.FLOOR * scale, rel=1e-6)
+    with pytest.raises(NotCertified, match=r"F\* is known to .* of itself, the limit is"):
+        certify(1.05)
+
+
 def test_the_ball_is_idle_where_the_bound_on_twice_the_radius_closes_the_gap(judge):
-    """|x - 1| at x = 1 with the multiplier e: the bound on the ball of radius r is -e - e r, so -3e at R = 2 and -5e at 2R."""
-    inside, asked = judge(kink(1), {2.0: 1.0, 4.0: 1.0}, [0.95 * GAP / 5])
+    """|x| + |x - 2| at x = 0 is 2; with the multipliers 1 and e - 1 the bound on the ball of radius r is 2 - 2e - e r: 2 - 4e at R = 2,
+    2 - 6e at 2R."""
+    inside, asked = judge(between(0), {2.0: 0.0, 4.0: 0.0}, [1.0, 0.95 * GAP / 3 - 1])
     assert inside.details["constraint"] == "inactive" and asked == [2.0]
-    assert inside.lower_bound == pytest.approx(-3 * 0.95 * GAP / 5, rel=1e-6)
-    outside, asked = judge(kink(1), {2.0: 1.0, 4.0: 1.0}, [1.05 * GAP / 5])
+    assert inside.lower_bound == pytest.approx(2 - 4 * 0.95 * GAP / 3, rel=1e-6)
+    outside, asked = judge(between(0), {2.0: 0.0, 4.0: 0.0}, [1.0, 1.05 * GAP / 3 - 1])
     assert outside.details["constraint"] == "undecided" and asked == [2.0, 4.0]
 
 

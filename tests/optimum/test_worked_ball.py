@@ -31,6 +31,7 @@ def certify(monkeypatch, form, found, gap=1e-9, radius=2.0):
     """With these candidates (point, multipliers, origin) on every ball."""
     given = [(x if x is None else np.array(x), m, o, "said") for x, m, o in found]
     monkeypatch.setattr(on_ball, "candidates", lambda *_, **near: iter(given))
+    monkeypatch.setattr(on_ball, "candidates_near", lambda *_: iter(()))
     return on_ball.certify_on_ball(SimpleNamespace(nonsmooth_structure=lambda: form), radius, gap)
 
 
@@ -76,9 +77,12 @@ def test_a_point_outside_is_drawn_in_and_has_the_value_there(monkeypatch):
 
 
 def test_where_f_is_0_at_its_minimum_and_at_0_the_gap_is_relative_to_f_on_the_sphere(monkeypatch):
-    """|x_1| + |x_2| at (R, R)/sqrt(2) is sqrt(2) R; u = (e, 0) bounds it by -2e."""
-    found = certify(monkeypatch, CROSS, [([0.0, 0.0], empty(CROSS, [1e-3, 0.0]), "conic")], gap=0.01)
-    assert found.details["scale"] == pytest.approx(8**0.5, rel=1e-9) and found.gap == pytest.approx(2e-3 / 8**0.5, rel=1e-6)
+    """|x_1| + |x_2| at (R, R)/sqrt(2) is sqrt(2) R; u = (e, 0) bounds it by -2e, which counts as 0 up to 1e-12 of that."""
+    found = certify(monkeypatch, CROSS, [([0.0, 0.0], empty(CROSS, [2.0**-40, 0.0]), "conic")], gap=0.01)
+    assert found.details["scale"] == pytest.approx(8**0.5, rel=1e-9) and found.gap == pytest.approx(2.0**-39 / 8**0.5, rel=1e-6)
+    assert found.gap_to_optimum == np.inf and found.details["floor"] == pytest.approx(8**0.5 * 1e-12, rel=1e-9)
+    with pytest.raises(NotCertified, match=r"F\* is known to inf of itself, the limit is 0\.01"):
+        certify(monkeypatch, CROSS, [([0.0, 0.0], empty(CROSS, [1e-3, 0.0]), "conic")], gap=0.01)
     assert found.details["multiplier"] == 0.0 and found.details["constraint"] == "inactive" and found.details["active"] is False
 
 

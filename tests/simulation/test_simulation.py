@@ -1,4 +1,4 @@
-"""The round loop: chunks and processes change nothing, errors name round and client, memories are safe to overwrite."""
+"""The round loop: chunks and processes change nothing but the rounding, errors name round and client, memories are safe to overwrite."""
 
 from __future__ import annotations
 
@@ -56,6 +56,19 @@ def test_processes_change_nothing() -> None:
         np.testing.assert_allclose(spread.metrics[name], whole.metrics[name], rtol=1e-10, atol=1e-13, err_msg=name)
     for a, b in zip(spread.final, whole.final, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+@pytest.mark.parametrize("scenarios", [1, 2, 5])
+def test_a_given_chunk_makes_processes_change_nothing_at_all(scenarios: int) -> None:
+    """Few scenarios: products of one, two and five of them are rounded in different orders, those of one chunk are not."""
+    problem = problem_of()
+    common = dict(rounds=3, sampling=Uniform(3), scenarios=scenarios, seed=3, record=RECORD, chunk=2)
+    runs = [simulate(problem, method(problem), local_solver=SGD(4, 0.01, epochs=1), workers=w, **common) for w in (1, 2, 3)]
+    for other in runs[1:]:
+        for name in RECORD:
+            np.testing.assert_array_equal(other.metrics[name], runs[0].metrics[name], err_msg=name)
+        for a, b in zip(other.final, runs[0].final, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("how", [{}, {"chunk": 2}, {"workers": 2, "chunk": 5}])

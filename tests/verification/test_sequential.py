@@ -46,6 +46,12 @@ def test_all_of_the_error_is_spent_and_no_look_is_told_from_certainty_by_roundin
     assert min(errors) >= 0.99 * LEAST_ERROR
 
 
+@pytest.mark.parametrize(("alpha", "most"), [(1.05e-9, 10), (0.95e-9, 9)])
+def test_no_look_could_only_err_by_less_than_a_trillionth(alpha, most):
+    """Of K looks each has alpha/(100 K) at least, of which 1e-12 is left at K = 10 for 1e-9."""
+    assert len(looks(10**6, 1 - alpha)) == most
+
+
 def test_the_first_look_waits_until_every_client_took_part():
     assert fewest(1.0, 1) == FIRST and fewest(0.5, 50) == FIRST
     assert fewest(0.01, 1) == 1000 and fewest(0.1, 1) == 100

@@ -16,7 +16,7 @@ from fedtheory.worst_cases.literature import printed
 from fedtheory.worst_cases.potentials import BISECTIONS, WeaklyConvex, one_round, question
 from fedtheory.worst_cases.programme import check, optimum
 from fedtheory.worst_cases.proofs import fedmls_is_proved, two_local_steps_are_proved
-from fedtheory.worst_cases.rounds import ROUNDS, Round
+from fedtheory.worst_cases.rounds import KAPPA_0, ROUNDS, Round
 from fedtheory.worst_cases.runs import Run
 
 ASKED = {
@@ -71,11 +71,38 @@ def test_every_number_of_local_steps(steps, step):
 
 @pytest.mark.parametrize(("clients", "participants"), [(2, 1), (10, 3), (4, 4)])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_scaffold_for_every_number_of_local_steps(clients, participants, steps):
-    """docs/worst_cases.md's multipliers at the longest step, in fractions; and not with a tenth of their kappa."""
+@pytest.mark.parametrize("at_x", [True, False])
+def test_scaffold_for_every_number_of_local_steps(clients, participants, steps, at_x):
+    """docs/worst_cases.md's multipliers at the longest step, in fractions, and not with less kappa.
+
+    D is F(x) - F*, as in the literature, or the mean over the averages of the local models.
+    """
     spread, share = F(clients - participants, participants * (clients - 1)), F(participants, clients)
     h = F(3, 5) / (1 + 2 * spread)
-    run, x, kept, gamma = Run(), common("x"), own("c"), h / steps
+    gamma, numbers = h / steps, {}
+    if at_x:
+        asked = question("scaffold", clients=clients, participants=participants, local_steps=steps, step=gamma, rho=1)
+        ours, family = printed(asked)[1], asked.family
+        assert ours.outside is None and ours.numbers[KAPPA_0] == 2 * h
+        kappa = ours.numbers["kappa"]
+    else:
+        family = of_the_averages(steps, gamma, spread, share)
+        kappa = (2 * spread * h**2 + 2 * h**3 / 3) / share
+    for j in range(steps):
+        numbers[f"*, y{j}"] = 2 * gamma
+        if j:
+            numbers[f"y{j}, y0" if at_x else f"y{j}, mean {j}"] = 2 * gamma
+    numbers |= {"kappa": kappa, KAPPA_0: 2 * h}
+    check(family, numbers)
+    if participants < clients:
+        with pytest.raises(NotCertified):
+            check(family, numbers | {"kappa": kappa / 10})
+    assert optimum(family, KAPPA_0) == pytest.approx(float(2 * h), rel=1e-6)
+
+
+def of_the_averages(steps, gamma, spread, share):
+    """SCAFFOLD's round with D the mean of F - F* over the averages of all clients' local models."""
+    run, x, kept = Run(), common("x"), own("c")
     y, seen, gain = x, 0 * x, -value("*")
     for j in range(steps):
         if j:
@@ -85,15 +112,24 @@ def test_scaffold_for_every_number_of_local_steps(clients, participants, steps):
         y, seen = y - gamma * (gradient - kept + kept.average), seen + F(1, steps) * gradient
     now, new = (square(v - run.optimum) for v in (kept, seen))
     after = square(y.average) + spread * square(y.own_part)
-    family = Round(square(x), after, gain, list(run.points.values()), (now, now + share * (new - now))).family(Losses())
-    kappa = (2 * spread * h**2 + 2 * h**3 / 3) / share
-    pairs = [f"*, y{j}" for j in range(steps)] + [f"y{j}, mean {j}" for j in range(1, steps)]
-    numbers = {pair: 2 * gamma for pair in pairs} | {"kappa": kappa, "kappa_0": 2 * h}
-    check(family, numbers)
-    if participants < clients:
-        with pytest.raises(NotCertified):
-            check(family, numbers | {"kappa": kappa / 10})
-    assert optimum(family, "kappa_0") == pytest.approx(float(2 * h), rel=1e-6)
+    points = list(run.points.values())
+    return Round(square(x), after, gain, points, (now, now + share * (new - now))).family(Losses())
+
+
+def test_scaffold_asks_for_a_step_of_its_own():
+    asked = dict(clients=10, participants=1, local_steps=2)
+    assert printed(question("scaffold", step=F(1, 10), **asked))[1].outside is None
+    assert "= 1/10" in printed(question("scaffold", step=F(101, 1000), **asked))[1].outside
+
+
+def test_sums_of_the_first_few():
+    """Sum over j < K of |x_0 + ... + x_{j-1}|^2 <= 5 K^2/12 sum |x_i|^2, with weights K^2 - i^2."""
+    for K in range(1, 40):
+        weights = [F(K * K - i * i) for i in range(K)]
+        for i in range(K):
+            counted = sum(sum(weights[:j]) for j in range(i + 1, K))
+            rest = 2 * K**3 + 5 * K**2 - 2 * K + 6 * K**2 * i + i * i * (K * K - i * i + 1)
+            assert F(5, 12) * K**2 * weights[i] - counted == F(rest, 12) and rest >= 0
 
 
 def test_one_client_has_no_heterogeneity():

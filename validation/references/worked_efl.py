@@ -42,6 +42,16 @@ MANY = {  # nine steps a round and L = mu: the first entry of gamma is the large
     "weights": ["2/3", "1/3"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "noise": [["1/2"], ["2"]], "w0": ["2"],
     "laws": [[["0"] * 9 + ["1"]] * 2], "T": 1,
 }  # fmt: skip
+FOLLOWED = {  # complete clients and an elastic term whose anchors move
+    "weights": ["2/3", "1/3"],
+    "h": [["1", "2"], ["3/2", "1"]],
+    "c": [["1", "0"], ["-1", "2"]],
+    "w0": ["2", "-1"],
+    "laws": [[["0", "0", "1"]] * 2],
+    "lam": "1/2",
+    "u": [["1", "1/2"], ["1/3", "2"]],
+    "T": 3,
+}
 RUNS = {"A": THREE, "B": TWO, "C": TWO, "C-corrected": TWO}  # with two clients 2 p^k/K never adds up to more than 2
 ANCHORS = {"lam": "1/2", "u": [["1", "1/2"], ["1/3", "2"]], "anchors": [["1", "-1"], ["0", "3"]]}
 ANCHORS_OF_THREE = {
@@ -74,18 +84,23 @@ class Run:
     """A run: its constants as Theorem 1 names them, and E||w_tau - w*||^2 in `distance_sq`.
 
     ``common``: all clients have the same sign of the noise in a step. ``anchors``: an elastic term
-    with anchors that never move.
+    with anchors that never move. With "lam" and "u" in the data they move: to where the clients end.
     """
 
     def __init__(self, scheme, data, common=False, anchors=None):
         self.scheme, self.common = scheme, common
-        self.p, self.h, self.c, self.n, self.w0 = (fractions(data[k]) for k in ("weights", "h", "c", "noise", "w0"))
+        self.p, self.h, self.c, self.w0 = (fractions(data[k]) for k in ("weights", "h", "c", "w0"))
+        self.n = fractions(data["noise"]) if "noise" in data else [[Q(0) for _ in row] for row in self.h]
         laws = fractions(data["laws"])
         self.T, self.N, self.d, self.E = data["T"], len(self.p), len(self.w0), len(laws[0][0]) - 1
         self.laws = [laws[min(t, len(laws) - 1)] for t in range(self.T)]
         self.L, self.mu = max(map(max, self.h)), min(map(min, self.h))
         if anchors:
             self._elastic(*(fractions(anchors[k]) for k in ("lam", "u", "anchors")))
+        if "lam" in data:
+            self.lam, self.u = Q(data["lam"]), fractions(data["u"])
+            self.U = [sum(col) for col in zip(*self.u)]
+            self.L, self.mu = self.L + self.lam * max(self.U), self.mu + self.lam * min(self.U)
         self.cases = [list(cases(scheme, law, self.p)) for law in self.laws]
         self.theta = self._theta()
         self.S = [self.mean(t, lambda s, p: sum(map(mul, p, s))) for t in range(self.T)]  # E[sum_k p_tau^k s_tau^k]
@@ -97,7 +112,34 @@ class Run:
         self.star = [sum(a[i] * c[i] for a, c in zip(pull, self.c)) / sum(a[i] for a in pull) for i in range(self.d)]
         self.D = [sum(h * (x - c) ** 2 for h, c, x in zip(self.h[k], self.c[k], self.star)) / 2 for k in range(self.N)]
         self.sigma_sq = [sum(n * n for n in row) for row in self.n]
-        self._go()
+        self._follow() if "lam" in data else self._go()
+
+    def _follow(self):
+        """All steps of complete clients: y <- y - eta (h (y - c) + lam sum_i u_i (y - a_i)), then a_k = y_k.
+
+        D_k is the largest F~_k(w*) - F~_k^* and G^2 the largest squared gradient of all rounds.
+        """
+        w, a = list(self.w0), [list(self.w0) for _ in self.p]
+        self.distance_sq, self.G_sq, self.D = [sum((x - s) ** 2 for x, s in zip(w, self.star))], Q(0), [Q(0)] * self.N
+
+        def slope(k, x):
+            """grad F~_k(x)."""
+            pull = [sum(u[i] * (x[i] - b[i]) for u, b in zip(self.u, a)) for i in range(self.d)]
+            return [self.h[k][i] * (x[i] - self.c[k][i]) + self.lam * pull[i] for i in range(self.d)]
+
+        for eta in self.eta:
+            ends = []
+            for k in range(self.N):
+                gap = sum(g * g / (2 * (h + self.lam * U)) for g, h, U in zip(slope(k, self.star), self.h[k], self.U))
+                self.D[k], y = max(self.D[k], gap), w
+                for _ in range(self.E):
+                    g = slope(k, y)
+                    self.G_sq = max(self.G_sq, sum(v * v for v in g))
+                    y = [x - eta * v for x, v in zip(y, g)]
+                ends.append(y)
+            a = ends
+            w = [sum(p * y[i] for p, y in zip(self.p, ends)) for i in range(self.d)]
+            self.distance_sq.append(sum((x - s) ** 2 for x, s in zip(w, self.star)))
 
     def _elastic(self, lam, u, a):
         """F~_k = f_k + lam/2 sum_j (w - a_j)' diag(u_j) (w - a_j); L~ = L + lam max U, mu~ = mu + lam min U."""
@@ -251,6 +293,7 @@ THEOREM_1 = {
     "printed": lambda run, tau: theorem_1(run, tau, "max", flipped=True, bracket=True, J=True),
     "repaired": theorem_1,
     "frozen anchors": theorem_1,
+    "moving anchors": theorem_1,
     "2 max": lambda run, tau: theorem_1(run, tau, "2 max"),
     "sharpened": theorem_1_sharp,
     "sharpened, any correlation": lambda run, tau: theorem_1_sharp(run, tau, any_correlation=True),
@@ -268,6 +311,8 @@ def anchors_of(scheme):
 
 def run_of(scheme, form):
     """The run that a form of Theorem 1 is worked on."""
+    if form == "moving anchors":
+        return Run(scheme, FOLLOWED)
     anchors = anchors_of(scheme) if form == "frozen anchors" else None
     return Run(scheme, RUNS[scheme], common=form == "sharpened, common mini-batches", anchors=anchors)
 

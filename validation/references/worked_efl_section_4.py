@@ -42,6 +42,7 @@ class Inactive:
         # C~_T/(E(T - tau_0) + gamma~)^2, C~_T = TC
         self.f_1 = self.T * self.C / (self.E * (self.T - self.tau_0) + self.gamma) ** 2
         self.order = self.C / self.J / (self.T * self.E)  # (C/J)/(TE)
+        self.whole = self.T * self.C / (self.T * self.E + self.gamma) ** 2 + self.H * self.J / (self.T * self.E + self.gamma)
 
     def term(self, total, tau):
         return total * self.J / (tau * self.E + self.gamma)
@@ -49,7 +50,10 @@ class Inactive:
 
 INACTIVE_RATE = {
     # H J/(tau E + gamma) <= sum y_t J/(tau E + E^2)
-    "printed": (LATE, lambda v: (v.term(v.H, v.T), v.some * v.J / (v.T * v.E + v.E**2))),
+    "heterogeneity term": (LATE, lambda v: (v.term(v.H, v.T), v.some * v.J / (v.T * v.E + v.E**2))),
+    # TC/(tau E + gamma)^2 + H J/(tau E + gamma) <= (1 + C/(EJ)) sum y_t J/(tau E + E^2), or 1000 for the bracket
+    "printed": (LATE, lambda v: (v.whole, (1 + v.C / (v.E * v.J)) * v.some * v.J / (v.T * v.E + v.E**2))),
+    "one constant": (LATE, lambda v: (v.whole, 1000 * v.some * v.J / (v.T * v.E + v.E**2))),
     "equality": (LATE, lambda v: (abs(v.H - v.some), 0)),
     "repaired": (LATE, lambda v: (v.H, v.some)),
     # with y_t = 1 in every round: the term at 4 tau below that at tau
@@ -213,8 +217,8 @@ def _rises(of):
 
 
 EPOCHS = {
-    "printed": (MANY, _falls("by_9")),
-    "printed, through (8)": (MANY, _falls("by_8")),
+    "through (9)": (MANY, _falls("by_9")),
+    "through (8)": (MANY, _falls("by_8")),
     "through (8), T to infinity": (MANY, _falls("late")),
     "through (8), T to infinity, converse": (MORE, _rises("late")),
     "repaired": (FEW, _falls("by_9")),

@@ -147,15 +147,31 @@ BENT = {
     "samples": ["1", "1"], "h": [["1"], ["100"]], "c": [["0"], ["101/100"]], "bend": "1", "below": "1", "fewer": "4/5",
     "closer": "1/2",
 }  # fmt: skip
+# curvature 5/2 left of 3, and 3/2 right of it, where its minimiser 4 lies
+STEEPER = {
+    "samples": ["2", "3"], "h": [["2"], ["3/2"]], "c": [["0"], ["4"]], "bend": "3", "below": "5/2", "fewer": "2",
+    "closer": "1/2",
+}  # fmt: skip
 
 
-def bent_bound(n_a):
-    """2L n_a^2 hat D_a/(mu^2 n^2) for F_o = w^2/2, n = 1: w + n_a F_a'(w) = 0 left of the bend, F_a' = w - 2 there."""
-    w = 2 * n_a / (1 + n_a)
-    gap = Q(1, 100) ** 2 * 50 + (1 - w) + (1 - w) ** 2 / 2  # F_a'(1) = -1
-    if w > 1:
+def bent_bound(data, n_a):
+    """2L n_a^2 hat D_a/(mu^2 n^2), F_o = h_o w^2/2, of n samples: n h_o w + n_a F_a'(w) = 0 left of the bend b.
+
+    F_a' = h_a (b - c) at b, and falls from there to the left with the other curvature k.
+    """
+    (h_o,), (h_a,) = numbers(data["h"][0]), numbers(data["h"][1])
+    n, c, b, k = Q(data["samples"][0]), Q(data["c"][1][0]), Q(data["bend"]), Q(data["below"])
+    slope = h_a * (b - c)
+    w = n_a * (k * b - slope) / (n * h_o + n_a * k)
+    if w > b:
         raise ValueError("the optimum of this instance should not lie right of the bend")
-    return 200 * n_a**2 * gap
+    gap = h_a * (b - c) ** 2 / 2 + slope * (w - b) + k * (w - b) ** 2 / 2
+    return 2 * max(h_o, h_a, k) * n_a**2 * gap / (min(h_o, h_a, k) * n) ** 2
+
+
+def fewer_bent(data):
+    """The bound with fewer samples, and with all of them."""
+    return [bent_bound(data, Q(data["fewer"]))], [bent_bound(data, Q(data["samples"][-1]))]
 
 
 def walk(data, steps, step):
@@ -357,9 +373,8 @@ WORKED = {
     (_K, "at most", "attained"): (ATTAINED, at_most),
     (_N, "(11), fewer samples"): (MANY, fewer("arrival")),
     (_N, "(11) repaired, fewer samples"): (SAMPLES, fewer("arrival", True)),
-    (_N, "(11) repaired, fewer samples, any loss"): (
-        BENT, lambda data: ([bent_bound(Q(data["fewer"]))], [bent_bound(Q(data["samples"][-1]))]),
-    ),
+    (_N, "(11) repaired, fewer samples, any loss"): (BENT, fewer_bent),
+    (_N, "(11) repaired, fewer samples, steeper outwards"): (STEEPER, fewer_bent),
     (_N, "(10), fewer samples"): (SAMPLES, fewer("departure")),
     (_N, "more alike"): (SAMPLES, more_alike),
     (_B, "an additional term"): (FAR, additional_term),

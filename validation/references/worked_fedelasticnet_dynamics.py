@@ -215,19 +215,33 @@ def rate(r: Run):
     return [r.excess(r.thetas[t]) for t in times], [r.l2 * away(r.thetas[0], r.star) / (4 * t + 2) for t in times]
 
 
+def energy(r: Run, t: int) -> F:
+    return sq(r.h(t)) + r.l2**2 * r.spread(t)
+
+
 def potential(r: Run, t: int) -> F:
-    return r.excess(r.thetas[t - 1]) + r.l2 * r.spread(t)
+    return r.excess(r.thetas[t - 1]) + energy(r, t) / (2 * r.l2 - r.beta)
 
 
 def descends(r: Run):
     times = range(1, len(r.ys))
-    less = [r.l2 / 50 * (away(r.thetas[t], r.thetas[t - 1]) + r.spread(t)) for t in times]
+    less = [sq(r.grad(r.thetas[t - 1])) / (2 * r.l2) for t in times]
     return [potential(r, t + 1) for t in times], [potential(r, t) - x for t, x in zip(times, less, strict=True)]
 
 
 def gradients(r: Run):
     T = len(r.ys) - 1
-    return [sum((sq(r.grad(r.thetas[t])) for t in range(T)), F(0)) / T], [139 * r.l2 * potential(r, 1) / T]
+    mean = sum((sq(r.grad(r.thetas[t])) for t in range(T)), F(0)) / T
+    return [mean], [2 * r.l2 / T * potential(r, 1)]
+
+
+def calms(r: Run):
+    right = []
+    for t in range(1, len(r.ys)):
+        moves = r.l2**2 * (r.spread(t + 1) + (1 - r.beta / (2 * r.l2)) * r.spread(t))
+        turned = (2 * r.l2 - r.beta) * away(r.h(t + 1), r.h(t))
+        right.append(r.beta * (energy(r, t) - moves) - turned)
+    return [r.beta * energy(r, t + 1) for t in range(1, len(r.ys))], right
 
 
 def closer(r: Run, factor: F = F(1)):
@@ -350,6 +364,7 @@ FORMS = {  # (statement, form, rule): the run, and both sides on it
     ("descent", "gradient descent", TRUE): (lambda: silent(TRUE), descent),
     ("convergence", "repaired", TRUE): (lambda: general(TRUE), descends),
     ("convergence", "rate", TRUE): (lambda: general(TRUE), gradients),
+    ("convergence", "moves", TRUE): (lambda: general(TRUE), calms),
     ("near-the-optimum", "in words", TRUE): (repelled, closer),
     ("near-the-optimum", "repaired", TRUE): (two_curvatures, closer),
     ("near-the-optimum", "factor", TRUE): (two_curvatures, lambda r: closer(r, contraction(r))),

@@ -77,10 +77,14 @@ def took_part(r):
     return members(r, 2, r.grad_tilde)
 
 
+def gradients(r, c):
+    """grad L_k(theta_k^t) of all clients: of those that stay away what is stored, as at the start, where both are 0"""
+    return [r.grad(k, r.after[c][3][k]) if k in c else r.g[k] for k in r.clients]
+
+
 def eq_20(r):
     """1/m sum_k E ||g_k^t - grad_k(theta*)||^2 = 1/m sum_k E ||grad_k(theta_k^t) - grad_k(theta*)||^2"""
-    right = r.E(lambda c: mean(sq(minus(r.grad(k, r.after[c][3][k]), r.grad_star[k])) for k in r.clients))
-    return r.C_next, right
+    return r.C_next, r.E(lambda c: mean(sq(minus(u, star)) for u, star in zip(gradients(r, c), r.grad_star, strict=True)))
 
 
 def eq_20_repaired(r):
@@ -106,7 +110,7 @@ def lemma_b2(r):
 
 def lemma_b2_literal(r):
     """h^t = 1/m sum_k grad L_k(theta_k^t)"""
-    return [r.after[c][1] for c in r.cohorts], [mean(r.grad(k, r.after[c][3][k]) for k in r.clients) for c in r.cohorts]
+    return [r.after[c][1] for c in r.cohorts], [mean(gradients(r, c)) for c in r.cohorts]
 
 
 # --- Lemma B.3, (23) to (29) --------------------------------------------------------------------------------------------

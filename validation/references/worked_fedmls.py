@@ -142,9 +142,10 @@ def _train(p: Instance, k: int, i: int, g: Vector, u_0: Vector, beta: Q) -> tupl
     u = average = u_0  # line 19
     for t in range(1, p.T[k - 1] + 1):
         theta = Q(2 * (t + 1), t * (t + 3))  # line 21
-        s = add((Q(1, p.share), subgradient(p.clients[i], u)))
+        s = subgradient(p.clients[i], u)
         if p.noise is not None:
             s = add((1, s), (1, p.noise(k, t, i)))
+        s = add((Q(1, p.share), s))
         step = 1 / ((1 + Q(t, 2)) * beta)
         u = into_ball(add((1, u), (-step, s), (-step * beta, u), (step * beta, u_0), (-step, g)), p.R)  # lines 22-23
         average = add((1 - theta, average), (theta, u))  # line 24

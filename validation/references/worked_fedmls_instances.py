@@ -60,6 +60,12 @@ def noisy(sign: int) -> Instance:
     return replace(PLANE, sigma_sq_i=[Q(s**2) for s in sigma], noise=noise)
 
 
+def along_the_joint_gradient(p: Instance) -> Instance:
+    """Line 22 with grad f_i/N: G and sigma of the joint gradient, ||grad F||^2 = (1/N^2) sum_i ||grad f_i||^2."""
+    n = len(p.clients)
+    return replace(p, share=n, G_sq_i=[g / n for g in p.G_sq_i], sigma_sq_i=[s / n for s in p.sigma_sq_i])
+
+
 def least(need: Q, enough: Callable[[int], int]) -> int:
     """The least K >= 1 with enough(K) >= need."""
     K = 1
@@ -80,6 +86,14 @@ def plan(rounds: str, epsilon: Q) -> Instance:
     D, g_sq = Q(25, 16), PLANE.G_sq
     start = add((1, STAR), (1, (Q(3, 4), Q(1))))
     return replace(PLANE, x0=start, lam=epsilon / g_sq, D=D, K=ROUNDS[rounds](g_sq * D / epsilon**2), R=Q(8))
+
+
+def joint_plan(epsilon: Q) -> Instance:
+    """The same with G^2 of the joint gradient, and D = ||x_0 - x*||^2 in R^{Nd}."""
+    p = plan("printed", epsilon)
+    n = len(p.clients)
+    g_sq, D = p.G_sq / n, n * p.D
+    return replace(p, lam=epsilon / g_sq, D=D, K=ROUNDS["printed"](g_sq * D / epsilon**2))
 
 
 # --- in one dimension, in the readings that are on record as violated: the ball cuts z_k -----------------------------------
@@ -166,6 +180,7 @@ SIDES: dict[tuple[str, str], Callable[[Instance, Run], Rows]] = {
     ("penalty-gap", "repaired"): penalty_gap,
     ("theorem-1", "printed"): _excess_below(lambda p: theorem_1(p, G_sq=_joint(p))),
     ("theorem-1", "printed, joint distance"): _excess_below(lambda p: theorem_1(p, start=10 * len(p.clients), G_sq=_joint(p))),
+    ("theorem-1", "line 22 with grad f_i/N"): _excess_below(lambda p: theorem_1(p, start=10 * len(p.clients))),
     ("theorem-1", "repaired"): _excess_below(theorem_1),
     ("theorem-1", "sharpened"): _excess_below(lambda p: theorem_1(p, slack=4)),
     ("theorem-1", "sharpened, without noise"): _excess_below(lambda p: theorem_1(p, slack=Q(20605, 10000))),
@@ -181,6 +196,7 @@ SIDES: dict[tuple[str, str], Callable[[Instance, Run], Rows]] = {
     ("theorem-1", "prox without the square"): _excess_below(theorem_1),
     ("theorem-2", "printed"): _excess_below(lambda p: p.lam * _joint(p)),
     ("theorem-2", "printed, joint distance"): _excess_below(lambda p: p.lam * _joint(p)),
+    ("theorem-2", "line 22 with grad f_i/N"): _excess_below(lambda p: p.lam * p.G_sq),
     ("theorem-2", "repaired"): _excess_below(lambda p: p.lam * p.G_sq),
     ("theorem-2", "sharpened"): _excess_below(lambda p: Q(3, 4) * p.lam * p.G_sq),
     ("theorem-2", "fewer rounds"): _excess_below(lambda p: p.lam * p.G_sq),
@@ -196,6 +212,8 @@ def instance_of(statement: str, form: str) -> Instance:
     """The instance without noise on which a form is worked out."""
     if form.startswith("line 14"):
         return replace(PLANE, line_14="printed")
+    if form.startswith("line 22"):
+        return along_the_joint_gradient(PLANE if statement == "theorem-1" else joint_plan(PLANS["printed"]))
     if statement != "theorem-2" or form.startswith("local steps"):
         return PLANE
     kind = {"fewer rounds": "fewest", "fewer rounds, sharpened": "sharpened"}.get(form, "printed")
@@ -212,6 +230,7 @@ def noisy_sides(statement: str, form: str) -> list[Rows]:
     out = []
     for sign in (1, -1):
         p = replace(noisy(sign), line_14="printed" if form.startswith("line 14") else "averaged")
+        p = along_the_joint_gradient(p) if form.startswith("line 22") else p
         rows = SIDES[statement, form](p, run(p))
         out.append(over_rounds(rows, MEANS[statement]) if statement in MEANS else rows)
     return out

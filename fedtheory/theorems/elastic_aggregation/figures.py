@@ -150,7 +150,8 @@ def draw(data: dict[str, Any]) -> matplotlib_figure.Figure:
     headline(
         figure,
         f"With cohorts, Elastic Aggregation {more} the optimum than FedAvg: it is nearer on {low:.0%} to {high:.0%} of the instances",
-        f"{data['instances']} random diagonal quadratics in dimension {DIM}, minimisers in [1, 3], held-out data like the training data, "
+        f"{data['instances']} random diagonal quadratics in dimension {DIM}, minimisers in [1, 3], "
+        "held-out data like the training data, "
         f"τ = {TAU:g}; zeros of the mean field over all cohorts" + (", all of which attract" if data["growth"] < 0 else "")
         + "; median and middle 80 %",
     )

@@ -32,7 +32,8 @@ HEADLINE = (
         "fedelasticnet-theorem-3.1-printed-sign",
     ),
     Clause(
-        "true after {repairs} repairs, each of them needed",
+        "true after {repairs} repairs, each of them needed (the expectation over the whole inner product, under the "
+        "true-gradient rule, from a random start)",
         (
             *(Rests("theorem-3.1", "repaired", rule, "holds") for rule in RULES),
             *(Rests("theorem-3.1", form, rule, "violated") for form in UNDONE for rule in RULES),
@@ -41,13 +42,12 @@ HEADLINE = (
     ),
     Clause(
         "the condition lambda_2 > {printed:g} beta, which only its appendix form prints, is {factor:.1f} times as strong as that "
-        "of Theorem E, which has other constants "
-        "and stores the true gradient",
+        "of Theorem E, which has other constants and stores the true gradient, for which clients send a dense vector",
         (Rests("theorem-e", "repaired", "true-gradient", "holds"), Rests("theorem-e-proof", "repaired", "any", "holds")),
         numbers=_conditions,
     ),
     Clause(
-        "the printed sign rule can rest where nothing is optimal",
-        (Rests("consistency", "stationary for R", "sign", "violated"),),
+        "the printed sign rule can rest where nothing is optimal, and drive R away for ever on one client",
+        (Rests("consistency", "stationary for R", "sign", "violated"), Rests("drift", "in words", "sign", "violated")),
     ),
 )

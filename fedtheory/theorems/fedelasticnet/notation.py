@@ -10,7 +10,8 @@ from fedtheory.verification.case import LocalWork
 from fedtheory.verification.statement import Form, Sides, Statement, Verdict
 
 __all__ = [
-    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "EXACT", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "RATIO",
+    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "EXACT", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "PROOF_OF_A",
+    "PROOF_OF_B", "PROOF_OF_B6", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
     "above", "nine_tenths", "statement", "total",
@@ -51,6 +52,10 @@ ALGORITHM_3 = ("lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",)
 SMOOTH = ("every L_k is beta-smooth", *ALGORITHM_3)
 CONVEX_SMOOTH = ("every L_k is convex and beta-smooth", *ALGORITHM_3)
 SAMPLED = (*CONVEX_SMOOTH, "P of the m clients are drawn uniformly each round")
+
+PROOF_OF_A = "docs/fedelasticnet.md#theorem-a-the-true-gradient-rule-has-no-l1-floor"
+PROOF_OF_B = "docs/fedelasticnet.md#theorem-b-the-sign-rule-pays-for-its-zeros"
+PROOF_OF_B6 = "docs/fedelasticnet.md#theorem-b6-holds-round-by-round-under-both-rules"
 
 SIGN_NOTE = "sign(0) = 0 leaves out the subgradient at the zero coordinates"
 START_NOTE = (

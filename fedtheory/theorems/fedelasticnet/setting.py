@@ -214,8 +214,7 @@ class FedElasticNetSetting(Setting):
         start = request.start(problem)
         request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
         sampling = request.sampling(problem)
-        beta = float(problem.beta_k.max())  # what is not smooth, and what cannot be certified, is told before any work
-        problem.optimum()
+        beta = float(problem.beta_k.max())  # what is not smooth is told before any work
         at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
         defaults: dict[str, Any] = {"l1": 0.1}
         if request.options.get("l2") is None:
@@ -223,6 +222,7 @@ class FedElasticNetSetting(Setting):
         algorithm = request.algorithm("fedelasticnet-prox" if at_rest else "fedelasticnet-dyn", problem, **defaults)
         if at_rest:
             algorithm = replace(algorithm, aggregation="cohort")
+        problem.optimum()  # after what is wrong with the options, and before what else takes long
         ratio = algorithm.l2 / beta
         head = (
             f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "

@@ -28,6 +28,8 @@ VARIANTS = {
     "joint G, joint distance": "G bounds the joint gradient on R^{Nd}, and ||x_0 - x*|| is in R^{Nd}, too: sqrt(N) times that in R^d",
     "Theorem 2, joint G": "lambda, T_k and K of Theorem 2 with the joint gradient's G, and D-tilde = ||x_0 - x*||^2 in R^d",
     "Theorem 2, joint G, joint distance": "the same, and D-tilde = ||x_0 - x*||^2 in R^{Nd}",
+    "line 22 with grad f_i/N": "clients step with grad f_i/N, the gradient of F on R^{Nd}; G bounds it, and ||x_0 - x*|| is in R^{Nd}",
+    "Theorem 2, line 22 with grad f_i/N": "the same, and D-tilde = ||x_0 - x*||^2 in R^{Nd}",
     "Lipschitz G": "G_i is f_i's Lipschitz constant on the ball: at its boundary a subgradient that is returned may be longer",
     "consensus G": "G bounds the subgradients of x -> F(x, ..., x) only",
     "line 14 as printed": "x'_k takes the last iterate z'_k of local training, not the average",
@@ -41,6 +43,7 @@ _ROUNDS = 500  # and with every round
 _NUMBERS = ("lam", "D", "radius", "x0")
 _PRINTED = {"joint G": "printed", "Theorem 2, joint G": "printed"}  # what the variants' forms are called
 _PRINTED |= {"joint G, joint distance": "printed, joint distance", "Theorem 2, joint G, joint distance": "printed, joint distance"}
+_PRINTED |= {"Theorem 2, line 22 with grad f_i/N": "line 22 with grad f_i/N"}
 
 
 def _copies(clients: list[Any], copies: list[int] | None) -> list[int]:
@@ -168,7 +171,8 @@ def exact_run(
             if variant == "prox without the square":
                 u = average = _flat_prox(lines, local_z[i], g, beta, radius)
             else:
-                u, average = solve(lines, local_z[i], g, beta, steps[-1], radius, n if variant == "mixed norms" else 1)
+                share = n if variant == "mixed norms" or "line 22" in variant else 1
+                u, average = solve(lines, local_z[i], g, beta, steps[-1], radius, share)
             local_z[i] = u
             local_x[i] = (1 - gamma) * local_x[i] + gamma * (u if variant == "line 14 as printed" else average)
     return out, steps
@@ -177,7 +181,7 @@ def exact_run(
 def constants(clients: list[list[tuple[Any, Any]]], radius: Any, variant: str, copies: list[int] | None = None) -> Any:
     """G^2 in the variant's reading."""
     mean_sq = _mean([_on_ball(lines, radius, variant != "Lipschitz G") ** 2 for lines in clients], copies)
-    if "joint G" in variant:
+    if "joint G" in variant or "line 22" in variant:
         return mean_sq / sum(_copies(clients, copies))
     if variant == "consensus G":
         points = sorted({-radius, radius, *(x for lines in clients for x in _kinks(lines) if -radius < x < radius)})
@@ -206,7 +210,8 @@ def evaluate(
     if variant == "9.9 for 10":
         return _one_slope(clients, lam, d, radius, x0, rounds)
     best, star = minimum(clients, radius, copies=copies)
-    distance_sq = (x0 - star) ** 2 * (sum(_copies(clients, copies)) if "joint distance" in variant else 1)
+    joint = "joint distance" in variant or "line 22" in variant
+    distance_sq = (x0 - star) ** 2 * (sum(_copies(clients, copies)) if joint else 1)
     if variant.startswith("Theorem 2"):
         _check_theorem_2(lam, d, rounds, g_sq, distance_sq)
     path, _ = exact_run(clients, lam, d, radius, x0, rounds, g_sq, variant, copies)

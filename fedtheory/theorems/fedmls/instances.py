@@ -13,7 +13,7 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedmls.notation import LINE_14, ROUNDS, SLACK
+from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK
 from fedtheory.theorems.fedmls.quantities import MLSView, k_min, view_of_run
 
 __all__ = ["ANALYTIC", "FAMILIES", "RADIUS", "MLSInstance", "facts_of", "mls_battery"]
@@ -23,10 +23,10 @@ FAMILIES = ("LAD", "quantile", "hinge", "hinge with ridge", "max of affine", "l1
 RADIUS = 3.0
 
 
-def facts_of(rounds: str | int, average: str, lam_scale: float = 1.0) -> frozenset[str]:
-    """What a form may need of such a run: what K and lambda are, and how line 14 is read."""
-    facts = {LINE_14} if average == "printed" else set()
-    return frozenset(facts | ({rounds} if rounds in ROUNDS and lam_scale == 1 else set()))
+def facts_of(rounds: str | int, average: str, norm: str, lam_scale: float = 1.0) -> frozenset[str]:
+    """What a form may need of such a run: what K and lambda are, and how lines 14 and 22 are read."""
+    facts = ({LINE_14} if average == "printed" else set()) | ({LINE_22} if norm == "product" else set())
+    return frozenset(facts | ({ROUNDS[str(rounds)]} if rounds in ROUNDS and lam_scale == 1 else set()))
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class MLSInstance:
     scenarios: int
     seed: int
     average: Literal["averaged", "printed"] = "averaged"  # line 14: 'averaged' or 'printed'
+    norm: Literal["mean", "product"] = "mean"  # line 22: along grad f_i, or along grad f_i/N
 
     kind = "run"
 
@@ -64,15 +65,14 @@ class MLSInstance:
 
     @property
     def facts(self) -> frozenset[str]:
-        return facts_of(self.rounds, self.average, self.lam_scale)
+        return facts_of(self.rounds, self.average, self.norm, self.lam_scale)
 
     @property
     def name(self) -> str:
         kind = f"noise={self.noise:g}" if self.noise else "exact"
         where = f"{self.family} N={self.clients} d={self.dim} {kind}"
-        return f"{where} eps={self.accuracy:g} K={self.rounds} lam*{self.lam_scale:g} seed={self.seed}" + (
-            "" if self.average == "averaged" else ", line 14 as printed"
-        )
+        lines = {"printed": ", line 14 as printed"}.get(self.average, "") + {"product": ", line 22 with grad f_i/N"}.get(self.norm, "")
+        return f"{where} eps={self.accuracy:g} K={self.rounds} lam*{self.lam_scale:g} seed={self.seed}{lines}"
 
     def problem(self) -> Problem:
         """The problem, seeded; the clients' Lipschitz constants differ by up to a factor of 30."""
@@ -103,7 +103,7 @@ class MLSInstance:
         return nonsmooth.LAD(features, targets)
 
     def algorithm(self, problem: Problem) -> FedMLS:
-        """FedMLS with the parameters of Theorem 2, or with lambda scaled and K given."""
+        """FedMLS with the parameters of Theorem 2, or with lambda scaled and K given; those of R^{Nd} where line 22 has grad f_i/N."""
         star = problem.optimum_on_ball(RADIUS).x
         g = problem.lipschitz_rms(RADIUS)
         distance_sq = max(float(((self.start(problem) - star) ** 2).sum()), 1e-4)
@@ -115,9 +115,10 @@ class MLSInstance:
         else:
             slack = SLACK.get(str(self.rounds))
             rounds = int(self.rounds) if slack is None else k_min(Fraction(product), slack)
+        n = problem.num_clients if self.norm == "product" else 1
         return FedMLS(
-            self.lam_scale * epsilon / g**2, distance_sq, rounds, RADIUS, g,
-            sigma=sigma, noise_std=sigma, average=self.average, skip_last=False,
+            n * self.lam_scale * epsilon / g**2, n * distance_sq, rounds, RADIUS, g / math.sqrt(n),
+            sigma=sigma / math.sqrt(n), noise_std=sigma, average=self.average, norm=self.norm, skip_last=False,
         )  # fmt: skip
 
     def start(self, problem: Problem) -> np.ndarray:
@@ -159,7 +160,17 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
         for n, rounds in enumerate(every):
             noise = 1.0 if rounds == 7 else 0.0
             out.append(MLSInstance(family, clients, dim, noise, 0.5, rounds, 1.0, 100, seed * 1000 + n))
-    return [*out, *_noisy(seed)]
+    return [*out, *_noisy(seed), *_on_the_product(seed)]
+
+
+def _on_the_product(seed: int) -> list[MLSInstance]:
+    """Line 22 along grad f_i/N: every family once, exact subgradients and noisy ones, Theorem 2's printed K and any other."""
+    out = []
+    for n, family in enumerate(FAMILIES):
+        rounds: str | int
+        noise, rounds, lam, clients = ((0.0, "printed", 1.0, 3), (0.5, "printed", 1.0, 8), (0.0, 2, 0.01, 20), (1.0, 7, 0.01, 2))[n % 4]
+        out.append(MLSInstance(family, clients, 3, noise, 0.8, rounds, lam, 50, seed * 1000 + 800 + n, norm="product"))
+    return out
 
 
 MANY_ROUNDS = {"LAD": (3, 2, 12), "l1 distance": (1, 2, 64)}  # clients, dim, scenarios

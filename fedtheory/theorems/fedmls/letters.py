@@ -17,6 +17,8 @@ _CONSTANTS = {
     "G_sq": "G^2",
     "joint_G_sq": "G^2",
     "sigma_sq": r"\sigma^2",
+    "line_4_G_sq": "G^2",
+    "line_4_sigma_sq": r"\sigma^2",
     "distance_sq": r"\|x_0-x^*\|^2",
     "total_steps": r"\sum_kT_k",
 }

@@ -8,7 +8,8 @@ from typing import Any
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "PAPER_ID", "ROUNDS", "SLACK", "SYMBOLS", "WITNESS", "applies", "constant", "statement",
+    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "constant",
+    "is_reading", "statement",
 ]  # fmt: skip
 
 PAPER_ID = "fedmls"
@@ -29,12 +30,19 @@ ASSUMPTIONS = (
     "x_0 and a minimiser x* over the ball lie in the ball; F* is its minimum over the same ball",
     "subgradients are exact, or unbiased with variance sigma_i^2",
     "the server projects z_k onto the ball (or G_i bounds every subgradient of f_i on all of R^d)",
+    "line 14 takes the average z~' and line 22 steps along grad f_i, where a form does not say otherwise; T_k is line 4's, whose G and "
+    "sigma are not below the root mean squares of the G_i and sigma_i",
 )
-# What a form may need of a run. A reading on record as violated is judged on its witness in a campaign, and on a user's problem on a
-# run of its own (see `fedtheory.theorems.fedmls.readings`).
-WITNESS, LINE_14 = "a witness", "line 14 as printed"
+PROVED = "docs/fedmls.md#the-proof"
+# What a form may need of a run
+LINE_14 = "line 14 takes the last iterate z' of local training"
+LINE_22 = "line 22 steps along grad f_i/N, and G, sigma, D-tilde and ||x_0 - x*|| are those of R^{Nd}"
 SLACK = {"fewest": 8, "sharpened": 4}  # the factor of D-tilde in the Theorem 1 that K_min is taken from
-ROUNDS = ("printed", *SLACK)  # what K is, where it is one of Theorem 2's
+_PLAN = "lambda = epsilon/G^2, D-tilde >= ||x_0 - x*||^2, "
+ROUNDS = {  # what K is, where it is one of Theorem 2's
+    "printed": _PLAN + "K >= 6 G sqrt(2 D-tilde)/epsilon",
+    **{name: f"{_PLAN}K(K+1) >= {2 * (10 + slack)} G^2 D-tilde/epsilon^2" for name, slack in SLACK.items()},
+}
 BOTH = {"deterministic": "holds", "stochastic": "holds"}
 EXACT = {"deterministic": "holds"}
 
@@ -44,18 +52,27 @@ def applies(form: Form, run: Any) -> str | None:
 
     Parameters
     ----------
-    run : with ``rule`` ('deterministic' or 'stochastic') and ``facts`` (of `LINE_14` and `ROUNDS`)
+    run : with ``rule`` ('deterministic' or 'stochastic') and ``facts`` (of `LINE_14`, `LINE_22` and `ROUNDS`)
     """
     if run.rule not in form.established:
         return f"not claimed for {run.rule} subgradients"
-    if WITNESS in form.needs:
+    if is_reading(form):
         return "judged by its witness in exact arithmetic"
-    if (LINE_14 in form.needs) != (LINE_14 in run.facts):
-        return "line 14 is read the other way"
+    for line, name in ((LINE_14, "line 14"), (LINE_22, "line 22")):
+        if (line in form.needs) != (line in run.facts):
+            return f"{name} is read the other way"
     for need in form.needs:
-        if need in ROUNDS and need not in run.facts:
-            return f"K is not Theorem 2's ({need})"
+        if need in ROUNDS.values() and need not in run.facts:
+            return f"K is not Theorem 2's: {need}"
     return None
+
+
+def is_reading(form: Form) -> bool:
+    """Whether a form is a reading on record as violated.
+
+    It is judged on its witness in a campaign, and on a user's problem on a run of its own (see `fedtheory.theorems.fedmls.readings`).
+    """
+    return set(form.established.values()) == {"violated"}
 
 
 def constant(view: Any, value: float) -> Any:

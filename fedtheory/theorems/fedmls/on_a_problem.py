@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +17,7 @@ from fedtheory.inputs import real_array
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.cohorts import Full
-from fedtheory.theorems.fedmls.notation import LINE_14, ROUNDS, SLACK, WITNESS
+from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, is_reading
 from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
@@ -24,7 +25,7 @@ from fedtheory.theorems.fedmls.views import ProxView
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["ACCEPTS", "UsersRuns"]
+__all__ = ["ACCEPTS", "UsersRuns", "given_numbers"]
 
 FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
 ACCEPTS = {
@@ -32,6 +33,27 @@ ACCEPTS = {
     "sigma_i": "noise levels of the clients' subgradients, one number or one a client (default: what the method and its solver add)",
     "optimum": "a certified `Optimum` over the ball (default: the problem's own)",
 }
+
+
+def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
+    """G_i and sigma_i of n clients, (n,) each, of those that are given.
+
+    Raises
+    ------
+    InvalidInput
+        No finite numbers >= 0, or not as many as clients; an optimum that is none.
+    """
+    if (optimum := given.get("optimum")) is not None and not isinstance(optimum, Optimum):
+        raise InvalidInput(f"optimum = {optimum!r}: give an Optimum, such as problem.optimum_on_ball(radius) returns")
+    out = {}
+    for name in ("G_i", "sigma_i"):
+        if (value := given.get(name)) is None:
+            continue
+        found = real_array(name, value)
+        if found.shape not in ((), (1,), (n,)) or not (np.isfinite(found).all() and (found >= 0).all()):
+            raise InvalidInput(f"{name} = {value!r}: give one finite number >= 0, or one for each of the {n} clients")
+        out[name] = np.broadcast_to(found, (n,)).astype(float)
+    return out
 
 
 class UsersRuns:
@@ -46,15 +68,8 @@ class UsersRuns:
     def __init__(self, case: Case) -> None:
         self.case, self.problem, self.algorithm, self.x0 = case, case.problem, case.algorithm, np.asarray(case.x0, dtype=float)
         self.solver = case.local_solver if isinstance(case.local_solver, SubgradientSliding) else None
-        self.given = {name: self._numbers(name, case.given[name]) for name in ("G_i", "sigma_i") if case.given.get(name) is not None}
+        self.given = given_numbers(case.given, self.problem.num_clients)
         self._views: dict[Any, MLSView] = {}
-
-    def _numbers(self, name: str, value: Any) -> np.ndarray:
-        found = real_array(name, value)
-        n = self.problem.num_clients
-        if found.shape not in ((), (1,), (n,)) or not (np.isfinite(found).all() and (found >= 0).all()):
-            raise InvalidInput(f"{name} = {value!r}: give one finite number >= 0, or one for each of the {n} clients")
-        return np.broadcast_to(found, (n,)).astype(float)
 
     # --- what is known --------------------------------------------------------------------------------------------------
     @property
@@ -94,8 +109,6 @@ class UsersRuns:
         """Over the ball: as given, or the problem's own, or its minimiser where that lies in the ball."""
         found = self.case.given.get("optimum")
         if found is not None:
-            if not isinstance(found, Optimum):
-                raise InvalidInput(f"optimum = {found!r}: give an Optimum, such as problem.optimum_on_ball(radius) returns")
             return self._checked(found)
         try:
             return self.problem.optimum_on_ball(self.radius)
@@ -136,8 +149,13 @@ class UsersRuns:
         return math.sqrt(float(np.mean(self.G_i**2)))
 
     @property
+    def _shorter(self) -> float:
+        """How many times shorter G and sigma are, and longer ||x_0 - x*|| is, in the norm of the algorithm than in the mean's."""
+        return math.sqrt(self.problem.num_clients) if self.algorithm.norm == "product" else 1.0
+
+    @property
     def distance_sq(self) -> float:
-        """||x_0 - x*||^2."""
+        """||x_0 - x*||^2 in R^d."""
         return float(((self.x0 - self.optimum.x) ** 2).sum())
 
     # --- the run of a form ----------------------------------------------------------------------------------------------
@@ -152,7 +170,7 @@ class UsersRuns:
         reason = self.not_about(form)
         if reason is not None:
             return reason
-        reading = reading_of(form.name) if WITNESS in form.needs else None
+        reading = reading_of(form.name) if is_reading(form) else None
         if isinstance(reading, str):
             return reading
         try:
@@ -205,14 +223,17 @@ class UsersRuns:
             return f"line 14 takes the {taken} iterate; this form is about the other reading"
         if reading is None and not a.server_projection:
             return "the server does not project: x_K may leave the ball on which the losses are Lipschitz"
-        if a.norm != "mean":
-            return "norm = 'product': the statements are written in the mean product; use norm='mean'"
+        if reading is not None and a.norm != "mean":
+            return "norm = 'product': the readings are made from a method in the mean product; use norm='mean'"
+        if reading is None and (LINE_22 in form.needs) != (a.norm == "product"):
+            step, other = ("grad f_i/N", "mean") if a.norm == "product" else ("grad f_i", "product")
+            return f"norm = {a.norm!r}: line 22 steps along {step}; this form is about the other step, use norm={other!r}"
         try:
             noise = math.sqrt(float(np.mean(self.sigma_i**2)))
         except MissingCapability as error:
             return f"{error}; or give sigma_i"
-        if noise > float(a.sigma) * (1 + 1e-12):
-            return f"the noise {noise:.6g} is above the algorithm's sigma = {float(a.sigma):.6g}"
+        if noise / self._shorter > float(a.sigma) * (1 + 1e-12):
+            return f"the noise {noise / self._shorter:.6g} is above the algorithm's sigma = {float(a.sigma):.6g}"
         if noise < self._noise_std * (1 - 1e-12):
             return f"sigma_i have root mean square {noise:.6g}, below the noise that is added, {self._noise_std:.6g}"
         return self._bad_bounds(reading) or self._bad_start() or (None if reading else self._not_theorem_2(form))
@@ -227,9 +248,9 @@ class UsersRuns:
             reason = self._too_short(known, self.problem.lipschitz_exact(self.radius)) if "G_i" in self.given else None
             if reason is not None:
                 return reason
-        if reading is None and float(self.algorithm.lipschitz) < self.G * (1 - 1e-12):
-            taken = float(self.algorithm.lipschitz)
-            return f"G = {taken:.6g} is below the root mean square of the G_i on the closed ball, {self.G:.6g}"
+        if reading is None and float(self.algorithm.lipschitz) < self.G / self._shorter * (1 - 1e-12):
+            taken, share = float(self.algorithm.lipschitz), "" if self._shorter == 1 else " over sqrt(N)"
+            return f"G = {taken:.6g} is below the root mean square of the G_i on the closed ball{share}, {self.G / self._shorter:.6g}"
         return None if self.problem.convex else "some client's loss is not convex"
 
     def _too_short(self, longest: np.ndarray, attained: Any = True) -> str | None:
@@ -247,20 +268,22 @@ class UsersRuns:
 
     def _not_theorem_2(self, form: Form) -> str | None:
         """Whether lambda, D~ and K are Theorem 2's for some epsilon, where the form is about them."""
-        if not set(ROUNDS) & set(form.needs):
+        asked = next((name for name, words in ROUNDS.items() if words in form.needs), None)
+        if asked is None:
             return None
         lam, d = float(self.algorithm.lam), float(self.algorithm.D)
-        epsilon = lam * self.G**2
-        product = self.G**2 * d / epsilon**2
-        slack = next((SLACK[name] for name in form.needs if name in SLACK), None)
+        g_sq, distance_sq = (self.G / self._shorter) ** 2, self.distance_sq * self._shorter**2
+        epsilon = lam * g_sq
+        product = g_sq * d / epsilon**2
+        slack = SLACK.get(asked)
         if slack is None:
             need = math.ceil(6 * math.sqrt(2 * product) - 1e-9)
         else:
             need = k_min(Fraction(product * (1 - 1e-12)), slack)
         if self.algorithm.rounds < need:
             return f"K = {self.algorithm.rounds} is below Theorem 2's {need} for epsilon = lambda G^2 = {epsilon:.6g}"
-        if d < self.distance_sq * (1 - 1e-9):
-            return f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {self.distance_sq:.6g}"
+        if d < distance_sq * (1 - 1e-9):
+            return f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {distance_sq:.6g}"
         return None
 
     # --- runs -----------------------------------------------------------------------------------------------------------

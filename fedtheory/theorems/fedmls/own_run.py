@@ -8,7 +8,7 @@ import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedmls.notation import WITNESS
+from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSConstants, MLSView
 from fedtheory.verification.case import Case
@@ -35,7 +35,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     algorithm = case.algorithm
     if not isinstance(algorithm, FedMLS):
         raise InvalidInput(f"the statement is about FedMLS, not {type(algorithm).__name__}")
-    if WITNESS in form.needs:
+    if is_reading(form):
         raise InvalidInput(f"{statement.id} [{form.name}] is a reading that its witness refutes: take another form")
     if "steps" in form.name:
         raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] counts the local steps of the parameters"))

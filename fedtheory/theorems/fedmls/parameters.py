@@ -106,6 +106,14 @@ def make_fedmls(
         raise InvalidInput(f"noise = {noise:g}: the noise, in units of G, must be a finite number >= 0")
     if noise and get("noise_std") is not None:
         raise InvalidInput(f"noise = {noise:g}, noise_std = {get('noise_std'):g}: give one of them (the first is in units of G)")
+    if batch_size is not None and options.get("local_training") == "exact-prox":
+        raise InvalidInput(f"batch_size = {batch_size}: local_training = 'exact-prox' asks for no subgradients; leave it out")
+    switches = ("average", "server_projection", "norm", "skip_last", "allow_long", "local_training")
+    settings = {k: options[k] for k in switches if options.get(k) is not None}
+    FedMLS(  # with 1 for what an optimum will say: what is wrong with the rest is told before one is looked for
+        get("lam", 1.0), get("D", 1.0), 1 if isinstance(rounds, str) else rounds, 1.0, get("lipschitz", 1.0), get("sigma", 0.0),
+        get("noise_std", noise), **settings
+    )  # fmt: skip
     radius, radius_from = choose_radius(problem, options.get("radius"), x0)
     G_i = np.asarray(problem.lipschitz(radius), dtype=float)
     g = float(problem.lipschitz_rms(radius))
@@ -114,11 +122,7 @@ def make_fedmls(
     if distance == 0:
         raise InvalidInput("x_0 is the minimiser: there is nothing to do from there; start elsewhere")
     epsilon, noise_std = relative * g * distance, get("noise_std", noise * g)
-    if batch_size is not None and options.get("local_training") == "exact-prox":
-        raise InvalidInput(f"batch_size = {batch_size}: local_training = 'exact-prox' asks for no subgradients; leave it out")
     drawn_sq = 0.0 if batch_size is None else float(np.mean(problem.batch_noise_sq(radius, batch_size)))
-    switches = ("average", "server_projection", "norm", "skip_last", "allow_long", "local_training")
-    settings = {k: options[k] for k in switches if options.get(k) is not None}
     sigma = get("sigma", math.sqrt(noise_std**2 + drawn_sq))
     algorithm = fedmls_parameters(
         problem, epsilon, radius, x0=x0, rounds=rounds, sigma=sigma, lipschitz=get("lipschitz", g), noise_std=noise_std, **settings

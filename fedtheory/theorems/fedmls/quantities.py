@@ -88,6 +88,7 @@ class MLSConstants:
     distance_sq : ||x_0 - x*||^2
     steps : (K,) T_k
     reach_sq : (R + ||x_0||)^2, which no ||x_0 - u||^2 in the ball exceeds
+    line_4 : G and sigma of T_k, where they are not the root mean squares of the G_i and sigma_i
     """
 
     K: int
@@ -98,6 +99,17 @@ class MLSConstants:
     distance_sq: float
     steps: np.ndarray
     reach_sq: float = float("inf")
+    line_4: tuple[float, float] | None = None
+
+    @property
+    def line_4_G_sq(self) -> float:
+        """G^2 of T_k."""
+        return self.G_sq if self.line_4 is None else self.line_4[0] ** 2
+
+    @property
+    def line_4_sigma_sq(self) -> float:
+        """sigma^2 of T_k."""
+        return self.sigma_sq if self.line_4 is None else self.line_4[1] ** 2
 
     @property
     def N(self) -> int:
@@ -373,6 +385,7 @@ def view_of_run(
     constants = MLSConstants(
         algorithm.rounds, float(algorithm.lam), float(algorithm.D), bounds.G_i, bounds.sigma_i,
         float(((start - optimum.x) ** 2).sum()), steps, (radius + float(np.linalg.norm(start))) ** 2,
+        (float(algorithm.lipschitz), float(algorithm.sigma)),
     )  # fmt: skip
     objective = problem.objective(np.moveaxis(x, -1, 1))
     size = float(np.abs(objective).max() + abs(optimum.value))

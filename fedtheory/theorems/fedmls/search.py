@@ -21,7 +21,7 @@ from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
 from fedtheory.theorems.fedmls.instances import facts_of
-from fedtheory.theorems.fedmls.notation import PAPER_ID, SLACK, WITNESS, applies
+from fedtheory.theorems.fedmls.notation import PAPER_ID, SLACK, applies, is_reading
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.verification.registry import get, paper
 from fedtheory.verification.search import SearchResult, Tape, Target, explore
@@ -45,6 +45,7 @@ class Lines:
     rounds : K
     parameters : 'free', or those of Theorem 2 with K 'printed', 'fewest' or 'sharpened' (see `MLSInstance`)
     average : 'averaged' or 'printed', line 14
+    norm : 'mean' or 'product', line 22 along grad f_i or along grad f_i/N; lam and D are those of the norm
     """
 
     slopes: tuple[tuple[Fraction, ...], ...]
@@ -55,6 +56,7 @@ class Lines:
     rounds: int
     parameters: str
     average: str
+    norm: str
 
     kind = "lines"
     rule = "deterministic"
@@ -62,7 +64,7 @@ class Lines:
     @property
     def facts(self) -> frozenset[str]:
         """What a form may need of it."""
-        return facts_of(self.parameters, self.average)
+        return facts_of(self.parameters, self.average, self.norm)
 
     @property
     def clients(self) -> list[list[tuple[Any, Any]]]:
@@ -86,9 +88,9 @@ class Lines:
         """
         one = Fraction(1)
         problem = MaxAffine(np.array(self.slopes, dtype=float)[:, :, None], np.array(self.offsets, dtype=float))
-        g = problem.lipschitz_rms(1.0)
+        g = problem.lipschitz_rms(1.0) * (1 + 2.0**-50) / math.sqrt(problem.num_clients if self.norm == "product" else 1)
         algorithm = FedMLS(
-            float(self.lam), float(self.D), self.rounds, 1.0, g * (1 + 2.0**-50), average=self.average, skip_last=False  # type: ignore[arg-type]
+            float(self.lam), float(self.D), self.rounds, 1.0, g, average=self.average, norm=self.norm, skip_last=False  # type: ignore[arg-type]
         )
         if sum(algorithm.steps(k) for k in range(1, self.rounds + 1)) > LARGEST_STEPS:
             raise InvalidInput(f"more than {LARGEST_STEPS} local steps")
@@ -110,7 +112,10 @@ def draw(tape: Any) -> Lines:
     offsets = [[_fraction(v) for v in row] for row in tape.uniform(-1.0, 1.0, (n, p))]
     x0 = _fraction(tape.uniform(-1.0, 1.0))
     parameters = ("free", "printed", *SLACK)[int(tape.integers(0, 4))]
-    average = "printed" if tape.random() < 0.2 else "averaged"
+    read = tape.random()
+    average, norm = "printed" if read < 0.2 else "averaged", "product" if read > 0.8 else "mean"
+    if norm == "product" and parameters in SLACK:  # no form is about those
+        parameters = "printed"
     lam_at, d_at, rounds = 10.0 ** tape.uniform(-1.5, 1.0), 10.0 ** tape.uniform(-2.0, 1.0), int(tape.integers(1, 13))
     clients = [list(zip(a, b, strict=True)) for a, b in zip(slopes, offsets, strict=True)]
     _, star = minimum(clients, Fraction(1), near=x0)
@@ -124,7 +129,9 @@ def draw(tape: Any) -> Lines:
         product = float(d) / (float(lam) ** 2 * g_sq)  # G^2 D/epsilon^2
         least = math.ceil(6 * math.sqrt(2 * product))
         rounds = k_min(Fraction(product), SLACK[parameters]) if parameters in SLACK else least
-    return Lines(tuple(map(tuple, slopes)), tuple(map(tuple, offsets)), x0, lam, d, max(rounds, 1), parameters, average)
+    if norm == "product":
+        lam, d = n * lam, n * d
+    return Lines(tuple(map(tuple, slopes)), tuple(map(tuple, offsets)), x0, lam, d, max(rounds, 1), parameters, average, norm)
 
 
 def _drawn(tape: Tape, targets: Sequence[Target]) -> tuple[Lines, MLSView] | None:
@@ -144,7 +151,7 @@ def targets_of(statements: Iterable[Statement], violated: bool = False) -> list[
 
 
 def _searched(form: Form) -> bool:
-    return form.kind == "run" and WITNESS not in form.needs and "deterministic" in form.established
+    return form.kind == "run" and not is_reading(form) and "deterministic" in form.established
 
 
 def explore_lines(targets: list[Target], budget: int, seed: int) -> list[SearchResult]:

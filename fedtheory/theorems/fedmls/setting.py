@@ -15,7 +15,8 @@ from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls import data, exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
-from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns
+from fedtheory.theorems.fedmls.notation import ROUNDS
+from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.on_a_set import (
     SET_ACCEPTS,
     method_of,
@@ -26,6 +27,7 @@ from fedtheory.theorems.fedmls.on_a_set import (
 from fedtheory.theorems.fedmls.own_run import own_run
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.prox_runs import prox_battery
+from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult, Target
@@ -99,7 +101,7 @@ class FedMLSSetting(Setting):
             if statement.scope == "mopes":
                 return once(lambda: mopes_view_of_case(statement, case))
             if statement.scope == "counts":
-                return orders_view_of_case(case, form.needs[0])
+                return orders_view_of_case(case, "printed" if PRINTED_COUNTS in form.needs else "fewest")
             return once(lambda: runs.prox_view(form)) if statement.scope == "exact-prox" else runs.view(statement, form)
 
         return [self._judged(statement, form, case, view_of, runs.rule) for form in forms]
@@ -143,9 +145,10 @@ class FedMLSSetting(Setting):
             return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
         x0 = request.start(problem)
         _refuse(request, problem)
+        given_numbers(request.options.get("given") or {}, problem.num_clients)
         rounds: Any = request.rounds
         if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
-            rounds = "printed" if any("printed" in f.needs for f in statement.forms) else "fewest"
+            rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
         made = make_fedmls(problem, given, x0, rounds)
         rule = "noisy" if made.algorithm.noise_std else "exact"
         rows = made.rows(skip_last=False)
@@ -267,7 +270,8 @@ class Once:
 
 def _prepare_on_a_set(statement: Statement, request: Request, problem: Any) -> Prepared:
     """MOPES or MOLES as the options ask for it; what it is about is given to the statement."""
-    _refuse(request, problem, ("batch_size",))
+    others = ("batch_size", "radius", "lipschitz", "sigma", "noise_std", "average", "server_projection", "norm", "skip_last")
+    _refuse(request, problem, others)
     o, x0 = request.options, request.start(problem)
     shape = shape_of(o.get("set_shape"))
     size = 1.0 if o.get("set_size") is None else o["set_size"]

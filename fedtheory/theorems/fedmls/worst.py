@@ -38,10 +38,10 @@ def worst_share(method: str, rounds: int, lam: Fraction, start: Fraction, slack:
 
 def worst_of(method: str, start: Fraction | int, slack: Fraction | int | None = None) -> Worst:
     """`worst_share` of a form without noise; ``slack`` None: local problems are solved."""
-    where = "on all of space" if method == "fedmls" else "one loss"
+    where = "on all of space" if method == "fedmls" else "for one loss"
     if slack is None:
-        K, lam, D, how = 5, Fraction(16, 38), None, "local problems solved"  # 16/(K (K + 1) + 8)
+        K, lam, D, how = 5, Fraction(16, 38), None, "the local problems solved"  # 16/(K (K + 1) + 8)
     else:
         K, lam, D, how = 2, Fraction(5, 3), Fraction(1), "D = ||x_0 - x*||^2"
-    at = f"{where}, {how}, lambda = {lam} ||x_0 - x*||/G, K = {K}"
+    at = f"K = {K}, lambda = {lam} ||x_0 - x*||/G, {how}, {where}"
     return Worst(at, lambda: worst_share(method, K, lam, Fraction(start), Fraction(slack or 0), D), ALONE)

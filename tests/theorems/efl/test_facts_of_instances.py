@@ -91,8 +91,8 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("away", worked_efl_sentences_4.AWAY, MIXED, False), ("away", worked_efl_sentences_4.CURVED, MIXED, True),
         ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
         ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", TINY], [TINY, "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
-        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, "EFL's row below VRL-SGD's", True),  # 26 each
-        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, "EFL's row below VRL-SGD's", False),
+        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, "EFL's row at most VRL-SGD's for F", True),  # 26 each
+        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, "EFL's row at most VRL-SGD's for F", False),
         ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2
         ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, UNSTABLE, True),
         ("stability", {**stability.TWO, "h": [["399/100", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, True),

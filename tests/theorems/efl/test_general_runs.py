@@ -33,6 +33,8 @@ RUN = {**THREE, "laws": LAWS, "T": 2}
 ANCHORS = {
     "lam": "3/4", "u": [["5/4", "1/2"], ["1/3", "3/2"], ["2/3", "7/5"]], "anchors": [["3/2", "-2"], ["1/5", "3"], ["-4/3", "5/7"]],
 }  # fmt: skip
+FOLLOWED = {name: THREE[name] for name in ("weights", "h", "c", "w0")}  # complete clients, anchors that move
+FOLLOWED |= {"laws": [[["0", "0", "0", "1"]] * 3], "T": 2, "lam": ANCHORS["lam"], "u": ANCHORS["u"]}
 PAIR = {name: rows[:2] for name, rows in THREE.items()} | {"weights": ["3/8", "5/8"]}
 LONG = {  # nine steps and L = mu: the first entry of gamma is the larger one
     **PAIR, "h": [["5/3", "5/3"]] * 2, "laws": [[["0"] * 9 + ["1"]] * 2], "T": 2,
@@ -47,6 +49,8 @@ def numbers(sides):
 def the_view(data, form):
     if form == "sharpened, common mini-batches":
         return BUILDERS["run"]({**data, "common": True})
+    if form == "moving anchors":
+        return BUILDERS["run"]({**FOLLOWED, "scheme": data["scheme"]})
     if form != "frozen anchors":
         return BUILDERS["run"](data)
     oracles, T = exact_oracles(data), data["T"]
@@ -60,12 +64,14 @@ def test_theorem_1(scheme):
     name, data = scheme.partition(",")[0], LONG if "nine" in scheme else {**RUN, "T": 1} if "one" in scheme else RUN
     views, runs = {}, {}
     for form in get("efl/theorem-1").forms:
-        own = form.name if form.name in ("frozen anchors", "sharpened, common mini-batches") else "repaired"
+        apart = ("frozen anchors", "moving anchors", "sharpened, common mini-batches")
+        own = form.name if form.name in apart else "repaired"
         if own != "repaired" and data is LONG:
             continue
         if own not in views:
             views[own] = the_view({**data, "scheme": name}, own)
-            runs[own] = worked.Run(name, data, common="common" in own, anchors=ANCHORS if own == "frozen anchors" else None)
+            whose = FOLLOWED if own == "moving anchors" else data
+            runs[own] = worked.Run(name, whose, common="common" in own, anchors=ANCHORS if own == "frozen anchors" else None)
         run = runs[own]
         taus = [tau for tau in (run.T - 1, run.T) if tau]  # the bound is about tau >= 1
         expected = [run.distance_sq[t] for t in taus], [worked.THEOREM_1[form.name](run, t) for t in taus]

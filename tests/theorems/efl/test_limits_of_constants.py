@@ -15,9 +15,9 @@ from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.compressed_participation import cases_of, play
 from fedtheory.theorems.efl.quantities.compressed_run import _signs
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.run import gamma_of, given_bounds, given_curvatures
+from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of, second_moments
-from fedtheory.theorems.efl.quantities.step import StepState, StepsView, reached
+from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached
 from fedtheory.verification.statement import eq, le
 
 TWO = {
@@ -289,12 +289,12 @@ def test_who_asks_for_what_in_a_run():
     view = BUILDERS["run"](data)
     kinds = [RoundLaw("C", law, plain.weights).moments.sum_ps for law in laws_of(two, 2)]
     assert list(view.constants.S) == [kinds[t % 2] for t in range(5)] and view.horizons.tolist() == [4, 5] and view.rule == "C"
-    assert not view.facts and BUILDERS["run"]({**data, "common": True}).facts == {"common mini-batches"}
+    assert not view.facts and BUILDERS["run"]({**data, "common": True}).facts == {COMMON}
     anchors = (Q(3, 4), np.array([[Q(5, 4), Q(1, 2)], [Q(1, 3), Q(3, 2)]]), np.array([[Q(3, 2), Q(-2)], [Q(1, 5), Q(3)]]))
     rounds, w0 = round_laws("B", laws_of([LAWS[0]], 2), 3, plain.weights), np.array([Q(1), Q(2)], dtype=object)
     whole = quadratic_run(exact_oracles(alike), rounds, w0, anchors=anchors)
     assert whole.constants.how["L, mu"] == "L + lambda max U, mu + lambda min U"
-    assert whole.facts == {"common mini-batches", "frozen anchors"} and whole.horizons.tolist() == [0, 1, 2, 3] and whole.rule == "B"
+    assert whole.facts == {COMMON, FROZEN} and whole.horizons.tolist() == [0, 1, 2, 3] and whole.rule == "B"
     for change, said in (
         ({"every": 1}, "every = 1: "), ({"every": 2, "laws": two[:1]}, "every = 2 with 1 laws: give two"), ({"T": 0}, "T = 0: "),
         ({"T": 20_001}, "T = 20001: .* from 1 to 20000"), ({"w0": ["1"]}, "w0 has 1 entries, expected 2"),
@@ -364,7 +364,7 @@ def test_what_the_rounds_of_a_run_say_together():
     view = BUILDERS["step"]({**TWO, **law})
     assert (view.taus, view.rule, view.printed_constants()["taus"]) == ([3], "B", [3])
     assert set(view.printed_constants()["constants"]["how"]) == {"G_sq, sigma_sq"}
-    same, common = SimpleNamespace(needs=("equal ratios",)), SimpleNamespace(needs=("common mini-batches",))
+    same, common = SimpleNamespace(needs=(EQUAL,)), SimpleNamespace(needs=(COMMON,))
     assert view.applies(same) == "E[p s]/p^k differs between clients" and view.applies(SimpleNamespace(needs=())) is None
     assert BUILDERS["step"]({**TWO, **law, "scheme": "C-corrected"}).applies(same) is None
     assert "independent" in view.applies(common) and BUILDERS["step"]({**TWO, **law, "common": True}).applies(common) is None

@@ -225,7 +225,7 @@ def test_the_step_after_a_shift_by_hand():
     turned = view_of("learning-rate-after-shift", "repaired", MIXED, EFL(), given={"client": 1})  # along (1, 1) alone
     assert sorted(float(v**2) for v in turned.start) == pytest.approx([0, 1 / 2])
     how = {"local_solver": LocalSGD(1, 1.0, noise_std=3.0), "given": {"client": 1}}
-    noisy = view_of("learning-rate-after-shift", "printed", TWO, EFL(), **how)
+    noisy = view_of("learning-rate-after-shift", "fresh start", TWO, EFL(), **how)
     assert noisy.sigma_sq == 9 and not noisy.facts
 
 

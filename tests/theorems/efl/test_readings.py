@@ -120,6 +120,38 @@ def test_simulate_reruns_the_long_witnesses(witness):
     assert run.metrics["distance"][-1, 0] ** 2 == pytest.approx(float(F(witness.lhs)), rel=1e-9)
 
 
+TWO_THAT_MOVE = {
+    "weights": ["1/2", "1/2"], "h": [["1"], ["2"]], "c": [["1"], ["-1"]], "w0": ["10"], "laws": [[["0", "0", "1"]] * 2],
+    "T": 5, "lam": "128", "u": [["1"], ["2"]], "scheme": "B",
+}  # fmt: skip
+
+
+def test_the_library_with_moving_anchors_falls_behind_the_bound():
+    """Two clients, two local steps, where the elastic term does act: the algorithm itself, 400 rounds of it in floats.
+
+    The gradients and the D_k are largest at the start, so that the constants of five rounds are those of all.
+    """
+    c = efl_runs.run_of(TWO_THAT_MOVE).constants
+    assert (c.L, c.mu) == (2 + 128 * 3, 1 + 128 * 3) and c.D.min() > 0
+    problem = Quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[1.0], [-1.0]]), np.array([0.5, 0.5]))
+    solver = LocalSGD(2, TheoremStep(float(c.mu), 2, float(c.gamma), 2.0))
+    run = simulate(problem, EFL(lam=128.0, variant="none"), 1000, np.array([10.0]), None, local_solver=solver, record=("distance",))
+    y = 2 * 1000 + float(c.gamma)
+    bound = (float(c.gamma**2 * c.start_sq) + (32 / float(c.mu)) ** 2 * 1000 * float(c.B()[0]) / 4) / y**2
+    assert run.metrics["distance"][-1, 0] ** 2 > 1.5 * bound
+    free = simulate(problem, EFL(lam=0.0, variant="none"), 1000, np.array([10.0]), None, local_solver=solver, record=("distance",))
+    assert run.metrics["distance"][-1, 0] != free.metrics["distance"][-1, 0]  # the term acts
+
+
+def test_anchors_that_move_are_of_complete_clients_without_noise():
+    for bad in ({"noise": [["1"], ["1"]]}, {"laws": [[["0", "0", "1"], ["1/2", "0", "1/2"]]]}):
+        with pytest.raises(InvalidInput, match="complete in every round, and gradients without noise"):
+            efl_runs.run_of({**TWO_THAT_MOVE, **bad})
+    for bad in ({"lam": "0"}, {"u": [["1"]]}, {"u": [["1"], ["-1"]]}):
+        with pytest.raises(InvalidInput, match="lambda must be > 0, and u >= 0"):
+            efl_runs.run_of({**TWO_THAT_MOVE, **bad})
+
+
 def test_every_needs_two_laws():
     data = {**LONG[0].data, "laws": LONG[0].data["laws"][:1]}
     with pytest.raises(InvalidInput, match="every = 100 with 1 laws: give two"):

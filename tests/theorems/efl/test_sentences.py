@@ -53,6 +53,24 @@ def test_whose_training_loss_8_is_about():
     assert without / 2 < kept < without / 2 + F(1, 2)  # weights not normalised: -1 added to f_a does it
 
 
+def test_keeping_a_client_may_be_worse_where_another_one_stays_away():
+    """Minimisers 1, -1 and 2: the second is there one time in ten, and the third, half of the time, pulls away from it."""
+    c, there = (1, -1, 2), (F(1), F(1, 10), F(1, 2))
+
+    def loss_at_the_limit(clients):
+        w = sum(there[k] * c[k] for k in clients) / sum(there[k] for k in clients)
+        return sum((w - ck) ** 2 for ck in c) / 6
+
+    assert loss_at_the_limit((0, 1, 2)) > loss_at_the_limit((0, 1))
+    law = [["0", "1"], ["9/10", "1/10"], ["1/2", "1/2"]]
+    data = {"scheme": "C", "weights": ["1/3"] * 3, "h": [["1"]] * 3, "c": [["1"], ["-1"], ["2"]], "law": law, "eta": "1"}
+    view = limit_view({**data, "x0": ["0"], "rounds": 1, "step": "1", "offset": "2"})
+    assert view.limit == [F(19, 16)] and view.star == [F(2, 3)]
+    assert ["a is inactive with probability y^a in every round, the others are complete"] == [
+        a.partition("; ")[2] for a in theorems.get("efl/corollary-1").assumptions
+    ]
+
+
 @pytest.mark.parametrize(("statement", "form"), [("corollary-1", "printed"), ("corollary-1-own-optimum", "own optima")])
 def test_8_holds_on_the_shipped_witnesses_as_printed_and_as_repaired(statement, form):
     """The printed maximum or the sum, B with or without G, G of the run or sure, J as printed (64) or as repaired (16)."""
@@ -263,3 +281,69 @@ def test_how_much_looser_the_literature_is(n):
             assert theirs - ours == pytest.approx(1, rel=1e-6)
         else:
             assert theirs / ours == pytest.approx(min(4 * levels / root, 4), rel=1e-6)
+
+
+# --- what compression costs, and where the consistent form converges ------------------------------------------------------
+LINE = {
+    "variant": "consistent", "weights": ["1"], "h": [["1"] * 4], "c": [["1"] * 4], "q": "1/4", "x0": ["0"] * 4, "E": 1,
+    "schedule": [[1]], "rounds": 40,
+}  # fmt: skip
+
+
+def _rounds_and_bits(data):
+    c = BUILDERS["feedback"](data).costs
+    ours, dense = c.distance_sq, c.dense_distance_sq
+    return c.steps_to(ours), c.steps_to(dense), c.messages_to(ours) * c.message, c.messages_to(dense) * c.dense
+
+
+def test_compression_may_take_more_rounds_and_bits_or_fewer():
+    assert _rounds_and_bits({**LINE, "eta": "1/2"}) == (9, 2, 630, 512)
+    assert _rounds_and_bits({**LINE, "eta": "1/4"}) == (6, 5, 420, 1280)
+    plane = {**LINE, "h": [["1", "1/2"]], "c": [["0", "0"]], "x0": ["1", "1"], "q": "1", "eta": "1"}
+    assert _rounds_and_bits(plane) == (1, 2, 72, 256)
+
+
+def test_the_witnesses_of_costs_converge():
+    for w in builtin_witnesses("efl"):
+        if w.statement == "efl/costs" and "converge" in w.form:
+            view = BUILDERS["feedback"]({**w.data, "rounds": 60})
+            assert not (view.run[0][-1] - view.star).any()
+
+
+def test_the_consistent_form_diverges_at_a_step_of_1_over_l():
+    """From round 7 on the model and all residuals are multiplied by -2 every three rounds, exactly, and so for ever."""
+    rounds = BUILDERS["feedback"]({**LINE, "eta": "1"}).rounds_seen
+    states = [[*(r.w - 1), *r.R_G, *r.R[0]] for r in rounds]
+    assert any(states[7]) and states[10] == [-2 * x for x in states[7]]  # the loop is linear under factors, ST odd
+
+
+# --- schemes, and the bound after an arrival ------------------------------------------------------------------------------
+def test_dividing_by_the_probability_of_being_there_cures_scheme_c_only():
+    """A client that makes one of two steps whenever asked is there with probability 1: nothing is divided, and B ends at 1/3."""
+    law = [["0", "0", "1"], ["0", "1", "0"]]
+    data = {"weights": ["1/2"] * 2, "h": [["1"]] * 2, "c": [["1"], ["-1"]], "law": law, "eta": "1/2", "x0": ["0"], "rounds": 1}
+    data |= {"step": "1", "offset": "4"}
+    limits = {scheme: limit_view({**data, "scheme": scheme}).limit[0] for scheme in SCHEMES}
+    assert limits == {"A": 1, "B": F(1, 3), "C": 0, "C-corrected": 0}
+    assert limit_view({**data, "scheme": "C-corrected"}).fixed[0] == -F(1, 2) / (4 - F(1, 2))  # a constant step: off again
+
+
+@pytest.mark.parametrize(("h_o", "h_a", "at"), [("1", "1", 1), ("4", "1", 2), ("1", "4", F(1, 2))])
+def test_the_printed_bound_of_an_arrival_falls_from_a_ratio_that_the_curvatures_decide(h_o, h_a, at):
+    """n_a/n = sqrt(h_o/h_a), which is p > 1/2 for equal curvatures only."""
+    data = {"samples": ["1", "9"], "h": [[h_o], [h_a]], "c": [["0"], ["1"]], "fewer": "1", "closer": "1/2"}
+    view = BUILDERS["samples"](data)
+    before, top, beyond = (view.bound("arrival", at * F(k, 10)) for k in (9, 10, 11))
+    assert before < top > beyond
+
+
+@pytest.mark.parametrize("steep", [F(101, 100), F(11, 10), F(2)])
+def test_fewer_samples_may_raise_the_repaired_bound_however_little_the_curvature_falls(steep):
+    """F_a of curvature K on its own side and 1 beyond; the others, of curvature (K - 1)/10, put the optimum at the bend."""
+    h_o = (steep - 1) / 10
+    data = {"h": [[str(h_o)], [str(steep)]], "c": [[str(1 - steep / h_o)], ["2"]], "bend": "1", "below": "1"}
+    view = BUILDERS["samples"]({**data, "samples": ["1", "1"], "fewer": "99/100", "closer": "1/2"})
+    form = theorems.get("efl/theorem-2-conclusion").form("(11) repaired, fewer samples, steeper outwards")
+    assert view.bent_bound(view.fewer) > view.bent_bound() and view.applies(form) is not None
+    level = BUILDERS["samples"]({**data, "samples": ["1", "1"], "fewer": "99/100", "closer": "1/2", "below": str(steep)})
+    assert level.bent_bound(level.fewer) < level.bent_bound() and level.applies(form) is None

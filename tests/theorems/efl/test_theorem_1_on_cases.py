@@ -17,7 +17,7 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
 from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run
-from fedtheory.theorems.efl.quantities.run import step_sizes
+from fedtheory.theorems.efl.quantities.run import FROZEN, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
 from fedtheory.theorems.efl.quantities.step import reached
 
@@ -350,7 +350,7 @@ def test_a_run_with_anchors_that_never_move():
     laws = cases._laws("C", LAW, 4, DIAGONAL.weights)
     expected = quadratic_run(oracles_of(DIAGONAL), laws, case.x0, anchors=cases.anchors_of(case))
     found = cases.view_of("run", case)
-    assert found.distance_sq == pytest.approx(expected.distance_sq) and found.facts == {"frozen anchors"}
+    assert found.distance_sq == pytest.approx(expected.distance_sq) and found.facts == {FROZEN}
     free = cases.view_of("run", case_of(DIAGONAL, EFL(), **how))
     assert (
         free.distance_sq == pytest.approx(quadratic_run(oracles_of(DIAGONAL), laws, case.x0).distance_sq)

@@ -29,6 +29,7 @@ WITHOUT: dict[tuple[str, str], str] = {}  # forms without a number, and why
 
 NINE = "C, nine steps and L = mu"
 COMMON = ("sharpened, common mini-batches",)
+OWN_RUNS = ("frozen anchors", "moving anchors", *COMMON)
 # where a form has an entry for each case, path and step: s = (2, 3), signs + - - and - + -, i = 1; of the others the last entry
 ENTRY = {
     ("theorem-1-step-1", "repaired"): -2, ("theorem-1-step-1", "any correlation"): -2, ("theorem-1-step-2", "repaired"): -104,
@@ -87,6 +88,10 @@ LEFT = {
         "17121066089089106896302403365490065676551990111658/9369741925186753829229382968746133831755199028125"
     ),
 }
+FOLLOWED = (  # with anchors that move: theta = 2, or 1 under B
+    "533372570083941253439666626830634/222210562338134171329345693670025",
+    "61571766708992514425446197632/6667583711049124473530341575",
+)
 NUMBERS = {
     ("theorem-1", "printed", "A"): (
         LEFT["at_the_end", "A"],
@@ -104,6 +109,11 @@ NUMBERS = {
     ("theorem-1", "frozen anchors", "B"): (LEFT["frozen", "B"], "92158848117787448/2336400495353925"),
     ("theorem-1", "frozen anchors", "C"): (LEFT["frozen", "C"], "29741608564687408/1023691240496925"),
     ("theorem-1", "frozen anchors", "C-corrected"): (LEFT["frozen", "C-corrected"], "62529312232144/1629716613525"),
+    **{("theorem-1", "moving anchors", scheme): FOLLOWED for scheme in ("A", "C", "C-corrected")},
+    ("theorem-1", "moving anchors", "B"): (
+        "3143765557214944581641867711194/1939418671070906435712552590025",
+        "83169672386479171368966392/6045814422251856950913075",
+    ),
     ("theorem-1", "2 max", "A"): (LEFT["at_the_end", "A"], "17956810540592884/1151585355290643"),
     ("theorem-1", "2 max", "B"): (LEFT["at_the_end", "B"], "1597449647152/22463115129"),
     ("theorem-1", "2 max", "C"): (LEFT["at_the_end", "C"], "2369031794156/49228003125"),
@@ -188,7 +198,9 @@ NUMBERS = {
         "160755431697510107/6672702669806250",
         "1198880501878/49228003125",
     ),
-    ("inactive-rate", "printed", "any"): ("1/6", "7/24"),
+    ("inactive-rate", "printed", "any"): ("949/4704", "25/48"),
+    ("inactive-rate", "one constant", "any"): ("949/4704", "875/3"),
+    ("inactive-rate", "heterogeneity term", "any"): ("1/6", "7/24"),
     ("inactive-rate", "equality", "any"): ("1", "0"),
     ("inactive-rate", "repaired", "any"): ("2", "3"),
     ("inactive-rate", "converges if y_t is O(tau)", "any"): ("140/219", "5/12"),
@@ -208,8 +220,8 @@ NUMBERS = {
     ("corollary-1-threshold", "without the O, sufficient", "any"): ("5/88", "7/15"),
     ("corollary-1-threshold", "without the O, from the start", "any"): ("165/10976", "11/70"),
     ("corollary-1-threshold", "repaired", "any"): ("165/10976", "11/210"),
-    ("corollary-1-epochs", "printed", "any"): ("51/8", "73/12"),
-    ("corollary-1-epochs", "printed, through (8)", "any"): ("357/96800", "511/181476"),
+    ("corollary-1-epochs", "through (9)", "any"): ("51/8", "73/12"),
+    ("corollary-1-epochs", "through (8)", "any"): ("357/96800", "511/181476"),
     ("corollary-1-epochs", "through (8), T to infinity", "any"): ("51/32", "73/36"),
     ("corollary-1-epochs", "through (8), T to infinity, converse", "any"): ("31/30", "331/320"),
     ("corollary-1-epochs", "repaired", "any"): ("65/8", "101/12"),
@@ -226,6 +238,7 @@ RULE_8 = ("16", "408358208/275386683")  # J and f_1(T) of Corollary 1's two clie
 def run_view(scheme, form, where):
     """The library's view of `shared_run`, judged at T - 1 and T."""
     data = worked.MANY if where == NINE else worked.RUNS[scheme]
+    data = worked.FOLLOWED if form == "moving anchors" else data
     data = {**data, "scheme": scheme} | ({"common": True} if form in COMMON else {})
     if form != "frozen anchors":
         return BUILDERS["run"](data)
@@ -246,7 +259,7 @@ def view_of(key):
         kind = get(f"efl/{name}").form(form).kind
         return run_view(where, "repaired", where) if kind == "run" else round_view(where)
     if name == "theorem-1":
-        form = form if form in ("frozen anchors", *COMMON) else "repaired"
+        form = form if form in OWN_RUNS else "repaired"
         return run_view("C" if where == NINE else where, form, where)
     return BUILDERS[get(f"efl/{name}").form(form).kind](section_4.FORMS[name, form][0])
 
@@ -261,12 +274,12 @@ def sides_of(key):
 
 @functools.cache
 def the_run(scheme, form):
-    """Forms with common draws or frozen anchors have runs of their own."""
+    """Forms with common draws or anchors have runs of their own."""
     return worked.Run("C", worked.MANY) if scheme == NINE else worked.run_of(scheme, form)
 
 
 def shared_run(scheme, form):
-    return the_run(scheme, form if form in ("frozen anchors", *COMMON) else "repaired")
+    return the_run(scheme, form if form in OWN_RUNS else "repaired")
 
 
 @functools.cache

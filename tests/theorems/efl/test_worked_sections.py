@@ -50,9 +50,9 @@ NUMBERS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     },
     ("departure-heterogeneity", "printed"): {"any": ("3", "2")},
     ("departure-heterogeneity", "repaired"): {"any": ("2", "3")},
-    ("departure-no-convergence", "printed"): {"any": ("1", "0"), "any, moved": ("1", "1")},
+    ("departure-no-convergence", "the optimum moves"): {"any": ("1", "0"), "any, moved": ("1", "1")},
     ("departure-no-convergence", "repaired"): {"any": ("162989154304/107502015625", "1123216/140625")},
-    ("learning-rate-after-shift", "printed"): {"any": ("11081/4500 76217/32500", "49/32 55277/34848")},
+    ("learning-rate-after-shift", "fresh start"): {"any": ("11081/4500 76217/32500", "49/32 55277/34848")},
     ("learning-rate-after-shift", "repaired"): {"any": ("29/625 229/105625", "25/64 313/7744")},
     ("learning-rate-after-shift", "kept step"): {
         "any": (

@@ -217,6 +217,7 @@ NUMBERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("theorem-2-conclusion", "(11), fewer samples"): ("1/4", "729/21025"),
     ("theorem-2-conclusion", "(11) repaired, fewer samples"): ("734967/92450", "71856696/2608225"),
     ("theorem-2-conclusion", "(11) repaired, fewer samples, any loss"): ("31696/2025", "1"),
+    ("theorem-2-conclusion", "(11) repaired, fewer samples, steeper outwards"): ("70/9", "11955/1058"),
     ("theorem-2-conclusion", "(10), fewer samples"): ("35952606/1002001", "21305248/160083"),
     ("theorem-2-conclusion", "more alike"): (
         "85220992/4002075 383235712/70422075 287426784/65205625",

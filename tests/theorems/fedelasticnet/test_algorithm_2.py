@@ -187,22 +187,22 @@ WIRE = {"compressor": messages.Threshold(0.5), "client_feedback": False}
 
 
 @pytest.mark.parametrize(
-    ("how", "ends"),
+    ("l1", "how", "ends"),
     [
-        (WIRE, -171.0),  # 29 - 200: theta^t = 30 - t for ever
-        ({"epsilon": 0.5}, None),
-        ({"compressor": messages.Threshold(0.5)}, None),
-        ({"compressor": messages.Threshold(0.5), "client_feedback": False, "stored": "received"}, None),
+        (3.0, WIRE, -171.0),  # 29 - 200: theta^t = 30 - t for ever
+        (3.0, {"epsilon": 0.5}, None),
+        (0.0, {"compressor": messages.Threshold(0.5)}, None),  # with lambda_1 > 0 feedback does not help
+        (3.0, {"compressor": messages.Threshold(0.5), "client_feedback": False, "stored": "received"}, None),
     ],
     ids=["wire", "client", "feedback", "received"],
 )
-def test_the_wire_drifts_away_and_the_repairs_do_not(how, ends):
+def test_the_wire_drifts_away_and_the_repairs_do_not(l1, how, ends):
     problem = problems.Quadratic(np.ones((1, 1, 1)), np.zeros((1, 1)))
-    run = simulate(problem, algorithms.FedElasticNetDyn(0.0, 30.0, **how), 201, [31.0])
+    run = simulate(problem, algorithms.FedElasticNetDyn(l1, 30.0, **how), 201, [30.9])
     if ends is not None:
         np.testing.assert_allclose(run.final.x[0, 0], ends, rtol=1e-12)
     else:
-        assert abs(run.final.x[0, 0]) <= 0.5 * 31 + 1e-9  # lambda_1 + epsilon (a + lambda_2), over a
+        assert abs(run.final.x[0, 0]) <= l1 + 0.5 * 31 + 1e-9  # lambda_1 + epsilon (a + lambda_2), over a
 
 
 # --- on a problem of the user's -------------------------------------------------------------------------------------------

@@ -70,21 +70,21 @@ def test_eq_12_holds_coordinate_by_coordinate_and_not_as_an_equation_of_vectors(
     assert by_coordinate.lhs[0, 0] == 0 and as_vectors.lhs[0, 0] == F(1, 2)
 
 
-def test_eq_20_as_printed_misses_the_clients_never_sampled():
+def test_eq_20_and_b2_are_true_under_the_true_gradient_rule_where_clients_start_as_printed():
     # L_k = x^2/2 for both, P = 1, from x = 1 with lambda_1 = 1/2, lambda_2 = 30: delta = -(1/2)/31, y = 61/62. The client
-    # sampled stores y under both rules, the other 0: C_1 = y^2/2, but with gradients (y^2 + 1)/2.
-    statement = theorems.get("fedelasticnet/eq-20")
+    # sampled stores y under both rules, the other 0, which the input says its gradient is: C_1 = y^2/2, h = y/2.
+    forms = [theorems.get("fedelasticnet/eq-20").form("printed"), theorems.get("fedelasticnet/lemma-b2").form("literal")]
+    took_part = theorems.get("fedelasticnet/eq-20").form("clients that took part")
     for rule in RULES:
         instance = DiagonalInstance.exact([[1], [1]], [[0], [0]], "1/2", 30, 1, rule, [1])
         view = instance.round_view(instance.start())
         assert view.C_next[0] == F(61, 62) ** 2 / 2
-        assert statement.form("printed").sides(view).lhs[0] == F(1, 2)
-        assert (statement.form("clients that took part").sides(view).lhs == 0).all()
-    # Where nothing moves, the sign rule stores 0 for the client that took part, too.
-    still = DiagonalInstance.exact([[1]], [[0]], 1, 30, 1, "sign", [1])
-    still = still.round_view(still.start())
-    assert statement.form("printed").sides(still).lhs[0] == 1
-    assert (statement.form("clients that took part").sides(still).lhs == 1).all()
+        assert all((form.sides(view).lhs == 0).all() for form in (*forms, took_part))
+    # Where nothing moves, the sign rule stores 0 for the client that took part, and the true-gradient rule 1.
+    for rule, off in (("sign", 1), ("true-gradient", 0)):
+        still = DiagonalInstance.exact([[1]], [[0]], 1, 30, 1, rule, [1])
+        still = still.round_view(still.start())
+        assert all((form.sides(still).lhs == off).all() for form in (*forms, took_part))
 
 
 def test_the_two_readings_of_the_printed_expectation():
@@ -309,3 +309,13 @@ def test_the_flat_drift_is_what_a_round_does():
     gammas = [(s.theta + s.h)[0, 0] for s in gammas]
     expected = [F(0)] + [F(m - 2, m) + t * F(m - 1, m) for t in range(4)]
     assert all(abs(g - x) < F(1, 10**6) for g, x in zip(gammas, expected, strict=True))
+
+
+def test_the_repaired_bound_may_fall_as_lambda_1_grows():
+    """L = x^2/2, lambda_2 = 30, from 10, 20 rounds, sign rule: 100/(20 kappa_0) = 656.25 as lambda_1 goes to 0, and 568.27 at 5."""
+    form, ends = theorems.get("fedelasticnet/theorem-3.1").form("repaired"), []
+    for lambda1 in ("1/1000000000", 5):
+        sides = form.sides(DiagonalInstance.exact([[1]], [[0]], lambda1, 30, 1, "sign", [10]).run_view(20))
+        ends.append(np.ravel(sides.rhs)[-1])
+        assert np.ravel(sides.lhs)[-1] <= ends[-1]
+    assert [round(float(x), 2) for x in ends] == [656.25, 568.27]

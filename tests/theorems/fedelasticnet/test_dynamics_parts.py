@@ -88,7 +88,7 @@ def test_what_the_true_gradient_rule_freezes():
 @pytest.mark.parametrize("way", [1, -1])
 @pytest.mark.parametrize(("behind", "ahead", "frozen"), [(0, 0, True), (5, 0, True), (0, 5, False), (0, F(1, 4), False)])
 def test_a_drift_is_frozen_where_no_slope_ahead_is_steep(way, behind, ahead, frozen):
-    """The drift of three, which goes to the right, and its image; far off a client's slope may rise, ahead of it or behind it."""
+    """Three clients, one of them steep, drift to the right, or their image; far off a slope may rise, ahead of it or behind it."""
 
     def rising(low, high, p, q):
         return ramp(low, high, p, q) if way == 1 else ramp(-high, -low, -q, -p)

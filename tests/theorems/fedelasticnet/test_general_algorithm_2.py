@@ -18,7 +18,7 @@ from fedtheory import problems, theorems
 from fedtheory.authoring.worlds import ProblemWorld
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, RoundsView
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, SEPARABLE, RoundsView
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 
 H = [["3/7", "5/2"], ["4/3", "2/5"], ["7/4", "5/6"]]
@@ -222,7 +222,7 @@ def test_floats_follow_the_same_rounds(views):
     part = theorems.get("fedelasticnet/algorithm-2-variates").form("its l1 part").sides(floats)
     assert (part.noise > 0).any() and (part.noise < 1e-6).all()
     assert (theorems.get("fedelasticnet/second-message").form("twice").sides(floats).rhs == 2).all()
-    assert floats.h is None and "separable quadratics" not in floats.facts
+    assert floats.h is None and SEPARABLE not in floats.facts
 
 
 @pytest.mark.parametrize(

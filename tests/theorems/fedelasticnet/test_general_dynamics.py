@@ -24,6 +24,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     RESTS,
     SILENT,
     STRONG,
+    TWO_ROUNDS,
     WIDE,
 )
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
@@ -214,9 +215,10 @@ AT = F(2, 3) + F(3, 7)  # where the slope is 3/5
         (HALF, BOWL, F(3, 5), F(7, 10) - TINY, 2, False),
         (WIDE, BOWL, F(3, 5), 27 * F(7, 5), 2, False),
         (WIDE, BOWL, F(3, 5), 27 * F(7, 5) + TINY, 2, True),
-        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5), 2, True),
-        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5) - TINY, 2, False),
-        (CONVERGES, BOWL, F(3, 5), 3 * F(7, 5), 1, False),
+        (CONVERGES, BOWL, F(3, 5), F(7, 10) + TINY, 2, True),
+        (CONVERGES, BOWL, F(3, 5), F(7, 10), 2, False),
+        (TWO_ROUNDS, BOWL, F(3, 5), F(7, 5), 2, True),
+        (TWO_ROUNDS, BOWL, F(3, 5), F(7, 5), 1, False),
         (SILENT, BOWL, F(3, 5), F(7, 5), 2, True),
         (SILENT, BOWL, F(3, 5) - TINY, F(7, 5), 2, False),
         (SILENT, BOWL, F(3, 5), F(7, 5) - TINY, 2, False),
@@ -252,10 +254,15 @@ def test_what_is_uncertain_is_in_the_noise(statement, form, rule):
     name = next(n for n in RUNS if view_of(RUNS[n](rule), rule).applies(form) is None)
     view = view_of(RUNS[name](rule), rule)
     view.__dict__ |= {"gradient_noise": F(3), "noise": F(1, 7)}
+    room = 2 * view.lambda2 - view.beta
+    moved = view.lambda2 * abs(view.delta).sum(axis=-1).sum(axis=-1) / view.delta.shape[1]
+    energy = 6 * ((abs(view.h[1:]).sum(axis=-1) + moved).max() + 3 * view.d)  # gradient_noise = 3
     expected = {
         ("at-rest", "excess"): F(1, 7), ("returns", "in words"): F(1, 7), ("returns", "in words, lambda_2 > 27 beta"): F(1, 7),
-        ("drift", "growth"): F(2, 7), ("descent", "rate"): F(1, 7), ("convergence", "repaired"): F(2, 7),
-        ("convergence", "rate"): 139 * view.lambda2 / 7,
+        ("drift", "growth"): F(2, 7), ("descent", "rate"): F(1, 7),
+        ("convergence", "repaired"): F(2, 7) + 2 * energy / room,
+        ("convergence", "rate"): 2 * view.lambda2 * (F(1, 7) + energy / room),
+        ("convergence", "moves"): 4 * (view.beta + abs(room)) * energy,
     }.get((statement, form.name), F(3))  # fmt: skip
     assert form.sides(view).noise == expected
 

@@ -13,6 +13,7 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.fedelasticnet import instances as battery
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
+from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.setting import Trial
 from fedtheory.theorems.fedelasticnet.statements.identities import (
@@ -124,6 +125,18 @@ def test_ids_cover_the_papers_numbers():
         assert theorems.get(f"fedelasticnet/eq-{n}")
     for name in ("lemma-b2", "lemma-b3", "lemma-b4", "lemma-b5", "theorem-b6", "theorem-b1", "theorem-3.1"):
         assert theorems.get(f"fedelasticnet/{name}")
+
+
+def test_the_assumptions_ask_of_lambda_2_what_the_limits_ask():
+    """Theorem A listed lambda_2 > 27 beta beside its limit of 10.685, and Theorem B beside 22.839."""
+    told = {}
+    for statement in theorems.all_statements("fedelasticnet/"):
+        numbers = {float(x) for line in statement.assumptions for x in re.findall(r"(?:lambda_2 >|beta =) ([0-9.]+) beta", line)}
+        limits = {round(f.limits[RATIO], 3) for f in statement.forms if RATIO in f.limits}
+        if numbers and limits:
+            told[statement.id.split("/")[1]] = limits
+            assert numbers <= limits, statement.id
+    assert told["theorem-a"] == {10.685} and told["theorem-b"] == {22.839} and told["theorem-3.1"] == {27, 26.861}
 
 
 def test_unknown_statement_suggests_the_nearest():

@@ -131,6 +131,10 @@ NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its n
     ("constants", "printed"): "an inequality of symbols: test_the_constants_are_numbers, test_kappa_0_is_positive_...",
     ("constants", "repaired"): "equalities of symbols: test_the_constants_are_numbers",
     ("theorem-e-proof", "repaired"): "sums of squares of symbols: test_theorem_e_is_proved",
+    ("theorem-d-proof", "repaired"): "sums of squares of symbols: test_theorem_d.py",
+    ("theorem-d-proof", "moves"): "sums of squares of symbols: test_theorem_d.py",
+    ("silent-cohorts", "potential"): "symbols, and all cohorts in fractions: test_theorem_d.py",
+    ("silent-cohorts", "threshold"): "symbols, and eigenvalues: test_theorem_d.py",
     ("feddyn-every-lambda", "repaired"): "sums of squares of symbols: test_theorem_e_is_proved",
     ("feddyn-every-lambda", "optimal"): "tables of symbols: tests/worst_cases/test_best.py, with one of them in numbers by hand",
     ("sag-identity", "repaired"): "both sides are 0: test_a_round_in_which_nobody_moves has the models that are equal",
@@ -403,6 +407,7 @@ ABOVE_27 += ["expectation of the sign only", "printed", "printed, whole expectat
 LEADS = {"theorem-a": 9, "theorem-a-step": 9, "theorem-b": 21, "theorem-b-step": 21}  # c of the others is 25
 NO_LIMIT = ["without lambda_2 > 27 beta"]
 NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "theorem-e-proof", "sag-identity", "algorithm-1-fixed-point"]
+NO_LIMIT_STATEMENTS += ["theorem-d-proof", "silent-cohorts"]
 LIMITED = [
     pytest.param(s, f, id=f"{s.id.partition('/')[2]}-{f.name}")
     for s in OURS

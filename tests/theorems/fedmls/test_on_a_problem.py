@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.local import SubgradientSliding
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theorems.fedmls.exact import numbers_of
-from fedtheory.theorems.fedmls.notation import WITNESS
+from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.readings import ONE_DIMENSION, READINGS
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import builtin_witnesses
@@ -46,7 +46,7 @@ def only(statement, form, *args, **more):
 # --- readings -----------------------------------------------------------------------------------------------------------
 def test_every_reading_runs_or_says_why_not():
     for statement in (ONE, TWO):
-        assert all(f.name in READINGS or f.name in ONE_DIMENSION for f in statement.forms if WITNESS in f.needs)
+        assert all(f.name in READINGS or f.name in ONE_DIMENSION for f in statement.forms if is_reading(f))
 
 
 @pytest.mark.parametrize(
@@ -238,3 +238,15 @@ def test_an_identity_needs_no_parameters(lad):
     assert "no data enter" in made.head[0] and statement.verify(made.problem, made.algorithm).verdict == "holds"
     assert setting_of(statement).refusal(statement) is None is setting_of(ONE).refusal(ONE)
     assert setting_of(statement).scope_in_words(statement) == "no data enter" and setting_of(ONE).example(ONE) == "--problem lad"
+
+
+@pytest.mark.parametrize("change", [{"lipschitz": 2.0}, {"sigma": 1.0}, {"sigma": 1.0, "noise_std": 0.5}], ids=str)
+def test_the_local_steps_are_counted_with_line_4s_own_constants(change):
+    """A user's G or sigma above the problem's makes T_k larger; that was reported as a violation."""
+    rng = np.random.default_rng(0)
+    problem = problems.nonsmooth.LAD(rng.standard_normal((4, 6, 2)), rng.standard_normal((4, 6)))
+    given = FedMLS(**{"lam": 0.5, "D": 1.0, "rounds": 6, "radius": 5.0, "lipschitz": problem.lipschitz_rms(5.0), **change})
+    above, below = theorems.get("fedmls/theorem-2").verify(problem, given, forms=["local steps", "local steps, from below"])
+    assert above.verdict == below.verdict == "holds"
+    a = (4 * given.lipschitz**2 + given.sigma**2) * 0.5**2 * 6 / 2
+    assert (below.lhs, below.rhs, above.rhs) == (pytest.approx(91 * a), given.total_steps(skip_last=False), pytest.approx(91 * a + 6))

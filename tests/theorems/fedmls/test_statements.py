@@ -15,7 +15,7 @@ import reference_fedmls as reference
 from fedtheory import problems, theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.theorems.fedmls.exact import VARIANTS, exact_run, numbers_of
+from fedtheory.theorems.fedmls.exact import VARIANTS, evaluate, exact_run, numbers_of
 from fedtheory.theorems.fedmls.instances import FAMILIES, MLSInstance
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.theorems.fedmls.quantities import c_factor, k_min, kappa, kappa_last, kappa_noise, view_of_run
@@ -39,6 +39,9 @@ def _instances() -> list[MLSInstance]:
         MLSInstance("l1 distance", 3, 2, 0.5, 1.0, 4, 1.0, 64, 26, "printed"),
         MLSInstance("l1 distance", 2, 2, 0.5, 1.0, "fewest", 1.0, 64, 23),
         MLSInstance("max of affine", 3, 2, 1.0, 1.0, "printed", 1.0, 64, 24),
+        MLSInstance("LAD", 4, 2, 0.0, 0.8, "printed", 1.0, 1, 30, norm="product"),
+        MLSInstance("l1 distance", 3, 2, 0.5, 1.0, "printed", 1.0, 64, 31, norm="product"),
+        MLSInstance("LAD", 2, 2, 0.0, 0.8, 2, 0.01, 1, 32, norm="product"),
     ]
     return out
 
@@ -140,11 +143,46 @@ def test_outside_the_assumptions_it_is_not_applicable():
     assert "line 14" in reason(average="printed") and "line 14" in theorem.form("line 14 as printed").name
     assert "project" in reason(server_projection=False)
     assert "below the root mean square" in reason(lipschitz=g / 2)
-    assert "product" in reason(norm="product")
+    assert "line 22 steps along grad f_i/N" in reason(norm="product")
     assert "sigma" in reason(noise_std=0.5)
     smooth = problems.random_quadratic(2, 2, seed=0)
     check = theorem.verify(smooth, FedMLS(0.5, 1.0, 2, 5.0, 1.0), forms=["repaired"])[0]
     assert check.verdict == "not applicable" and "Lipschitz" in check.reason
+
+
+@pytest.mark.parametrize(("statement", "noise"), [("theorem-1", 0.0), ("theorem-1", 0.5), ("theorem-2", 0.0), ("theorem-2", 0.5)])
+def test_line_22_along_the_gradient_of_f_has_the_bound_of_the_mean_product(statement, noise):
+    """With (N lambda, N D, G/sqrt(N), sigma/sqrt(N)) it is the repaired run, and its bound, printed with the joint gradient's G."""
+    rng = np.random.default_rng(3)
+    problem = problems.nonsmooth.LAD(rng.standard_normal((4, 6, 2)), rng.standard_normal((4, 6)))
+    mean = fedmls_parameters(problem, 2.0, 5.0, x0=np.zeros(2), rounds="printed", sigma=noise, noise_std=noise)
+    joint = replace(mean, norm="product", lam=4 * mean.lam, D=4 * mean.D, lipschitz=mean.lipschitz / 2, sigma=noise / 2)
+    theorem = theorems.get(f"fedmls/{statement}")
+    (one,) = theorem.verify(problem, mean, forms=["repaired"])
+    (other,) = theorem.verify(problem, joint, forms=["line 22 with grad f_i/N"])
+    assert one.verdict == other.verdict == "holds"
+    assert (other.lhs, other.rhs) == (pytest.approx(one.lhs, rel=1e-9), pytest.approx(one.rhs, rel=1e-9))
+    for algorithm, form in ((mean, "line 22 with grad f_i/N"), (joint, "repaired")):
+        (check,) = theorem.verify(problem, algorithm, forms=[form])
+        assert check.verdict == "not applicable" and "line 22" in check.reason
+    for change, says in (
+        ({"lipschitz": mean.lipschitz / 2.01}, "over sqrt(N)"),
+        ({"noise_std": 2.02 * joint.sigma + 0.01}, "above the algorithm's sigma"),
+        *([({"rounds": mean.rounds - 1}, "below Theorem 2's"), ({"D": 3.9 * mean.D}, "||x_0 - x*||^2 =")] if "2" in statement else []),
+    ):  # fmt: skip
+        (check,) = theorem.verify(problem, replace(joint, **change), forms=["line 22 with grad f_i/N"])
+        assert check.verdict == "not applicable" and says in check.reason, (change, check.reason)
+
+
+@pytest.mark.parametrize(("name", "share"), [("theorem-2-joint-g-joint-distance", 0.2427), ("theorem-1-joint-g", 0.1334)])
+def test_where_the_joint_constant_fails_line_22_along_the_gradient_of_f_does_not(name, share):
+    witness = next(w for w in SHIPPED if w.name == f"fedmls-{name}")
+    *given, variant, copies = numbers_of(witness)
+    lhs, rhs = evaluate(*given, variant, copies)
+    assert lhs > rhs
+    variant = "Theorem 2, line 22 with grad f_i/N" if "theorem-2" in name else "line 22 with grad f_i/N"
+    lhs, rhs = evaluate(*given, variant, copies)
+    assert 0 < lhs <= rhs and float(lhs / rhs) == pytest.approx(share, abs=1e-4)
 
 
 # --- counterexamples, in exact arithmetic -------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ EXACT = {
     ("penalty-gap", "repaired"): (2, "3550039/155520", "5769076115803/179159040000"),
     ("theorem-1", "printed"): (0, "59270724241/3483648000", "710641/4704"),
     ("theorem-1", "printed, joint distance"): (0, "59270724241/3483648000", "866449/4704"),
+    ("theorem-1", "line 22 with grad f_i/N"): (0, "4539287/215040", "866449/4704"),
     ("theorem-1", "repaired"): (0, "59270724241/3483648000", "257297/1568"),
     ("theorem-1", "sharpened"): (0, "59270724241/3483648000", "156945/1568"),
     ("theorem-1", "sharpened, without noise"): (0, "59270724241/3483648000", "13535853/196000"),
@@ -56,6 +57,11 @@ EXACT = {
         0,
         "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
         "133/3",
+    ),
+    ("theorem-2", "line 22 with grad f_i/N"): (
+        0,
+        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
+        "133",
     ),
     ("theorem-2", "repaired"): (
         0,
@@ -95,6 +101,7 @@ NOISY = {
         "10071968761/207567360",
     ),
     ("penalty-gap", "repaired"): (2, "708613/31104", "17285339212970929/533311672320000"),
+    ("theorem-1", "line 22 with grad f_i/N"): (0, "621249259/29030400", "866449/4704"),
     ("theorem-1", "repaired"): (0, "108444327647/6270566400", "257297/1568"),
     ("theorem-1", "sharpened"): (0, "108444327647/6270566400", "156945/1568"),
     ("theorem-1", "a posteriori"): (0, "108444327647/6270566400", "75139613/1587600"),
@@ -141,17 +148,19 @@ def exact_view(statement: str, form: str) -> MLSView:
     """The package's run of the instance on which a form is worked out."""
     p = worked.instance_of(statement, form)
     average = "printed" if p.line_14 == "printed" else "averaged"
-    algorithm = FedMLS(p.lam, p.D, p.K, float(p.R), 25, average=average, skip_last=False)
+    G, norm = (25, "mean") if p.share == 1 else (25 / np.sqrt(p.share), "product")
+    algorithm = FedMLS(p.lam, p.D, p.K, float(p.R), G, average=average, norm=norm, skip_last=False)
     view = view_of_run(_problem(p.clients), algorithm, _arrays(p.x0), radius=float(p.R))
     return replace(view, points=np.stack([_arrays(u) for u in p.points]))
 
 
 @cache
-def noisy_view(line_14: str) -> MLSView:
+def noisy_view(form: str) -> MLSView:
     """Both scenarios of noise, with the iterates worked out without the package."""
-    runs = [replace(worked.noisy(sign), line_14=line_14) for sign in (1, -1)]
+    p = worked.noisy(1)
+    runs = [replace(worked.noisy(sign), line_14="printed" if form.startswith("line 14") else "averaged") for sign in (1, -1)]
+    runs = [worked.along_the_joint_gradient(q) if form.startswith("line 22") else q for q in runs]
     plain = exact_view("theorem-1", "repaired")
-    p = runs[0]
     moves = [paper.run(q) for q in runs]
 
     def stacked(name):
@@ -159,7 +168,7 @@ def noisy_view(line_14: str) -> MLSView:
 
     constants = MLSConstants(
         p.K, float(p.lam), float(p.D), np.sqrt(np.array(p.G_sq_i, dtype=float)), np.sqrt(np.array(p.sigma_sq_i, dtype=float)),
-        float(p.start_sq), np.array(p.T), float((p.R + worked.X0_NORM) ** 2),
+        float(p.start_sq), np.array(runs[0].T), float((p.R + worked.X0_NORM) ** 2),
     )  # fmt: skip
     excess = np.array([[float(p.F(x) - p.F(p.star)) for x in r.x] for r in moves]).T
     arrays = {name: stacked(name) for name in ("x", "z", "x_client", "z_client")}
@@ -201,7 +210,7 @@ def test_both_sides_are_the_numbers_with_noise(name):
     row, *entry = NOISY[name]
     scenarios = worked.noisy_sides(*name)
     _check(scenarios[1][row], entry)
-    sides = _form(*name).sides(noisy_view("printed" if name[1].startswith("line 14") else "averaged"))
+    sides = _form(*name).sides(noisy_view(name[1] if name[1].startswith("line") else "averaged"))
     assert sides.lhs.shape == sides.rhs.shape == (len(scenarios[0]), 2)
     for s, rows in enumerate(scenarios):
         for (lhs, rhs), measured, bound in zip(rows, sides.lhs[:, s], sides.rhs[:, s], strict=True):

@@ -304,6 +304,7 @@ _LONG: dict[str, Any] = {"idle": ["0", "1/2"], "E": 1, "T": 400, "gamma": "4", "
 _ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("inactive", "abandoned at T/2", {**_LONG, "tau_0": 200}),
     ("inactive", "abandoned at once", {**_LONG, "tau_0": 0}),
+    ("inactive", "one round of 200", {**_LONG, "idle": [["0", "1/2"], *[["0", "0"]] * 199], "T": 200, "tau_0": 0}),
     ("keep", "noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),
     ("epochs", "many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
     (

@@ -339,7 +339,7 @@ def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
     # bias that only the J term bounds: long, one client gone, one curvature
     common: dict[str, Any] = {"clients": 2, "dim": 1, "E": 1, "rounds": 8000, "condition": 1.0, "skew": 0.0, "noise": 0.0}
     out.append(QuadraticInstance(seed * 1000 + 900, participation="departure", scheme="B", start=0.0, looks=20, **common))
-    return out + _common_draws(seed) + _complete(seed)
+    return out + _common_draws(seed) + _complete(seed) + _moving(seed)
 
 
 def _common_draws(seed: int) -> list[QuadraticInstance]:
@@ -353,6 +353,21 @@ def _common_draws(seed: int) -> list[QuadraticInstance]:
         QuadraticInstance(seed * 1000 + 920 + 10 * n + i, scheme=scheme, kind=kind, rounds=rounds, **both | shape)
         for n, (kind, rounds) in enumerate((("run", 60), ("step", 6)))
         for i, (scheme, shape) in enumerate((scheme, shape) for scheme in SCHEMES for shape in shapes)
+    ]
+
+
+def _moving(seed: int) -> list[Any]:
+    """Complete clients and anchors that move: one client, whose steps are short and pulled back, and two that are pulled together."""
+    one: dict[str, Any] = {"weights": ["1"], "h": [["1"]], "c": [["0"]], "w0": ["1"], "T": 8, "lam": "511", "u": [["1"]]}
+    two: dict[str, Any] = {"weights": ["1/2"] * 2, "h": [["1"], ["2"]], "c": [["1"], ["-1"]], "w0": ["1"], "T": 5, "lam": "1/2"}
+    two |= {"u": [["3"], ["1"]], "laws": [[["0", "0", "1"]] * 2]}
+    many = {scheme: [[["0"] * (64 if scheme in "AB" else 40) + ["1"]]] for scheme in SCHEMES}  # local steps
+    return [
+        instance_of("run", f"{label}, {scheme}", {**data, "scheme": scheme}, seed * 1000 + 970 + 4 * n + i)
+        for i, scheme in enumerate(SCHEMES)
+        for n, (label, data) in enumerate(
+            (("one client whose anchor moves", {**one, "laws": many[scheme]}), ("two clients whose anchors move", two))
+        )
     ]
 
 

@@ -58,6 +58,10 @@ def _samples(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         "samples": samples, "h": curvatures(rng, n, d), "c": rows(rng, n, d, signed),
         "fewer": samples[-1] * Fraction(int(rng.integers(1, 20)), 20), "closer": Fraction(int(rng.integers(1, 20)), 20),
     }  # fmt: skip
+    if rng.random() < 0.3:  # one coordinate, and a bend between a's minimiser and the others
+        data |= {"h": curvatures(rng, n, 1), "c": [*rows(rng, n - 1, 1, signed), [Fraction(int(rng.integers(4, 12)))]]}
+        data |= {"bend": Fraction(int(rng.integers(1, 12)), 3), "below": Fraction(int(rng.integers(1, 40)), 8)}
+        return f"N={n} d=1, a bend", to_file(data)
     return f"N={n} d={d}", to_file(data)
 
 
@@ -98,6 +102,10 @@ ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     }),
     ("samples", "a bend", {
         "samples": ["1", "1"], "h": [["1"], ["100"]], "c": [["0"], ["101/100"]], "bend": "1", "below": "1", "fewer": "4/5",
+        "closer": "1/2",
+    }),
+    ("samples", "a bend, steeper outwards", {
+        "samples": ["2", "3"], "h": [["2"], ["3/2"]], "c": [["0"], ["4"]], "bend": "3", "below": "5/2", "fewer": "29/10",
         "closer": "1/2",
     }),
     ("restart", "a long way to go", {

@@ -14,6 +14,7 @@ from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.run import (
     COMMON,
     FROZEN,
+    MOVING,
     EFLConstants,
     IrregularRunView,
     gamma_of,
@@ -22,9 +23,9 @@ from fedtheory.theorems.efl.quantities.run import (
     step_sizes,
 )
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.verification.rational import integer, table, text, vector
+from fedtheory.verification.rational import fraction, integer, table, text, vector
 
-__all__ = ["exact_oracles", "frozen", "laws_of", "quadratic_run", "round_laws", "run_of"]
+__all__ = ["exact_oracles", "frozen", "laws_of", "moving_anchors", "quadratic_run", "round_laws", "run_of"]
 
 HOW = {
     "L, mu": "extreme eigenvalues of the clients' Hessians",
@@ -126,6 +127,44 @@ def quadratic_run(
     return IrregularRunView(constants, path.distance_sq, laws[0].scheme, horizons, facts=facts)
 
 
+def moving_anchors(
+    oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, lam: Any, u: np.ndarray, horizons: np.ndarray
+) -> IrregularRunView:
+    """T = len(laws) rounds of complete clients with the elastic term as printed, and the constants of its losses F~_k.
+
+    The anchors of a round are the models at which the clients ended the round before, w_0 at first; the Fisher diagonals u (N, d)
+    stay. omega* is argmin sum_k p^k f_k, as no other point can be the limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and
+    G^2 are the largest F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
+
+    Raises
+    ------
+    InvalidInput
+        Clients that are not complete, noise, or Hessians that are not diagonal.
+    """
+    h, b, U = np.diagonal(oracles.H[:, 0], axis1=-2, axis2=-1), oracles.b[:, 0], u.sum(axis=0)
+    if any((law.law[:, -1] != 1).any() for law in laws) or oracles.H.shape[1] > 1 or oracles.noise_sq.any():
+        raise InvalidInput("anchors that move: clients must be complete in every round, and gradients without noise")
+    if (oracles.H[:, 0] * (1 - np.eye(len(U), dtype=int))).any():
+        raise InvalidInput("anchors that move: the Hessians must be diagonal")
+    L, mu, E, star = oracles.L + lam * U.max(), oracles.mu + lam * U.min(), laws[0].E, oracles.star
+    rounds = [law.moments for law in laws]
+    S, theta = [m.sum_ps for m in rounds], max(m.theta for m in rounds)
+    pull, w, V, G_sq, D = h + lam * U, w0, U * w0, 0 * mu, 0 * oracles.D
+    path = [w]
+    for eta in step_sizes(E, mu, gamma_of(E, theta, L, mu, S), S):
+        D = np.maximum(D, ((pull * star - b - lam * V) ** 2 / (2 * pull)).sum(axis=1))
+        y = w + 0 * h
+        for _ in range(E):
+            g = pull * y - b - lam * V
+            G_sq, y = max(G_sq, (g**2).sum(axis=1).max()), y - eta * g
+        w, V = oracles.weights @ y, (u * y).sum(axis=0)
+        path.append(w)
+    distance_sq = ((np.stack(path) - star) ** 2).sum(axis=1)
+    how = {**HOW, "L, mu": "L + lambda max U, mu + lambda min U", "D": "largest of all rounds, in closed form"}
+    constants = EFLConstants(E, L, mu, theta, G_sq, 0 * D, D, oracles.weights, rounds, distance_sq[0], how)
+    return IrregularRunView(constants, distance_sq, laws[0].scheme, horizons, facts=frozenset({MOVING}))
+
+
 # --- witnesses ---------------------------------------------------------------------------------------------------------
 def exact_oracles(data: dict[str, Any]) -> QuadraticOracles:
     """Quadratics sum_i h_ki (w_i - c_ki)^2/2 in fractions, with gradient noise +-n_k, each with probability 1/2.
@@ -166,6 +205,8 @@ def laws_of(tables: list[Any], clients: int) -> list[np.ndarray]:
 def run_of(data: dict[str, Any]) -> IrregularRunView:
     """From h, c, weights, noise and common (`exact_oracles`), scheme, laws, every, w0 and T; judged at T - 1 and T.
 
+    ``lam``, ``u`` : of an elastic term whose anchors move (`moving_anchors`); without it lambda = 0.
+
     ``laws`` : a list of N rows of E + 1 probabilities, one a round, the last for all that follow. Gradients are counted in G up to T.
     ``every`` : of two laws, the second one holds in each so many rounds, the first one in all others.
     """
@@ -179,5 +220,10 @@ def run_of(data: dict[str, Any]) -> IrregularRunView:
         every = integer(data["every"], "every", 2)
         if len(laws) != 2:
             raise InvalidInput(f"every = {every} with {len(laws)} laws: give two, the second for each {every}th round")
-    rounds = round_laws(data["scheme"], laws, T, oracles.weights, every)
-    return quadratic_run(oracles, rounds, w0, np.array([T - 1, T]))
+    rounds, horizons = round_laws(data["scheme"], laws, T, oracles.weights, every), np.array([T - 1, T])
+    if "lam" not in data:
+        return quadratic_run(oracles, rounds, w0, horizons)
+    lam, u = fraction(data["lam"], "lam"), table(data["u"], "u")
+    if lam <= 0 or u.shape != oracles.b[:, 0].shape or u.min() < 0:
+        raise InvalidInput(f"lambda = {lam}, u {u.shape}: lambda must be > 0, and u >= 0 with a row of d numbers for every client")
+    return moving_anchors(oracles, rounds, w0, lam, u, horizons)

@@ -28,14 +28,15 @@ from fedtheory.verification.rational import text
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "COMMON", "EVERY_D", "FROZEN", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_bounds", "given_curvatures",
-    "step_sizes", "unmet",
+    "COMMON", "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_bounds",
+    "given_curvatures", "step_sizes", "unmet",
 ]  # fmt: skip
 
 EVERY_D = "every D_k > 0"
-UNCORRELATED = "mini-batches of different clients uncorrelated"
-COMMON = "common mini-batches"  # the same draw for all clients in a step
-FROZEN = "frozen anchors"  # lambda > 0 with anchors that never move
+UNCORRELATED = "mini-batches of different clients uncorrelated within a step"
+COMMON = "common mini-batches: all clients have the same draw in a step"
+FROZEN = "frozen anchors: lambda > 0, and they never move"
+MOVING = "moving anchors: lambda > 0, and they are where the clients ended the round before"
 
 
 def gamma_of(E: int, theta: Any, L: Any, mu: Any, S: list[Any]) -> Any:
@@ -292,8 +293,8 @@ class IrregularRunView:
     horizons : (n,) the taus looked at
     noise : error of a measured distance_sq, from w* being known approximately
     facts : frozenset of str
-        `FROZEN` where lambda > 0 and the anchors never move: the losses are then F~_k, with L~ and mu~. `COMMON` where
-        all clients draw the same mini-batch in a step.
+        `FROZEN` where lambda > 0 and the anchors never move, `MOVING` where they follow the clients: the losses are then
+        F~_k, with L~ and mu~. `COMMON` where all clients draw the same mini-batch in a step.
     """
 
     constants: EFLConstants
@@ -312,9 +313,10 @@ class IrregularRunView:
             return "some D_k = 0, by which J divides"
         if (reason := unmet(self.facts, form)) is not None:
             return reason
-        if (FROZEN in self.facts) != (FROZEN in form.needs):
-            return "lambda = 0: there are no anchors" if FROZEN in form.needs else "lambda > 0: the form with frozen anchors"
-        return None
+        here, asked = self.facts & {FROZEN, MOVING}, {FROZEN, MOVING} & set(form.needs)
+        if here == asked:
+            return None
+        return f"lambda > 0: the form with {', '.join(here)}" if here else "lambda = 0: there are no anchors"
 
     def printed_constants(self) -> dict[str, Any]:
         """The constants of Theorem 1, shown with the verdict."""

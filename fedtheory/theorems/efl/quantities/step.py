@@ -23,9 +23,10 @@ from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, R
 from fedtheory.verification.rational import integer, vector
 from fedtheory.verification.statement import Form, Sides
 
-__all__ = ["COMPLETE", "StepState", "StepsView", "reached", "state_of"]
+__all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]
 
 COMPLETE = "all clients do all E steps along full gradients, t < 4/3 and eta mu < 1"
+EQUAL = "E[p^k s^k]/p^k the same for all clients"
 
 MAX_ENTRIES = 2_000_000
 
@@ -254,7 +255,7 @@ class StepsView:
     exact: bool = True
 
     def applies(self, form: Form) -> str | None:
-        if "equal ratios" in form.needs and not self.states[0].law.moments.ratio_equal:
+        if EQUAL in form.needs and not self.states[0].law.moments.ratio_equal:
             return "E[p s]/p^k differs between clients"
         if COMPLETE in form.needs and not all(state.complete for state in self.states):
             return "some client may do fewer than E steps, or steps along mini-batches: all must do E along full gradients"

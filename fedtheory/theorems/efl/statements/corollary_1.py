@@ -122,7 +122,7 @@ STATEMENTS = (
             lambda v: _losses(v, v.y, 1), "holds",
             ("the other way round", lambda v: _losses(v, 1, v.y)), kind="abandon",
             note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse for the "
-            "objective with a",
+            "objective with a. The others are complete: where another one stays away, too, keeping can be worse",
             proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),
         form(

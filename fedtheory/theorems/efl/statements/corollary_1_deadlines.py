@@ -238,12 +238,13 @@ STATEMENTS = (
         "whether more local epochs make the rule more sensitive",
         "section 4.1, after (9)",
         closed(
-            "printed", EPOCHS, _falls, "violated", before=NINE, after=LETTERS, kind="epochs",
+            "through (9)", EPOCHS, _falls, "violated", before=NINE, after=LETTERS, kind="epochs", wording="in words",
             note="read through (9), which the sentence follows. C grows like E^3 and J like E: the threshold falls "
             "only while noise dominates",
         ),
         closed(
-            "printed, through (8)", EPOCHS, lambda v: _falls(v, "by_rule"), "violated", before=EIGHT, after=LETTERS, kind="epochs",
+            "through (8)", EPOCHS, lambda v: _falls(v, "by_rule"), "violated", before=EIGHT, after=LETTERS, kind="epochs",
+            wording="in words",
             note="(8) itself, tau_0 = 0, at the same deadline T: without the factor E that (9) loses it fails at "
             "small T, where gamma is not small against TE",
         ),

@@ -228,7 +228,8 @@ STATEMENTS = (
             "unbiased", LIMIT % "p^k", _same, {**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"},
             ("shifted by 1/100", lambda v: _same(v, v.weights[0] / 100)), kind="limit", wording="in words",
             note="EFL is called unbiased. It is biased as soon as E[p s]/p^k differs between clients: A where P(s^k "
-            "= E) differs (clients that are independent, as here), B where E[s^k] does, C where P(s^k > 0) does",
+            "= E) differs (clients that are independent, as here), B where E[s^k] does, C where P(s^k > 0) does. C is "
+            "EFL's (section 4.2); A and B are the coefficients of Ruan, Zhang, Liang and Joe-Wong (2021)",
             proof="E[p_tau^k s^k] = E p^k under the corrected C, and the recursion of [repaired]",
         ),
         form(

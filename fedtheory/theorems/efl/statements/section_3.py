@@ -253,6 +253,9 @@ STATEMENTS = (
             r"\omega_{\tau-1}^i", lambda v: eq(v.constant(), v.constant(later=True)), "violated", kind="term",
             note="a constant for omega, not for tau: no step sees it, but the minimum of F~_k, and with it D_k, moves with the anchors",
         ),
+        assumptions=(
+            "lambda > 0, the Fisher diagonals are >= 0",
+        ),
     ),
     statement(
         "server-step",

@@ -250,17 +250,20 @@ STATEMENTS = (
             "through (8), late", RULE_8, lambda v: le(_threshold(v, v.T + 1), _threshold(v, v.T)), "holds",
             ("99 hundredths of it", lambda v: le(_threshold(v, v.T + 1), 99 * _threshold(v, v.T) / 100)),
             before=FALLS, after=r"\text{ where }T(T+1)E^2\ge(\gamma-E\tau_0)^2", kind="inactive", needs=(LATE,),
+            proof="the identity of `through (8), exactly`",
         ),
         closed(
             "through (8), exactly", RULE_8, _slope, "holds",
             ("nine tenths of the square", lambda v: _slope(v, _tenths(v, 9))), before=r"\tfrac{f_1(T)-f_1(T+1)}J:\ ", kind="inactive",
             note="so that the condition of the form before is necessary as well",
+            proof="T (y + E)^2 - (T + 1) y^2 = T (T + 1) E^2 - (gamma - E tau_0)^2, multiplied out",
         ),
         closed(
             "through (9)", RULE_8,
             lambda v: le(v.C / (v.J * (v.T + 1) * v.E), v.C / (v.J * v.T * v.E)), "holds",
             ("like 1/T^2", lambda v: le((v.T + 1) * v.C / (v.J * v.E), v.T * v.C / (v.J * v.E))), kind="inactive",
             note="the same sentence through the order that (9) gives the threshold",
+            proof="1/(T + 1) <= 1/T, and C, J, E > 0",
         ),
         form(
             "one absence", AT_T % "t" + r"\le" + AT_T % "t+1" + r",\ \omega_0=\omega^*,\ " + ABSENT + ",\\ E=1",
@@ -270,6 +273,7 @@ STATEMENTS = (
             note="an absence leaves eta_t p^a grad F_a(omega*), which later rounds shrink by 1 - eta h, h >= mu: more than the step "
             "itself "
             "shrinks, since 16 h >= mu. The later the absence, the further from the optimum the run ends",
+            proof="docs/efl_sentences.md#tolerance",
         ),
         form(
             "one absence, any start", AT_T % "t" + r"\le" + AT_T % "t+1" + r",\ " + ABSENT + ",\\ E=1",
@@ -290,6 +294,7 @@ STATEMENTS = (
             note="discarding at tau_0 has the smaller bound for all tau_0 below some number, or for none. f_0 bounds the distance "
             "from the "
             "old optimum, f_1 that from the new one",
+            proof="f_0 falls with tau_0 as J > 0, and f_1 rises with it as its denominator falls",
         ),
         form(
             "from the optimum", GAP % r"\tau_0" + r"\ge " + GAP % r"\tau_0+1" + r",\ \omega_0=\omega^*,\ " + LEAVES + r",\ E=1",
@@ -299,6 +304,7 @@ STATEMENTS = (
             note="the model goes from omega* towards hat omega*, away from a's minimiser in every coordinate: the earlier a leaves, "
             "the "
             "worse it is served",
+            proof="docs/efl_sentences.md#early-and-late-departures",
         ),
         form(
             "from the optimum, coordinates that mix", GAP % r"\tau_0" + r"\ge " + GAP % r"\tau_0+1" + r",\ \omega_0=\omega^*,\ "
@@ -327,6 +333,10 @@ STATEMENTS = (
             lambda v: _grows(_square(v.waiting(False)), v.noise), "holds",
             ("nine tenths of it", lambda v: _grows(_square(v.waiting(False)), v.noise, _tenths(v, 9))), kind="away", needs=(APART,),
             note="gradient descent with steps up to 1/L moves every coordinate one way",
+            proof=(
+                "in each coordinate w_m - w_0 = (1 - prod (1 - eta_t h))(hat w - w_0), where 0 <= "
+                "1 - eta_t h < 1: its size grows with m"
+            ),
         ),
         form(
             "all others, coordinates that mix", WAIT % "m" + r"\le" + WAIT % "{m+1}" + r",\ \text{all others in every round}",
@@ -340,6 +350,7 @@ STATEMENTS = (
             note="coordinate by coordinate, whoever takes part: what does grow with the wait is this bound, at most L sum ||w_{t+1} "
             "- w_t||. "
             "The residual itself is not lost (efl/residual-invariant)",
+            proof="the triangle inequality, coordinate by coordinate",
         ),
         assumptions=("quadratics, E = 1, full gradients, coefficients of sum 1 in every round, client a away from round 0 on",),
     ),

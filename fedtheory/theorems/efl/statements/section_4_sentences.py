@@ -23,7 +23,8 @@ from fedtheory.verification.statement import Sides, eq, form, le
 __all__ = ["STATEMENTS", "CoefficientView", "SamplesView"]
 
 ONE_STEP, SEVERAL = "one local step", "more than one local step"
-QUADRATIC, BENT = "quadratic losses", "a loss of two curvatures"
+QUADRATIC, BENT = "quadratic losses", "an F_a of one coordinate with two curvatures"
+OUTWARD = BENT + ", which does not fall away from a's minimiser"
 
 
 # --- 4.2: coefficients and learning rates ----------------------------------------------------------------------------------
@@ -149,7 +150,13 @@ class SamplesView(ClosedView):
     bent: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self.facts = frozenset({QUADRATIC if self.bent is None else BENT})
+        self.facts = frozenset({QUADRATIC} if self.bent is None else {BENT, OUTWARD} if self._steepens else {BENT})
+
+    @property
+    def _steepens(self) -> bool:
+        """Whether F_a's curvature left of the bend is at least that at its minimiser."""
+        bent = self.bent or {}
+        return fraction(bent["below"], "below") >= fraction(bent["h"][-1][0], "h")
 
     def bent_bound(self, n_a: Any = None) -> Any:
         """(11) repaired where F_a has a bend."""
@@ -190,6 +197,11 @@ def _fewer(v: SamplesView, event: str, repaired: bool = False, tenths: int = 10)
     return le(v.bound(event, v.fewer, 1, repaired), tenths * v.bound(event, None, 1, repaired) / 10, noise=v.noise)
 
 
+def _bent(v: SamplesView, tenths: int = 10) -> Sides:
+    """(11) repaired where F_a has a bend."""
+    return le(v.bent_bound(v.fewer), tenths * v.bent_bound() / 10, noise=v.noise)
+
+
 def _alike(v: SamplesView, power: int = 2) -> Sides:
     """Every bound with minimisers drawn together by a factor is its square times the bound."""
     cases = (("departure", False), ("arrival", False), ("arrival", True))
@@ -214,6 +226,7 @@ STATEMENTS = (
         closed(
             "one local step", ROUND, _equivalent, "holds", ("nine tenths of it", lambda v: _equivalent(v, 9)), before=r"s=1:\ ",
             kind="coefficient", needs=(ONE_STEP,),
+            proof="one step is linear in its size",
         ),
         closed(
             "further", ROUND, _further, "holds",
@@ -221,11 +234,13 @@ STATEMENTS = (
             after=r",\ c\ge1,\ c\eta h\le1", kind="coefficient",
             note="on quadratics the larger coefficient moves the model at least as far as the larger step would. "
             "1 - (1 - x)^s is concave",
+            proof="docs/efl_sentences.md#coefficients-as-learning-rates",
         ),
         closed(
             "by how much", ROUND, _excess, "holds",
             ("nine tenths of it", lambda v: _excess(v, 9)), kind="coefficient",
             note="an equality for s <= 2: equivalent to first order in eta",
+            proof="docs/efl_sentences.md#coefficients-as-learning-rates",
         ),
         closed(
             "compensates", ROUND, lambda v: eq(_scaled(v, v.moved(v.s)), v.moved(v.E), _scaled(v, v.length(v.s))),
@@ -237,10 +252,12 @@ STATEMENTS = (
             lambda v: le(v.length(v.E), _scaled(v, v.length(v.s)), noise=v.noise), "holds",
             ("with s for E", lambda v: le(v.length(v.E), v.length(v.s))),
             ("nine tenths of it", lambda v: le(v.length(v.E), 9 * _scaled(v, v.length(v.s)) / 10)), kind="coefficient",
+            proof="docs/efl_sentences.md#coefficients-as-learning-rates",
         ),
         closed(
             "at most", ROUND, _over, "holds",
             ("nine tenths of it", lambda v: _over(v, 9)), kind="coefficient", note="attained at s = 1, E = 2",
+            proof="docs/efl_sentences.md#coefficients-as-learning-rates",
         ),
         assumptions=QUADRATICS,
     ),
@@ -260,12 +277,22 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: _fewer(v, "arrival", True, 9)), kind="samples", needs=(QUADRATIC,),
             note="quadratics: with g = grad F_a(hat omega*) and r = n_a/n the derivative of r^2 hat D_a is at least "
             "r (2 hat D_a - g' H_a^{-1} g) = 0",
+            proof="docs/efl_sentences.md#fewer-samples-data-more-alike",
         ),
         form(
             "(11) repaired, fewer samples, any loss", FEWER + r"\tfrac{2Ln_a'^2\hat D_a'}{\mu^2n^2}\le\tfrac{2Ln_a^2\hat "
             r"D_a}{\mu^2n^2}",
-            lambda v: le(v.bent_bound(v.fewer), v.bent_bound()), "violated", kind="samples", needs=(BENT,),
+            _bent, "violated", kind="samples", needs=(BENT,),
             note="where F_a is flat on the others' side and steep on its own, hat D_a falls faster than n_a^2 rises",
+        ),
+        form(
+            "(11) repaired, fewer samples, steeper outwards", FEWER + r"\tfrac{2Ln_a'^2\hat D_a'}{\mu^2n^2}\le"
+            r"\tfrac{2Ln_a^2\hat D_a}{\mu^2n^2}", lambda v: _bent(v), "holds",
+            ("the other way round", lambda v: le(v.bent_bound(), v.bent_bound(v.fewer))),
+            ("nine tenths of it", lambda v: _bent(v, 9)), kind="samples", needs=(OUTWARD,),
+            note="the proof asks of F_a of one coordinate no more than that its second derivative does not fall on the way from a's "
+            "minimiser to the others. However little it falls, there are others for whom the bound rises",
+            proof="docs/efl_sentences.md#fewer-samples-data-more-alike",
         ),
         form(
             "(10), fewer samples", FEWER + r"\tfrac{8Ln_a'^2\hat D_a}{\mu^2(n-n_a+n_a')^2}\le\tfrac{8Ln_a^2\hat D_a}{\mu^2n^2}",
@@ -273,12 +300,17 @@ STATEMENTS = (
             ("the other way round", lambda v: le(v.bound("departure"), v.bound("departure", v.fewer))),
             ("nine tenths of it", lambda v: _fewer(v, "departure", tenths=9)), kind="samples", needs=(QUADRATIC,),
             note="the new optimum does not depend on a; the others keep their n - n_a samples",
+            proof=(
+                "hat D_a does not depend on n_a, and n_a/n rises with n_a, as the others keep n - "
+                "n_a"
+            ),
         ),
         form(
             "more alike", r"c_k\to t\,c_k\text{ for all }k:\ \text{the bounds }(10),(11)\to t^2\text{ times "
             r"themselves}", _alike, "holds",
             ("t for t^2", lambda v: _alike(v, 1)), kind="samples", needs=(QUADRATIC,),
             note="quadratics; 'more IID' as minimisers drawn together, to which no bound is indifferent",
+            proof="the optima are linear in the c_k, and the gaps quadratic",
         ),
         assumptions=("quadratics with minimisers c_k; L and mu of all clients do not change",),
     ),

@@ -23,7 +23,8 @@ from fedtheory.verification.statement import Sides, eq, form, le
 __all__ = ["LATE", "RULE_8", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
 
 LATE = "T(T+1)E^2 >= (gamma - E tau_0)^2"
-SOME = "at least two rounds"
+SOME = "T >= 2"
+LARGE, IDLE = "gamma >= E^2", "some client inactive with positive probability in some round"
 
 
 # --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
@@ -60,7 +61,9 @@ class InactiveView(ClosedView):
         if self.T >= 2:
             facts.add(SOME)
         if self.gamma >= self.E**2:
-            facts.add("gamma >= E^2")
+            facts.add(LARGE)
+        if any(self.some_idle):
+            facts.add(IDLE)
         if self.y > self.order():
             facts.add("y above (C/J)/(TE)")
         if self.rule_8:
@@ -134,6 +137,17 @@ def inactive_view(data: dict[str, Any]) -> InactiveView:
 def _rate(v: InactiveView, share: Any = 1) -> Sides:
     """H J/(tau E + gamma) <= sum y_t J/(tau E + E^2)."""
     return le(v.term(sum(v.r)), share * sum(v.some_idle) * v.J / (v.T * v.E + v.E**2))
+
+
+def _whole_rate(v: InactiveView, constant: Any, share: Any = 1) -> Sides:
+    """C_tau/(tau E + gamma)^2 + H J/(tau E + gamma) <= constant sum y_t J/(tau E + E^2), C_tau = tau C."""
+    first = v.T * v.C / (v.T * v.E + v.gamma) ** 2
+    return le(first + v.term(sum(v.r)), share * constant * sum(v.some_idle) * v.J / (v.T * v.E + v.E**2))
+
+
+def _own_constant(v: InactiveView) -> Any:
+    """1 + C/(E J)."""
+    return 1 + v.C / (v.E * v.J)
 
 
 def _limit_term(v: InactiveView, share: Any) -> Sides:
@@ -235,6 +249,7 @@ def incomplete_view(data: dict[str, Any]) -> IncompleteView:
     return IncompleteView(weights, law, L, mu, G_sq, sigma_sq, D)
 
 
+Y_T = r"y_t=1\text{ iff some client is inactive with positive probability}"
 UNBIASED = r"\mathbb E[p_\tau^ks_\tau^k]=Ep^k"
 STATEMENTS = (
     statement(
@@ -242,12 +257,29 @@ STATEMENTS = (
         "what inactive clients do to the rate",
         "section 4.1",
         form(
-            "printed", r"\textstyle\frac{H_\tau J}{\tau E+\gamma}\le\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ "
-            r"y_t=1\text{ iff some client is inactive with positive probability}", _rate, "holds",
+            "printed", r"\textstyle\frac{C_\tau}{(\tau E+\gamma)^2}+\frac{H_\tau J}{\tau E+\gamma}\le"
+            r"\big(1+\frac C{EJ}\big)\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ C_\tau=\tau C,\ " + Y_T,
+            lambda v: _whole_rate(v, _own_constant(v)), "holds",
+            ("half of it", lambda v: _whole_rate(v, _own_constant(v), Fraction(1, 2))),
+            ("nine tenths of it", lambda v: _whole_rate(v, _own_constant(v), Fraction(9, 10))),
+            ("without C", lambda v: _whole_rate(v, 1)), kind="inactive", needs=(LARGE, IDLE),
+            note="the whole rate, with an O whose constant depends on C/J; gamma >= 4E^2 with scheme C's theta = E. As sum y_t >= 1, "
+            "the first term is O(1/tau) too. C_tau = tau C as Corollary 1 assumes (efl/order-of-c)",
+            proof="docs/efl.md#sections-41-and-42-corollary-1",
+        ),
+        form(
+            "one constant", r"\textstyle\frac{C_\tau}{(\tau E+\gamma)^2}+\frac{H_\tau J}{\tau E+\gamma}\le"
+            r"1000\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ C_\tau=\tau C,\ " + Y_T, lambda v: _whole_rate(v, 1000), "violated",
+            kind="inactive", needs=(LARGE, IDLE),
+            note="no constant does for all problems: the first term does not know J, which is as small as the clients are alike",
+        ),
+        form(
+            "heterogeneity term", r"\textstyle\frac{H_\tau J}{\tau E+\gamma}\le\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ " + Y_T,
+            _rate, "holds",
             ("half of it", lambda v: _rate(v, Fraction(1, 2))),
-            ("nine tenths of it", lambda v: _rate(v, Fraction(9, 10))), kind="inactive", needs=("gamma >= E^2",),
-            note="an upper bound, as an O is; gamma >= 4E^2 with scheme C's theta = E. Where gamma is smaller, the O has the constant "
-            "E^2/gamma",
+            ("nine tenths of it", lambda v: _rate(v, Fraction(9, 10))), kind="inactive", needs=(LARGE,),
+            note="the second term of the bound alone. Where gamma is smaller, the constant is E^2/gamma",
+            proof="H <= sum y_t (the form `repaired`) and gamma >= E^2",
         ),
         form(
             "equality", r"\textstyle H_\tau=\sum_{t<\tau}y_t", lambda v: eq(Fraction(sum(v.r)), Fraction(sum(v.some_idle))),
@@ -259,6 +291,7 @@ STATEMENTS = (
             ("the other way round", lambda v: le(Fraction(sum(v.some_idle)), Fraction(sum(v.r)))),
             kind="inactive",
             note="scheme C, clients that are complete when active",
+            proof="E[p s]/p^k = E (1 - y^k): where these differ some y^k is above 0",
         ),
         form(
             "converges if y_t is O(tau)", r"\textstyle\frac{4\tau J}{4\tau E+\gamma}\le\frac{\tau J}{\tau E+\gamma}:\ "
@@ -273,6 +306,7 @@ STATEMENTS = (
             ("half of it", lambda v: le(v.term(sum(v.some_idle)), Fraction(sum(v.some_idle), 2 * v.T) * v.J / v.E)),
             ("nine tenths of it", lambda v: le(v.term(sum(v.some_idle)), Fraction(9 * sum(v.some_idle), 10 * v.T) * v.J / v.E)),
             kind="inactive",
+            proof="tau E + gamma >= tau E",
         ),
         form(
             "f_0", r"\lim_\tau\tfrac{\tau J}{\tau E+\gamma}=\tfrac JE=y^aJ\ (r_t=1\text{ in every round})",
@@ -285,6 +319,11 @@ STATEMENTS = (
             "f_0 repaired", r"\lim_\tau\tfrac{\tau J}{\tau E+\gamma}=\tfrac JE\ (r_t=1\text{ in every "
             r"round})", lambda v: _limit_term(v, Fraction(1, v.E)), "holds",
             ("y^a/E", lambda v: _limit_term(v, v.y / v.E)), kind="inactive",
+            proof="tau/(tau E + gamma) tends to 1/E",
+        ),
+        assumptions=(
+            "scheme C, clients that are complete when active and inactive with probabilities y_t^k < 1",
+            "gamma >= 4E, and J, C > 0, the constants of Theorem 1 as repaired",
         ),
     ),
     statement(
@@ -298,12 +337,18 @@ STATEMENTS = (
             ("nine tenths of it", lambda v: le(v.B, v.rate() * 9 / 10)), kind="incomplete",
             note="scheme C, no client inactive: with S = E, C_tau is at most gamma^2 ||w_0 - w*||^2 + (16/mu)^2 sum_t E[B_t], which "
             "gives the printed rate, its constant made explicit",
+            proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),
         form(
             "unbiased", UNBIASED, lambda v: eq(v.drift, v.E * v.weights), "holds",
             ("with p^k E[s^k]", lambda v: eq((v.law * np.arange(v.E + 1)).sum(axis=1) * v.weights, v.E * v.weights)),
             kind="incomplete",
             note="so that r_t = 0: convergence whatever the laws of s^k > 0",
+            proof="p_tau^k s^k = E p^k in every case, as s^k > 0",
+        ),
+        assumptions=(
+            "scheme C, no client ever inactive, 0 < mu <= L",
+            "B_t of Theorem 1 as repaired, with theta = E",
         ),
     ),
 )  # fmt: skip

@@ -108,12 +108,17 @@ STATEMENTS = (
             note="A is Theorem 1's bound for the old objective, Theta the bound of Theorem 2 with 2 for 8 and, of an arrival, n for "
             "n + n_a. "
             "It holds for every alpha > 0; the least is (sqrt A + sqrt Theta)^2",
+            proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         ),
         form(
             "approximately", r"\big|\mathbb "
             r"E\|\omega_{\tau_0}-\hat\omega^*\|^2-\|\omega^*-\hat\omega^*\|^2\big|\le3A+\tfrac12\Theta", _near,
             "holds", ("without A", lambda v: _near(v, 0)), kind="restart",
             note="section 4.4's approximation, with its error: A + 2 sqrt(A Theta) <= 3A + Theta/2. A tends to 0 where H is o(tau_0)",
+            proof=(
+                "the difference is at most A + 2 sqrt(A Theta) by Cauchy-Schwarz, and 2 sqrt(A "
+                "Theta) <= 2A + Theta/2"
+            ),
         ),
         form(
             "fresh start", AFTER + r"y_0=\hat\gamma", lambda v: _afterwards(v, False), "holds",
@@ -122,6 +127,7 @@ STATEMENTS = (
             note="Theorem 1 for the new objective, tau counted from the shift, its start bounded by the form 'at the shift', with "
             "the same alpha; "
             "hats mark the new federation's quantities",
+            proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         ),
         form(
             "kept step", AFTER + r"y_0=\tau_0E+\gamma", lambda v: _afterwards(v, True), "holds",
@@ -129,6 +135,7 @@ STATEMENTS = (
             ("without B_t", lambda v: _afterwards(v, True, rest=0)), kind="restart",
             note="the same proof from y = tau_0 E + gamma on, gamma the larger of both federations': no fresh start is needed, but the "
             "additional term then falls like ((tau_0 E + gamma)/((tau_0 + tau)E + gamma))^2, the slower the later the shift",
+            proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         ),
         assumptions=(*ASSUMPTIONS, "L and mu are those of all clients, before and after"),
     ),

@@ -146,17 +146,26 @@ STATEMENTS = (
             "repaired", POINT, lambda v: _against(v, "SCAFFOLD"), "holds",
             ("the other way round", lambda v: le(v.row("SCAFFOLD"), v.row("EFL"))),
             after=r"\text{ where }G\ge L(1-\sqrt\epsilon)", kind="rates", needs=(LARGE_G,),
+            proof=(
+                "G^2/(mu S epsilon) cancels; times mu sqrt(epsilon) it is L <= G + L sqrt(epsilon)"
+            ),
         ),
         closed(
             "repaired, converse", POINT, lambda v: le(v.row("SCAFFOLD"), v.row("EFL")), "holds",
             ("the other way round", lambda v: _against(v, "SCAFFOLD")), after=r"\text{ where }G<L(1-\sqrt\epsilon)",
             kind="rates", needs=("G < L (1 - sqrt(epsilon))",),
+            proof=(
+                "G^2/(mu S epsilon) cancels; times mu sqrt(epsilon) it is L <= G + L sqrt(epsilon)"
+            ),
         ),
         closed(
             "for the loss times a constant", POINT, lambda v: _against(v, "SCAFFOLD", Fraction(1, 2)), "violated",
             after=r"\text{ for }F/4\text{ where }G\ge L(1-\sqrt\epsilon)\text{ for }F", kind="rates", needs=(LARGE_G,),
             note="G, L, mu, delta and epsilon all scale with the loss, the rows do not scale alike: the comparison depends on units "
             "(a factor of the distance to the optimum or of sqrt(L) was left out in print)",
+        ),
+        assumptions=(
+            "0 < mu <= L, and G, S, epsilon > 0; orders are compared as printed, with the constant 1",
         ),
     ),
     statement(
@@ -171,12 +180,17 @@ STATEMENTS = (
             "repaired", POINT, lambda v: _against(v, "MIME"), "holds",
             ("the other way round", lambda v: le(v.row("MIME"), v.row("EFL"))), after=r"\text{ where }\delta\ge L/\sqrt\epsilon",
             kind="rates", needs=("delta >= L/sqrt(epsilon)",),
+            proof="G^2/(mu S epsilon) cancels, and L/sqrt(epsilon) <= delta is the condition",
         ),
         closed(
             "repaired, converse", POINT, lambda v: le(v.row("MIME"), v.row("EFL")), "holds",
             ("the other way round", lambda v: _against(v, "MIME")), after=r"\text{ where }\delta\le L,\ \epsilon<1",
             kind="rates",
             needs=("delta <= L and epsilon < 1",),
+            proof="G^2/(mu S epsilon) cancels, and delta <= L < L/sqrt(epsilon)",
+        ),
+        assumptions=(
+            "0 < mu <= L, and G, S, epsilon, delta > 0; orders are compared as printed, with the constant 1",
         ),
     ),
     _claim(

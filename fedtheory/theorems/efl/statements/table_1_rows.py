@@ -24,7 +24,8 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["BY_DISTANCE", "BY_LOSS", "FAMILY", "STATEMENTS", "RowView", "UnitsView", "row_view", "units_view"]
 
-FAMILY, BY_DISTANCE, BY_LOSS = "one client without noise", "an accuracy of the distance", "an accuracy of the loss"
+FAMILY = "one client, a quadratic, E = 1, no noise, the steps of Theorem 1"
+BY_DISTANCE, BY_LOSS = "epsilon bounds E||w - w*||^2", "epsilon bounds E F(w) - F*"
 LONGEST = 3000
 
 
@@ -133,7 +134,7 @@ class UnitsView(ClosedView):
 
     def __post_init__(self) -> None:
         own = self.row("EFL")
-        self.facts = frozenset(f"EFL's row below {name}'s" for name in ("VRL-SGD", "FedAMP") if own <= self.row(name))
+        self.facts = frozenset(f"EFL's row at most {name}'s for F" for name in ("VRL-SGD", "FedAMP") if own <= self.row(name))
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times a, the squared gradient's a^2."""
@@ -237,6 +238,7 @@ STATEMENTS = (
             r"\tfrac L{c\mu\sqrt\epsilon}\text{ by the loss}",
             _scaling, "holds", ("c^2 s for c^2 s^2", lambda v: _scaling(v, 1)), kind="row", needs=(FAMILY,),
             note="a number of rounds has no unit, and the row has one",
+            proof="put c^2 s^2 h for the curvatures, w_0/s for the start and the new epsilon",
         ),
         form(
             "lower bound",
@@ -245,6 +247,7 @@ STATEMENTS = (
             _least, "holds", ("gamma - 14", lambda v: _least(v, 14, 30)), ("power 28", lambda v: _least(v, 15, 28)),
             kind="row", needs=(FAMILY,),
             note="so that T >= (64 L/mu - 15)((omega_{0,1}^2/epsilon)^{1/32} - 1) rounds are needed",
+            proof="docs/efl_claims.md#efls-own-row-of-table-1",
         ),
         form(
             "repaired",
@@ -254,6 +257,7 @@ STATEMENTS = (
             ("without the distance", lambda v: _suffices(v, distance=0)), kind="run", needs=(UNCORRELATED,),
             note="what follows from Theorem 1, sharpened: 1/mu^2 for 1/mu, the distance from the start, and gamma/E of order "
             "theta (E + L/mu)/S. Judged at the least epsilon for which T is enough",
+            proof="docs/efl_claims.md#efls-own-row-of-table-1",
         ),
         assumptions=ASSUMPTIONS,
     ),
@@ -264,7 +268,7 @@ STATEMENTS = (
         form(
             "VRL-SGD, for the loss times a constant",
             _EFL + r"\frac{N\sigma^2}{S\epsilon^2}+\frac N\epsilon\text{ holds for }4F\text{ where it holds for }F",
-            lambda v: _other_units(v, "VRL-SGD", 2), "violated", kind="units", needs=("EFL's row below VRL-SGD's",),
+            lambda v: _other_units(v, "VRL-SGD", 2), "violated", kind="units", needs=("EFL's row at most VRL-SGD's for F",),
             wording="in words",
             note="these rows count rounds until a squared gradient is small, whose epsilon is multiplied by 16 where the loss is by 4: "
             "which row is the smaller is a matter of the unit",
@@ -273,19 +277,27 @@ STATEMENTS = (
             "FedAMP, for the loss times a constant",
             _EFL + r"\frac{G^2}{LS\epsilon}+\frac G{\epsilon^{3/2}}+\frac{L^2}{\sqrt\epsilon}"
             r"\text{ holds for }4F\text{ where it holds for }F",
-            lambda v: _other_units(v, "FedAMP", 2), "violated", kind="units", needs=("EFL's row below FedAMP's",),
+            lambda v: _other_units(v, "FedAMP", 2), "violated", kind="units", needs=("EFL's row at most FedAMP's for F",),
             wording="in words",
         ),
         form(
             "repaired", r"\text{for }aF\text{ EFL's row is below VRL-SGD's for small }a,\text{ and above it for large }a",
             _orders, "holds", ("the other way round", lambda v: _orders(v, True)), kind="units",
             note="at every point of the parameters: sqrt(a) = min{1, V/(A + B)} and max{1, V/A}, A + B EFL's row and V VRL-SGD's",
+            proof="docs/efl_claims.md#the-rows-of-the-non-convex-methods",
         ),
         form(
             "units",
             r"4F:\ \text{EFL }\tfrac{G^2}{\mu S\epsilon}+\tfrac L{2\mu\sqrt\epsilon},\ \text{VRL-SGD a sixteenth},\ \text{FedAMP }"
             r"\tfrac{G^2}{4LS\epsilon}+\tfrac G{16\epsilon^{3/2}}+\tfrac{4L^2}{\sqrt\epsilon}",
             _powers, "holds", ("a quarter of VRL-SGD's", lambda v: _powers(v, -1)), kind="units",
+            proof=(
+                "put 4 G, 4 L, 4 mu, 4 sigma, and 4 times epsilon of the loss, 16 times that of "
+                "the squared gradient"
+            ),
+        ),
+        assumptions=(
+            "0 < mu <= L, and G, S, sigma, N, epsilon > 0; orders are compared as printed, with the constant 1",
         ),
     ),
 )  # fmt: skip

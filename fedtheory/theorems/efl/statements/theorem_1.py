@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.efl.notation import statement
-from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, UNCORRELATED, IrregularRunView
+from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, MOVING, UNCORRELATED, IrregularRunView
 from fedtheory.theorems.efl.worst_runs import worst_at
 from fedtheory.verification.statement import Sides, form, le
 
@@ -86,6 +86,7 @@ _B_SHARP = (
     r",\ B^+=%s+" + _FIRST + r"+E(E-1)G^2\big[(\tfrac12+\tfrac\mu{4(1+\theta)L})(1+\theta(\sum p_k-2)_+)+\tfrac13\big]\sum p_ks^k"
     r"+(E-1)G^2" + _LAST
 )
+_TILDE = r",\ \text{with }\tilde L=L+\lambda\max_jU_j,\ \tilde\mu=\mu+\lambda\min_jU_j\text{ for }L,\mu"
 _UNCORRELATED = r"\sum p_k^2s^k\sigma_k^2"
 _SHARP = (
     r"\mathbb E\|\omega^G_{\tau E}-\omega^*\|^2\le"
@@ -118,8 +119,7 @@ STATEMENTS = (
             kind="run",
             needs=(EVERY_D,),
             note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta (sum p - 2) + sum p s in B_t, D_k "
-            "in J's "
-            "denominator",
+            "in J's denominator; but for the s_t^K in B_t's last sum, which is read as s_t^k: K stands for nothing in the paper",
         ),
         form(
             "repaired",
@@ -132,17 +132,34 @@ STATEMENTS = (
             "correlated within a step: of 2EG^2 sum p^2 s/p^k half is left for a noise of sum p^2 s "
             "min(sigma^2, G^2)/p^k",
             worst=worst_at(bound),
+            proof="docs/efl.md#the-proof",
         ),
         form(
-            FROZEN,
+            "frozen anchors",
             _BOUND + r",\ \omega^*=\text{argmin}\,\textstyle\sum_kp^k\tilde F_k\text{ with anchors that never move}" + _SUM + _DIFFERS
-            + _J + _B + r",\ \text{with }\tilde L=L+\lambda\max_jU_j,\ \tilde\mu=\mu+\lambda\min_jU_j\text{ for }L,\mu",
+            + _J + _B + _TILDE,
             bound,
             HOLDS,
             *_MUTANTS[:2], kind="run",
             needs=(FROZEN,),
             note="with lambda > 0 the theorem is literal only so: while the anchors move, argmin sum_k p^k F~_k is "
             "not one point",
+            proof=(
+                "the repaired form for the fixed losses F~_k, which are L~-smooth and mu~-strongly"
+                " convex"
+            ),
+        ),
+        form(
+            "moving anchors",
+            _BOUND + r",\ \omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k\text{ with the anchors of Algorithm 1}" + _SUM
+            + _DIFFERS + _J + _B + _TILDE + r",\ D_k=\max_\tau(\tilde F_{\tau,k}(\omega^*)-\tilde F_{\tau,k}^*)",
+            bound,
+            VIOLATED,
+            kind="run",
+            needs=(MOVING,),
+            note="the elastic term as printed, complete clients. Its lambda U enters mu~, and with it the steps, and it pulls back to "
+            "where the clients were: a round of the witness goes at most mu/mu~ of the way, while the bound falls like 1/tau. omega* "
+            "is the only point that a run can end at, since the term vanishes where all local models meet",
         ),
         form(
             "2 max",
@@ -152,6 +169,10 @@ STATEMENTS = (
             ("without B_t", lambda v: bound(v, total="2 max", rest=0)),
             ("0.49 of the first term", lambda v: bound(v, total="2 max", first=_part(v, 49))), kind="run",
             note="twice the maximum is at least the sum",
+            proof=(
+                "twice the maximum of two numbers >= 0 is at least their sum, so that the repaired"
+                " form gives it"
+            ),
         ),
         form(
             "sharpened",
@@ -166,6 +187,7 @@ STATEMENTS = (
             "uncorrelated within a step",
             needs=(UNCORRELATED,),
             worst=worst_at(lambda v: bound(v, sharp="uncorrelated")),
+            proof="docs/efl.md#the-proof",
         ),
         form(
             "sharpened, any correlation",
@@ -178,6 +200,7 @@ STATEMENTS = (
             ("the noise term of uncorrelated mini-batches", lambda v: bound(v, sharp="uncorrelated")), kind="run",
             note="however the mini-batches of different clients are correlated within a step, by Cauchy-Schwarz with "
             "the weights p^k; attained for E = 1 by clients with one optimum and the same noise, started there",
+            proof="docs/efl.md#the-proof",
         ),
         form(
             "sharpened, common mini-batches",
@@ -208,6 +231,10 @@ STATEMENTS = (
             note="with participation that differs between clients the limit is not w*, and almost nothing in this "
             "bound stays above 0: a client that is active in every hundredth round makes one round in a hundred "
             "count",
+            proof=(
+                "with the corrected C all ratios are equal: H J >= 0 is added to the repaired "
+                "bound"
+            ),
         ),
         form(
             "bracket",
@@ -225,6 +252,10 @@ STATEMENTS = (
             ("half of the first term", lambda v: bound(v, gap="printed", first=_part(v, 50))), kind="run",
             needs=(EVERY_D,),
             note="J then falls while D_k grows; it has the wrong dimension, and is undefined where some D_k = 0",
+            proof=(
+                "with the corrected C all ratios are equal: H = 0, so that it is the repaired "
+                "bound"
+            ),
         ),
         assumptions=ASSUMPTIONS,
         L="EFLConstants.L",

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedtheory.theorems.efl.notation import statement
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED
+from fedtheory.theorems.efl.quantities.step import EQUAL
 from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS, VIOLATED
 from fedtheory.verification.statement import form
@@ -50,6 +51,7 @@ STATEMENTS = (
             ("nine tenths of the noise term", {"with_noise": 0.9}),
             needs=(UNCORRELATED,),
             note="mini-batches of different clients uncorrelated given the past of all of them",
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "any correlation",
@@ -62,6 +64,7 @@ STATEMENTS = (
             options={"correlated": True},
             note="Cauchy-Schwarz with the weights p^k; what stays needed is that the noise has mean zero given the "
             "past of all clients",
+            proof="docs/efl.md#the-proof",
         ),
     ),
     _step(
@@ -74,6 +77,7 @@ STATEMENTS = (
             ("theta = 1/2", {"theta": 0.5}),
             ("theta = 9/10", {"theta": 0.9}),
             note="Jensen with the weights p^k",
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "smoothness",
@@ -82,6 +86,7 @@ STATEMENTS = (
             ("L for 2L", {"factor": 1}),
             ("nine tenths of 2L", {"factor": 1.8}),
             options={"smooth": True},
+            proof="docs/efl.md#the-proof",
         ),
     ),
     _step(
@@ -95,6 +100,7 @@ STATEMENTS = (
             ("twice the strong convexity", {"convex": 2}),
             ("eleven tenths of the strong convexity", {"convex": 1.1}),
             ("nine tenths of the drift", {"drift": 0.9}),
+            proof="docs/efl.md#the-proof",
         ),
     ),
     _step(
@@ -106,6 +112,7 @@ STATEMENTS = (
             r"\|\bar w_i-w_0\|^2+\eta\mu\sum p\alpha\|w_i^k-\bar w_i\|^2",
             sides.contraction,
             ("2 for 1/4", {"quarter": 2}),
+            proof="docs/efl.md#the-proof",
         ),
     ),
     _step(
@@ -118,6 +125,7 @@ STATEMENTS = (
             sides.from_start,
             ("without the drift", {"with_drift": 0}),
             note="eta <= 1/(2(1+theta)L) by the second entry of gamma",
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "expectation",
@@ -125,6 +133,10 @@ STATEMENTS = (
             sides.bias_at_start,
             ("without J", {"with_gap": 0}),
             note="r = 0 where E[p s]/p^k is the same for all k: the sum is then c (F(w_0) - F(w*))",
+            proof=(
+                "0 <= gamma' (1 - eta L) <= 2 eta and F_k(w_0) - F_k(w*) >= -D_k; where E[p s] = c"
+                " p^k the sum is c (F(w_0) - F(w*)) >= 0"
+            ),
         ),
         _form(
             "sharpened",
@@ -132,13 +144,14 @@ STATEMENTS = (
             r"c=\min_k\mathbb E[p_ks_k]/p^k",
             sides.bias_sharpened,
             ("without J", {"with_gap": 0}),
+            proof="as in `expectation`, after c (F(w_0) - F(w*)) >= 0 is taken off the sum",
         ),
         _form(
             "expanded at wbar_i",
             r"\mathbb E\sum_{i,k}p_k\alpha_i^k(F_k(\bar w_i)-F_k(w^*))\ge0\text{ where }\mathbb E[p_ks_k]\propto p^k",
             sides.expanded_at_wbar,
             established=VIOLATED,
-            needs=("equal ratios",),
+            needs=(EQUAL,),
             note="wbar_i is correlated with (p, s), so that the expectation does not factor; w_0 is not",
         ),
     ),
@@ -153,6 +166,7 @@ STATEMENTS = (
             r"\tfrac{\mathbb E[p^2s]}{p^k}\}",
             sides.total_drift,
             ("without both terms", {"third": 0, "fourth": 0}),
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "sharpened",
@@ -162,6 +176,7 @@ STATEMENTS = (
             sides.total_drift,
             ("without both terms", {"third": 0, "fourth": 0}),
             options={"sharp": True},
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "one client",
@@ -170,6 +185,10 @@ STATEMENTS = (
             ("i for i^2", {"factor": 0}),
             ("nine tenths of it", {"share": 0.9}),
             note="G counts all E virtual steps of all clients",
+            proof=(
+                "Cauchy-Schwarz: the square of a sum of i gradients is at most i times the sum of "
+                "their squares, each at most G^2 in the mean"
+            ),
         ),
         _form(
             "identity",
@@ -177,6 +196,7 @@ STATEMENTS = (
             sides.identity,
             ("1 for 2", {"shift": 1}),
             note="at the stopped points of all clients: where (sum p - 2)_+ comes from",
+            proof="wbar - w_0 = sum p_k (w_k - w_0): expand both squares around w_0",
         ),
         _form(
             "Jensen",
@@ -184,12 +204,20 @@ STATEMENTS = (
             sides.jensen,
             ("theta = 1/2", {"theta": 0.5}),
             ("theta = 9/10", {"theta": 0.9}),
+            proof=(
+                "Jensen with the weights p^k, of sum 1, for the vectors (p_k/p^k)(w_k - w_0); then"
+                " p_k <= theta p^k"
+            ),
         ),
         _form(
             "sums",
             r"\sum_{i<E}\min(i,s)^2\le\tfrac{sE(E-1)}2,\quad\sum_{i<s}i^2\le\tfrac{sE(E-1)}3",
             sides.sums_of_squares,
             ("E(E-1) - 2 for E(E-1)", {"less": 2}),
+            proof=(
+                "min(i, s)^2 <= s i; and the squares below s sum to s (s - 1)(2s - 1)/6, at most s"
+                " E (E - 1)/3"
+            ),
         ),
     ),
     _step(
@@ -202,6 +230,7 @@ STATEMENTS = (
             sides.one_round,
             ("without B and J", {"rest": 0}),
             note="given the state, with G and sigma_k of the round",
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "sharpened",
@@ -211,6 +240,7 @@ STATEMENTS = (
             ("without B and J", {"rest": 0}),
             options={"sharp": "uncorrelated"},
             needs=(UNCORRELATED,),
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "sharpened, any correlation",
@@ -222,6 +252,7 @@ STATEMENTS = (
             ("nine tenths of B and J", {"rest": 0.9}),
             ("the noise term of uncorrelated mini-batches", {"sharp": "uncorrelated"}),
             options={"sharp": "any"},
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "along a run",
@@ -230,6 +261,7 @@ STATEMENTS = (
             sides.recursion,
             ("without B and J", {"rest": 0}),
             kind="run",
+            proof="the expectation of `repaired`, with the step eta_tau put in",
         ),
         _form(
             "induction",
@@ -241,6 +273,7 @@ STATEMENTS = (
             ("nine tenths of the J term at tau + 1", {"bias": 0.9}),
             kind="run",
             note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
+            proof="docs/efl.md#the-proof",
         ),
         _form(
             "induction with max",

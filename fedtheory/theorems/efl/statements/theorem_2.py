@@ -23,6 +23,7 @@ from fedtheory.verification.statement import Sides, form, le
 __all__ = ["STATEMENTS", "AfterShiftView", "DepartedView", "ShiftView", "rounds_that_halve"]
 
 DEPARTURE, ARRIVAL, FEW = "a departure", "an arrival", "n_a <= n"
+NOISELESS = "gradients without noise"
 APART = "optima that can be told apart, or are known exactly"
 
 
@@ -208,7 +209,7 @@ class AfterShiftView(ClosedView):
     sigma_sq: Any
 
     def __post_init__(self) -> None:
-        self.facts = frozenset({"no noise"} if self.sigma_sq == 0 else set())
+        self.facts = frozenset({NOISELESS} if self.sigma_sq == 0 else set())
 
     def errors(self, age: int) -> np.ndarray:
         """E||w - hat omega*||^2 after 0..rounds more rounds, the first of which takes the step of round ``age``."""
@@ -269,11 +270,13 @@ STATEMENTS = (
             "printed", SHIFT, lambda v: _bound(v, 8, v.n), "holds",
             ("1.9 for 8", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(DEPARTURE,),
             note="n counts the samples before the shift, those of a included; a quarter of it is enough",
+            proof="four times the bound of `sharpened`",
         ),
         closed(
             "sharpened", SHIFT, lambda v: _bound(v, 2, v.n), "holds",
             ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(DEPARTURE,),
             note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat omega*)||; attained where L = mu",
+            proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         closed(
             "sharp", SHIFT, lambda v: _sharp(v, v.n, "D_new"),
@@ -281,6 +284,7 @@ STATEMENTS = (
             ("1.9 for 2", lambda v: _sharp(v, v.n, "D_new", Fraction(19, 10))), kind="shift", needs=(DEPARTURE,),
             note="with both functions' strong convexity; attained for all n, n_a, L, mu in one dimension, where F_a has curvature mu "
             "between the two optima and L beyond",
+            proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         assumptions=SMOOTH,
     ),
@@ -299,18 +303,21 @@ STATEMENTS = (
             ("1.9 for 2", lambda v: _bound(v, Fraction(19, 10), v.n)), kind="shift", needs=(ARRIVAL,),
             note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat omega*)||; "
             "attained for all n, n_a, L, mu",
+            proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         closed(
             "printed, few", SHIFT, lambda v: _bound(v, 8, _after(v)),
             "holds", ("7.9 for 8", lambda v: _bound(v, Fraction(79, 10), _after(v))),
             after=r"\text{ if }n_a\le n", kind="shift", needs=(ARRIVAL, FEW),
             note="what is printed holds exactly where it is not stronger than the repaired bound; 8 is attained at n_a = n",
+            proof="(n + n_a)^2 <= 4 n^2, so that it is at least the bound of `repaired`",
         ),
         closed(
             "old optimum", SHIFT, lambda v: _sharp(v, _after(v), "D_old"), "holds",
             ("1.9 for 2", lambda v: _sharp(v, _after(v), "D_old", Fraction(19, 10))), after=OLD_GAP, kind="shift", needs=(ARRIVAL,),
             note="an arrival is a departure read backwards: with a's gap at the old optimum, known before a works, the printed bound "
             "holds with 2 for 8",
+            proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         assumptions=SMOOTH,
     ),
@@ -329,6 +336,13 @@ STATEMENTS = (
             ("r_t = 1 where all ratios agree", lambda v: le(Fraction(len(v.ratios) - 1 - v.tau_0), Fraction(len(v.r) - sum(v.r)))),
             kind="departed",
             note="with r_t = 1 where the ratio is not the same for all k; read literally (1 where it is the same) H_T would be 0",
+            proof=(
+                "in each of the rounds tau_0 + 1 to T - 1 the ratio of a is 0 and that of a client"
+                " that works is not"
+            ),
+        ),
+        assumptions=(
+            "in every round some client that stays works: E[p^k s^k] > 0",
         ),
     ),
     statement(
@@ -336,16 +350,18 @@ STATEMENTS = (
         "whether the run can still reach the old optimum",
         "section 4.3",
         form(
-            "printed", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
+            "the optimum moves", r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow\hat\omega^*\ne\omega^*",
             lambda v: le(Fraction(1), Fraction(int(v.distance_sq > 0))),
-            "violated", kind="shift", needs=(DEPARTURE, APART),
-            note="only the bound cannot vanish: where grad F_a(omega*) = 0 the optimum does not move and the run converges to it",
+            "violated", kind="shift", needs=(DEPARTURE, APART), wording="in words",
+            note="'cannot converge to the global optimal': only the bound cannot vanish. Where grad F_a(omega*) = 0 the optimum does "
+            "not move and the run converges to it",
         ),
         closed(
             "repaired", SHIFT, lambda v: _others(v, 2), "holds", ("1.9 for 2", lambda v: _others(v, Fraction(19, 10))),
             after=OLD_GAP, kind="shift",
             needs=(DEPARTURE,), note="||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2) lies between the two sides: the run goes to "
             "hat omega*, which is omega* if a's gradient vanishes there",
+            proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         assumptions=SMOOTH,
     ),
@@ -354,8 +370,9 @@ STATEMENTS = (
         "whether the step must grow again after the objective moved",
         "sections 4.3 and 4.4",
         form(
-            "printed", r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
-            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift",
+            "fresh start",
+            r"\mathbb E\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\mathbb E\|\omega_\tau-\hat\omega^*\|^2" + SHIFTED,
+            lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "violated", kind="after-shift", wording="in words",
             note="a fresh start also brings back the noise of large steps: where the shift is small against it, keep the step",
         ),
         form(
@@ -363,8 +380,12 @@ STATEMENTS = (
             r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ without noise}" + SHIFTED,
             lambda v: le(v.errors(0)[1:], v.errors(v.tau_0)[1:]), "holds",
             ("the other way round", lambda v: le(v.errors(v.tau_0)[1:], v.errors(0)[1:])),
-            kind="after-shift", needs=("no noise",),
+            kind="after-shift", needs=(NOISELESS,),
             note="E = 1, every step at most 1/L",
+            proof=(
+                "in every coordinate 0 <= 1 - eta h < 1 falls as eta grows, and the fresh steps "
+                "are the longer ones"
+            ),
         ),
         form(
             "kept step",
@@ -372,9 +393,13 @@ STATEMENTS = (
             r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)}",
             lambda v: le(v.errors(v.tau_0)[1:], v.pace()[1:]), "holds",
             ("the power 34", lambda v: le(v.errors(v.tau_0)[1:], v.pace(34)[1:])),
-            kind="after-shift", needs=("no noise",),
+            kind="after-shift", needs=(NOISELESS,),
             note="the decayed step is not inapplicable: it converges too, halving the distance in at most "
             "(2^{1/16} - 1)(tau_0 + gamma) rounds, the longer the later the shift",
+            proof=(
+                "1 - eta h <= 1 - 16/(t + 1 + gamma) <= ((t + gamma)/(t + 1 + gamma))^16 by "
+                "Bernoulli, and the product telescopes"
+            ),
         ),
         assumptions=("quadratics, E = 1, S_tau = 1: the steps are 16/(mu (tau + 1 + gamma)), at most 1/L",),
     ),

@@ -153,7 +153,7 @@ BY_HAND = (  # where a bound is attained, or a formula is at its edge
     ("scaffold stability", "just inside", {"H": [[["1"]], [["3"]]], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "21/8"}),
     ("scaffold stability", "just outside", {"H": [[["1"]], [["3"]]], "lambda2": "0", "eta": "1/4", "B": 3, "eta_g": "43/16"}),
     ("threshold on the wire", "one client, 30 times its curvature", {
-        "h": [["1"]], "c": [["0"]], "theta": ["31"], "lambda1": "0", "lambda2": "30", "epsilon": "1/2", "T": 62}),
+        "h": [["1"]], "c": [["0"]], "theta": ["309/10"], "lambda1": "3", "lambda2": "30", "epsilon": "1/2", "T": 61}),
     ("threshold on the wire", "with lambda_1", {
         "h": [["1"]], "c": [["0"]], "theta": ["41"], "lambda1": "1", "lambda2": "30", "epsilon": "1/2", "T": 12}),
     ("threshold on the wire", "fed back, and far away all the same", {

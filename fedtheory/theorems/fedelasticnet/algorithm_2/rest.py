@@ -34,7 +34,12 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
 from fedtheory.verification.rational import integer, table, vector
 from fedtheory.verification.setting import ClosedView
 
-__all__ = ["RestView", "kept_share", "one_round", "state_of"]
+__all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round", "state_of"]
+
+
+# what a form may need
+AT_OPTIMUM, AWAY = "c_k = grad L_k(theta_*), theta_* the point of rest", "theta^{t-1} is not the point of rest"
+STEADY = "the signs of the local moves are those at the point of rest"
 
 
 def kept_share(h: Any, method: Method) -> Any:
@@ -75,7 +80,7 @@ class RestView(ClosedView):
         gradients = h * (self.theta - c)
         self.c_k, self.grad = gradients - r, gradients.sum(axis=0) / self.m
         at_optimum = bool((sigma == 0).all())
-        facts = {"c_k = grad L_k at the optimum": at_optimum, "signs that stay as they are": self._steady, "moved": bool(shift.any())}
+        facts = {AT_OPTIMUM: at_optimum, STEADY: self._steady, AWAY: bool(shift.any())}
         self.facts = frozenset(name for name, true in facts.items() if true)
 
     @cached_property

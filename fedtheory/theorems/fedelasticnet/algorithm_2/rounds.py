@@ -21,11 +21,14 @@ from fedtheory.verification.rational import Builders, fraction, integer, objects
 from fedtheory.verification.setting import ClosedView
 
 __all__ = [
-    "BUILDERS", "MOST_STEPS", "Method", "RoundsView", "numbers_of", "play", "quadratics", "scaffold", "sums", "trace", "without_l1",
+    "BUILDERS", "EVERYBODY", "MOST_STEPS", "ONE_STEP", "SEPARABLE", "Method", "RoundsView", "numbers_of", "play", "quadratics",
+    "scaffold", "sums", "trace", "without_l1",
 ]  # fmt: skip
 
 BUILDERS = Builders()
 MOST_STEPS = 20
+# what a form may need
+EVERYBODY, ONE_STEP, SEPARABLE = "everybody takes part", "B = 1", "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2"
 
 
 class FractionClients(SlotClients):
@@ -128,7 +131,7 @@ class RoundsView(ClosedView):
         self.slopes, self.signs, self.delta = (np.stack(part) for part in zip(*found, strict=True))
         self.here = np.array([[int(k in set(members)) for k in range(self.m)] for members in cohorts])
         self.h = world.losses.pieces.h if world.exact else None
-        facts = {"everybody taking part": bool(self.here.all()), "one local step": method.B == 1, "separable quadratics": world.exact}
+        facts = {EVERYBODY: bool(self.here.all()), ONE_STEP: method.B == 1, SEPARABLE: world.exact}
         self.facts = frozenset(name for name, true in facts.items() if true)
 
     def of_members(self, values: Any) -> Any:

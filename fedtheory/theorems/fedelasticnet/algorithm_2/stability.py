@@ -25,9 +25,10 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method
 from fedtheory.verification.rational import fraction, table
 from fedtheory.verification.setting import ClosedView
 
-__all__ = ["FloatStabilityView", "StabilityView", "contractions"]
+__all__ = ["SERVER", "TWO_CLIENTS", "FloatStabilityView", "StabilityView", "contractions"]
 
 MOST = 8  # numbers of a state
+SERVER, TWO_CLIENTS = "eta_g < 2", "m = 2 and d = 1"  # what a form may need
 
 
 class _Curved(NamedTuple):
@@ -87,7 +88,7 @@ class StabilityView(ClosedView):
 
     def __init__(self, H: Any, method: Method) -> None:
         self.H, self.method, (self.m, self.d) = H, without_l1(method), H.shape[:2]
-        facts = {"two clients in one coordinate": (self.m, self.d) == (2, 1), "eta_g < 2": method.eta_g < 2}
+        facts = {TWO_CLIENTS: (self.m, self.d) == (2, 1), SERVER: method.eta_g < 2}
         self.facts = frozenset(name for name, true in facts.items() if true)
 
     def matrix(self, eta_g: Any = 1) -> Any:

@@ -17,6 +17,7 @@ from fedtheory.messages import Threshold
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import kept_share
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     BUILDERS,
+    SEPARABLE,
     Method,
     numbers_of,
     play,
@@ -27,9 +28,17 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
 from fedtheory.verification.rational import fraction, integer, table, vector
 from fedtheory.verification.setting import ClosedView
 
-__all__ = ["StoppedView", "WireView"]
+__all__ = [
+    "FEEDBACK", "FROZEN", "NO_FEEDBACK", "NO_L1", "PLAIN_MEAN", "STOPPED_1_3", "STOPPED_2", "StoppedView", "WireView",
+]  # fmt: skip
 
 MOST_ROUNDS = 200
+# what a form may need
+STOPPED_1_3 = "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in Algorithm 3"
+STOPPED_2 = "Algorithm 2, at a state in which every update is at most epsilon"
+FEEDBACK, NO_FEEDBACK = "error feedback of all that is left out", "no error feedback"
+FROZEN = "no error feedback, and h_i^1 and the Delta_ki^2 of a coordinate are as in the formula"
+PLAIN_MEAN, NO_L1 = "R is the plain mean of the L_k", "lambda_1 = 0"
 
 
 class StoppedView(ClosedView):
@@ -47,7 +56,7 @@ class StoppedView(ClosedView):
 
     def __init__(self, number: int, h: Any, theta: Any, share: Any, g: Any, epsilon: Any, method: Method) -> None:
         self.number, self.h, self.theta, self.epsilon, self.method, self.m = number, h, theta, epsilon, method, len(h)
-        self.facts = frozenset({"Algorithm 2" if number == 2 else "Algorithm 1 or 3"})
+        self.facts = frozenset({STOPPED_2 if number == 2 else STOPPED_1_3})
         if number == 2:
             slopes, state, self.bound = self._scaffold(share)
         else:
@@ -136,9 +145,9 @@ class WireView(ClosedView):
         self.delta = np.stack([y - x for (y, _), x in zip(seen, self.theta, strict=False)])
         self.arrived = np.stack([arrived for _, arrived in seen])
         self.curvature = curvature
-        small = {"lambda_1 = 0": lambda1 == 0, "error feedback": feedback, "no feedback": not feedback}
-        small |= {"separable quadratics": curvature is not None, "weights 1/m": star is not None}
-        facts = {**small, "h that is never moved again": bool(self.frozen.any()) and not feedback}
+        small = {NO_L1: lambda1 == 0, FEEDBACK: feedback, NO_FEEDBACK: not feedback}
+        small |= {SEPARABLE: curvature is not None, PLAIN_MEAN: star is not None}
+        facts = {**small, FROZEN: bool(self.frozen.any()) and not feedback}
         self.facts = frozenset(name for name, true in facts.items() if true)
 
     @cached_property

@@ -22,7 +22,7 @@ from fedtheory.verification.setting import Case, DataInstance, Prepared, Request
 from fedtheory.verification.statement import Statement
 from fedtheory.verification.witness import Witness
 
-__all__ = ["battery", "drift_of_three", "facts", "known", "on_a_problem", "prepared", "random_instance", "summary"]
+__all__ = ["battery", "drift_of_one", "facts", "known", "on_a_problem", "prepared", "random_instance", "summary"]
 
 F = Fraction
 ABOUT = "about a run of T rounds of Algorithm 3 in which everyone takes part"
@@ -36,11 +36,10 @@ MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are fol
 
 
 # --- runs that attain a bound or break a claim ----------------------------------------------------------------------------------
-def drift_of_three(lambda2: Any = 28, rounds: int = 8) -> dict[str, Any]:
-    """Three clients, lambda_1 = 1: slopes that rise by 1 between 1 and 2, from -3/2, 0 and 0. From 0 the first one moves once
-    and stores -3/2; then h = -1/2 for ever, while R's slope beyond 2 is 1/2."""
-    losses = [[ramp(F(-3, 2), F(-1, 2), 1, 2)], [ramp(0, 1, 1, 2)], [ramp(0, 1, 1, 2)]]
-    return data_of(losses, 1, lambda2, "sign", [0], rounds)
+def drift_of_one(lambda2: Any = 28, rounds: int = 32) -> dict[str, Any]:
+    """One client with the slope x between -1/2 and 3/2, clipped there, lambda_1 = 1, from 2. It stores 3/2, theta goes left until
+    the slope is below 1/2, and there the client moves again and stores a slope below 1/2, for ever if lambda_2 >= 2."""
+    return data_of([[ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2))]], 1, lambda2, "sign", [2], rounds)
 
 
 def _cycle(lambda2: Fraction, g: Fraction, rounds: int) -> dict[str, Any]:
@@ -61,8 +60,9 @@ def known() -> dict[str, dict[str, Any]]:
         "above lambda_1": data_of(one, 1, 28, "sign", [F(21, 20)], 3),
         "slopes that cancel": data_of(pair, 2, 28, "sign", [0], 3),
         "h is not 0": data_of(one, 1, 28, "sign", [0], 3, [[F(1, 4)]]),
-        "slow drift of three": drift_of_three(),
-        "quick drift of three": drift_of_three(1),
+        "slow drift": drift_of_one(),
+        "quick drift": drift_of_one(2, 8),
+        "the quickest drift": data_of([[huber(0, F(1, 2))]], 1, 28, "sign", [-1], 3, [[F(1, 2)]]),
         "short cycle": _cycle(F(3, 4), F(2, 3), 4),
         "long cycle": _cycle(F(1679, 60), F(30, 59), 112),
     }
@@ -84,9 +84,10 @@ def known() -> dict[str, dict[str, Any]]:
         ("two curvatures", plane, 1, [F(1, 10), F(1, 10)]),
     ):
         found[name] = data_of(losses, 1, l2, true, theta, 3, [[p.slopes(F(x))[0] for p, x in zip(losses[0], theta, strict=True)]])
+    slope = [[huber(0, 100, F(1, 100))]]
+    found["against a flat slope"] = data_of(slope, 1, 1, true, [1000], 3, [[3]])
+    found["stretched"] = data_of(one * 2, F(1, 1000), 1, true, [0], 3, [[1], [-1]])
     return found
-
-
 
 
 class MotionInstance(DataInstance):
@@ -235,7 +236,7 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
     if request.options.get("rule") is None and not any("sign" in f.established for f in statement.forms):
         defaults["rule"] = "true-gradient"
     algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
-    rounds = request.rounds or ROUNDS
+    rounds, start = request.rounds or ROUNDS, request.start(problem)
     if _follows_in_floats(problem, rounds):
         problem.optimum()  # what cannot be certified is told before any work
     ratio = f" = {algorithm.l2 / beta:.6g} beta" if smooth else ""
@@ -244,7 +245,7 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
         f"lambda_2 = {algorithm.l2:.6g}{ratio}, {algorithm.rule} rule, {rounds} rounds"
     )
     details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "rounds": rounds}
-    return Prepared(problem, algorithm, {"x0": request.start(problem), "rounds": rounds}, [head], details)
+    return Prepared(problem, algorithm, {"x0": start, "rounds": rounds}, [head], details)
 
 
 # --- what a witness shows -------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from fedtheory.verification.setting import ClosedView
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG", "TWO_STILL", "WIDE",
-    "MotionView",
+    "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG",
+    "TWO_ROUNDS", "TWO_STILL", "WIDE", "MotionView",
 ]  # fmt: skip
 
 RESTS = "a state that the last round leaves as it is"
@@ -31,7 +31,8 @@ STRONG = STRONGLY_CONVEX
 QUADRATIC = "a quadratic R"
 HALF = "lambda_2 at least half the largest curvature of R"
 WIDE = "lambda_2 > 27 beta"
-CONVERGES = "lambda_2 >= 3 beta and two rounds or more"
+CONVERGES = "lambda_2 > beta/2"
+TWO_ROUNDS = "two rounds or more"
 
 
 @dataclass(kw_only=True)
@@ -91,7 +92,8 @@ class MotionView(ClosedView):
             QUADRATIC: self.top is not None,
             HALF: self.beta_joint is not None and 2 * self.lambda2 >= self.beta_joint,
             WIDE: self.beta is not None and self.lambda2 > 27 * self.beta,
-            CONVERGES: self.beta is not None and self.lambda2 >= 3 * self.beta and len(self.y) > 1,
+            CONVERGES: self.beta is not None and 2 * self.lambda2 > self.beta,
+            TWO_ROUNDS: len(self.y) > 1,
         }
         self.facts = frozenset(name for name, true in known.items() if true)
 
@@ -193,8 +195,8 @@ class MotionView(ClosedView):
             QUADRATIC: "R has no constant Hessian: take quadratics or least squares",
             HALF: f"lambda_2 is {ratio} of it: raise lambda_2",
             WIDE: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}: raise lambda_2",
-            CONVERGES: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}, {len(self.y)} rounds: raise lambda_2, or take more "
-            "rounds",
+            CONVERGES: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}: raise lambda_2",
+            TWO_ROUNDS: "it compares each round with the next: take more rounds",
         }[need]
 
     @cached_property
@@ -203,9 +205,16 @@ class MotionView(ClosedView):
         return self.mean(norm_sq(self.delta)[..., None])[..., 0]
 
     @cached_property
-    def potential(self) -> Any:
-        """R(theta^{t-1}) - R* + lambda_2 D_t^2 of rounds 1..T: (T,)."""
-        return self.excess[:-1] + self.lambda2 * self.spread
+    def energy(self) -> Any:
+        """E_t = ||h^t||^2 + lambda_2^2 D_t^2 of rounds 1..T: (T,)."""
+        return norm_sq(self.h[1:]) + self.lambda2 * self.lambda2 * self.spread
+
+    @property
+    def energy_noise(self) -> Any:
+        """What states that are equal up to rounding leave in it."""
+        moved = self.lambda2 * self.mean(abs(self.delta)).sum(axis=-1)
+        size = (abs(self.h[1:]).sum(axis=-1) + moved).max()
+        return 2 * self.gradient_noise * (size + self.d * self.gradient_noise)
 
     @property
     def squares(self) -> Any:

@@ -80,7 +80,8 @@ def finding(data: dict[str, Any]) -> list[str]:
         f"T does not lessen it, while the first term falls like 1/T: at d = {last['d']} it is {sign['floor'] / sign['bound']:.0%} of "
         f"the bound after {data['rounds']} rounds.",
         f"Measured, the mean iterate ends at {number(sign['measured'])} (sign rule) and {number(true['measured'])} (true-gradient "
-        f"rule) against a term of {number(sign['floor'])}. Under the true-gradient rule the term is not needed (Theorem A).",
+        f"rule) against a term of {number(sign['floor'])}. Under the true-gradient rule, which sends a "
+        "dense vector, the term is not needed (Theorem A).",
     ]
 
 

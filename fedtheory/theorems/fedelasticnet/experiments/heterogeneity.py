@@ -111,7 +111,7 @@ def draw(data: dict[str, Any]) -> Figure:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=2.4)
     headline(
-        figure, "How much local work there is decides between SCAFFOLD and FedElasticNet more than how unlike the clients are",
+        figure, "Local work and how unlike clients are both decide between SCAFFOLD and FedElasticNet",
         f"logistic loss, ridge {RIDGE:g}, m = {CLIENTS}, P = {COHORT}, gradient steps for all; λ₁ = {L1:g}, λ₂ the best of "
         f"{len(data['values'])}",
     )

@@ -30,7 +30,7 @@ FIGURES = (
     ),
     Figure(
         "drift_without_end", drift.compute, drift.draw, quick={"rounds": 100}, full={"rounds": 600}, seeded=False,
-        title="Three smooth convex clients that the sign rule drives away", caption=drift.caption,
+        title="One client that the sign rule drives away", caption=drift.caption,
     ),
     Figure(
         "which_lambda_2", allowed.compute, allowed.draw,

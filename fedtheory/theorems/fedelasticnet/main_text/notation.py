@@ -17,7 +17,7 @@ __all__ = ["BUILDERS", "CLAIM", "COUNTS", "IN_WORDS", "MainTextInstance", "by_a_
 
 BUILDERS = Builders()
 CLAIM = "claim"  # the kind of what cannot be judged
-COUNTS = "weights n_k/n"  # what forms about unequal weights need
+COUNTS = "the mean has the weights n_k/n"  # what forms about unequal weights need
 IN_WORDS = "in words"
 
 

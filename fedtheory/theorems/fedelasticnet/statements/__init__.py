@@ -21,6 +21,7 @@ from fedtheory.theorems.fedelasticnet.statements import (
     theorem_3_1,
     theorem_b6,
     theorem_c,
+    theorem_d,
     theorem_e,
     threshold,
 )
@@ -39,6 +40,7 @@ STATEMENTS = (
     *algorithm_1.STATEMENTS,
     *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,
+    *theorem_d.STATEMENTS,
     *algorithm_2.STATEMENTS,
     *algorithm_2_at_rest.STATEMENTS,
     *threshold.STATEMENTS,

@@ -41,6 +41,8 @@ STATEMENTS = (
             ("sign of s", lambda v: _identity(v, 1)),
             note="a fixed point may be an optimum though the clients disagree (L_k = (x - c_k)^2/2, c = +-1, lambda_1 = 1/10, "
             "lambda_2 = 1, x = 0), and another point though they agree (L_k = x^2/2 for all k, lambda_1 = 1, x = 1/2)",
+            proof="line 7 leaves theta as it is; the clients' first-order conditions, averaged "
+            "with w_k",
         ),
         form(
             "distance to stationarity",
@@ -49,6 +51,7 @@ STATEMENTS = (
             "holds",
             ("drift dropped", lambda v: _bound(v, with_drift=False)),
             ("sum of s a tenth smaller", lambda v: _bound(v, signs_scale=0.9)),
+            proof="the repaired form, and smoothness between theta and theta + delta_k",
         ),
         form(
             "half of beta",
@@ -59,6 +62,7 @@ STATEMENTS = (
             ("sum of s a tenth smaller", lambda v: _bound(v, signs_scale=0.9, share=0.5)),
             note="by cocoercivity, as the mean move is 0; attained by a client of curvature beta against one that is linear "
             "(fedelasticnet/algorithm-1-bias, distance)",
+            proof="docs/fedelasticnet_dynamics.md#algorithm-1",
         ),
         scope="fixed-point",
         assumptions=("every L_k is convex and beta-smooth", "full participation", "lambda_2 > 0, local problems solved exactly"),

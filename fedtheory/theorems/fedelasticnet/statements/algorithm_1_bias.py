@@ -67,6 +67,7 @@ def _distance(v: StandstillView) -> Sides:
     return le(np.stack(lhs), np.stack(rhs), axes=("end", "coordinate"))
 
 
+PROOFS = "docs/fedelasticnet_dynamics.md#algorithm-1"
 STATEMENTS = (
     statement(
         "algorithm-1-bias", "where Algorithm 1 goes, and how far that is from the optimum", "section 3.1, in words",
@@ -85,6 +86,7 @@ STATEMENTS = (
             _way, "holds", ("towards the optimum", lambda v: _way(v, v.star)),
             note="in every coordinate: no round goes beyond the nearest fixed point or away from it, and a round that is not there yet "
             "moves, so theta^t tends to it",
+            proof=PROOFS,
         ),
         form(
             "closed form",
@@ -96,6 +98,7 @@ STATEMENTS = (
             note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every coordinate; h_k c_k stands for "
             "-L_k'(0). For large lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend "
             "to 0",
+            proof=PROOFS,
         ),
         form(
             "interval",
@@ -103,11 +106,13 @@ STATEMENTS = (
             _interval, "holds",
             ("a tenth shorter", lambda v: _interval(v, (9, 10))), ("a tenth longer", lambda v: _interval(v, (11, 10))),
             needs=(AGREE,), note="clients that agree, L_k = h (x - c)^2/2: [c - lambda_1/h, c + lambda_1/h], whatever lambda_2 and w_k",
+            proof=PROOFS,
         ),
         form(
             "distance", r"|R_w'(\theta)|\le\tfrac\beta2\sum_kw_k|\delta_k|+\lambda_1\Big|\sum_kw_ks_k\Big|", _distance, "holds",
             ("a tenth less", lambda v: nine_tenths(_distance(v))), needs=(SMOOTH_CLIENTS,),
             note="a coordinate each; attained by a client of curvature beta against one that is linear",
+            proof=PROOFS,
         ),
         scope="standstill",
         assumptions=(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import RoundsView, sums
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import EVERYBODY, ONE_STEP, SEPARABLE, RoundsView, sums
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.verification.statement import Sides, eq, form, le
 
@@ -143,6 +143,8 @@ STATEMENTS = (
             "holds",
             ("line 13 with 1/|P_t|", lambda v: _mean_of_c_k(v, of_cohort=True)),
             wording="algorithm",
+            proof="induction: line 13 adds to c what line 9 adds to the mean of the c_k, which is 0 "
+            "for who does not take part",
         ),
         form(
             "what c_k holds",
@@ -155,6 +157,7 @@ STATEMENTS = (
             ("lambda_2 dropped", lambda v: _what_c_k_holds(v, l2=0)),
             note="line 9 inserted in line 7: the penalties' slopes are stored too, so that the mean of the c_k is "
             "no gradient of R",
+            proof="note",
         ),
         form(
             "its l1 part",
@@ -165,6 +168,7 @@ STATEMENTS = (
             ("a tenth less", lambda v: nine_tenths(_l1_part(v))),
             ("two steps without a sign", lambda v: _l1_part(v, steps=2)),
             note="the first of the B steps has sign(0) = 0; attained where a coordinate moves one way",
+            proof="note",
         ),
         form(
             "the server's step",
@@ -172,8 +176,9 @@ STATEMENTS = (
             _servers_step,
             "holds",
             ("c before the round", lambda v: _servers_step(v, of="before")),
-            needs=("everybody taking part",),
+            needs=(EVERYBODY,),
             note="the mean of line 9: with full participation the server steps along the new c alone",
+            proof="docs/fedelasticnet_algorithm_2.md#what-the-messages-are",
         ),
         scope="algorithm-2",
         assumptions=FULL_GRADIENTS,
@@ -206,6 +211,7 @@ STATEMENTS = (
             note="of what is sent, where nothing is thresholded or compressed in between; `control='recovered'` of "
             "both methods sends no "
             "second message",
+            proof="line 9, as line 10 sends c_k^t - c_k^{t-1} and theta_k^t - theta^{t-1}",
         ),
         form(
             "nonzeros of both",
@@ -215,6 +221,7 @@ STATEMENTS = (
             ("the first message alone", lambda v: _nonzeros(v, second=0)),
             note="a coordinate with c_i != 0 is not 0 in both messages: with a dense c a sparse Delta_k saves at "
             "most half of 2d",
+            proof="[recovered]: where Delta_ki = 0 the second message is -c_i",
         ),
         scope="algorithm-2",
         assumptions=FULL_GRADIENTS,
@@ -249,6 +256,7 @@ STATEMENTS = (
             note="proof: above theta a step goes down by at most eta_l (lambda_1 + max |g|) and not up, below it "
             "the other way; no "
             "convexity is used, and g may be a mini-batch gradient",
+            proof="docs/fedelasticnet_algorithm_2.md#the-l1-term-does-not-make-zeros",
         ),
         form(
             "what epsilon has to be",
@@ -258,6 +266,7 @@ STATEMENTS = (
             ("eta_l lambda_1", lambda v: _threshold(v, times=1)),
             note="so a threshold epsilon >= 2 eta_l lambda_1 sends 0 in all these coordinates: the sparsity is the "
             "threshold's",
+            proof="[to and fro] with |g_kb|_i <= lambda_1",
         ),
         form(
             "one local step",
@@ -265,9 +274,10 @@ STATEMENTS = (
             _one_step,
             "holds",
             ("with the l1 term", lambda v: _one_step(v, l1=1)),
-            needs=("one local step",),
+            needs=(ONE_STEP,),
             note="both penalties are 0 at the first local step, where theta_k = theta: with B = 1 Algorithm 2 is "
             "SCAFFOLD",
+            proof="note",
         ),
         form(
             "drag",
@@ -276,9 +286,11 @@ STATEMENTS = (
             _drag,
             "holds",
             ("at every step", lambda v: _drag(v, later=0)),
-            needs=("separable quadratics",),
+            needs=(SEPARABLE,),
             note="where a coordinate moves one way the update is shortened by eta_l lambda_1 S_{B-1}, in each round "
             "again",
+            proof="y_{b+1} = q y_b - eta_l r - eta_l lambda_1 sign(y_b), summed up with sign(y_b) = "
+            "-sign(r) for b >= 1",
         ),
         scope="algorithm-2",
         assumptions=FULL_GRADIENTS,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.algorithm_2.rest import RestView
-from fedtheory.theorems.fedelasticnet.algorithm_2.stability import StabilityView
+from fedtheory.theorems.fedelasticnet.algorithm_2.rest import AT_OPTIMUM, AWAY, STEADY, RestView
+from fedtheory.theorems.fedelasticnet.algorithm_2.stability import SERVER, TWO_CLIENTS, StabilityView
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.statements.algorithm_2 import NUMBERS
 from fedtheory.verification.statement import Sides, eq, form, le
@@ -86,6 +86,7 @@ STATEMENTS = (
             note="at rest c = 0 and every client comes back to theta, which needs |r_k| <= rho_k, and grad R is the "
             "mean of the r_k; "
             "attained. lambda_1 (B-1)/B <= rho < lambda_1; 0 for B = 1",
+            proof="docs/fedelasticnet_algorithm_2.md#where-algorithm-2-rests",
         ),
         form(
             "these points rest",
@@ -93,6 +94,7 @@ STATEMENTS = (
             _rests,
             "holds",
             ("the optimum alone", lambda v: eq(v.grad, 0 * v.grad)),
+            proof="docs/fedelasticnet_algorithm_2.md#where-algorithm-2-rests",
         ),
         form(
             "the optimum rests",
@@ -101,8 +103,9 @@ STATEMENTS = (
             _optimum_rests,
             "holds",
             ("sign(0) = 1", lambda v: _optimum_rests(v, sign=1)),
-            needs=("c_k = grad L_k at the optimum",),
+            needs=(AT_OPTIMUM,),
             note="with sign(0) = 0; for every lambda_1, lambda_2, eta_l and B",
+            proof="r_k = 0, as c = grad R(theta) = 0, and sign(0) = 0: no local step moves",
         ),
         scope="algorithm-2 at rest",
         assumptions=(*SEPARABLE, SLOW),
@@ -119,7 +122,7 @@ STATEMENTS = (
             r"\theta^{t-1}-\theta_*\|_\infty",
             _attracts,
             "violated",
-            needs=("c_k = grad L_k at the optimum", "moved"),
+            needs=(AT_OPTIMUM, AWAY),
             wording="in words",
             note="for every lambda_1 > 0 and B >= 2, however small eta_l is and however close one begins",
         ),
@@ -132,13 +135,14 @@ STATEMENTS = (
             "holds",
             ("no jump", lambda v: _near(v, jump=0)),
             ("the same sign for every B", lambda v: _near(v, odd=1)),
-            needs=("signs that stay as they are",),
+            needs=(STEADY,),
             note="z = (theta, c_1, ..., c_m), z_o the point of rest, M one round of SCAFFOLD with lambda_2 and "
             "without lambda_1; J moves theta "
             "by eta_g mean_k J_k and c_k by -J_k/(B eta_l). For even B the jump leads away from the optimum, for "
             "odd B across it, by less: "
             "eta_l lambda_1 (1 - q^(B-1))/(1 + q). The other points of rest attract where `algorithm-2-stability` "
             "says so",
+            proof="docs/fedelasticnet_algorithm_2.md#where-algorithm-2-rests",
         ),
         scope="algorithm-2 at rest",
         assumptions=(*SEPARABLE, SLOW, "signs of the local moves are those at the point of rest (near it they are)"),
@@ -157,10 +161,11 @@ STATEMENTS = (
             "holds",
             ("eta_g a tenth larger", lambda v: _stable(v, eta_g=Fraction(11, 10))),
             wording="in words",
-            needs=("eta_g < 2",),
+            needs=(SERVER,),
             note="for every m, B and all Hessians, which need not commute, as long as their mean is positive definite. Proof in "
             "`fedtheory.theorems.fedelasticnet.algorithm_2.stability`. Judged in fractions: the largest number in the reduction of "
             "Schur and Cohn is at most 1; on a problem in floats: the spectral radius itself",
+            proof="docs/fedelasticnet_algorithm_2.md#scaffold-is-stable-whatever-the-clients",
         ),
         form(
             "two clients",
@@ -170,8 +175,9 @@ STATEMENTS = (
             "holds",
             ("a tenth less", lambda v: _two_clients(v, more=Fraction(-1, 10))),
             ("without the product", lambda v: _two_clients(v, cross=0)),
-            needs=("two clients in one coordinate",),
+            needs=(TWO_CLIENTS,),
             note="the conditions of Jury on the 2 by 2 matrix of (theta, c_1 - c); the other two always hold",
+            proof="docs/fedelasticnet_algorithm_2.md#scaffold-is-stable-whatever-the-clients",
         ),
         scope="scaffold stability",
         assumptions=("L_k is quadratic with Hessian H_k (a_k in one coordinate), of positive definite mean", *SEPARABLE[1:]),

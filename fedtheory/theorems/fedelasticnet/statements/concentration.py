@@ -23,8 +23,9 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "SignsView", "signs_view"]
 
-FAIR, SYMMETRIC = "signs that are 1 or -1 with probability 1/2 each", "signs whose law is symmetric"
-ONE_LAW, APART, ALIKE = "one law, whatever the model is", "independent clients", "groups of identical clients"
+FAIR, SYMMETRIC = "every sign is 1 or -1 with probability 1/2 each", "every sign has a symmetric law"
+ONE_LAW, APART = "the law of the signs does not depend on theta^{t-1}", "independent clients"
+ALIKE = "groups of clients whose signs are the same"
 EQUAL = "equal weights"
 
 Outcomes = list[tuple[Fraction, Fraction]]  # a client's move in one coordinate, and its probability
@@ -242,6 +243,7 @@ STATEMENTS = (
             REPAIRED[0], "holds", REPAIRED[1], needs=IID,
             note="Hoeffding: E e^{s X} = cosh s <= e^{s^2/2} term by term, so P <= e^{m (s^2/2 - s delta)}, and s = "
             "delta. By the central limit theorem no number above 1/2 will do: 11/20 fails at m = 2500, delta = 9/50",
+            proof="note",
         ),
         form(
             "Bern(1/2) with values 0 and 1",
@@ -258,6 +260,7 @@ STATEMENTS = (
             "both sides, twice", r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le2" + E, TWO_SIDED[0], "holds",
             TWO_SIDED[1],
             needs=IID,
+            proof="[repaired] on each side, as -X_k has the law of X_k",
         ),
         form(
             "all coordinates", r"\mathbb P\Big[\max_{i\le d}\Big|\tfrac1m\sum_kX_{k,i}\Big|>\delta\Big]\le2" + E,
@@ -271,6 +274,7 @@ STATEMENTS = (
             note="the sum over coordinates and sides, whatever the coordinates have to do with each other; judged "
             "where "
             "they are independent. On that event |<gamma - theta*, mean>| <= delta ||gamma - theta*||_1",
+            proof="note",
         ),
         form(
             "identical clients",
@@ -282,12 +286,14 @@ STATEMENTS = (
             "groups",
             r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le e^{-q\delta^2/2},\quad q\text{ independent groups of one size}",
             GROUPED[0], "holds", GROUPED[1], needs=(FAIR, ONE_LAW, EQUAL),
+            proof="the mean is that of one sign a group: [repaired] with q for m",
         ),
         form(
             "with zeros", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k\in\{-1,0,1\}\text{ symmetric}",
             REPAIRED[0], "holds", REPAIRED[1], needs=(SYMMETRIC, ONE_LAW, APART, EQUAL),
             note="the printed signs are +-1, but where the update is 0 so is its sign; 1 - z + z cosh s <= "
             "e^{s^2/2} too",
+            proof="note",
         ),
         form(
             "unfair signs", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r"\text{ for any law of }X_k",
@@ -298,6 +304,7 @@ STATEMENTS = (
         form(
             "about its mean", r"\mathbb P\Big[" + MEAN + r"-\mathbb EX_1>\delta\Big]\le " + E, ABOUT_ITS_MEAN[0], "holds",
             ABOUT_ITS_MEAN[1], needs=(ONE_LAW, APART, EQUAL), note="Hoeffding's lemma: X_k lies in an interval of length 2",
+            proof="note",
         ),
         form(
             "over the model",
@@ -316,6 +323,7 @@ STATEMENTS = (
             "weights, repaired", r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le e^{-\delta^2/(2\sum_kw_k^2)}", WEIGHTED[0],
             "holds",
             WEIGHTED[1], needs=(FAIR, ONE_LAW, APART, COUNTS),
+            proof="as [repaired]: P <= e^{s^2 sum_k w_k^2/2 - s delta}, and s = delta/sum_k w_k^2",
         ),
         assumptions=("what each form says of the law of the signs: the paper assumes it, for a special case",),
         symbols=SYMBOLS,

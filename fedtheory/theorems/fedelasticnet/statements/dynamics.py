@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
-    CONVERGES,
     FROZEN,
     HALF,
     OWN,
@@ -30,7 +29,7 @@ from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BO
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
 from fedtheory.verification.statement import Form, Sides, Statement, eq, form, le
 
-__all__ = ["STATEMENTS"]
+__all__ = ["ASSUMED", "STATEMENTS", "SYMBOLS", "THEOREM_D"]
 
 ASSUMED = (
     "every L_k is convex and R, their plain mean, has a minimiser",
@@ -155,19 +154,6 @@ def _rate(v: MotionView) -> Sides:
     return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
 
 
-def _descends(v: MotionView, share: tuple[int, int] = (1, 50)) -> Sides:
-    """The potential of round t + 1 against that of round t, t = 1..T-1."""
-    moved = norm_sq(v.theta[1:-1] - v.theta[:-2]) + v.spread[:-1]
-    return le(v.potential[1:], v.potential[:-1], -_part(v.lambda2 * moved, share), noise=2 * v.noise, axes=ROUND)
-
-
-def _small_gradients(v: MotionView, potential: bool = True) -> Sides:
-    """The mean of ||grad R(theta^{t-1})||^2 over rounds 1..T-1."""
-    rounds = len(v.y) - 1
-    first = v.potential[:1] if potential else v.spread[:1] * v.lambda2
-    return le(np.array([norm_sq(v.slope[:rounds]).sum()]) / rounds, 139 * v.lambda2 * first / rounds, noise=139 * v.lambda2 * v.noise)
-
-
 # --- near the optimum ---------------------------------------------------------------------------------------------------------
 def _nearer(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
@@ -200,6 +186,10 @@ NO_MOVE = r"\delta_k^t=0\ (k\le m)\ \Rightarrow\ "
 BACK = r"(\theta^{t+N},g^{t+N})=(\theta^t,g^t)\ \Rightarrow\ "
 SILENT_LATEX = r"g_k^0=0,\ \max_k\|\nabla L_k(\theta^0)\|_\infty\le\lambda_1,\ \lambda_2\ge\sqrt d\beta\ \Rightarrow\ "
 OURS = "our statement on Algorithm 3"
+MOVES = "docs/fedelasticnet_dynamics.md#moves-and-stalls-moves-stalls-at-rest"
+DRIFTS = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
+THEOREM_D = "docs/fedelasticnet_dynamics.md#convergence-of-the-true-gradient-rule-convergence-theorem-d-proof"
+DESCENT = "docs/fedelasticnet_dynamics.md#where-it-is-gradient-descent-descent-near-the-optimum"
 STATEMENTS = (
     _about(
         "at-rest", "where Algorithm 3 stands still", "section 3.3, after (9) and (12), in words",
@@ -208,14 +198,17 @@ STATEMENTS = (
             ("the first client's gradient only", lambda v: _stationary(v, False)), needs=(RESTS,), wording="in words",
             note="\"the client drift is resolved\" (3.3): where the method stands still the model is stationary. Under the sign "
             "rule a client whose |g_k - grad L_k| is at most lambda_1 keeps what it stored, wherever the optimum is",
+            proof=MOVES,
         ),
         form(
             "repaired", AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1", _small_slope, {"sign": "holds"},
             _less(_small_slope), needs=(RESTS,), note="attained by L = x^2/2 at x = lambda_1",
+            proof=MOVES,
         ),
         form(
             "excess", AT_REST + r"R(\theta^t)-R_*\le\tfrac{\lambda_1^2d}{2\mu}", _small_excess, {"sign": "holds"},
             _less(_small_excess), needs=(RESTS, STRONG), note="attained by L_k = mu ||x||^2/2 where every |x_i| is lambda_1/mu",
+            proof=MOVES,
         ),
     ),
     _about(
@@ -223,12 +216,14 @@ STATEMENTS = (
         form(
             "at most", r"\lambda_2\|\delta_k^t\|\le\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|", lambda v: _moves(v, True), BOTH_HOLD,
             _less(lambda v: _moves(v, True)), note="both sides squared; attained by a loss that is linear on the way",
+            proof=MOVES,
         ),
         form(
             "at least", r"\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|\le(\lambda_2+\beta)\|\delta_k^t\|", lambda v: _moves(v, False),
             BOTH_HOLD, _less(lambda v: _moves(v, False)), needs=(SMOOTH,),
             note="both sides squared; attained by curvature beta on the way. Both together: delta_k = 0 if and only if no "
             "coordinate of v_k is above lambda_1",
+            proof=MOVES,
         ),
         kind="sharpened",
     ),
@@ -242,6 +237,7 @@ STATEMENTS = (
             ("lambda_1 a tenth less", lambda v: _stalls(v, share=TENTH)),
             ("lambda_1 a tenth more", lambda v: _stalls(v, share=(11, 10))),
             note="1 stands for a state that changes in one of T rounds: it does so in the first one, or never",
+            proof=MOVES,
         ),
         form(
             "own start", r"g_k^0=0:\ \theta^t=\theta^0\ \forall t\iff\max_k\|\nabla L_k(\theta^0)\|_\infty\le\lambda_1", _stalls,
@@ -250,11 +246,12 @@ STATEMENTS = (
             ("lambda_1 a tenth less", lambda v: _stalls(v, share=TENTH)),
             ("lambda_1 a tenth more", lambda v: _stalls(v, share=(11, 10))),
             needs=(OWN,), note="wherever the optimum is, and whatever lambda_2",
+            proof=MOVES,
         ),
         kind="sharpened",
     ),
     _about(
-        "returns", "states that come back", "section 3.4, after Theorem 3.1, and B.3, in words",
+        "returns", "states that come back", "section 3.3, after Theorem 3.1, and B.3, in words",
         form(
             "in words", BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", _optimal, BOTH_FAIL, needs=(RETURNS,), wording="in words",
             note="\"gamma - theta* tends to be small as training proceeds\": a state that comes back does so for ever, so its orbit "
@@ -265,12 +262,15 @@ STATEMENTS = (
             {"sign": "violated", "true-gradient": "holds"}, ("the clients agree, too", _agree), needs=(RETURNS, WIDE),
             wording="in words",
             note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer ones for lambda_2 as large as "
-            "one likes; under the true-gradient rule by the potential of fedelasticnet/convergence",
+            "one likes; under the true-gradient rule by fedelasticnet/convergence, which asks "
+            "lambda_2 > beta/2 only",
+            proof=THEOREM_D,
         ),
         form(
             "mean gradient", BACK + r"\Big\|\tfrac1{Nm}\sum_{s=t+1}^{t+N}\sum_k\nabla L_k(\theta_k^s)\Big\|_\infty\le\lambda_1",
             _mean_gradient, BOTH_HOLD, _less(_mean_gradient), needs=(RETURNS,),
             note="by Lemma B.3 summed over the orbit, with exact s; attained by a state that stalls",
+            proof="docs/fedelasticnet_dynamics.md#cycles-returns",
         ),
     ),
     _about(
@@ -279,58 +279,50 @@ STATEMENTS = (
             "in words", r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0", _bounded, {"sign": "violated"},
             needs=(FROZEN,), wording="in words",
             note="\"it vanishes or at least is bounded by a constant vector\", of gamma - theta*: where nobody ever moves again theta "
-            "goes on by -h/lambda_2 a round, so h would have to be 0. Three smooth convex clients make R(theta^t) grow linearly "
-            "for every lambda_2, although R has a minimiser",
+            "goes on by -h/lambda_2 a round, so h would have to be 0. One smooth convex client makes R(theta^t) grow linearly "
+            "for every lambda_2 >= 2 beta, although R = L has a minimiser: L' is x, clipped at -1/2 and 3/2, lambda_1 = 1, from 2",
         ),
         form(
             "closed form", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1},\ h^t=h^{t-1}", _drift, {"sign": "holds"},
             ("a tenth slower", lambda v: _drift(v, TENTH)), ("the other way", lambda v: _drift(v, (-1, 1))), needs=(STILL,),
+            proof="lines 5, 11 and 12 with delta_k = 0 and sign(0) = 0",
         ),
         form(
             "bias", NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", _bias, BOTH_HOLD, _less(_bias),
             needs=(STILL,), note="so theta can drift away from the optimum only while |grad R| <= lambda_1 - |h| in each coordinate: "
-            "never for ever where R's slopes at infinity are at least lambda_1. Attained by the drift of three clients",
+            "never for ever where R's slopes at infinity are at least lambda_1. Attained, with lambda_1 = 1, where 1/2 is stored "
+            "and the slope is -1/2",
+            proof="h - grad R is the mean of the v_k, and a client that does not move has |v_k| "
+            "<= lambda_1",
         ),
         form(
             "growth",
             r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
-            _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,), note="attained, for ever, by the drift of three clients",
+            _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,),
+            note="attained, for ever, with lambda_1 = 1 where 1/2 is stored and the slope is -1/2; one client comes within a share "
+            "of 3 beta/(lambda_2 + beta) of it from the algorithm's own start",
+            proof=DRIFTS,
         ),
     ),
     _about(
-        "descent", "where Algorithm 3 is gradient descent", "section 3.4, after Theorem 3.1, in words; the conditions are ours",
+        "descent", "where Algorithm 3 is gradient descent", "section 3.3, after Theorem 3.1, in words; the conditions are ours",
         form(
             "rate", SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}", _rate,
             {"sign": "violated", "true-gradient": "holds"}, _less(_rate), needs=(SILENT,), wording="in words",
             note="O(1/T), for the last model and without a term that stays: true with the exact subgradient in line 5, where it is "
             "attained by a Huber loss with beta = lambda_2. Under the sign rule no such start ever moves",
+            proof=DESCENT,
         ),
         form(
             "silence", SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1", _silence, BOTH_HOLD, _less(_silence), needs=(SILENT,),
             note="so no client ever moves: delta = 0 in all rounds",
+            proof=DESCENT,
         ),
         form(
             "gradient descent", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}\nabla R(\theta^{t-1})", _descent,
             {"sign": "violated", "true-gradient": "holds"}, ("a tenth slower", lambda v: _descent(v, TENTH)), needs=(STILL, SMOOTH),
+            proof=DESCENT,
         ),
-    ),
-    _about(
-        "convergence", "Algorithm 3 with the exact subgradient and everyone in every round converges", OURS,
-        form(
-            "repaired",
-            r"\lambda_2\ge3\beta\ \Rightarrow\ \Phi_{t+1}\le\Phi_t-\tfrac{\lambda_2}{50}\big(\|\theta^t-\theta^{t-1}\|^2+D_t^2\big)"
-            r"\ (t\ge1),\quad\Phi_t=R(\theta^{t-1})+\lambda_2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2", _descends,
-            {"true-gradient": "holds"}, ("50 times the decrease", lambda v: _descends(v, (1, 1))), needs=(CONVERGES,),
-            note="so no orbit returns but at an optimum, and grad R(theta^t) tends to 0, from every start; R need not be strongly "
-            "convex, and nothing is asked of the signs. Whether it converges where some clients stay away is open",
-        ),
-        form(
-            "rate",
-            r"\lambda_2\ge3\beta\ \Rightarrow\ \tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{139\lambda_2}T(\Phi_1-R_*)",
-            _small_gradients, {"true-gradient": "holds"}, ("no R in the potential", lambda v: _small_gradients(v, False)),
-            needs=(CONVERGES,), note="a crude constant: 50 (1 + (4/3)^2), rounded up",
-        ),
-        kind="sharpened",
     ),
     _about(
         "near-the-optimum", "rounds without moves near the optimum, true-gradient rule", "B.3, in words; Theorem 3.1 has no lambda_2",
@@ -344,11 +336,14 @@ STATEMENTS = (
             "repaired", r"\lambda_2\ge\tfrac{\beta_R}2,\ " + NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", _nearer,
             {"true-gradient": "holds"}, _less(_nearer), needs=(STILL, SMOOTH, HALF),
             note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
+            proof="the form 'factor', which is at most 1 then",
         ),
         form(
             "factor", NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{\lambda_2}|\big)\,"
             r"\|\theta^{t-1}-\theta_*\|", _factor, {"true-gradient": "holds"}, _less(_factor), needs=(STILL, SMOOTH),
             note="both sides squared; attained by quadratics",
+            proof="gradient descent. With e = theta - theta_* and b = beta_R - mu, R - mu ||theta||^2/2 is "
+            "convex and b-smooth, so that grad R - mu e is within b ||e||/2 of b e/2 by cocoercivity",
         ),
         form(
             "repels",
@@ -356,6 +351,7 @@ STATEMENTS = (
             r"\quad\nabla^2R\,u=\beta_Ru", _along_the_top, {"true-gradient": "holds"},
             ("a tenth less curvature", lambda v: _along_the_top(v, TENTH)), needs=(STILL, QUADRATIC),
             note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < beta_R/2, until a client moves",
+            proof="gradient descent, grad R is linear, and u is an eigenvector of its matrix",
         ),
         kind="sharpened",
     ),

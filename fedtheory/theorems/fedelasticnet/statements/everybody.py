@@ -31,7 +31,7 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "EverybodyView", "everybody_view"]
 
-AT_REST, SOLVED = "a state that a round leaves as it is", "an R with one minimiser"
+AT_REST, SOLVED = "the round leaves theta and every g_k as they are", "R has one minimiser"
 
 
 @dataclass
@@ -225,6 +225,7 @@ STATEMENTS = (
             note="'consistent with the server model as in (9)'. Under the sign rule delta_k = 0 says |g_k - grad "
             "L_k| <= "
             "lambda_1 only; the true-gradient rule stores the gradient, and then FedDyn's proof is right",
+            proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         ),
         form(
             "FedDyn", REST + r"\nabla R(\theta)=0\quad(\lambda_1=0)", _stationary, {"any": "holds"},
@@ -232,18 +233,21 @@ STATEMENTS = (
             note="at rest the stored gradient stays, so lambda_2 delta_k = 0; then theta = theta - h/lambda_2, so h "
             "= 0; "
             "and with delta_k = 0 (9) says grad L_k(theta) = g_k, whose mean is h",
+            proof="note",
         ),
         form(
             "repaired", REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1", _near, {"sign": "holds"},
             (TENTH, lambda v: by_a_tenth(_near(v))),
             needs=(AT_REST,),
             note="the mean of g_k - grad L_k(theta), and h = 0; attained by one client that starts at slope lambda_1",
+            proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         ),
         form(
             "no drift at rest", REST + r"\theta_k^t=\theta\text{ for every client}", _no_drift, ALL_HOLD,
             ("the clients' own optima", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
             note="the models do agree: under the sign rule lambda_2 delta + lambda_1 sign(delta) = 0, so delta = 0; else the pull on "
             "each client is 0",
+            proof="note",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),
@@ -264,6 +268,7 @@ STATEMENTS = (
             _signs, BOTH_HOLD, ("sign(delta) for s", lambda v: _signs(v, exact=False)),
             ("9/10 lambda_2", lambda v: _signs(v, ridge=Fraction(9, 10))),
             note="(11) averaged: the mean is what the stored gradients and the local models make it",
+            proof="note",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),
@@ -276,11 +281,13 @@ STATEMENTS = (
             note="'tends to be small as training proceeds': a run of the sign rule that stands still stays where it "
             "is. "
             "Under the true-gradient rule rest is at the optimum; whether a run comes to rest is not said by this",
+            proof="consistency [stationary for R], with h = 0 and one minimiser",
         ),
         form(
             "repaired", REST + r"\mu\|\gamma-\theta_*\|\le\lambda_1\sqrt d", _distance, {"sign": "holds"},
             (TENTH, lambda v: by_a_tenth(_distance(v))), needs=(AT_REST, SOLVED),
             note="squared here; from ||grad R||_inf <= lambda_1 at rest",
+            proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),
@@ -297,12 +304,14 @@ STATEMENTS = (
             "stores and calls grad L_k(theta_k). The sign rule stores something else: with L = (x - 1)^2/2 and (x + "
             "1)^2/2, "
             "lambda_1 = 1, theta^0 = 0, all models are theta_* in every round and C_t = 1",
+            proof="with all clients g_k^t = grad L_k(theta_k^t), and L_k is beta-smooth",
         ),
         form(
             "C_t, gradients of L_k", r"\tfrac1m\sum_k\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2"
             r"\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", _C_literal, ALL_HOLD,
             (TENTH, lambda v: by_a_tenth(_C_literal(v))), needs=(SOLVED,), wording=IN_WORDS,
             note="the same sentence with gradients of L_k themselves: smoothness, (14)",
+            proof="L_k is beta-smooth, (14)",
         ),
         form(
             "C_t, repaired", r"C_t\le2\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2+2\lambda_1^2z_t", _C_with_zeros,
@@ -311,6 +320,7 @@ STATEMENTS = (
             note="the sign rule stores grad L_k(theta_k) + lambda_1 (s_k - sign(delta_k)), off by at most lambda_1 "
             "and "
             "where delta is 0 only",
+            proof="note; ||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
         ),
         form(
             "epsilon_t", r"\epsilon_t\le\tfrac2m\sum_k\|\theta_k^t-\theta_*\|^2+2\|\gamma^{t-1}-\theta_*\|^2", _epsilon,
@@ -318,6 +328,7 @@ STATEMENTS = (
             (TENTH, lambda v: by_a_tenth(_epsilon(v))), needs=(SOLVED,), wording=IN_WORDS,
             note="with all clients gamma^{t-1} is the mean of theta_k^{t-1}, so epsilon_t does go to 0, under "
             "either rule",
+            proof="||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),
@@ -333,6 +344,7 @@ STATEMENTS = (
             "from "
             "the updates alone. It does under the sign rule; under the true-gradient rule it needs lambda_2 delta + "
             "lambda_1 s, which is dense",
+            proof="the mean of line 5",
         ),
         assumptions=ASSUMED, symbols=SYMBOLS,
     ),

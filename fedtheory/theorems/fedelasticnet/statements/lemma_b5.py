@@ -141,6 +141,8 @@ STATEMENTS = (
             ("C dropped", lambda v: _b5(v, c_factor=0)),
             note="true although (36) in its proof is not: |s| <= 1 is all that is used; and its last term is not needed "
             "(fedelasticnet/lemma-no-l1-floor)",
+            proof="weaker than fedelasticnet/lemma-no-l1-floor: 5 for 3 on the left makes it "
+            "smaller, and every term on the right is larger",
         ),
     ),
     statement(
@@ -167,6 +169,7 @@ STATEMENTS = (
             lambda v: _eq36(v, v.lambda1_s),
             BOTH_HOLD,
             ("s dropped", lambda v: _eq36(v, 0 * v.lambda1_s)),
+            proof="the definitions of epsilon_t and gamma, and (11) with s",
         ),
     ),
     statement(
@@ -180,6 +183,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("factor 1 for 5", lambda v: le(_eq36_rhs(v, _sign_of_cohort(v)), *_eq37_rhs(v, _sign_of_cohort(v), 1))),
             note="read with (1/m) sum over the sign term, whose index is free as printed, and gamma for gamma_k",
+            proof="(17) with the five vectors as they stand",
         ),
     ),
     statement(
@@ -193,6 +197,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("d dropped", lambda v: _eq38(v, d=0)),
             ("nine tenths of d", lambda v: _eq38(v, d=9 * v.d / (10 * v.P / v.P))),
+            proof="every entry of a sign is at most 1 in size; (27)",
         ),
     ),
     statement(
@@ -206,6 +211,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("gap dropped", lambda v: _eq39(v, gap=0)),
             ("1.8 for 2", lambda v: _eq39(v, gap=18 / (10 * v.P / v.P))),
+            proof="the definition of C_{t-1}, (16) and (14)",
         ),
     ),
     statement(
@@ -220,6 +226,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("half of the right side", lambda v: _diagonal(v, 1 / (2 * v.P / v.P))),
             ("nine tenths of the right side", lambda v: nine_tenths(_diagonal(v))),
+            proof="docs/fedelasticnet.md#no-l1-floor-in-lemma-b5",
         ),
         kind="sharpened",
     ),
@@ -233,6 +240,7 @@ STATEMENTS = (
             _no_floor,
             BOTH_HOLD,
             ("ten times smaller", lambda v: le(*_shrunk(_no_floor(v), 10))),
+            proof="docs/fedelasticnet.md#no-l1-floor-in-lemma-b5",
         ),
         kind="sharpened",
     ),

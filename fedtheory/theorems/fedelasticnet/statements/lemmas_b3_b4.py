@@ -9,6 +9,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     LAST_SIGN,
+    PROOF_OF_B,
     SIGN_NOTE,
     nine_tenths,
     statement,
@@ -198,6 +199,8 @@ STATEMENTS = (
             BOTH_HOLD,
             ("wrong sign of s", lambda v: _b3(v, -v.lambda1_s)),
             ("s dropped", lambda v: _b3(v, 0 * v.lambda1_s)),
+            proof="(23) repaired, a client's chance of P/m to be in the cohort, and h = mean_k "
+            "g_k (Lemma B.2)",
         ),
     ),
     statement(
@@ -219,6 +222,7 @@ STATEMENTS = (
             ("wrong sign", lambda v: _eq23(v, v.stored_next, -v.lambda1_sign[:, None])),
             note="with g_k^t, what line 5 stores, for the gradient; under the sign rule this is line 5 itself, but then (33) "
             "may not use (15)",
+            proof="line 5 of the sign rule, solved for theta_k - theta",
         ),
         form(
             "repaired",
@@ -226,6 +230,7 @@ STATEMENTS = (
             lambda v: _eq23(v, v.grad_tilde[:, None], v.lambda1_s[:, None]),
             BOTH_HOLD,
             ("s dropped", lambda v: _eq23(v, v.grad_tilde[:, None], 0 * v.lambda1_s[:, None])),
+            proof="the definition of gamma, and (11) with s, solved for theta_k - theta",
         ),
     ),
     statement(
@@ -239,6 +244,7 @@ STATEMENTS = (
             lambda v: _eq24(v, v.theta),
             BOTH_HOLD,
             ("sign taken from gamma", lambda v: _eq24(v, v.gamma)),
+            proof="theta_tilde_k = theta_k on the cohort (19)",
         ),
     ),
     statement(
@@ -251,6 +257,7 @@ STATEMENTS = (
             lambda v: _eq25(v, v.P),
             BOTH_HOLD,
             ("divided by m, not by P", lambda v: _eq25(v, v.m)),
+            proof="each client is in the cohort with probability P/m",
         ),
     ),
     statement(
@@ -263,6 +270,7 @@ STATEMENTS = (
             lambda v: _eq26(v, v.h),
             BOTH_HOLD,
             ("h dropped", lambda v: _eq26(v, 0 * v.h)),
+            proof="h = mean_k g_k (Lemma B.2)",
         ),
     ),
     statement(
@@ -276,6 +284,8 @@ STATEMENTS = (
             BOTH_HOLD,
             ("nine tenths of C", lambda v: nine_tenths(_eq27(v))),
             ("half of C", lambda v: le(v.E(norm_sq(v.h_next)), v.C_next / 2)),
+            proof="h is the mean of g_k - grad L_k(theta_*), as grad R(theta_*) = 0; Jensen's "
+            "inequality",
         ),
     ),
     statement(
@@ -291,6 +301,8 @@ STATEMENTS = (
             ("3.6 for 4", lambda v: _eq28(v, d_factor=36 / (10 * v.P / v.P))),
             ("1.8 for 2", lambda v: _eq28(v, e_factor=18 / (10 * v.P / v.P))),
             note="the l1 penalty does affect it under the sign rule: stored gradients are off by up to lambda_1 a coordinate",
+            proof="(20) repaired, with ||grad L_k(y_k) - grad L_k(theta_*)||^2 split at gamma by "
+            "(17), then (14) and (16)",
         ),
         closed(
             "repaired",
@@ -299,6 +311,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("floor dropped", lambda v: _eq28_sign(v, with_floor=False)),
             note="tau = 2; z_t is the mean number of zero coordinates of theta_tilde_k - theta",
+            proof=PROOF_OF_B,
         ),
     ),
     statement(
@@ -313,6 +326,8 @@ STATEMENTS = (
             ("nine tenths of epsilon", lambda v: nine_tenths(_eq29(v))),
             ("half of epsilon", lambda v: le(v.move, v.epsilon / 2, noise=v.noise_sq)),
             after=r"=\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2",
+            proof="gamma^t is the mean of theta_tilde_k over a uniform cohort; Jensen's "
+            "inequality",
         ),
     ),
     statement(
@@ -333,6 +348,7 @@ STATEMENTS = (
             BOTH_HOLD,
             ("sign of the last term", lambda v: _b4(v, v.lambda1_s, last=-1)),
             ("epsilon term dropped", lambda v: _b4(v, v.lambda1_s, quadratic=0)),
+            proof="(32) repaired, then (33), (34) and (35) with s for the sign",
         ),
     ),
     statement(
@@ -352,6 +368,7 @@ STATEMENTS = (
             lambda v: _eq32(v, v.lambda1_s),
             BOTH_HOLD,
             ("s dropped", lambda v: _eq32(v, 0 * v.lambda1_s)),
+            proof="the square expanded, and Lemma B.3 repaired in the middle term",
         ),
     ),
     statement(
@@ -364,6 +381,8 @@ STATEMENTS = (
             lambda v: _eq33(v, v.lambda1_sign),
             BOTH_HOLD,
             ("quadratic term dropped", lambda v: _eq33(v, v.lambda1_sign, quadratic=0)),
+            proof="(15) at x = theta_tilde_k, y = theta_* and z = gamma, averaged over the "
+            "clients",
         ),
     ),
     statement(
@@ -376,6 +395,7 @@ STATEMENTS = (
             lambda v: _eq34(v, v.lambda1_sign),
             BOTH_HOLD,
             ("factor 1 for 2", lambda v: _eq34(v, v.lambda1_sign, excess=1)),
+            proof="the definitions of R and epsilon_t",
         ),
     ),
     statement(
@@ -388,6 +408,7 @@ STATEMENTS = (
             lambda v: _eq35(v, v.lambda1_sign),
             BOTH_HOLD,
             ("last term twice", lambda v: _eq35(v, v.lambda1_sign, factor=2)),
+            proof="the inner product is linear",
         ),
     ),
 )

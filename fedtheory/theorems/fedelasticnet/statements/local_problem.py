@@ -26,9 +26,9 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "LocalView", "local_view"]
 
-CONVEX, PLAIN, DYNAMIC = "a convex loss", "no stored gradient, as in (4)", "no l1 term, as in (8)"
-WITH_L1, DIAGONAL, PRACTICE = "lambda_1 > 0", "a loss whose coordinates do not mix", "lambda_1 = 10^-4 or 10^-6"
-LARGE, STANDS = "lambda_2 > beta", "a server's model that is a local minimiser, of any smooth loss"
+CONVEX, PLAIN, DYNAMIC = "L_k is convex", "g_k = 0, as in (4)", "lambda_1 = 0, as in (8)"
+WITH_L1, DIAGONAL, PRACTICE = "lambda_1 > 0", "H is diagonal", "lambda_1 = 10^-4 or 10^-6"
+LARGE, STANDS = "H is diagonal, and |H_ii| <= beta < lambda_2", "theta^{t-1} is a strict local minimiser of F"
 
 
 @dataclass
@@ -198,12 +198,14 @@ STATEMENTS = (
             ("without l1", lambda v: le(v.objective(v.without_l1.local), v.objective(v.local))),
             needs=(CONVEX, PLAIN, WITH_L1),
             note="theta_k^t = argmin F, for convex L_k",
+            proof="definition of theta_k^t",
         ),
         form(
             "unique", r"F(\theta_k^t)+\tfrac{\lambda_2}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
             lambda v: _growth(v, v.lambda2), "holds",
             ("11/10 lambda_2", lambda v: _growth(v, MORE * v.lambda2)), needs=(CONVEX, PLAIN, WITH_L1),
             note="F is lambda_2-strongly convex",
+            proof="note",
         ),
         form(
             "any smooth loss", r"F(\theta)\le F(y)\ \ \forall y,\quad\theta\text{ a local minimiser of }F",
@@ -218,12 +220,15 @@ STATEMENTS = (
             lambda v: _growth(v, v.lambda2 - v.beta), "holds",
             ("11/10 of it", lambda v: _growth(v, MORE * (v.lambda2 - v.beta))),
             needs=(LARGE, PLAIN, WITH_L1), note="without convexity: F is convex once beta/2 ||y||^2 is added to L_k",
+            proof="note",
         ),
         form(
             "soft threshold", r"\lambda_2(\theta_k^t-\theta^{t-1})=\mathrm{soft}(g_k-\nabla L_k(\theta_k^t),\lambda_1)",
             _threshold, "holds",
             ("9/10 lambda_1", lambda v: _threshold(v, TENTH)), needs=(CONVEX, WITH_L1),
             note="(4) where g_k = 0, and (10); it is (11) with the subgradient s",
+            proof="first-order condition of (10), and of (4) with g_k = 0: g_k - grad L_k(theta_k) - "
+            "lambda_2 delta is lambda_1 times a subgradient of the 1-norm at delta",
         ),
         assumptions=QUADRATIC, symbols=SYMBOLS,
     ),
@@ -233,29 +238,32 @@ STATEMENTS = (
             "printed", r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_8, _least, "holds",
             ("from the server's model only", lambda v: le(v.objective(v.theta), v.objective(v.local))),
             needs=(CONVEX, DYNAMIC),
+            proof="definition of theta_k^t",
         ),
         form(
             "unique", r"F(\theta_k^t)+\tfrac{\lambda_2}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
             lambda v: _growth(v, v.lambda2), "holds",
             ("11/10 lambda_2", lambda v: _growth(v, MORE * v.lambda2)), needs=(CONVEX, DYNAMIC),
+            proof="F is lambda_2-strongly convex",
         ),
         assumptions=QUADRATIC, symbols=SYMBOLS,
     ),
     statement(
         "eq-9", "first-order condition of FedDyn, and what it says of the server's model",
-        "section 3.3, (9) and the sentence after it",
+        "section 3.3, (9) and the sentence after it, which stands after (11) again",
         "local",
         form(
             "printed", r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})=0", _condition, "holds",
             ("wrong sign", lambda v: _condition(v, -1)), needs=(CONVEX, DYNAMIC),
             note="so g_k - lambda_2 (theta_k - theta), which FedDyn stores, is the gradient at theta_k",
+            proof="first-order condition of (8)",
         ),
         form(
             "consistent, in every round", r"\theta_k^t=\theta^{t-1}", lambda v: eq(v.local, v.theta), "violated",
-            needs=(CONVEX, DYNAMIC),
+            needs=(CONVEX,),
             wording=IN_WORDS,
-            note="'the stationary points of the local objective function are consistent with the server model': the "
-            "local solution is not the server's model before FedDyn is at rest",
+            note="'the stationary points of the local objective function are consistent with the server model', of (8) and again "
+            "of (10): the local solution is not the server's model before the method is at rest",
         ),
         form(
             "consistent, when",
@@ -263,6 +271,7 @@ STATEMENTS = (
             ("never", lambda v: eq(truth((v.delta == 0).all()), 0)), needs=(CONVEX,),
             note="in (8), lambda_1 = 0, it is so when the stored gradient is the gradient at theta^{t-1}; in (10) within "
             "lambda_1 of it",
+            proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
         ),
         assumptions=QUADRATIC, symbols=SYMBOLS,
     ),
@@ -277,17 +286,21 @@ STATEMENTS = (
         form(
             "coordinates that do not mix", r"\mathrm{nnz}(\delta)\le\mathrm{nnz}(\delta^0)", _fedprox_and_no_less, "holds",
             ("one fewer", lambda v: _fedprox_and_no_less(v, 1)), needs=(CONVEX, DIAGONAL, WITH_L1),
+            proof="delta_i = soft(p_i, lambda_1)/(H_ii + lambda_2) with the pull p = g - grad "
+            "L(theta), which is 0 wherever p_i is",
         ),
         form(
             "count", r"\lambda_1\mathrm{nnz}(\delta)+\lambda_2\|\delta\|_1\le\|g_k-\nabla L_k(\theta_k^t)\|_1", _count,
             "holds",
             ("9/10 of it", lambda v: by_a_tenth(_count(v))), needs=(CONVEX, WITH_L1),
             note="the 1-norm of (11) with s; so nnz <= ||g_k - grad L_k(theta_k)||_1/lambda_1",
+            proof="note",
         ),
         form(
             "nothing moves", r"\delta=0\Leftrightarrow\|g_k-\nabla L_k(\theta^{t-1})\|_\infty\le\lambda_1", _stays, "holds",
             ("9/10 lambda_1", lambda v: _stays(v, TENTH)), ("11/10 lambda_1", lambda v: _stays(v, MORE)),
             needs=(CONVEX, WITH_L1),
+            proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
         ),
         assumptions=QUADRATIC, symbols=SYMBOLS,
     ),
@@ -305,16 +318,19 @@ STATEMENTS = (
             ("9/10 of it", lambda v: by_a_tenth(_impact(v))), needs=(CONVEX, WITH_L1),
             note="squared here. The two conditions differ by lambda_1 s, and H + lambda_2 moves no less than lambda_2. "
             "With Table 5's lambda_2 = 10^-2, lambda_1 = 10^-4 that is 10^-2 a coordinate",
+            proof="note",
         ),
         form(
             "how far from (9)", r"\|\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})\|_\infty\le\lambda_1",
             _near_9, "holds",
             ("9/10 of it", lambda v: by_a_tenth(_near_9(v))), needs=(CONVEX, WITH_L1),
+            proof="(11): the left side is the sup norm of lambda_1 s, |s_i| <= 1",
         ),
         form(
             "units", r"\delta(cL_k,cg_k,c\lambda_1,c\lambda_2)=\delta(L_k,g_k,\lambda_1,\lambda_2)", _units, "holds",
             ("lambda_1 left as it is", lambda v: _units(v, False)), needs=(CONVEX, WITH_L1),
             note="judged with c = 7/2: lambda_1 has the units of a gradient, so no number is small by itself",
+            proof="the local objective is c times as large, and has the same minimiser",
         ),
         assumptions=QUADRATIC, symbols=SYMBOLS,
     ),

@@ -28,8 +28,9 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "DensityView", "MessageView", "density_view", "message_view"]
 
-WHOLE, ON_GRID = "lambda_1/(h + lambda_2) a multiple of the bin", "entries that are multiples of the bin"
-SAME = "a Gaussian of the same variance"
+WHOLE = "t = lambda_1/(h + lambda_2) is a multiple of the bin's width"
+ON_GRID = "all entries of theta and Delta are multiples of the bin's width"
+SAME = "the Gaussian has the variance of f"
 _E_MINUS = exp_minus(Fraction(1))
 PI_E = Fraction(333, 106) / _E_MINUS[1]  # 333/106 < pi < 355/113, neighbouring convergents
 PI_E_ABOVE = Fraction(355, 113) / _E_MINUS[0]
@@ -209,6 +210,7 @@ STATEMENTS = (
             needs=(WHOLE,),
             note="then the bin of soft(x, t) depends on the bin of x only, and a function of a variable has no larger "
             "entropy",
+            proof="note",
         ),
         assumptions=BINS, symbols=SYMBOLS,
     ),
@@ -226,6 +228,7 @@ STATEMENTS = (
             ("by a tenth", lambda v: _given_model(v, Fraction(11, 10))), needs=(ON_GRID,),
             note="the server has theta: given it the local model and the update say the same, H(theta_k | theta) = "
             "H(Delta | theta). So an update never costs less than the model does to one who knows theta",
+            proof="note",
         ),
         form(
             "equally many nonzeros", r"\mathrm{nnz}(\theta_k)=\mathrm{nnz}(\Delta_k)\text{ for FedDyn}",
@@ -242,6 +245,7 @@ STATEMENTS = (
             ("9/10 of the variance", lambda v: _gaussian(v, Fraction(9, 10))), needs=(SAME,), wording=IN_WORDS,
             note="Cover and Thomas, Theorem 8.6.5: the divergence of f from the Gaussian of its mean and variance is the "
             "difference. Judged for densities that are constant on cells, as e^{2nh}",
+            proof="note",
         ),
         form(
             "hence", r"h(f)\le\tfrac12\log(2\pi e\sigma^2)\text{ for a non-Gaussian }f", lambda v: _gaussian(v, above=True),

@@ -20,8 +20,8 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "ObjectiveView", "objective_view"]
 
-SOLVED, EQUAL, PRACTICE = "an R with one minimiser", "clients with equally many samples", "lambda_1 = 10^-4 or 10^-6"
-FAR, AWAY, DIAGONAL = "lambda_2 > 27 beta", "a start that is not the optimum", "losses whose coordinates do not mix"
+SOLVED, EQUAL, PRACTICE = "R has one minimiser", "all n_k are equal", "lambda_1 = 10^-4 or 10^-6"
+FAR, AWAY, DIAGONAL = "lambda_2 > 27 beta", "theta^0 is not the minimiser of R, which has one", "every H_k is diagonal"
 
 
 @dataclass
@@ -178,6 +178,7 @@ STATEMENTS = (
             lambda v: _stationary(v, v.counts),
             "holds", ("client 0 twice", lambda v: _stationary(v, _tilted(v))), needs=(SOLVED, EQUAL),
             note="Algorithms 2 and 3 take plain means of cohorts, as (3) asks",
+            proof="the gradient of R at its minimiser is 0, and the weights are 1/m",
         ),
         assumptions=CONVEX, symbols=SYMBOLS,
     ),
@@ -198,6 +199,7 @@ STATEMENTS = (
             "against the root mean square entry of grad R(theta^0), times sqrt(c): c is 4.3 at lambda_2 = 28 beta, "
             "and "
             "about 5 beta/lambda_2 far above",
+            proof="docs/fedelasticnet_claims.md#what-is-called-negligible",
         ),
         form(
             "units", r"\text{for }cL_k,c\lambda_1,c\lambda_2\text{ the term is }c\text{ times as large}", _units, "holds",
@@ -205,6 +207,7 @@ STATEMENTS = (
             note="judged with c = 7/2. R(theta^0) - R(theta_*) is c times as large, too: no lambda_1 is negligible "
             "by "
             "itself",
+            proof="kappa'/kappa_0 is a function of beta/lambda_2 over beta",
         ),
         assumptions=CONVEX, symbols=SYMBOLS,
     ),

@@ -26,9 +26,12 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "RegressionView", "regression_view"]
 
-TWINS, ALIKE = "two identical features", "two features of correlation at least 9/10, not identical"
-UNIT, ONE_SIGN, ORTHONORMAL = "features of norm 1", "two coefficients of one sign", "orthonormal features"
-PAIR, FEW, RIDGE = "at least two features", f"at most {WIDEST} features", "lambda_2 > 0"
+TWINS = "the first two features are identical, x_1 = x_2"
+ALIKE = "the first two features are not identical, and their correlation is at least 9/10"
+UNIT, ORTHONORMAL = "features of norm 1", "orthonormal features, X'X = I"
+ONE_SIGN = "the first two coefficients of the minimiser have one sign, and are not 0"
+PAIR, RIDGE = "at least two features", "lambda_2 > 0"
+FEW = f"at most {WIDEST} features, as all vertices of the set of minimisers are found"
 
 
 @dataclass
@@ -181,12 +184,14 @@ STATEMENTS = (
             "printed", r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad f(\theta)=\|y-X\theta\|_2^2+\lambda_1\|\theta\|_1",
             lambda v: _least(v, v.lasso, False), "holds", ("9/10 of f", lambda v: _least(v, v.lasso, False, Fraction(9, 10))),
             needs=(FEW,),
+            proof="definition of theta_hat",
         ),
         form(
             "growth", GROWS + r"\le f(\theta)\ \ \forall\theta",
             lambda v: _growth(v, v.lasso, False), "holds",
             ("11/10 of the square", lambda v: _growth(v, v.lasso, False, Fraction(11, 10))), needs=(FEW,),
             note="by how much any other point is above; two minimisers have one fit X theta_hat",
+            proof="docs/fedelasticnet_claims.md#1-and-2",
         ),
         form(
             "does not care which",
@@ -197,6 +202,8 @@ STATEMENTS = (
             note="'does not care which one is selected': for identical features, at the vertices, where the two "
             "have one "
             "sign",
+            proof="X theta has the sum of the two only, and two numbers of one sign add up to the "
+            "same 1-norm as their sum",
         ),
         form(
             "one of a group", r"x_1=x_2\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0\text{ for every minimiser}",
@@ -206,6 +213,9 @@ STATEMENTS = (
         form(
             "some minimiser has one", r"x_1=x_2\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0\text{ at every vertex}",
             lambda v: _smaller(v, False), "holds", ("shared evenly", lambda v: _smaller(v, True)), needs=(TWINS, FEW),
+            proof="two coefficients of opposite signs could both be shortened, and two of one sign "
+            "are no vertex: shifting a little from one to the other, either way, leaves f as it "
+            "is",
         ),
         form(
             "one of two alike", r"\rho\ge\tfrac9{10}\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0",
@@ -222,6 +232,7 @@ STATEMENTS = (
             r"f(\theta)=\|y-X\theta\|_2^2+\tfrac{\lambda_2}2\|\theta\|_2^2+\lambda_1\|\theta\|_1",
             lambda v: _least(v, [v.net], True), "holds", ("9/10 of f", lambda v: _least(v, [v.net], True, Fraction(9, 10))),
             needs=(RIDGE,),
+            proof="definition of theta_hat",
         ),
         form(
             "growth", GROWS + r"+\tfrac{\lambda_2}2\|\theta-\hat\theta\|^2\le f(\theta)\ \ \forall\theta",
@@ -230,6 +241,7 @@ STATEMENTS = (
             ("lambda_2 for lambda_2/2", lambda v: _growth(v, [v.net], True, half=1)), needs=(RIDGE,),
             note="so it is unique. Zou and Hastie have lambda_2' for the lambda_2/2 here; (2) is what they call the "
             "naive elastic net, theirs is 1 + lambda_2' times as large, which selects the same features",
+            proof="docs/fedelasticnet_claims.md#1-and-2",
         ),
         form(
             "identical features", r"x_1=x_2\Rightarrow\hat\theta_1=\hat\theta_2", lambda v: eq(v.net[0], v.net[1]), "holds",
@@ -237,6 +249,7 @@ STATEMENTS = (
             note="'overcomes': the limit of correlation 1, where Lasso does not care. Its proof: swapping the two "
             "leaves "
             "f as it is, and the minimiser is unique",
+            proof="note",
         ),
         form(
             "in or out together", r"\rho\ge\tfrac9{10}\Rightarrow(\hat\theta_1\neq0\Leftrightarrow\hat\theta_2\neq0)",
@@ -251,6 +264,7 @@ STATEMENTS = (
             note="selection by lambda_1 and shrinkage by lambda_2; Zou and Hastie's (|b| - lambda_1/2)/(1 + "
             "lambda_2'), "
             "b = X'y",
+            proof="first-order condition of (2), coordinate by coordinate, as X'X = I",
         ),
         assumptions=(*ASSUMED, "lambda_2 > 0"), symbols=SYMBOLS,
     ),
@@ -265,6 +279,7 @@ STATEMENTS = (
             note="'encourage the grouping effect'; their (1/lambda_2') sqrt(2 (1 - rho)), with lambda_2' = "
             "lambda_2/2. "
             "Squared here",
+            proof="Zou and Hastie 2005, Theorem 1; it follows from [repaired]",
         ),
         form(
             "repaired", BOUND + r"\|y\|_2\,\|x_1-x_2\|_2", lambda v: _grouping(v, sq(v.y) * v.apart_sq), "holds",
@@ -272,11 +287,13 @@ STATEMENTS = (
             note="any features, and any signs: lambda_2 theta_hat = soft(2 X'r, lambda_1), r = y - X theta_hat, and "
             "the "
             "soft threshold brings no two numbers farther apart; ||r|| <= ||y||, as f(theta_hat) <= f(0)",
+            proof="note",
         ),
         form(
             "with the residual", BOUND + r"\|y-X\hat\theta\|_2\,\|x_1-x_2\|_2",
             lambda v: _grouping(v, sq(v.y - v.X @ v.net) * v.apart_sq), "holds",
             ("9/10 of it", lambda v: by_a_tenth(_grouping(v, sq(v.y - v.X @ v.net) * v.apart_sq))), needs=(RIDGE, PAIR),
+            proof="note of [repaired], before its last step",
         ),
         form(
             "of one sign",
@@ -285,6 +302,7 @@ STATEMENTS = (
             note="1 - rho^2 <= 2 (1 - rho): of two unit vectors with <x_1, r>, <x_2, r> >= 0 the difference is "
             "largest "
             "where one is 0",
+            proof="docs/fedelasticnet_claims.md#1-and-2",
         ),
         assumptions=(*ASSUMED, "lambda_2 > 0"), symbols=SYMBOLS,
     ),
@@ -304,11 +322,14 @@ STATEMENTS = (
             note="identical features get equal updates, in (10) too where the stored gradients began at 0: features "
             "that "
             "start equal stay equal",
+            proof="docs/fedelasticnet_claims.md#1-and-2",
         ),
         form(
             "nearly equal updates", r"|\Delta_1-\Delta_2|\le\tfrac1{n\lambda_2}\|x_1-x_2\|\,\|y-X\theta^{t-1}\|",
             _grouped_updates, "holds",
             ("9/10 of it", lambda v: by_a_tenth(_grouped_updates(v))), needs=(RIDGE, PAIR),
+            proof="as grouping-effect [repaired]: lambda_2 Delta = soft(X'r/n, lambda_1) with r = y - "
+            "X theta_k, and ||r|| <= ||y - X theta^{t-1}||, as 0 is no better an update",
         ),
         assumptions=(*ASSUMED, "lambda_2 > 0", "L_k(theta) = ||y - X theta||^2/(2n)"), symbols=SYMBOLS,
     ),

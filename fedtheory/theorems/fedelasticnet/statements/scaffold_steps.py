@@ -27,9 +27,9 @@ from fedtheory.verification.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "StepsView", "steps_view"]
 
-PLAIN, PENALISED = "the steps of (5)", "the steps of (7)"
-FRESH, SHORT, ONE = "control variates that are the gradients at theta^{t-1}", "eta_l at most 1/beta", "one local step"
-AT_REST, L1, SOLVED = "theta^{t-1} = theta_*", "lambda_1 > 0", "an R with one minimiser"
+PLAIN, PENALISED = "local steps (5), lambda_1 = lambda_2 = 0", "local steps (7), lambda_1 > 0 or lambda_2 > 0"
+FRESH, SHORT = "c_k = grad L_k(theta^{t-1}) for every client", "eta_l H_k <= 1 for every client"
+AT_REST, L1, SOLVED = "theta^{t-1} = theta_*", "lambda_1 > 0", "R has one minimiser"
 
 
 @dataclass
@@ -57,7 +57,6 @@ class StepsView(Quadratics, ClosedView):
     def facts(self) -> frozenset[str]:  # type: ignore[override]
         """What holds of this instance."""
         facts = {PLAIN} if self.lambda1 == self.lambda2 == 0 else {PENALISED}
-        facts |= {ONE} if self.B == 1 else set()
         facts |= {L1} if self.lambda1 > 0 else set()
         facts |= {FRESH} if not (self.controls != self.gradients([self.theta] * self.m)).any() else set()
         facts |= {SHORT} if all(semidefinite(np.diag([1 / self.lr] * self.d) - h) for h in self.H) else set()
@@ -182,6 +181,7 @@ STATEMENTS = (
             needs=(PLAIN,), wording="algorithm",
             note="(5) says theta^{t-1} - theta_k = eta_l sum_b (grad L_k(y_b) - c_k + c), and (6) divides that by B "
             "eta_l",
+            proof="note",
         ),
         assumptions=FULL, symbols=SYMBOLS,
     ),
@@ -198,6 +198,7 @@ STATEMENTS = (
             "repaired", MEAN + r"+\tfrac1B\sum_{b<B}[\lambda_2(y_b-\theta^{t-1})+\lambda_1\mathrm{sign}(y_b-\theta^{t-1})]",
             lambda v: _control(v, 1, 1), "holds", ("9/10 lambda_1", lambda v: _control(v, 1, Fraction(9, 10))),
             ("lambda_2 dropped", lambda v: _control(v, 0, 1)), needs=(PENALISED,),
+            proof="docs/fedelasticnet_claims.md#5-to-7",
         ),
         form(
             "the gradient of the l1 norm",
@@ -207,11 +208,13 @@ STATEMENTS = (
             note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 included, and a "
             "gradient "
             "where no entry is 0. Judged entry by entry, at updates of two clients",
+            proof="|z| >= sign(x) z for every z, also with sign(0) = 0, and |x| = sign(x) x",
         ),
         form(
             "the first step", r"y_1\text{ of (7)}=y_1\text{ of (5)}", _first_step, "holds",
             ("sign(0) = 1", lambda v: _first_step(v, 1)), needs=(L1,),
             note="y_0 = theta^{t-1}, where both penalties have the gradient 0: with B = 1 they do nothing",
+            proof="note",
         ),
         form(
             "it sparsifies", r"|\nabla L_k(\theta^{t-1})-c_k+c|_i\le\lambda_1\Rightarrow(\theta_k^t-\theta^{t-1})_i=0",
@@ -252,6 +255,7 @@ STATEMENTS = (
             "whose gradient there is grad R; on quadratics sum_b (I - eta_l H_k)^b is at least I. For any convex "
             "smooth "
             "L_k: at most -eta_l/2 of the square",
+            proof="docs/fedelasticnet_claims.md#5-to-7",
         ),
         form(
             "of the steps (7)",
@@ -267,6 +271,8 @@ STATEMENTS = (
             ("control variates of 0", lambda v: eq(replace(v, controls=0 * v.controls).moves, 0 * v.moves)),
             needs=(AT_REST, FRESH),
             note="with (5) and with (7)",
+            proof="the mean c of the c_k is grad R(theta_*) = 0, so that every step of (5) is 0, and "
+            "of (7) with sign(0) = 0",
         ),
         assumptions=FULL, symbols=SYMBOLS,
     ),

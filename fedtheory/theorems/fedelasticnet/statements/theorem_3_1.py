@@ -13,6 +13,9 @@ from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     PRINTED_THRESHOLD,
+    PROOF_OF_A,
+    PROOF_OF_B,
+    PROOF_OF_B6,
     REPAIRED_THRESHOLD,
     START_NOTE,
     THEOREM_A_THRESHOLD,
@@ -27,13 +30,19 @@ from fedtheory.verification.statement import Form, Sides, le
 
 __all__ = ["STATEMENTS", "bound"]
 
-ASSUMPTIONS = (
-    "every L_k is convex and beta-smooth, R is their plain mean and has a minimiser",
-    "lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",
-    "P of the m clients are drawn uniformly, independently each round",
-    "lambda_2 > 27 beta (repaired: lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta)",
-    "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
-)
+
+
+def _assumptions(on_lambda_2: str) -> tuple[str, ...]:
+    return (
+        "every L_k is convex and beta-smooth, R is their plain mean and has a minimiser",
+        "lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",
+        "P of the m clients are drawn uniformly, independently each round",
+        on_lambda_2,
+        "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
+    )
+
+
+ASSUMPTIONS = _assumptions("lambda_2 > 27 beta (repaired: lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta)")
 
 
 def bound(
@@ -136,11 +145,12 @@ def _repaired_form() -> Form:
         _repaired,
         BOTH_HOLD,
         *_REPAIRED_MUTANTS,
-        note="five repairs: exact s; 1/kappa_0 on the last term; C_0 squared, from the stored gradients; the expectation over the "
+        note="five repairs: exact s; 1/kappa_0 on the last term; C_0 squared (from what is stored, 0); the expectation over the "
         "whole inner product; theta_tilde anchored at theta^{t-1}",
         worst=worst_at(lambda c: c.printed[1:]),
         after=c_0(),
         limits=above(REPAIRED_THRESHOLD),
+        proof=f"the sum over the rounds of {PROOF_OF_B6}, and Jensen's inequality",
     )
 
 
@@ -189,6 +199,7 @@ STATEMENTS = (
             worst=worst_at(lambda c: (3 * c.printed[1] / 10, c.printed[2])),
             after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
+            proof=f"{PROOF_OF_B}; under the true-gradient rule {PROOF_OF_A}, with 0.3 of the paper's kappa",
         ),
         closed(
             "small floor",
@@ -200,6 +211,8 @@ STATEMENTS = (
             "which instances approach, and 0.22 the least constant is open",
             after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
+            proof="the sum over the rounds of "
+            "docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d, and Jensen's inequality",
         ),
         closed(
             "floor 0.28",
@@ -211,6 +224,7 @@ STATEMENTS = (
             "0.12 kappa for kappa",
             after=c_0(),
             limits=above(REPAIRED_THRESHOLD),
+            proof="docs/fedelasticnet.md#how-large-the-floor-of-the-sign-rule-must-be-between-02-and-022",
         ),
         closed(
             "floor 0.1",
@@ -232,6 +246,7 @@ STATEMENTS = (
             "a constant, and with nearly linear losses the squares of gamma's moves, T h^2/lambda_2^2 in all, outgrow "
             "kappa C_0. It was on record as open: the search had no nearly linear losses",
             limits=above(REPAIRED_THRESHOLD),
+            proof=PROOF_OF_A,
         ),
         closed(
             "without lambda_2 > 27 beta",
@@ -266,7 +281,8 @@ STATEMENTS = (
             "C_0 from the true gradients",
             lambda r: _repaired(r, c0=r.C0_true),
             BOTH_FAIL,
-            "repair 3 undone in part: C_0 must be built from what is stored (0), not from grad L_k(theta^0)",
+            "repair 3 undone in part: by the printed input grad L_k(theta_k^0) is 0, which is what is stored; with "
+            "grad L_k(theta^0), another reading, C_0 is too small",
             c_0(TRUE_GRADIENTS),
         ),
         _undone(
@@ -327,14 +343,15 @@ STATEMENTS = (
             {"true-gradient": "holds"},
             ("C_0 dropped", lambda r: _theorem_a(r, c0=0)),
             ("first term ten times smaller", lambda r: _theorem_a(r, first=1 / 10)),
-            note="the last sum is not shown to vanish: a bound, not convergence; where everyone takes part the rule converges "
-            "(fedelasticnet/convergence)",
+            note="the last sum is not shown to vanish: a bound, not convergence; where everyone takes part the gradient of R does "
+            "(fedelasticnet/convergence). The rule sends a dense vector",
             worst=worst_at(lambda c: c.theorem_a[1:]),
             after=lambda: c_0() + definition("A"),
             limits=above(THEOREM_A_THRESHOLD),
+            proof=PROOF_OF_A,
         ),
         scope="run",
-        assumptions=ASSUMPTIONS,
+        assumptions=_assumptions("lambda_2 > (9 + sqrt 153)/2 beta = 10.685 beta"),
         kind="sharpened",
     ),
     statement(
@@ -352,9 +369,10 @@ STATEMENTS = (
             worst=worst_at(lambda c: c.theorem_b()[1:]),
             after=lambda: c_0() + definition("B"),
             limits=above(THEOREM_B_THRESHOLD),
+            proof=PROOF_OF_B,
         ),
         scope="run",
-        assumptions=ASSUMPTIONS,
+        assumptions=_assumptions("lambda_2 > (21 + sqrt 609)/2 beta = 22.839 beta"),
         kind="sharpened",
     ),
 )

@@ -10,6 +10,9 @@ from fedtheory.theorems.fedelasticnet.notation import (
     BOTH_FAIL,
     BOTH_HOLD,
     PRINTED_THRESHOLD,
+    PROOF_OF_A,
+    PROOF_OF_B,
+    PROOF_OF_B6,
     REPAIRED_THRESHOLD,
     SIGN_NOTE,
     THEOREM_A_THRESHOLD,
@@ -121,6 +124,7 @@ STATEMENTS = (
                 lambda v: _eq40(v, 9 * v.lambda1_s / (10 * v.P / v.P), sign_floor=v.rule == "sign"),
             ),
             limits=above(REPAIRED_THRESHOLD),
+            proof="Lemma B.4 repaired plus kappa times (28), under the sign rule (28) repaired",
         ),
     ),
     statement(
@@ -135,6 +139,7 @@ STATEMENTS = (
             ("epsilon halved", lambda v: _eq41(v, 1 / (2 * v.P / v.P))),
             ("epsilon a tenth smaller", lambda v: _eq41(v, 9 / (10 * v.P / v.P))),
             limits=above(PRINTED_THRESHOLD),
+            proof="(29)",
         ),
     ),
     statement(
@@ -206,6 +211,7 @@ STATEMENTS = (
             ("last term dropped", lambda v: _b6(v, 0, 0 * v.lambda1_s)),
             limits=above(REPAIRED_THRESHOLD),
             note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
+            proof=PROOF_OF_B6,
         ),
         closed(
             "d missing",
@@ -216,6 +222,7 @@ STATEMENTS = (
             limits=above(PRINTED_THRESHOLD),
             note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
             "by the small floor",
+            proof="weaker than the form without a floor",
         ),
         closed(
             "no floor",
@@ -225,6 +232,7 @@ STATEMENTS = (
             ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
             limits=above(REPAIRED_THRESHOLD),
             note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
+            proof=PROOF_OF_A,
         ),
         closed(
             "sharpened",
@@ -234,6 +242,7 @@ STATEMENTS = (
             ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
             limits=above(REPAIRED_THRESHOLD),
             note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
+            proof=PROOF_OF_B6,
         ),
         closed(
             "small floor",
@@ -243,6 +252,7 @@ STATEMENTS = (
             ("kappa a hundred times smaller", lambda v: _b6_small(v, 1 / (100 * v.P / v.P))),
             limits=above(REPAIRED_THRESHOLD),
             note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
+            proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d",
         ),
     ),
     statement(
@@ -261,6 +271,7 @@ STATEMENTS = (
             ("last term dropped", lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, 0 * v.lambda1_s)),
             after=partial(definition, "A"),
             limits=above(THEOREM_A_THRESHOLD),
+            proof=PROOF_OF_A,
         ),
         kind="sharpened",
     ),
@@ -276,6 +287,7 @@ STATEMENTS = (
             ("floor dropped", lambda v: _theorem_b_step(v, with_floor=False)),
             after=partial(definition, "B"),
             limits=above(THEOREM_B_THRESHOLD),
+            proof=PROOF_OF_B,
         ),
         kind="sharpened",
     ),
@@ -291,6 +303,8 @@ STATEMENTS = (
             {"true-gradient": "holds"},
             ("step doubled", lambda v: _sag(v, step=2)),
             ("step a tenth larger", lambda v: _sag(v, step=11 / (10 * v.P / v.P))),
+            proof="line 5 of the true-gradient rule stores grad L_k(theta^{t-1}) where delta_k = "
+            "0; then lines 11 and 12",
         ),
         kind="sharpened",
     ),

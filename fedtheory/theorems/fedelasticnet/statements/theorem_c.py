@@ -60,8 +60,9 @@ STATEMENTS = (
             ("first term ten times smaller, no last one", lambda r: _bounded(r, first=1 / 10, last=0)),
             limits=above(REPAIRED_THRESHOLD),
             needs=(STRONGLY_CONVEX,),
-            note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is of the order of "
-            "lambda_1^2 d/mu, and a state that stalls shows that lambda_1^2 d/(2 mu) does stay",
+            note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is "
+            "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that lambda_1^2 d/(2 mu) does stay",
+            proof="docs/fedelasticnet_dynamics.md#drifts-without-end-drift",
         ),
         closed(
             "strongly convex clients",
@@ -73,6 +74,7 @@ STATEMENTS = (
             limits=above(THEOREM_C_THRESHOLD),
             needs=(STRONGLY_CONVEX_CLIENTS,),
             note="what stays is lambda_1^2 d/mu_L for large lambda_2, twice what a stall shows to stay",
+            proof="docs/fedelasticnet_dynamics.md#drifts-without-end-drift",
         ),
         scope="run",
         assumptions=(

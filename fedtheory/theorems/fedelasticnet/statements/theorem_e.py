@@ -50,6 +50,7 @@ STATEMENTS = (
             after=lambda: definition("E"),
             limits=above(THEOREM_E_THRESHOLD),
             note="proved for every N, P and loss of the class: theorem-e-proof",
+            proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
         ),
         kind="sharpened",
         assumptions=ASSUMPTIONS,
@@ -65,10 +66,14 @@ STATEMENTS = (
             {"true-gradient": "holds"},
             ("C_0 dropped", lambda r: _theorem_e(r, c0=0)),
             ("first term ten times smaller", lambda r: _theorem_e(r, first=1 / 10)),
-            note="Theorem 3.1 with other constants; the last sum is not shown to vanish: a bound, not convergence",
+            note="Theorem 3.1 with other constants; the last sum is not shown to vanish: a bound, not convergence. The rule sends a "
+            "dense vector",
             worst=worst_at(lambda c: c.theorem_e[1:]),
             after=lambda: c_0() + definition("E"),
             limits=above(THEOREM_E_THRESHOLD),
+            proof="the sum over the rounds of "
+            "docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on, "
+            "and Jensen's inequality",
         ),
         scope="run",
         assumptions=ASSUMPTIONS,

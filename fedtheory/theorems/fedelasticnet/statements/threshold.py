@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.algorithm_2.wire import StoppedView, WireView
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import SEPARABLE
+from fedtheory.theorems.fedelasticnet.algorithm_2.wire import (
+    FEEDBACK,
+    FROZEN,
+    NO_FEEDBACK,
+    NO_L1,
+    PLAIN_MEAN,
+    STOPPED_1_3,
+    STOPPED_2,
+    StoppedView,
+    WireView,
+)
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.verification.statement import Sides, eq, form, le
 
@@ -97,6 +108,7 @@ STATEMENTS = (
             note="Algorithms 1 and 3: |g_k - grad L_k(theta)| <= lambda_1 + epsilon (a_k + lambda_2), g_k = 0 of "
             "Algorithm 1, mean g_k = h = 0. "
             "Algorithm 2: |c| <= epsilon/(B eta_l), an update that everybody makes and that is not sent",
+            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         ),
         form(
             "Algorithms 1 and 3",
@@ -105,10 +117,11 @@ STATEMENTS = (
             "holds",
             ("a tenth less", lambda v: nine_tenths(_bound(v))),
             ("epsilon dropped", _without_epsilon),
-            needs=("Algorithm 1 or 3",),
+            needs=(STOPPED_1_3,),
             note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. Attained. With R "
             "mu-strongly convex theta is "
             "within this over mu of the optimum in each coordinate",
+            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         ),
         form(
             "Algorithm 2",
@@ -117,9 +130,10 @@ STATEMENTS = (
             "holds",
             ("a tenth less", lambda v: nine_tenths(_bound(v))),
             ("epsilon dropped", _without_epsilon),
-            needs=("Algorithm 2",),
+            needs=(STOPPED_2,),
             note="attained. epsilon counts 1/(eta_l S_B) times, about 1/(B eta_l): smaller local steps make the "
             "same epsilon worse",
+            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         ),
         scope="threshold at rest",
         assumptions=(
@@ -139,9 +153,9 @@ STATEMENTS = (
             _closer,
             "violated",
             wording="in words",
-            needs=("no feedback", "weights 1/m"),
+            needs=(NO_FEEDBACK, PLAIN_MEAN),
             note="it diverges, linearly and for ever, on one strongly convex client with lambda_2 = 30 beta: L = "
-            "x^2/2, theta^0 = 31, lambda_1 = 0, "
+            "x^2/2, theta^0 = 309/10, lambda_1 = 3, "
             "epsilon = 1/2 gives theta^1 = 29 and theta^t = 30 - t. The window of such epsilon grows with lambda_2",
         ),
         form(
@@ -151,12 +165,13 @@ STATEMENTS = (
             _drift,
             "holds",
             ("a tenth slower", lambda v: _drift(v, times=Fraction(9, 10))),
-            needs=("h that is never moved again",),
+            needs=(FROZEN,),
             note="proof: while nothing arrives h stays and theta moves by -h/lambda_2. If |Delta_k| <= M_k = a_k "
             "|h|/lambda_2^2, the next "
             "one is minimised with a slope of at most lambda_1 + a_k M_k + a_k |h|/lambda_2 (lambda_1 only where "
             "the client rested) and so "
             "at most M_k again. For one client it is enough that |Delta^1| > epsilon >= a |h^1|/lambda_2^2",
+            proof="note",
         ),
         form(
             "nothing is ever sent",
@@ -164,9 +179,10 @@ STATEMENTS = (
             _silent,
             "holds",
             ("nine tenths of it", lambda v: _silent(v, times=Fraction(9, 10) if v.theta.dtype == object else 0.9)),
-            needs=("no feedback", "separable quadratics"),
+            needs=(NO_FEEDBACK, SEPARABLE),
             note="the least epsilon at which the method does not leave its start. While theta stays a client that moved minimises with "
             "the slope a_k Delta_k next, and so moves by less; the same at the client (epsilon=...) and in Algorithm 1",
+            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         ),
         form(
             "what the server misses",
@@ -177,6 +193,7 @@ STATEMENTS = (
             "holds",
             ("lambda_1 dropped", lambda v: _parted(v, l1=0)),
             note="hat: what arrives. Lemma B.2, h = mean g_k, fails by the sum of all that was left out so far",
+            proof="lines 5 and 11, summed over the rounds from h = g_k = 0",
         ),
         form(
             "with error feedback",
@@ -184,17 +201,18 @@ STATEMENTS = (
             _fed_back,
             "holds",
             ("a tenth less", lambda v: nine_tenths(_fed_back(v))),
-            needs=("error feedback", "lambda_1 = 0"),
+            needs=(FEEDBACK, NO_L1),
             note="FedDyn with the threshold and error feedback: the difference is lambda_2 times the mean residual, and a "
             "residual is at most epsilon. At rest then |grad R| <= lambda_2 epsilon. The other repair is a client that goes by what "
             "it sends (epsilon=...)",
+            proof="note",
         ),
         form(
             "with error feedback, any lambda_1",
             r"\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon+\lambda_1",
             lambda v: _fed_back(v, signs=1),
             "violated",
-            needs=("error feedback",),
+            needs=(FEEDBACK,),
             note="a residual brings back what was moved, and one sign for many: each move that is not sent takes lambda_1 off g_k for "
             "good, and nothing off h",
         ),
@@ -203,7 +221,7 @@ STATEMENTS = (
             r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty",
             _closer,
             "violated",
-            needs=("error feedback", "weights 1/m"),
+            needs=(FEEDBACK, PLAIN_MEAN),
             note="L = x^2/2, lambda_2 = 30 beta, lambda_1 = 4, epsilon = 1/8: from 8 to beyond 44 in 199 rounds. Whether such a run "
             "goes on for ever is not known",
         ),

@@ -60,24 +60,32 @@ def _value(f, x):
     return total / clients + f.constant
 
 
+@njit(cache=True, inline="always")
+def _rounded(value, big):
+    """The value as a multiple of the last binary place of ``big``; as it is where ``big`` is 0."""
+    return (value + big) - big
+
+
 @njit(cache=True, inline="always")  # a call would pass as many words as it computes
-def _subgradient(f, i, u, g):
-    """g <- a subgradient of f_i at u without the maximum; sign(0) = 0."""
+def _subgradient(f, i, u, g, h=1.0, big=0.0):
+    """g <- h times a subgradient of f_i at u without the maximum, its terms `_rounded`, those of the samples excepted; sign(0) = 0."""
     dim, samples, carry = u.size, f.features.shape[1], 0.0
     linear, kinks, links, at = f.linear[i], f.kinks[i], f.links[i], f.at
     for j in range(dim):
         off = u[j] - at[j]
-        g[j] = linear[j] + kinks[j] * ((off > 0.0) * 1.0 - (off < 0.0) * 1.0) - carry
+        g[j] = _rounded(h * linear[j], big) - carry
+        if kinks[j] > 0.0:
+            g[j] += _rounded(h * kinks[j], big) * ((off > 0.0) * 1.0 - (off < 0.0) * 1.0)
         carry = 0.0
         if links[j] > 0.0:
             off = u[j] - u[j + 1]
-            carry = links[j] * ((off > 0.0) * 1.0 - (off < 0.0) * 1.0)
+            carry = _rounded(h * links[j], big) * ((off > 0.0) * 1.0 - (off < 0.0) * 1.0)
             g[j] += carry
     for s in range(samples):
         row, residual = f.features[i, s], -f.targets[i, s]
         for j in range(dim):
             residual += row[j] * u[j]
-        slope = ((residual > 0.0) * 1.0 - (residual < 0.0) * 1.0) / samples
+        slope = h * ((residual > 0.0) * 1.0 - (residual < 0.0) * 1.0) / samples
         for j in range(dim):
             g[j] += slope * row[j]
 
@@ -188,29 +196,60 @@ def _share_round(heap, values, touched, last_touched, t, steps, length, floor, c
 
 
 @njit(cache=True)
+def _grid(f, pace, steps):
+    """The least slope of a link or kink, and a number whose last binary place is the unit of a walk: 0, for none, where there are
+    neither, and where the number of clients is no power of 2.
+
+    Moves that are multiples of the unit, and their means over the clients, add up without rounding: no coordinate takes more than 53
+    binary places from the range of the walk on.
+    """
+    clients, dim = f.linear.shape
+    slope, least, furthest = f.weight, math.inf, f.floor
+    for j in range(dim):
+        furthest = max(furthest, abs(f.at[j]))
+        for i in range(clients):
+            before = f.links[i, j - 1] if j else 0.0
+            slope = max(slope, abs(f.linear[i, j]) + f.kinks[i, j] + f.links[i, j] + before)
+            for each in (f.kinks[i, j], f.links[i, j]):
+                if each > 0.0:
+                    least = min(least, each)
+    if least == math.inf or clients & (clients - 1):
+        return 1.0, 0.0
+    reach = 4.0 * (furthest + steps * pace.step * slope)
+    return least, 1.5 * clients * clients * 2.0 ** math.ceil(math.log2(reach))
+
+
+@njit(cache=True)
 def fedavg(f, pace, steps):
     """First round with F <= target, or -1, of FedAvg with that many local subgradient steps from 0 (1: the distributed subgradient
-    method)."""
+    method).
+
+    A walk along links and kinks comes back to where they do not pull, and rounding must not decide sign(0) = 0. So every move is a
+    multiple of `_grid`'s unit, 2^-50 of the walk's range with two clients: the steps are changed by half a unit at most, and what is a
+    whole number of the shortest moves stays one.
+    """
     clients, dim = f.linear.shape
     x, u, g, mean = np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros(dim)
     values = np.zeros(max(1, f.share))
     heap = [(0.0, j) for j in range(values.size)]
     touched, last_touched = np.zeros((steps, 2)), np.zeros(values.size, dtype=np.int64)
+    least, big = _grid(f, pace, steps)
     for t in range(1, pace.limit + 1):
         h = _step(pace, t)
         if pace.kind == 2 and h < STILL:
             break
+        h = _rounded(h * least, big) / least
         mean[:] = 0.0
         for i in range(clients):
             _copy(u, x)
             for _ in range(steps):
-                _subgradient(f, i, u, g)
-                u -= h * g
+                _subgradient(f, i, u, g, h, big)
+                u -= g
             mean += u / clients
         _copy(x, mean)
         value = _value(f, x)
         if f.share:
-            _share_round(heap, values, touched, last_touched, t, steps, h * f.weight, f.floor, clients)
+            _share_round(heap, values, touched, last_touched, t, steps, _rounded(h * f.weight, big), f.floor, clients)
             value += f.weight * max(_top(heap, values)[0], -f.floor)
         if value <= pace.target:
             return t

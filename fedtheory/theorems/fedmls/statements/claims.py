@@ -30,6 +30,7 @@ CLAIMS = (
             note="after k < n subgradients the last coordinate is still 0 (Nesterov, Introductory lectures, 3.2.1). "
             "With mu = 1/sqrt(n) it "
             "takes n = 1/(4 epsilon^2) rounds, whatever the step: the claim's 1/epsilon^2. One client: communication has no part in it",
+            proof="Nesterov, Introductory lectures on convex optimization, 3.2.1; the note says why",
         ),
         form(
             "FedProx with a constant step",
@@ -38,6 +39,8 @@ CLAIMS = (
             note="with s = 2 epsilon at least s_1 (c - 1/2)/(2 epsilon^2) rounds for epsilon < s_1 c_1, whatever h. "
             "The instance moves with "
             "epsilon; a step that is held and then cut geometrically does far better there (docs/fedmls.md, Rates)",
+            proof="from u <= c_1 client 1 goes to u - h and client 2 not beyond c_1, so that c_1 - u is at least (c_1 - u + h)/2 after "
+            "a round, and never below min(c_1, h); v moves by s h at most",
         ),
         form(
             "every other method", NESTEROV + r",\quad\text{FedAvg with any number of local steps}", _above, "violated",

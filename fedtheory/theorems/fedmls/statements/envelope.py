@@ -51,11 +51,13 @@ ENVELOPE = (
             "Psi from below", r"\min_XF\le\min\Psi+\tfrac{\lambda G^2}2", _from_below, "holds",
             ("0.45 for 1/2", lambda v: _from_below(v, Fraction(9, 20))), kind="envelope",
             note="f(u) >= f(x) - G ||x - u||, and -G r + r^2/(2 lambda) >= -lambda G^2/2; attained by f = G u on X = [0, 1]",
+            proof="note",
         ),
         form(
             "Psi from above", r"\min\Psi\le\min_XF", _from_above, "holds",
             ("a tenth of lambda G^2 less", lambda v: _from_above(v, Fraction(1, 10))), kind="envelope",
             note="u_i = x; attained where all f_i have the minimiser in common",
+            proof="note",
         ),
         form(
             "F at Psi's minimiser", r"F(\hat x)-\min_XF\le\tfrac{\lambda G^2}4", _at_minimiser, "holds",
@@ -63,6 +65,7 @@ ENVELOPE = (
             note="with v_i = (x^ - u_i)/lambda a subgradient of f_i at u_i: F* >= F(u) + lambda mean ||v||^2, and "
             "f_i(x^) <= f_i(u_i) + lambda G_i ||v_i||; G r - r^2 <= G^2/4. No smaller constant will do: two clients "
             "in the plane come as near as one likes",
+            proof="note",
         ),
         scope="envelope", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
     ),

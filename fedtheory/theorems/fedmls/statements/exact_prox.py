@@ -70,6 +70,7 @@ EXACT_PROX = (
             note="for k = 1..K-1, as round K's local training is not needed. The prox inequality holds with beta_k/2 "
             "||u - z'_k||^2 itself: "
             "c(T_k) becomes 1, and E the certified gap",
+            proof="docs/fedmls.md#local-problems-solved",
         ),
         scope="exact-prox", assumptions=WITH_GAPS, symbols=SYMBOLS,
     ),
@@ -89,6 +90,7 @@ EXACT_PROX = (
             note="8 for the 10 of Theorem 1, and no term with D: (2/lambda)(1 + 1) ||x_0 - x*||^2 telescopes, and "
             "nothing else is left but "
             "what the certified gaps eta cost",
+            proof="docs/fedmls.md#local-problems-solved",
         ),
         form(
             "7.9 for 8",
@@ -108,6 +110,7 @@ EXACT_PROX = (
             needs=(ENOUGH,),
             note="K_min has 36 for 16 with local steps: exact local work saves a third of the rounds, and no more is to be had by it "
             "from this bound",
+            proof="docs/fedmls.md#local-problems-solved",
         ),
         scope="exact-prox", assumptions=WITH_GAPS, symbols=SYMBOLS,
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.notation import BOTH, EXACT, SYMBOLS, statement
+from fedtheory.theorems.fedmls.notation import BOTH, EXACT, PROVED, SYMBOLS, statement
 from fedtheory.theorems.fedmls.views import (
     EXACT_PROX,
     FLAT,
@@ -66,21 +66,24 @@ MOPES = (
             ("a hundredth of the first term", lambda v: _bound(v, start=Fraction(1, 10), slack=Fraction(2, 25))),
             ("the penalty's term dropped", lambda v: _bound(v, penalty=0)),
             kind="mopes", needs=(PROJECTED, STEPS, INSIDE), wording="algorithm",
-            note="the proof of Theorem 1 uses of the consensus set that it is convex, closed and in X': proved in "
-            "fedtheory.central.mopes. The 10 is sharp, with X = X' = [-1, 1] (theorem-1 [9.9 for 10])",
+            note="the proof of Theorem 1 uses of the consensus set that it is convex, closed and in X', and nothing else. "
+            "The 10 is sharp, with X = X' = [-1, 1] (theorem-1 [9.9 for 10])",
             worst=worst_of("mopes", 10, 8),
+            proof=PROVED,
         ),
         form(
             "10 and 4", BOUND % (10, 4, ""), lambda v: _bound(v, slack=4), BOTH,
             ("a hundredth of the first term", lambda v: _bound(v, start=Fraction(1, 10), slack=Fraction(1, 25))),
             kind="mopes", needs=(PROJECTED, STEPS, INSIDE), note="4 for 8, as in theorem-1 [sharpened]",
             worst=worst_of("mopes", 10, 4),
+            proof=PROVED,
         ),
         form(
             "x_0 outside X", BOUND % (10, 8, "") + r",\quad x_0\in X'\setminus X", _bound, EXACT,
             ("a hundredth of the first term", lambda v: _bound(v, start=Fraction(1, 10), slack=Fraction(2, 25))),
             kind="mopes", needs=(PROJECTED, STEPS, OUTSIDE),
             note="x_0 need not be feasible: gamma_1 = 1, so that x_1 = z_1 is, and the projection's inequality does not ask it of z_0",
+            proof="note",
         ),
         form(
             "x_0 outside X'", BOUND % (10, 8, "") + r",\quad x_0\notin X'", _bound, {"deterministic": "violated"},
@@ -97,6 +100,7 @@ MOPES = (
             ("a hundredth of the first term", lambda v: _bound(v, start=Fraction(2, 25), slack=0)),
             kind="mopes", needs=(PROJECTED, EXACT_PROX, INSIDE), note="as exact-prox [repaired], where the 8 is sharp",
             worst=worst_of("mopes", 8),
+            proof="docs/fedmls.md#local-problems-solved",
         ),
         scope="mopes", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     ),
@@ -110,6 +114,7 @@ MOPES = (
             kind="mopes", needs=(LINEAR, INSIDE), wording="algorithm",
             note="Frank-Wolfe from z_{k-1} to a Wolfe gap of C/(4K): eta_k = C/(lambda K k), and 2/(K(K+1)) sum_k k "
             "eta_k = 2C/(lambda K(K+1))",
+            proof="the docstring of fedtheory.central.moles, 1; the note has the step that differs from MOPES",
         ),
         scope="mopes", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     ),
@@ -121,11 +126,13 @@ MOPES = (
             "calls in all", r"\sum_{k\le K}\mathrm{calls}_k\le16K^2,\quad C=\Delta^2", _all_calls, EXACT,
             ("a hundredth", lambda v: _all_calls(v, 0.16)), kind="mopes", needs=(LINEAR, NATURAL), wording="in words",
             note="with K(K+1) >= 4 (9 ||x_0 - x*||^2 + Delta^2) G^2/epsilon^2 rounds that is O(G^2 Delta^2/epsilon^2)",
+            proof="[calls a round] with C = Delta^2, over K rounds",
         ),
         form(
             "calls a round", r"\mathrm{calls}_k\le\max(3,\lceil16K\Delta^2/C\rceil)", _calls, EXACT,
             ("a hundredth, and no 3", lambda v: le(v.calls, v.call_limit(Fraction(4, 25)) * 0.3)), kind="mopes", needs=(LINEAR,),
             note="Delta the diameter of X; proved in fedtheory.central.moles. It is within 21 times what the simplex needs",
+            proof="the docstring of fedtheory.central.moles, 2",
         ),
         scope="mopes", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     ),
@@ -140,12 +147,14 @@ MOPES = (
             ("lambda a tenth larger", lambda v: _same(v, v.fedmls, SameView(_scaled(v, Fraction(11, 10))).mopes())),
             kind="same", wording="in words",
             note="x_k is compared in every coordinate and round; the server projects onto the ball, line 14 averages",
+            proof="docs/fedmls.md#mopes-and-moles",
         ),
         form(
             "plain product, rescaled", r"x_k^{\rm FedMLS}(\lambda,\tilde D,G^2)=x_{k,i}^{\rm MOPES}(N\lambda,N\tilde D,G^2/N),\quad"
             r"\langle u,v\rangle=\sum_i\langle u_i,v_i\rangle", lambda v: _same(v, v.fedmls, v.mopes(v.clients, v.clients)), "holds",
             ("lambda not rescaled", lambda v: _same(v, v.fedmls, v.mopes(1, v.clients))), kind="same",
             note="the gradient of (1/N) sum_i f_i(u_i) is N times shorter there",
+            proof="docs/fedmls.md#line-22-along-the-gradient-of-f",
         ),
         form(
             "plain product, the same parameters", r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES},\quad\langle "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.notation import BOTH, statement
+from fedtheory.theorems.fedmls.notation import BOTH, PROVED, statement
 from fedtheory.theorems.fedmls.quantities import MLSView, c_factor
 from fedtheory.verification.statement import Sides, form, le
 
@@ -139,6 +139,7 @@ PROOF = (
             BOTH,
             ("E ten times smaller", lambda v: _inner(v, error=0.1)),
             note="for every client, round and point u of the ball; Lan's E_i = 8(4G_i^2+sigma_i^2)/(beta(T+3)) is larger",
+            proof=PROVED,
         ),
         form(
             "Lan",
@@ -147,6 +148,7 @@ PROOF = (
             lambda v: _inner(v, "lan"),
             BOTH,
             ("E a hundred times smaller", lambda v: _inner(v, "lan", error=0.01)),
+            proof="Lan 2016, Proposition 1; as [repaired], whose E_i is smaller",
         ),
     ),
     statement(
@@ -160,6 +162,7 @@ PROOF = (
             _recursion,
             BOTH,
             ("clients' distances dropped", lambda v: _recursion(v, clients=0.0)),
+            proof=PROVED,
         ),
     ),
     statement(
@@ -172,6 +175,7 @@ PROOF = (
             _telescoped,
             BOTH,
             ("distance a hundred times smaller", lambda v: _telescoped(v, error=0.0, start=0.01)),
+            proof=PROVED,
         ),
     ),
     statement(
@@ -185,6 +189,7 @@ PROOF = (
             BOTH,
             ("gap dropped", lambda v: _penalty_gap(v, with_gap=False)),
             note="needs x_k where G_i bounds the subgradients: in the ball",
+            proof=PROVED,
         ),
     ),
 )

@@ -1,0 +1,212 @@
+"""FedElasticNet, Theorem D: what the true-gradient rule does for lambda_2 > beta/2 and not below.
+
+Everyone takes part, or nobody moves. Proofs: docs/fedelasticnet_dynamics.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
+    CONVERGES,
+    SMOOTH,
+    TWO_ROUNDS,
+    MotionView,
+)
+from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
+    potential_is_exact,
+    threshold_is_proved,
+)
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, statement
+from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq
+from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, SYMBOLS, THEOREM_D
+from fedtheory.verification.statement import Sides, form, le
+from fedtheory.worst_cases.proofs import true_gradient_calms, true_gradient_descends
+
+__all__ = ["STATEMENTS"]
+
+Share = tuple[int, int]  # of a mutant: so much in place of 1
+ONE, LESS, MORE = (1, 1), (9, 10), (11, 10)
+
+
+def _part(value: Any, share: Share) -> Any:
+    """value * share, in fractions or floats."""
+    return value * share[0] / share[1]
+
+
+def _potential(v: MotionView, share: Share = ONE) -> Any:
+    """R(theta^{t-1}) - R* + E_t/(2 lambda_2 - beta) of rounds 1..T."""
+    return v.excess[:-1] + _part(v.energy, share) / (2 * v.lambda2 - v.beta)
+
+
+def _descends(v: MotionView, share: Share = ONE, of_energy: Share = ONE) -> Sides:
+    """The potential of round t + 1 against that of round t, t = 1..T-1."""
+    less = _part(norm_sq(v.slope[:-2]), share) / (2 * v.lambda2)
+    potential = _potential(v, of_energy)
+    noise = 2 * v.noise + 2 * v.energy_noise / (2 * v.lambda2 - v.beta)
+    return le(potential[1:], potential[:-1], -less, noise=noise, axes=("round",))
+
+
+def _small_gradients(v: MotionView, excess: bool = True) -> Sides:
+    """The mean of ||grad R(theta^{t-1})||^2 over rounds 1..T-1."""
+    rounds = len(v.y) - 1
+    first = _potential(v)[:1] if excess else _potential(v)[:1] - v.excess[:1]
+    noise = 2 * v.lambda2 * (v.noise + v.energy_noise / (2 * v.lambda2 - v.beta))
+    found = np.array([norm_sq(v.slope[:rounds]).sum()]) / rounds
+    return le(found, 2 * v.lambda2 * first / rounds, noise=noise)
+
+
+def _calms(v: MotionView, to_come: Share = ONE, made: Share = ONE, turned: Share = ONE) -> Sides:
+    """beta E_{t+1} against beta E_t less the moves of both rounds and what h turns, t = 1..T-1."""
+    beta, room = v.beta, 2 * v.lambda2 - v.beta
+    less = (
+        _part(beta * v.lambda2 * v.lambda2 * v.spread[1:], to_come)
+        + _part(beta * v.lambda2 * room / 2 * v.spread[:-1], made)
+        + _part(room * norm_sq(v.h[2:] - v.h[1:-1]), turned)
+    )
+    noise = 4 * (beta + abs(room)) * v.energy_noise
+    return le(beta * v.energy[1:], beta * v.energy[:-1], -less, noise=noise, axes=("round",))
+
+
+OURS = "ours: Theorem D"
+TRUE_GRADIENT = "what is stored is the gradient at the new local model (true-gradient rule)"
+ABOVE_HALF = r"\lambda_2>\tfrac\beta2\ \Rightarrow\ "
+ENERGY = r"\ E_t=\|h^t\|^2+\lambda_2^2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2"
+FALLS = r"\Phi_{t+1}\le\Phi_t-\tfrac1{2\lambda_2}\|\nabla R(\theta^{t-1})\|^2\ (t\ge1)"
+PHI = r",\quad\Phi_t=R(\theta^{t-1})+\tfrac{E_t}{2\lambda_2-\beta}," + ENERGY
+CALMS = (
+    r"\beta E_{t+1}\le\beta E_t"
+    r"-\beta\lambda_2^2\big(D_{t+1}^2+(1-\tfrac\beta{2\lambda_2})D_t^2\big)"
+    r"-(2\lambda_2-\beta)\|h^{t+1}-h^t\|^2\ (t\ge1)," + ENERGY
+)
+POTENTIAL = (
+    r"\mathbb EV_t=V_{t-1}+Pa(Ka-2Pk)\|\theta^{t-1}-\theta_*\|^2,"
+    r"\quad V=P(2a(m-1)(m-P)+Pk)\|\theta-\theta_*\|^2"
+    r"+\tfrac{2P(m-P)}{\lambda_2}(a(m-1)-k)\langle\theta-\theta_*,h\rangle"
+    r"+\tfrac{(m-P)(2m-P)}{\lambda_2^2}\big((m-P-1)\|h\|^2+C\big),"
+    r"\ a=\tfrac\beta{\lambda_2},\ k=2m-P-1,\ K=P^2-3P+2m"
+)
+THRESHOLD = (
+    r"\tfrac{\lambda_2}\beta>\tfrac K{2Pk}\ \Rightarrow\ "
+    r"\sum_t\mathbb E\|\theta^t-\theta_*\|^2\le\tfrac{V_0}{Pa(2Pk-Ka)},"
+    r"\quad\tfrac{\lambda_2}\beta<\tfrac K{2Pk},\ g_k^0=0,\ \theta^0\ne\theta_*\ \Rightarrow\ "
+    r"\sup_t\mathbb E\|\theta^t-\theta_*\|^2=\infty"
+)
+STATEMENTS = (
+    statement(
+        "convergence",
+        "gradients tend to 0 under the true-gradient rule with everyone in every round",
+        OURS,
+        form(
+            "repaired",
+            ABOVE_HALF + FALLS + PHI,
+            _descends,
+            {"true-gradient": "holds"},
+            ("a tenth more", lambda v: _descends(v, MORE)),
+            ("a tenth less of E in the potential", lambda v: _descends(v, of_energy=LESS)),
+            needs=(CONVERGES, TWO_ROUNDS),
+            note="so grad R(theta^t) tends to 0 from every start, and no orbit returns but at an "
+            "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
+            "tends to R* where R has bounded level sets; of theta^t itself nothing is said. From "
+            "lambda_2 = beta/2 downwards it is false (near-the-optimum). Attained in the limit of "
+            "small beta. Proof: theorem-d-proof. Whether it is so where some clients stay away is "
+            "open; silent-cohorts has what is known",
+            proof=THEOREM_D,
+        ),
+        form(
+            "rate",
+            ABOVE_HALF
+            + r"\tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{2\lambda_2}T(\Phi_1-R_*)",
+            _small_gradients,
+            {"true-gradient": "holds"},
+            ("no R in the potential", lambda v: _small_gradients(v, False)),
+            needs=(CONVERGES, TWO_ROUNDS),
+            note="the sum of the form before",
+            proof="note",
+        ),
+        form(
+            "moves",
+            CALMS,
+            _calms,
+            {"true-gradient": "holds"},
+            ("a tenth more of the moves to come", lambda v: _calms(v, to_come=MORE)),
+            ("a tenth more of the moves made", lambda v: _calms(v, made=MORE)),
+            ("a tenth more of h", lambda v: _calms(v, turned=MORE)),
+            needs=(SMOOTH, TWO_ROUNDS),
+            note="for lambda_2 >= beta/2 the squares of what the clients move in rounds 2, 3, ... "
+            "add up to E_1/lambda_2^2 at most: the drift of the clients does vanish, wherever the "
+            "model goes. All three terms are attained by parabolas",
+            proof=THEOREM_D,
+        ),
+        scope="motion",
+        kind="sharpened",
+        assumptions=ASSUMED,
+        symbols=SYMBOLS,
+    ),
+    statement(
+        "theorem-d-proof",
+        "the sums of squares behind Theorem D",
+        OURS,
+        form(
+            "repaired",
+            ABOVE_HALF + FALLS + PHI,
+            None,
+            "holds",
+            symbolic=true_gradient_descends,
+            proves=True,
+            note="six multipliers, rational functions of beta/lambda_2, leave two forms whose "
+            "pivots are at least 0 on the whole range. Of the l1 norm only <s_k, delta_k> >= 0 is "
+            "used",
+        ),
+        form(
+            "moves",
+            CALMS,
+            None,
+            "holds",
+            symbolic=true_gradient_calms,
+            proves=True,
+            note="twice three inequalities leave two squares",
+        ),
+        scope="algebra",
+        kind="sharpened",
+        assumptions=(*ASSUMED, TRUE_GRADIENT),
+    ),
+    statement(
+        "silent-cohorts",
+        "rounds of P of m clients in which nobody moves, true-gradient rule",
+        "ours: Algorithm 3 on parabolas",
+        form(
+            "potential",
+            POTENTIAL,
+            None,
+            "holds",
+            symbolic=potential_is_exact,
+            proves=True,
+            note="an equation, in the expectation over the cohort. C is the mean of "
+            "||g_k - grad L_k(theta*)||^2",
+        ),
+        form(
+            "threshold",
+            THRESHOLD,
+            None,
+            "holds",
+            symbolic=threshold_is_proved,
+            proves=True,
+            note="1/2 for P = 1 and for P = m, whatever m is, and less in between: 1/3 for two of "
+            "three clients. V >= 0 up to the threshold, and V_0 > 0 from g = 0. Beyond it the "
+            "matrix of the second moments has a real eigenvalue above 1",
+        ),
+        scope="algebra",
+        kind="sharpened",
+        assumptions=(
+            "every L_k is a parabola with Hessian beta I and a minimiser of its own",
+            *ALGORITHM_3,
+            "P of the m >= 2 clients are drawn uniformly without replacement",
+            "local problems solved exactly",
+            TRUE_GRADIENT,
+            "no client moves in the rounds that are looked at, as for large lambda_1",
+        ),
+    ),
+)

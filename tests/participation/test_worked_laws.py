@@ -1,0 +1,238 @@
+"""Laws of cohorts worked a second time: every subset of clients in fractions, and draws."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.participation import (
+    Bernoulli,
+    Cohort,
+    FedDynBernoulli,
+    Full,
+    Uniform,
+    as_irregular,
+    inactive,
+)
+from fedtheory.participation.coefficients import SCHEMES
+from fedtheory.participation.moments import moments, round_moments
+from fedtheory.randomness import Stream
+
+SIXTEENTH = F(1, 16)
+CHANCES = (F(1, 2), F(1, 4), F(3, 8), SIXTEENTH)
+
+
+def subsets(clients):
+    return [c for size in range(clients + 1) for c in combinations(range(clients), size)]
+
+
+def some(chances):
+    """Each client by its own chance, given that somebody comes."""
+    mass = {
+        c: prod((p if k in c else 1 - p for k, p in enumerate(chances)), start=F(1))
+        for c in subsets(len(chances))
+        if c
+    }
+    total = sum(mass.values())
+    return {c: m / total for c, m in mass.items() if m}
+
+
+def fixed(clients, size):
+    cohorts = list(combinations(range(clients), size))
+    return {c: F(1, len(cohorts)) for c in cohorts}
+
+
+LAWS = [
+    pytest.param(
+        Bernoulli(tuple(map(float, CHANCES))), 4, some(CHANCES), id="Bernoulli, one chance each"
+    ),
+    pytest.param(Bernoulli(0.125), 3, some((F(1, 8),) * 3), id="Bernoulli, seldom"),
+    pytest.param(
+        Bernoulli((1.0, 0.25, 0.5)),
+        3,
+        some((F(1), F(1, 4), F(1, 2))),
+        id="Bernoulli, one always there",
+    ),
+    pytest.param(Bernoulli(0.75), 1, some((F(3, 4),)), id="Bernoulli, a client alone"),
+    pytest.param(Uniform(2), 5, fixed(5, 2), id="Uniform"),
+    pytest.param(Uniform(1), 3, fixed(3, 1), id="Uniform, one"),
+    pytest.param(Uniform(4), 4, fixed(4, 4), id="Uniform, all"),
+    pytest.param(Full(), 3, fixed(3, 3), id="Full"),
+]
+
+
+def cohorts_of(cohort):
+    return [tuple(map(int, np.flatnonzero(row))) for row in cohort.dense().mask]
+
+
+@pytest.mark.parametrize(("law", "clients", "truth"), LAWS)
+def test_every_cohort_has_its_chance(law, clients, truth):
+    """And with it every marginal and every pair, in floats and in fractions."""
+    listed = law.enumerate(clients)
+    found = dict(zip(cohorts_of(listed), listed.probability, strict=True))
+    assert set(found) == set(truth) and len(found) == listed.scenarios
+    assert found == pytest.approx({c: float(m) for c, m in truth.items()}, rel=1e-14)
+    alone = [sum((m for c, m in truth.items() if k in c), F(0)) for k in range(clients)]
+    drawn = law.sample(Stream(3), 2, range(5), clients)
+    for cohort in (listed, drawn):
+        assert cohort.active_probability == pytest.approx([float(m) for m in alone], rel=1e-14)
+    if not isinstance(law, Bernoulli):
+        assert law.count(clients) == len(truth)
+    steps = as_irregular(law, 3, clients)
+    assert steps.active(exact=True).tolist() == alone
+    assert steps.law(1, exact=True).tolist() == [[1 - m, 0, 0, m] for m in alone]
+    exact = steps.enumerate_round(1, clients, exact=True)
+    assert dict(zip(cohorts_of(exact), exact.probability, strict=True)) == truth
+    assert (exact.steps == 3 * exact.mask).all() and exact.active_probability.tolist() == alone
+    mask, mass = listed.dense().dense_mask.astype(float), listed.probability
+    for j, k in combinations(range(clients), 2):
+        both = sum((m for c, m in truth.items() if {j, k} <= set(c)), F(0))
+        assert (mask[:, j] * mask[:, k]) @ mass == pytest.approx(float(both), rel=1e-14)
+
+
+@pytest.mark.parametrize(("law", "clients", "truth"), LAWS)
+def test_draws_have_the_chances_of_every_cohort(law, clients, truth):
+    """4,000 cohorts of four rounds by the chi-square test at a level of one in 10,000."""
+    seen: dict[tuple[int, ...], int] = dict.fromkeys(truth, 0)
+    for t in range(1, 5):
+        for cohort in cohorts_of(law.sample(Stream(7), t, range(1000), clients)):
+            seen[cohort] += 1  # no other cohort is drawn
+    if len(truth) > 1:
+        chances = np.array([float(m) for m in truth.values()])
+        assert stats.chisquare(list(seen.values()), 4000 * chances / chances.sum()).pvalue > 1e-4
+
+
+def test_a_list_of_cohorts_is_counted_without_the_empty_one():
+    assert [Bernoulli(0.5).count(n) for n in (1, 2, 5)] == [1, 3, 31] and [
+        Uniform(2).count(n) for n in (2, 5)
+    ] == [1, 10]
+    assert Full().count(7) == 1
+
+
+class Given(Stream):
+    """The same uniform numbers whoever asks."""
+
+    def per_scenario(self, draw, purpose, scenarios, round_index=0, step=0):
+        return np.tile(NUMBERS, (len(scenarios), 1))
+
+
+NUMBERS = np.array([0.25, 0.25, 0.0])
+
+
+def test_who_draws_exactly_its_chance_stays_away():
+    """P(u < p) = p of numbers in [0, 1); with a law of steps as with a law of cohorts."""
+    chances = (0.25, 0.5, 0.5)
+    steps = inactive(3, 2, 1 - np.array(chances))
+    for law in (Bernoulli(chances), steps):
+        assert (
+            law.sample(Given(0), 1, range(2), 3).dense().mask.tolist() == [[False, True, True]] * 2
+        )
+
+
+def test_fed_dyns_code_takes_who_draws_exactly_the_chance():
+    numbers = np.random.RandomState(3).uniform(size=5)
+    law = FedDynBernoulli(float(numbers[2]), seed=3)
+    taken = law.sample(Stream(0), 1, range(1), 5).dense().mask[0]
+    assert taken.tolist() == [bool(n <= numbers[2]) for n in numbers] and taken[2]
+    assert FedDynBernoulli(1.0, 2**31 - 1).sample(Stream(0), 1, range(1), 5).dense().mask.all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"members": [[0, 5]]}, "name client 5 of 3"), ({"members": [[-1, 5]]}, "client -1"),
+        ({"members": [[0, 1, 2], [0, 2, 1]]}, "scenario 1 are .*increasing order"),
+        ({"mask": [[True] * 3], "steps": [[1] * 3] * 2, "max_steps": 1}, "same shape"),
+        ({"members": [[0]], "steps": [[1]], "max_steps": 1}, "same shape"),
+        ({"mask": [[True] * 3], "steps": [[1] * 3]}, "E = None"),
+        ({"mask": [[True] * 3], "steps": [[1, 3, 2]], "max_steps": 2}, "from 1 to 3 with E = 2"),
+        ({"mask": [[True] * 3], "steps": [[1, -1, 2]], "max_steps": 2}, "from -1 to 2"),
+        ({"mask": [[True] * 3], "steps": [[1, 0, 2]], "max_steps": 2}, "leave out clients"),
+    ],
+)  # fmt: skip
+def test_more_cohorts_that_are_none(given, words):
+    if "steps" in given:
+        given = {**given, "steps": np.array(given["steps"])}
+    with pytest.raises(InvalidInput, match=words):
+        Cohort(3, **given)
+
+
+def test_which_slots_count():
+    some = Cohort(3, mask=[[True, False, True], [True, True, False]])
+    assert some.partial_mask.tolist() == some.mask.tolist() and not some.everyone
+    full = Cohort(3, mask=[[True] * 3] * 2)
+    assert full.everyone and full.partial_mask is None and full.slots == 3
+    few = some.gathered()
+    assert few.members.tolist() == [[0, 2], [0, 1]] and few.partial_mask is None
+    assert few.slots == 2 and not few.everyone
+    assert few.divisor.tolist() == [2.0, 2.0]
+    odd = Cohort(3, mask=[[True, False, True], [True, True, True]])
+    with pytest.raises(MissingCapability, match="different sizes"):
+        odd.gathered()
+    nobody = Cohort(2, mask=[[False] * 2], steps=np.zeros((1, 2), int), max_steps=1)
+    assert nobody.divisor.tolist() == [1.0]
+    with pytest.raises(InvalidInput, match="2 probabilities for 3 clients"):
+        Bernoulli((0.5, 0.5)).check(3)
+
+
+# --- moments --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("law", "clients", "truth"), [LAWS[i] for i in (0, 1, 2, 4, 7)])
+def test_moments_of_cohorts_are_sums_over_every_cohort(scheme, law, clients, truth):
+    """E = 3, weights 1 : 2 : 3 ...; the coefficients as EFL's section 3.2 has them."""
+    E, total = 3, clients * (clients + 1) // 2
+    w = [F(k + 1, total) for k in range(clients)]
+    alone = [sum((m for c, m in truth.items() if k in c), F(0)) for k in range(clients)]
+
+    def coefficient(k, cohort):
+        if scheme == "B":
+            return w[k]
+        if k not in cohort:
+            return F(0)
+        of = {"A": clients * w[k] / len(cohort), "C": w[k], "C-corrected": w[k] / alone[k]}
+        return of[scheme]
+
+    rows = {c: [coefficient(k, c) for k in range(clients)] for c in truth}
+    steps = {c: [E if k in c else 0 for k in range(clients)] for c in truth}
+    mean = lambda what: sum((m * what(c) for c, m in truth.items()), F(0))  # noqa: E731
+    ps = [mean(lambda c, k=k: rows[c][k] * steps[c][k]) for k in range(clients)]
+    work = lambda c: sum(p * s for p, s in zip(rows[c], steps[c], strict=True))  # noqa: E731
+    wanted = {
+        "p": [mean(lambda c, k=k: rows[c][k]) for k in range(clients)],
+        "ps": ps,
+        "p2s": [mean(lambda c, k=k: rows[c][k] ** 2 * steps[c][k]) for k in range(clients)],
+        "sum_p": mean(lambda c: sum(rows[c])),
+        "sum_ps": sum(ps),
+        "overlap": mean(lambda c: max(sum(rows[c]) - 2, F(0)) * work(c)),
+        "ratio": [x / y for x, y in zip(ps, w, strict=True)],
+        "theta": {"A": clients, "B": 1, "C": E, "C-corrected": E / min(alone)}[scheme],
+        "ratio_equal": len({x / y for x, y in zip(ps, w, strict=True)}) == 1,
+    }
+    sampling = as_irregular(law, E, clients)
+    for exact in (True, False):
+        found = round_moments(scheme, sampling, 1, w, exact=exact)
+        for name, value in wanted.items():
+            have = getattr(found, name)
+            if exact:
+                assert np.all(np.asarray(have) == np.asarray(value)), name
+            elif name.startswith("overlap"):
+                assert found.overlap_lower <= float(value) * (1 + 1e-12) + 1e-15, name
+                assert float(value) <= have * (1 + 1e-12) + 1e-15, name
+            else:
+                assert np.asarray(have, float) == pytest.approx(np.asarray(value, float), rel=1e-12)
+    plain = round_moments(scheme, sampling, 1, [float(v) for v in w])
+    assert plain.p.dtype == float and isinstance(float(plain.sum_ps), float)
+    assert sampling.law(1).dtype == sampling.enumerate(clients).probability.dtype == float
+
+
+@pytest.mark.parametrize("chance", [0.5, 1e-3])
+def test_ratios_of_floats_are_equal_up_to_a_trillionth(chance):
+    for apart, same in ((0.95e-12, True), (1.05e-12, False)):
+        rows = [[1 - chance, chance], [1 - chance * (1 + apart), chance * (1 + apart)]]
+        assert moments("C", rows, 1, [0.5, 0.5]).ratio_equal is same

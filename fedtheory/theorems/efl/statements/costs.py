@@ -59,7 +59,8 @@ STATEMENTS = (
         "section 1, third contribution, against the same method without compression",
         form(
             "gradients to converge", r"\textstyle\sum_{t,k}s_t^k(EFL)\le\sum_{t,k}s_t^k(FedAvg)\ " + EPS,
-            lambda v: _gradients(v.costs), "violated", kind="feedback", needs=(CONSISTENT, COUNTED, REACHED), wording="in words",
+            lambda v: _gradients(v.costs), "violated",
+            kind="feedback", needs=(CONSISTENT, COUNTED, REACHED), wording="in words",
             note="a round's gradients are those of FedAvg, and a compressed run may take more rounds, or fewer: the witness takes nine "
             "for two and converges; with its step doubled to 1/L it diverges, its state times -2 every three rounds. The Fisher "
             "diagonals of the elastic term, a pass over the client's data each, come on top of it; lambda = 0 here. A run that does "

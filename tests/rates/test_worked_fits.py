@@ -180,7 +180,7 @@ def test_seeds_some_draws_of_which_are_not_positive_have_no_interval(seeds):
 
 @pytest.mark.parametrize("largest, counts", [(8, 8), (0.25, 1)])
 def test_what_rounding_leaves_is_no_evidence_of_a_bend(largest, counts):
-    """An exact curve whose bend is a few times 64 units of roundoff of its largest logarithm, or of 1.
+    """An exact curve whose bend is a few times 64 units of roundoff of its largest logarithm or 1.
 
     The logarithms are off by a unit of roundoff of the largest, and the bend by a percent: the
     p-value by less than a tenth. With 70 units for 64 it would be off by a third.

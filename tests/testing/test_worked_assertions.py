@@ -100,8 +100,10 @@ def test_the_entry_that_is_nearest_its_bound_is_so_relatively():
 @pytest.mark.parametrize(
     ("measured", "options", "says"),
     [
-        (np.ones(2), {"noise": [0.1, -0.2]}, "noise = -0.2"), (np.ones(2), {"noise": [-0.1, 0.2]}, "noise = -0.1"),
-        (np.float64(1), {"confidence": 0.9}, ">= 2 seeds"), (np.ones((2, 1)), {"confidence": 0.9}, ">= 2 seeds"),
+        (np.ones(2), {"noise": [0.1, -0.2]}, "noise = -0.2"),
+        (np.ones(2), {"noise": [-0.1, 0.2]}, "noise = -0.1"),
+        (np.float64(1), {"confidence": 0.9}, ">= 2 seeds"),
+        (np.ones((2, 1)), {"confidence": 0.9}, ">= 2 seeds"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged(measured, options, says):

@@ -383,6 +383,12 @@ def test_what_a_series_says_of_its_slope(ends, verdict, monkeypatch):
     )
 
 
+def test_a_series_is_fitted_over_all_its_epsilons():
+    epsilons = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+    fit = Series("i", "m", "l", "measured", "s", epsilons, [3 / e for e in epsilons]).fit
+    assert (fit["points"], fit["confidence"], fit["verdict"]) == (5, 0.95, "1/eps")
+
+
 def test_a_series_of_three_points_has_no_slope():
     fit = Series(
         "i", "m", "l", "measured", "s", [0.1, 0.01, 0.001, 1e-4], [10.0, 100.0, 1000.0, math.inf]

@@ -341,7 +341,7 @@ def test_what_is_precision_and_what_is_short():
 
 # --- factors --------------------------------------------------------------------------------------
 FACTOR = replace(
-    fit_contraction(0.9 ** np.arange(61), window=(0, 60)),
+    fit_contraction(2 * 0.9 ** np.arange(61), window=(0, 60)),
     low=0.9, high=0.9, p_power=0.01, p_bend=0.01, halves=(0.9, 0.9), residual=0.1,
     power_residual=1.0,
 )  # fmt: skip

@@ -192,3 +192,21 @@ def test_where_every_cohort_is_looked_at(participants, rounds, criterion, tree):
         "subgradient", Losses(None, lipschitz=F(4)), 1, 1, "gap", None, F(3), {"step": F(1)}, 3, 3
     )
     assert (kinks.units.position, kinks.units.gradient) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        dict(method="fedavg", step=F(1, 24)), dict(method="scaffold", step=F(1, 486)),
+        dict(method="fedavg", B=F(3), step=F(1, 480), participants=1),
+        dict(method="scaffold", participants=2, strong_convexity=F(1), step=F(1, 1485), clients=66),
+        dict(method="efl", step=F(1, 8), strong_convexity=F(1, 2)),
+    ],
+    ids=["fedavg", "scaffold", "bounded", "scaffold, few", "efl"],
+)  # fmt: skip
+def test_printed_inequalities_hold_up_to_their_step_and_not_beyond(at):
+    """L = 2 and K = 3: 4 L h, 8 (1 + B^2) L h and 81 L h at most 1, 15 mu N h at most P."""
+    plain = {"smoothness": 2, "local_steps": 3}
+    for more, inside in ((0, True), (TINY, False)):
+        row = printed(question(**{**plain, **at, "step": at["step"] + more}))[0]
+        assert (row.outside is None) is inside

@@ -278,8 +278,10 @@ def test_floats_sum_to_one_up_to_a_billionth(off, fine):
 @pytest.mark.parametrize(
     ("weights", "present", "fine"),
     [
-        ([1.0, 0.0], None, False), ([1.0, 0.0], [True, True], False), ([1.0, 0.0], [True, False], True),
-        ([0.5, 0.5], [True, False], True), ([1.5, -0.5], [True, False], False), ([0.5, 0.25], [True, False], False),
+        ([1.0, 0.0], None, False), ([1.0, 0.0], [True, True], False),
+        ([1.0, 0.0], [True, False], True),
+        ([0.5, 0.5], [True, False], True), ([1.5, -0.5], [True, False], False),
+        ([0.5, 0.25], [True, False], False),
         ([F(1, 2), F(1, 2)], None, True), ([F(1, 2), F(1, 2) + F(1, 10**30)], None, False),
         ([], None, False), ([[1.0]], None, False), ([1.0], [True, True], False),
     ],

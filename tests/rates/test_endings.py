@@ -57,3 +57,17 @@ def test_run_says_it_and_so_do_its_files(tmp_path):
     assert json.loads((tmp_path / "run-efl-diabetes.json").read_text())["ended"].startswith("It does not converge")
     fine = call("run", "scaffold", "diabetes", "--no-figures", "--out", tmp_path)
     assert "It " not in fine.stdout and json.loads((tmp_path / "run-scaffold-diabetes.json").read_text())["ended"] == ""
+
+
+def test_what_counts_as_an_end_from_both_sides():
+    """Rounds 0 to 50 are the first half of 101, and a tenth is asked of the second."""
+    for after, moves in ((0.9, True), (0.901, False), (0.895, True)):
+        gaps = np.where(T <= 50, 2.0, 2 * after)
+        assert (how_it_ended(gaps) == "") is moves
+    assert "fell by only 9 %" in how_it_ended(np.where(T <= 50, 0.02, 0.0182))
+    early, late = np.ones(101), np.ones(101)
+    early[50:], early[50], late[51] = 0.8, 0.5, 0.5
+    assert how_it_ended(early).startswith("It does not converge") and how_it_ended(late) == ""
+    assert how_it_ended([1.0] * 4) == "" and how_it_ended([1.0] * 5).startswith("It does not conv")
+    assert how_it_ended([1.0, 0.5, 1.0]) == "" and how_it_ended([1.0, 2.0]).startswith("It ends above")
+    assert how_it_ended([1e-9, 2e-9], floor=2e-9) == "" == how_it_ended([3.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,11 +19,12 @@ from fedtheory.rates import (
     fit_rate,
     fit_slope,
     fits,
+    join,
     precision_floor,
     prefer,
     rounds_to_epsilon,
 )
-from fedtheory.rates.series import Series
+from fedtheory.rates.series import Series, best_of, crossovers
 
 UNIT = 2.0**-52
 RESAMPLES = 999
@@ -178,7 +180,7 @@ def test_seeds_some_draws_of_which_are_not_positive_have_no_interval(seeds):
 
 @pytest.mark.parametrize("largest, counts", [(8, 8), (0.25, 1)])
 def test_what_rounding_leaves_is_no_evidence_of_a_bend(largest, counts):
-    """An exact curve whose bend is a few times 64 units of roundoff of its largest logarithm, or of 1.
+    """An exact curve whose bend is a few times 64 units of roundoff of its largest logarithm or 1.
 
     The logarithms are off by a unit of roundoff of the largest, and the bend by a percent: the
     p-value by less than a tenth. With 70 units for 64 it would be off by a third.
@@ -381,6 +383,12 @@ def test_what_a_series_says_of_its_slope(ends, verdict, monkeypatch):
     )
 
 
+def test_a_series_is_fitted_over_all_its_epsilons():
+    epsilons = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+    fit = Series("i", "m", "l", "measured", "s", epsilons, [3 / e for e in epsilons]).fit
+    assert (fit["points"], fit["confidence"], fit["verdict"]) == (5, 0.95, "1/eps")
+
+
 def test_a_series_of_three_points_has_no_slope():
     fit = Series(
         "i", "m", "l", "measured", "s", [0.1, 0.01, 0.001, 1e-4], [10.0, 100.0, 1000.0, math.inf]
@@ -432,7 +440,9 @@ def test_an_epsilon_is_resolved_above_the_stated_multiple_of_the_floor():
     gaps = np.r_[9.0, 1 / np.arange(1.0, 99.0)]
     for multiple, options in ((10, {}), (0.5, {"floor_multiple": 0.5}), (0, {"floor_multiple": 0})):
         epsilons = [1e-9 + multiple * floor * (1 + UNIT), multiple * floor, 1e-3]
-        found = rounds_to_epsilon(gaps, epsilons[: 2 if multiple else 1], optimum=optimum, **options)
+        found = rounds_to_epsilon(
+            gaps, epsilons[: 2 if multiple else 1], optimum=optimum, **options
+        )
         assert found.unresolved.tolist() == ([False, True] if multiple else [False])
 
 
@@ -449,6 +459,43 @@ def test_where_two_methods_need_as_many_rounds():
     assert epsilon == pytest.approx(10**-0.5)
     assert crossover(measured([np.inf, 8, 50]), measured([8, 1, 20])) == []
     assert crossover(measured([0, 8, 50]), measured([8, 1, 20])) == []
+    assert crossover(measured([8, 1, 20]), measured([0, 8, 50])) == []
     assert crossover(measured([1, 1, 50]), measured([8, np.inf, 20])) == pytest.approx(
         [10 ** (-2 * math.log(8) / math.log(8 * 2.5))]
     )
+    late = replace(measured([1, 8, 50]), first_from=np.array([1.0, 1, 1]))
+    early = replace(measured([8, 1, 20]), first_from=np.array([2.0, 2, 2]))
+    assert crossover(late, early) == pytest.approx([epsilon]) and not crossover(late, early, "from")
+    with pytest.raises(InvalidInput, match="give RoundsToEpsilon"):
+        crossover(late, [1, 2])
+    assert join([measured([1, 2, 3]), replace(late, horizon=5.0)]).horizon == 9
+
+
+def test_the_best_of_several_series_and_where_they_change_places():
+    def series(label, rounds, role="measured", instance="i"):
+        made = Series(instance, label, label, role, "s")
+        for epsilon, r in zip([1.0, 0.1, 0.01], rounds, strict=True):
+            made.add(epsilon, r, 10 * r, f"at {epsilon}")
+        return made
+
+    ours, other, limit = (
+        series("a", [1, 8, 50]),
+        series("b", [8, 1, 20]),
+        series("c", [1, 1, 1], "lower bound"),
+    )
+    best = best_of("best", [ours, other])
+    assert (best.epsilons, best.rounds, best.local_steps) == (
+        [1.0, 0.1, 0.01],
+        [1, 1, 20],
+        [10, 10, 200],
+    )
+    assert best.details == ["a: at 1.0", "b: at 0.1", "b: at 0.01"] and best.role == "measured"
+    theory, away = series("d", [1, 1, 1], "theory"), series("e", [1, 1, 1], instance="j")
+    first, second = crossovers([ours, other, limit, theory, away], "a")
+    assert first["at"] == pytest.approx([10**-0.5]) and second["at"] == pytest.approx([1.0])
+    assert (first["smallest_epsilon"], first["ahead_at_smallest"]) == (0.01, "b")
+    assert (first["largest_epsilon"], first["ahead_at_largest"]) == (1.0, "a")
+    assert second["ahead_at_largest"] == "equal" and second["role"] == "lower bound"
+    for wrong in ([], [ours, away]):
+        with pytest.raises(InvalidInput, match="measured on the same instance"):
+            best_of("best", wrong)

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fedtheory.errors import InvalidInput
 from fedtheory.testing import (
@@ -65,7 +66,9 @@ def test_the_entries_above_a_bound_are_marked():
     assert (list(x), list(y)) == ([6], [pytest.approx(1 / 7)])
     np.testing.assert_allclose(drawn["bound"][1], bound)
     some = failure(assert_bound_holds, SEEDS, 1.01 / T, confidence=0.9)
-    assert {"low", "high"} <= figures.columns(some.evidence).keys()
+    table = figures.columns(some.evidence)
+    half = stats.t.isf(0.1 / 100, df=2) * 0.5 / T / np.sqrt(3)  # of the seeds 1/2, 1 and 3/2
+    np.testing.assert_allclose([table["low"], table["high"]], [1 / T - half, 1 / T + half])
 
 
 def test_a_target_is_drawn_with_its_limit(tmp_path):

@@ -100,8 +100,10 @@ def test_the_entry_that_is_nearest_its_bound_is_so_relatively():
 @pytest.mark.parametrize(
     ("measured", "options", "says"),
     [
-        (np.ones(2), {"noise": [0.1, -0.2]}, "noise = -0.2"), (np.ones(2), {"noise": [-0.1, 0.2]}, "noise = -0.1"),
-        (np.float64(1), {"confidence": 0.9}, ">= 2 seeds"), (np.ones((2, 1)), {"confidence": 0.9}, ">= 2 seeds"),
+        (np.ones(2), {"noise": [0.1, -0.2]}, "noise = -0.2"),
+        (np.ones(2), {"noise": [-0.1, 0.2]}, "noise = -0.1"),
+        (np.float64(1), {"confidence": 0.9}, ">= 2 seeds"),
+        (np.ones((2, 1)), {"confidence": 0.9}, ">= 2 seeds"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged(measured, options, says):
@@ -339,7 +341,7 @@ def test_what_is_precision_and_what_is_short():
 
 # --- factors --------------------------------------------------------------------------------------
 FACTOR = replace(
-    fit_contraction(0.9 ** np.arange(61), window=(0, 60)),
+    fit_contraction(2 * 0.9 ** np.arange(61), window=(0, 60)),
     low=0.9, high=0.9, p_power=0.01, p_bend=0.01, halves=(0.9, 0.9), residual=0.1,
     power_residual=1.0,
 )  # fmt: skip

@@ -34,14 +34,17 @@ def test_options_that_nobody_gives_by_hand():
     ("asked", "options", "rho", "fixed"),
     [
         (dict(method="fedavg"), {"step": F(1, 36)}, 1, {"kappa_0": F(1, 24)}),
-        (dict(method="fedavg", B=F(2)), {"step": F(1, 36), "B": 2}, F(35, 36), {"kappa_0": F(1, 36)}),
+        (dict(method="fedavg", B=F(2)), {"step": F(1, 36), "B": 2}, F(35, 36),
+         {"kappa_0": F(1, 36)}),
         (dict(method="scaffold", participants=3), {"step": F(1, 729)}, 1 - F(1, 729), {}),
-        (dict(method="scaffold", participants=1, strong_convexity=F(2)), {"step": F(1, 900)}, F(299, 300), {}),
+        (dict(method="scaffold", participants=1, strong_convexity=F(2)), {"step": F(1, 900)},
+         F(299, 300), {}),
         (dict(method="scaffold", strong_convexity=0), {"step": F(1, 729)}, 1, {}),
         (dict(method="efl"), {"step": F(1, 12)}, F(23, 24), {"kappa_0": 0}),
         (dict(method="fedprox", local_steps=1), {"mu": 36, "B": 1}, 1, {}),
     ],
-    ids=["fedavg", "fedavg, bounded", "scaffold", "scaffold, few", "scaffold, convex", "efl", "fedprox"],
+    ids=["fedavg", "fedavg, bounded", "scaffold", "scaffold, few", "scaffold, convex", "efl",
+     "fedprox"],
 )  # fmt: skip
 def test_options_of_one_round_that_nobody_gives_by_hand(asked, options, rho, fixed):
     """L = 3, mu = 2/3, ten clients and three local steps."""
@@ -67,10 +70,12 @@ def test_the_noise_of_efls_round_is_its_theorems():
     ("asked", "numbers", "outside"),
     [  # step = 1/60, K = 3 and L = 2: h = 1/20
         (dict(method="fedavg"), {"rho": 1, "kappa_0": F(1, 40), "c": F(24, 8000)}, None),
-        (dict(method="fedavg", participants=3), {"rho": 1, "kappa_0": F(1, 40), "c": F(24, 8000)}, "everybody"),
+        (dict(method="fedavg", participants=3), {"rho": 1, "kappa_0": F(1, 40), "c": F(24, 8000)},
+         "everybody"),
         (
             dict(method="fedavg", B=F(2), participants=1),
-            {"rho": 1 - F(1, 60), "kappa_0": F(1, 60), "c": F(9, 10) * F(4, 400) + F(36, 8000)}, "B^2",
+            {"rho": 1 - F(1, 60), "kappa_0": F(1, 60), "c": F(9, 10) * F(4, 400) + F(36, 8000)},
+            "B^2",
         ),
         (
             dict(method="scaffold", participants=4),
@@ -137,20 +142,27 @@ def test_curvatures_of_weakly_convex_losses(mu, fine):
 @pytest.mark.parametrize(
     ("change", "fine"),
     [
-        ({}, True), ({"participants": 3}, True), ({"participants": 4}, False), ({"participants": 0}, False),
-        ({"clients": 1, "participants": 1}, True), ({"rounds": 0}, False), ({"distance": F(0)}, True),
-        ({"distance": -TINY}, False), ({"heterogeneity": F(0)}, True), ({"heterogeneity": -TINY}, False),
-        ({"heterogeneity": None}, True), ({"options": {"step": TINY}}, True), ({"options": {"step": F(0)}}, False),
+        ({}, True), ({"participants": 3}, True), ({"participants": 4}, False),
+        ({"participants": 0}, False),
+        ({"clients": 1, "participants": 1}, True), ({"rounds": 0}, False),
+        ({"distance": F(0)}, True),
+        ({"distance": -TINY}, False), ({"heterogeneity": F(0)}, True),
+        ({"heterogeneity": -TINY}, False),
+        ({"heterogeneity": None}, True), ({"options": {"step": TINY}}, True),
+        ({"options": {"step": F(0)}}, False),
         ({"local_steps": 0}, False), ({"method": "fedprox", "options": {"mu": F(1)}}, True),
         ({"method": "fedprox", "options": {"mu": F(1)}, "local_steps": 2}, False),
         ({"method": "fedprox", "options": {"mu": F(1), "step": F(1)}, "local_steps": 2}, True),
-        ({"method": "subgradient"}, False), ({"criterion": "loss"}, False), ({"options": {}}, False),
-        ({"method": "fedmls", "options": {"lam": F(1)}, "losses": Losses(None, lipschitz=F(1)), "participants": 2}, False),
+        ({"method": "subgradient"}, False), ({"criterion": "loss"}, False),
+        ({"options": {}}, False),
+        ({"method": "fedmls", "options": {"lam": F(1)}, "losses": Losses(None, lipschitz=F(1)),
+          "participants": 2}, False),
     ],
 )  # fmt: skip
 def test_what_can_be_asked(change, fine):
     plain = {
-        "method": "fedavg", "losses": Losses(), "local_steps": 1, "rounds": 2, "criterion": "gap", "heterogeneity": F(1),
+        "method": "fedavg", "losses": Losses(), "local_steps": 1, "rounds": 2, "criterion": "gap",
+        "heterogeneity": F(1),
         "distance": F(1), "options": {"step": F(1)}, "clients": 3, "participants": 3,
     }  # fmt: skip
     q = Question(**{**plain, **change})
@@ -163,7 +175,8 @@ def test_what_can_be_asked(change, fine):
 
 @pytest.mark.parametrize(
     ("participants", "rounds", "criterion", "tree"),
-    [(3, 2, "gap", False), (2, 2, "gap", True), (2, 1, "distance", False), (2, 2, "distance", True), (2, 1, "gap", True)],
+    [(3, 2, "gap", False), (2, 2, "gap", True), (2, 1, "distance", False), (2, 2, "distance", True),
+     (2, 1, "gap", True)],
 )  # fmt: skip
 def test_where_every_cohort_is_looked_at(participants, rounds, criterion, tree):
     q = Question(
@@ -179,3 +192,21 @@ def test_where_every_cohort_is_looked_at(participants, rounds, criterion, tree):
         "subgradient", Losses(None, lipschitz=F(4)), 1, 1, "gap", None, F(3), {"step": F(1)}, 3, 3
     )
     assert (kinks.units.position, kinks.units.gradient) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        dict(method="fedavg", step=F(1, 24)), dict(method="scaffold", step=F(1, 486)),
+        dict(method="fedavg", B=F(3), step=F(1, 480), participants=1),
+        dict(method="scaffold", participants=2, strong_convexity=F(1), step=F(1, 1485), clients=66),
+        dict(method="efl", step=F(1, 8), strong_convexity=F(1, 2)),
+    ],
+    ids=["fedavg", "scaffold", "bounded", "scaffold, few", "efl"],
+)  # fmt: skip
+def test_printed_inequalities_hold_up_to_their_step_and_not_beyond(at):
+    """L = 2 and K = 3: 4 L h, 8 (1 + B^2) L h and 81 L h at most 1, 15 mu N h at most P."""
+    plain = {"smoothness": 2, "local_steps": 3}
+    for more, inside in ((0, True), (TINY, False)):
+        row = printed(question(**{**plain, **at, "step": at["step"] + more}))[0]
+        assert (row.outside is None) is inside

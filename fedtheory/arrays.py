@@ -135,9 +135,11 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def sealed(value: Any) -> Any:
-    """The same NumPy array, read-only from now on; of a tuple, list or dict those in it. For what was made here."""
+    """The same NumPy array, read-only from now on; of a tuple, list or dict those in it. For what was made here, a view's base too."""
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
+        if isinstance(value.base, np.ndarray):
+            sealed(value.base)
     elif isinstance(value, tuple | list):
         for part in value:
             sealed(part)

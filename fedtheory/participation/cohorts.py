@@ -19,6 +19,9 @@ from fedtheory.randomness import Stream
 __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
 
 
+ARRAYS = ("members", "mask", "probability", "steps", "active_probability", "present")
+
+
 @dataclass(frozen=True)
 class Cohort:
     """The clients of one round, for S scenarios at once; its arrays are read-only.
@@ -64,9 +67,10 @@ class Cohort:
             self._check_steps(self.steps)
         elif self.mask is not None and not (self.everyone or self.mask.any(axis=1).all()):
             raise InvalidInput("a cohort without any client: raise the participation probability")
-        for name in ("members", "mask", "probability", "steps", "active_probability", "present"):
-            if isinstance(array := getattr(self, name), np.ndarray):
-                object.__setattr__(self, name, owned(array))
+        for name in ARRAYS:
+            array = self.__dict__[name]
+            if array is not None and (array.base is not None or array.flags.writeable):
+                self.__dict__[name] = owned(array)
 
     def taking_part(self) -> np.ndarray:
         """Who takes part, bool (S, N)."""

@@ -334,25 +334,33 @@ class Problem(OldNames):
         """
         clients = numbered("clients", clients, self.num_clients, "client")
         other: Any = type(self).__new__(type(self))
-        other.__dict__ = {k: v for k, v in self.__dict__.items() if k[0] != "_"}
+        fields = other.__dict__  # written to at once: what is put in is read-only
+        fields.update({k: v for k, v in self.__dict__.items() if k[0] != "_"})
         first, last = int(clients[0]), int(clients[0]) + len(clients)
         together = int(clients[-1]) == last - 1 and np.array_equal(clients, np.arange(first, last))
         for field in self.client_data:
             data = getattr(self, field)
             if together:  # neighbours: a view will do
-                setattr(other, field, data[first:last, ...])
+                part = data[first:last, ...]
             elif is_numpy(data):
-                setattr(other, field, sealed(data.take(clients, axis=0)))
+                part = data.take(clients, axis=0)
+                part.flags.writeable = False
             else:
-                setattr(other, field, namespace(data).take(data, astype_like(clients, data), axis=0))
-        other._whole = (self, clients)
+                part = namespace(data).take(data, astype_like(clients, data), axis=0)
+            if field in fields:
+                fields[field] = part
+            else:
+                setattr(other, field, part)
+        fields["_whole"] = (self, clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
-        other.num_clients = len(clients)
-        other.sample_counts = sealed(self.sample_counts[clients])
+        fields["num_clients"] = len(clients)
         w = self.weights[clients]
         total = np.add.reduce(w)
-        other.weights = sealed(w / total if total > 0 else np.full(len(clients), 1.0 / len(clients)))
+        w = w / total if total > 0 else np.full(len(clients), 1.0 / len(clients))
+        counts = self.sample_counts[clients]
+        w.flags.writeable = counts.flags.writeable = False
+        fields["weights"], fields["sample_counts"] = w, counts
         return other
 
     def like(self, x: Array) -> Problem:

@@ -73,7 +73,7 @@ def as_samples(
 
 
 def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.ndarray]:
-    """One int64 array (n_k,) a client; of a `fedtheory.problems.Partition`, its own.
+    """One int64 array (n_k,) a client, a copy of what was given, also of a `fedtheory.problems.Partition`.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.nda
                 f"{what}: client {k}'s are the number {numbers}: give a sequence of sample numbers for each client (of an array that "
                 "says whose each sample is, [np.flatnonzero(owner == k) for k in range(N)])"
             )
-    return [numbers.ravel().astype(np.int64, copy=False) for numbers in held]
+    return [np.array(numbers, dtype=np.int64).ravel() for numbers in held]  # torch takes none that are read-only
 
 
 def check_finite(what: str, values: Any) -> None:

@@ -375,3 +375,18 @@ def test_a_read_only_dict_is_a_dict():
             change()
     found = Optimum(np.zeros(1), 0.0, 0.0, 0.0, 0.0, "", "", {"scale": 1.0})
     assert dataclasses.asdict(found)["details"] == {"scale": 1.0}
+
+
+@pytest.mark.filterwarnings("error:The given NumPy array is not writable")
+def test_a_network_keeps_copies_of_who_holds_what():
+    """torch takes no array that is read-only without a warning, and a caller's may change."""
+    neural = pytest.importorskip("fedtheory.neural")
+    g = np.random.default_rng(1)
+    x, y, mine = g.normal(size=(6, 2)), np.array([0, 1, 0, 1, 0, 1]), [np.array([0, 1, 2]), np.array([3, 4, 5])]
+    of_arrays = neural.NeuralProblem(torch.nn.Linear(2, 2), x, y, mine, weights=(w := np.array([0.25, 0.75])))
+    of_partition = neural.NeuralProblem(torch.nn.Linear(2, 2), x, y, problems.Partition(tuple(mine)))
+    w[:], mine[0][:] = 0, 5
+    point = of_arrays.initial()
+    run = simulate(of_partition, algorithms.FedAvg(), 1, x0=point.numpy(), local_solver=GradientSteps(1, 0.1), like=point)
+    assert [c.tolist() for c in of_arrays.client_samples] == [c.tolist() for c in of_partition.client_samples] == [[0, 1, 2], [3, 4, 5]]
+    assert of_arrays.weights.tolist() == [0.25, 0.75] and np.isfinite(run.metrics["objective"]).all()

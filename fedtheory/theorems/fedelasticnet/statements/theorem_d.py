@@ -87,8 +87,8 @@ CALMS = (
 )
 FALLS_OF_COHORTS = (
     r"\lambda_2\ge\tfrac{4m}P\beta\ \Rightarrow\ "
-    r"\mathbb EV_t\le V_{t-1}-\tfrac1{4\lambda_2}\|\nabla R(\theta^{t-1})\|^2,\quad"
-    r"V=R(\theta)+\tfrac1m\sum_k\big(L_k(\theta)-L_k(z_k)-\langle g_k,\theta-z_k\rangle\big)"
+    r"\mathbb EV_t\le V_{t-1}-\tfrac1{4\lambda_2}\|\nabla R(\theta^{t-1})\|^2,"
+    r"\quad V=R(\theta)+\tfrac1m\sum_k\big(L_k(\theta)-L_k(z_k)-\langle g_k,\theta-z_k\rangle\big)"
 )
 POTENTIAL = (
     r"\mathbb EV_t=V_{t-1}+Pa(Ka-2Pk)\|\theta^{t-1}-\theta_*\|^2,"
@@ -120,8 +120,8 @@ STATEMENTS = (
             "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
             "tends to R* where R has bounded level sets; of theta^t itself nothing is said. From "
             "lambda_2 = beta/2 downwards it is false (near-the-optimum). Attained in the limit of "
-            "small beta. Proof: theorem-d-proof. Where some clients stay away theorem-f has more "
-            "than 4 beta m/P, and silent-cohorts what is needed",
+            "small beta. Proof: theorem-d-proof. Cohorts: theorem-f is about lambda_2 from "
+            "4 beta m/P on, and silent-cohorts about what is needed",
         ),
         form(
             "rate",

@@ -28,6 +28,7 @@ from fedtheory.worst_cases.potentials import family_of
 from fedtheory.worst_cases.rounds import KAPPA, KAPPA_0, MINUS_C, ROUNDS, Asked
 
 __all__ = [
+    "cohorts_descend",
     "feddyn_is_proved",
     "fedelasticnet_is_proved",
     "fedmls_is_proved",
@@ -166,6 +167,22 @@ def fedelasticnet_is_proved(radicand: int = 13) -> bool:
     return ok and _same(left(q, K), (1 / lam**2) * beyond) and _at_least_0([first, last, lam / 4 - e], lam, turn, None)
 
 
+def _semidefinite(
+    form: Quadratic, block: str, order: tuple[str, ...], symbol: Any, low: Any, high: Any
+) -> bool:
+    """Whether a block has these rows only, and pivots that are at least 0 between two numbers."""
+    import sympy as sp
+
+    if not {x for of, *pair in form.gram if of == block for x in pair} <= set(order):
+        return False
+    entries = [[form.gram.get(entry(block, x, y), 0) for y in order] for x in order]
+    matrix = [
+        [sp.cancel(sp.sympify(n) / (1 if i == j else 2)) for j, n in enumerate(row)]
+        for i, row in enumerate(entries)
+    ]
+    return _at_least_0(_pivots(matrix), symbol, low, high)
+
+
 class _TwoRounds:
     """A round of the true-gradient rule with everybody, and the next, lambda_2 = 1, beta = b.
 
@@ -236,15 +253,68 @@ def true_gradient_descends(two: Any = 2, one: Any = 1) -> bool:
     left = rounds.left(falls - room / two * rounds.slope, multipliers)
     if any(sp.cancel(x) != 0 for x in left.values.values()):
         return False
-    order = ("G1", "sigma", "G0", "d", "g2", "g")
-    for block in (MEAN, DEVIATION):
-        full = [[left.gram.get(entry(block, x, y), 0) for y in order] for x in order]
-        matrix = [
-            [sp.cancel(b * (3 - b) * n / (1 if i == j else 2)) for j, n in enumerate(row)]
-            for i, row in enumerate(full)
-        ]
-        if not _at_least_0(_pivots(matrix), b, sp.Integer(0), sp.Integer(2)):
+    order, cleared = ("G1", "sigma", "G0", "d", "g2", "g"), b * (3 - b) * left
+    ends = sp.Integer(0), sp.Integer(2)
+    return all(_semidefinite(cleared, block, order, b, *ends) for block in (MEAN, DEVIATION))
+
+
+def _round_of_a_cohort(p: Any, spread: Any, b: Any) -> tuple[Quadratic, Quadratic, dict[str, Any]]:
+    """A cohort's round of the true-gradient rule, lambda_2 = 1, beta = b: V - E V+, ||grad R||^2.
+
+    Third comes what is at least 0. V = 2 R(x0) - mean (f(z) + <g, x0 - z>), and g is the gradient
+    that is stored, taken at z. y is what every client would move to, c the expectation of the next
+    model, of which E R is bounded by smoothness. Gradients are written as the one at x0 and what
+    they have more.
+    """
+    z, at_x0, sigma = own("z"), own("G"), own("sigma")
+    g, at_y, at_c = (own(name) + at_x0 for name in ("g", "gy", "Gc"))
+    d, turned = g - at_y - sigma, at_y - g
+
+    def drawn(v: Vector) -> Vector:
+        return Vector(v.mean, {}, v.deviation)
+
+    def expected(v: Vector, w: Vector) -> Quadratic:
+        apart = inner(Vector({}, v.drawn), Vector({}, w.drawn))
+        return inner(Vector(v.mean), Vector(w.mean)) + spread * apart
+
+    move = d - p * turned
+    after, h_after = drawn(move) - g.average, g.average + p * drawn(turned)
+    at_after = value("c") + b / 2 * spread * square(move.own_part)
+    kept = p * inner(d, at_y) + (1 - p) * inner(z, g) - expected(after, h_after)
+    before = 2 * value("x0") - value("z") + inner(z, g)
+    lost = before - (2 * at_after - p * value("y") - (1 - p) * value("z") + kept)
+    points = [
+        Point("x0", Vector(), at_x0),
+        Point("z", z, g),
+        Point("y", d, at_y),
+        Point("c", Vector(after.mean), at_c),
+    ]
+    return lost, square(at_x0.average), dict(Losses(b).conditions(points)) | {"s": inner(sigma, d)}
+
+
+@cache
+def cohorts_descend(four: Any = 4) -> bool:
+    """V = R + mean (f(x) - f(z) - <g, x - z>) falls by ||grad R||^2/4 in expectation, lambda_2 = 1.
+
+    Of all cohorts of the share p = P/m, beta <= p/4. What four multipliers leave is linear in the
+    spread, which is at most 1, and at most ((1 - p)/p)^2 where p >= 1/2. ``four``: that of p/4.
+    """
+    import sympy as sp
+
+    p, half = sp.symbols("p", positive=True), sp.Rational(1, 2)
+    zero, one = sp.Integer(0), sp.Integer(1)
+    ends = ((zero, zero, one), (one, zero, half), ((1 - p) ** 2 / p**2, half, one))
+    for spread, low, high in ends:
+        lost, slope, known = _round_of_a_cohort(p, spread, p / four)
+        numbers = {"x0, z": p, "y, c": p, "x0, c": 2 - p, "s": sp.Rational(3, 4)}
+        taken = Quadratic.total(number * known[name] for name, number in numbers.items())
+        left = lost - sp.Rational(1, 4) * slope - taken
+        if any(sp.cancel(x) != 0 for x in left.values.values()):
             return False
+        rows = ("Gc", "gy", "g", "sigma")
+        for block, order in ((MEAN, (*rows, "G")), (DEVIATION, rows)):
+            if not _semidefinite(p**2 * left, block, order, p, low, high):
+                return False
     return True
 
 

@@ -21,7 +21,11 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, quadratic
 from fedtheory.verification.check import judge_view
-from fedtheory.worst_cases.proofs import true_gradient_calms, true_gradient_descends
+from fedtheory.worst_cases.proofs import (
+    cohorts_descend,
+    true_gradient_calms,
+    true_gradient_descends,
+)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -124,3 +128,54 @@ def test_the_optimum_repels_silent_cohorts_below_the_threshold_and_not_above():
 def test_the_threshold_is_proved_and_not_with_other_numbers():
     assert potential_is_exact() and not potential_is_exact(three=2)
     assert threshold_is_proved() and not threshold_is_proved(two=3)
+
+
+# --- cohorts that move ----------------------------------------------------------------------------
+def test_theorem_f_is_proved_and_not_with_less():
+    assert cohorts_descend() and not cohorts_descend(four=3)
+
+
+@pytest.mark.parametrize(("m", "P"), [(2, 1), (3, 1), (3, 2), (4, 2), (4, 3)])
+def test_theorem_f_on_all_cohorts(m, P):
+    """Parabolas with gradients stored that were taken anywhere, lambda_2 = 4 beta m/P."""
+    rng, falls = np.random.default_rng(10 * m + P), []
+    for _ in range(30):
+        curvature = [F(int(rng.integers(1, 5)), 4) for _ in range(m)]
+        centres = [F(int(rng.integers(-8, 9))) for _ in range(m)]
+        losses = SeparableLosses(
+            [[quadratic(h, c)] for h, c in zip(curvature, centres, strict=True)]
+        )
+        beta, at = max(curvature), F(int(rng.integers(-8, 9)))
+        taken_at = [F(int(rng.integers(-8, 9))) for _ in range(m)]  # the z_k
+
+        def gradient(x, k, h=curvature, c=centres):
+            return h[k] * (x - c[k])
+
+        def potential_of(theta, z, g, h=curvature, c=centres, m=m):
+            loss = [
+                [h[k] * (x - c[k]) ** 2 / 2 for k, x in enumerate(xs)] for xs in ([theta] * m, z)
+            ]
+            apart = [a - b - v * (theta - x) for a, b, v, x in zip(*loss, g, z, strict=True)]
+            return (sum(loss[0]) + sum(apart)) / m
+
+        stored = [gradient(z, k) for k, z in enumerate(taken_at)]
+        start = exact_array([[at]])
+        instance = DiagonalInstance(
+            losses, F(int(rng.integers(1, 9)), 4), 4 * beta * F(m, P), P, "true-gradient", start
+        )
+        kept = exact_array([[[g] for g in stored]])
+        places = exact_array([[[z] for z in taken_at]])
+        state = RationalState(start, losses.mean(kept[0])[None], kept, places)
+        after = instance.step(state, instance.members)
+        count = len(instance.members)
+        mean = sum(
+            potential_of(
+                after.theta[0, i, 0], list(after.local[0, i, :, 0]), list(after.stored[0, i, :, 0])
+            )
+            for i in range(count)
+        ) / F(count)
+        slope = sum(gradient(at, k) for k in range(m)) / F(m)
+        lost = potential_of(at, taken_at, stored) - mean
+        assert lost >= slope**2 / (4 * instance.lambda2)
+        falls.append(lost)
+    assert max(falls) > 0

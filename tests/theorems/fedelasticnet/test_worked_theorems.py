@@ -133,6 +133,7 @@ NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its n
     ("theorem-e-proof", "repaired"): "sums of squares of symbols: test_theorem_e_is_proved",
     ("theorem-d-proof", "repaired"): "sums of squares of symbols: test_theorem_d.py",
     ("theorem-d-proof", "moves"): "sums of squares of symbols: test_theorem_d.py",
+    ("theorem-f", "repaired"): "symbols, and all cohorts in fractions: test_theorem_d.py",
     ("silent-cohorts", "potential"): "symbols, and all cohorts in fractions: test_theorem_d.py",
     ("silent-cohorts", "threshold"): "symbols, and eigenvalues: test_theorem_d.py",
     ("feddyn-every-lambda", "repaired"): "sums of squares of symbols: test_theorem_e_is_proved",
@@ -407,7 +408,7 @@ ABOVE_27 += ["expectation of the sign only", "printed", "printed, whole expectat
 LEADS = {"theorem-a": 9, "theorem-a-step": 9, "theorem-b": 21, "theorem-b-step": 21}  # c of the others is 25
 NO_LIMIT = ["without lambda_2 > 27 beta"]
 NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "theorem-e-proof", "sag-identity", "algorithm-1-fixed-point"]
-NO_LIMIT_STATEMENTS += ["theorem-d-proof", "silent-cohorts"]
+NO_LIMIT_STATEMENTS += ["theorem-d-proof", "theorem-f", "silent-cohorts"]
 LIMITED = [
     pytest.param(s, f, id=f"{s.id.partition('/')[2]}-{f.name}")
     for s in OURS

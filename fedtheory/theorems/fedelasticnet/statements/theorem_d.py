@@ -1,6 +1,6 @@
-"""FedElasticNet, Theorem D: what the true-gradient rule does for lambda_2 > beta/2 and not below.
+"""FedElasticNet, Theorems D and F: where gradients tend to 0 under the true-gradient rule.
 
-Everyone takes part, or nobody moves. Proofs: docs/fedelasticnet_dynamics.md.
+D is about everyone in every round, F about cohorts. Proofs: docs/fedelasticnet_dynamics.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, SYMBOLS, THEOREM_D
 from fedtheory.verification.statement import Sides, form, le
-from fedtheory.worst_cases.proofs import true_gradient_calms, true_gradient_descends
+from fedtheory.worst_cases.proofs import (
+    cohorts_descend,
+    true_gradient_calms,
+    true_gradient_descends,
+)
 
 __all__ = ["STATEMENTS"]
 
@@ -81,6 +85,11 @@ CALMS = (
     r"-\beta\lambda_2^2\big(D_{t+1}^2+(1-\tfrac\beta{2\lambda_2})D_t^2\big)"
     r"-(2\lambda_2-\beta)\|h^{t+1}-h^t\|^2\ (t\ge1)," + ENERGY
 )
+FALLS_OF_COHORTS = (
+    r"\lambda_2\ge\tfrac{4m}P\beta\ \Rightarrow\ "
+    r"\mathbb EV_t\le V_{t-1}-\tfrac1{4\lambda_2}\|\nabla R(\theta^{t-1})\|^2,"
+    r"\quad V=R(\theta)+\tfrac1m\sum_k\big(L_k(\theta)-L_k(z_k)-\langle g_k,\theta-z_k\rangle\big)"
+)
 POTENTIAL = (
     r"\mathbb EV_t=V_{t-1}+Pa(Ka-2Pk)\|\theta^{t-1}-\theta_*\|^2,"
     r"\quad V=P(2a(m-1)(m-P)+Pk)\|\theta-\theta_*\|^2"
@@ -111,8 +120,8 @@ STATEMENTS = (
             "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
             "tends to R* where R has bounded level sets; of theta^t itself nothing is said. From "
             "lambda_2 = beta/2 downwards it is false (near-the-optimum). Attained in the limit of "
-            "small beta. Proof: theorem-d-proof. Whether it is so where some clients stay away is "
-            "open; silent-cohorts has what is known",
+            "small beta. Proof: theorem-d-proof. Cohorts: theorem-f is about lambda_2 from "
+            "4 beta m/P on, and silent-cohorts about what is needed",
             proof=THEOREM_D,
         ),
         form(
@@ -172,6 +181,33 @@ STATEMENTS = (
         scope="algebra",
         kind="sharpened",
         assumptions=(*ASSUMED, TRUE_GRADIENT),
+    ),
+    statement(
+        "theorem-f",
+        "gradients tend to 0 under the true-gradient rule where some clients stay away",
+        "ours: Theorem F",
+        form(
+            "repaired",
+            FALLS_OF_COHORTS,
+            None,
+            "holds",
+            symbolic=cohorts_descend,
+            proves=True,
+            note="so the mean of E||grad R||^2 over T rounds is at most 4 lambda_2 (V_0 - R*)/T, "
+            "and grad R tends to 0 with probability 1. Four multipliers, for all m and P at once. "
+            "4 m/P is not claimed to be the least. The z_k enter V alone: g_k = 0 at the start "
+            "will do where each L_k is bounded below, with inf L_k in place of L_k(z_k)",
+        ),
+        scope="algebra",
+        kind="sharpened",
+        assumptions=(
+            "every L_k is convex and beta-smooth, and R, their plain mean, is bounded below",
+            *ALGORITHM_3,
+            "P of the m clients are drawn uniformly without replacement",
+            "local problems solved exactly, no threshold epsilon",
+            TRUE_GRADIENT,
+            "every g_k is a gradient of L_k at some z_k, as once every client has taken part",
+        ),
     ),
     statement(
         "silent-cohorts",

@@ -12,15 +12,24 @@ from scipy import stats
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation import (
+    Away,
     Bernoulli,
     Cohort,
+    Cycle,
+    Decay,
+    Every,
+    Fade,
     FedDynBernoulli,
     Full,
+    Grow,
     Irregular,
     JointLaw,
+    Only,
     Uniform,
     as_irregular,
+    complete,
     inactive,
+    varying,
 )
 from fedtheory.participation.coefficients import SCHEMES, check_coefficients, check_weights
 from fedtheory.participation.moments import moments, round_moments
@@ -292,3 +301,51 @@ def test_which_weights_there_are(weights, present, fine):
     else:
         with pytest.raises(InvalidInput):
             check_weights(weights, present)
+
+
+# --- laws that change ---------------------------------------------------------------------------
+TINY = F(1, 10**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "fine"),
+    [
+        (lambda: Decay(TINY), True), (lambda: Decay(1 - TINY), True), (lambda: Decay(0), False),
+        (lambda: Decay(1), False), (lambda: Decay(F(1)), False), (lambda: Grow(F(0)), False),
+        (lambda: Grow(1.0), False), (lambda: Decay(1 + TINY), False), (lambda: Fade(TINY), True),
+        (lambda: Fade(0), False), (lambda: Fade(F(0)), False), (lambda: Cycle(3, 3), True),
+        (lambda: Cycle(4, 3), False), (lambda: Cycle(0, 3), False), (lambda: Away(3, 3), True),
+        (lambda: Away(3, 2), False), (lambda: Only(0, 2), False), (lambda: Every(1), True),
+        (lambda: Every(0), False), (lambda: Every(2, 0), False),
+        (lambda: varying(complete(2, 1), {1: Every(1)}), True),
+        (lambda: varying(complete(2, 1), {2: Every(1)}), False),
+        (lambda: varying(complete(2, 1), {-1: Every(1)}), False),
+        (lambda: varying(complete(2, 1), {True: Every(1)}), False),
+    ],
+)  # fmt: skip
+def test_which_shapes_there_are(make, fine):
+    if fine:
+        make()
+    else:
+        with pytest.raises(InvalidInput):
+            make()
+
+
+@pytest.mark.parametrize(
+    ("factor", "fine"), [(0, True), (1, True), (1 + TINY, False), (-TINY, False), (F(1, 3), True)]
+)
+def test_which_factors_there_are(factor, fine):
+    """Exact for fractions, and from the first round on, also of a law that has no other."""
+
+    def first_rounds(t):
+        if t > 2:
+            raise AssertionError("asked for a round that is not needed")
+        return [[F(1, 4), F(3, 4)]] * 2
+
+    law = varying(Irregular(1, first_rounds), {1: lambda t: factor})
+    if fine:
+        of_the_second = [1 - F(3, 4) * factor, F(3, 4) * factor]
+        assert law.law(1, exact=True).tolist() == [[F(1, 4), F(3, 4)], of_the_second]
+    else:
+        with pytest.raises(InvalidInput, match=r"must lie in \[0, 1\]"):
+            law.law(1)

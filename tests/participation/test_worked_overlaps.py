@@ -15,7 +15,7 @@ CELLS = 2**14
 REST = 2 - math.sqrt(2)  # with the first client's first term it makes 2
 TERMS = np.array([[math.sqrt(2), 0.9, 0.1], [math.sqrt(3), REST + 1e-4, 0.2], [0.7, REST, 9.0]])
 TERMS[2, 1] += 7.5 * TERMS[[0, 1, 2], 0].sum() / CELLS  # beyond two cells a client, within three
-CHANCE = np.array([[0.3, 0.2, 0.1], [0.25, 0.25, 0.5], [0.2, 0.4, 0.0]])
+CHANCE = np.array([[0.3, 0.2, 0.1], [0.25, 0.25, 0.3], [0.2, 0.4, 0.0]])
 GAIN = np.array([1.5, 2.0, 0.75])
 
 

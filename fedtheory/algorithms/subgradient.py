@@ -116,7 +116,7 @@ def subgradient_parameters(
     Raises
     ------
     InvalidInput
-        rounds < 1, a distance that is not > 0, a schedule without a theory here.
+        rounds < 1, a distance that is not > 0, a schedule without a theory here; losses that are constant on the ball.
     MissingCapability
         A problem without a Lipschitz constant.
     """
@@ -126,5 +126,6 @@ def subgradient_parameters(
     known = schedule in ("constant", "inverse-sqrt")
     require(known, "schedule", schedule, "use 'constant' or 'inverse-sqrt' (a geometric cut must be tuned)")
     G = float(problem.weights @ problem.lipschitz(radius))
+    require(G > 0, "G", G, "all losses are constant on the ball, and every point is a minimiser: there is nothing to do")
     step = distance / G / (math.sqrt(rounds) if schedule == "constant" else 1.0)
     return Subgradient(step, schedule, output, radius)

@@ -120,6 +120,8 @@ def plan(problem: Problem, constraint: ConstraintSet, name: str = "mopes", x0: A
     whole = problem if consensus else Joint(problem)
     radius = real_number("radius", get("radius", constraint.block_norm_bound), above=0)
     g = float(get("lipschitz", whole.lipschitz_rms(radius) if consensus else whole.lipschitz(radius)[0]))
+    if g == 0:
+        raise InvalidInput("G = 0: F is constant on the set, and every point is a minimiser: there is nothing to do")
     if name == "mopes" and options.get("C") is not None:
         raise InvalidInput(f"C = {options['C']:g}: it is moles' allowance for inexact projections; mopes projects, leave it out")
     probe = _method(name, constraint, get("lam", 1.0), get("D", 1.0), get("rounds", 1), g, options)  # refuses what is out of range

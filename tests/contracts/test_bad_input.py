@@ -35,6 +35,9 @@ DATES = np.array([[["2020-01-01"]]], dtype="datetime64[D]")
 THEOREM = theorems.get("fedelasticnet/theorem-3.1")
 DYN = algorithms.FedElasticNetDyn(l1=0.05, l2=30.0)
 FAR = 10**15
+NAN = math.nan
+RANDOMISED = messages.RandomK(k=1), messages.QSGD(4), messages.NaturalRounding(), messages.StochasticRounding(0.5)
+COMPRESSORS = *RANDOMISED, messages.Identity(), messages.TopK(k=1), messages.ST(0.5), messages.Threshold(1.0), messages.ScaledSign()
 
 
 def run(**options):
@@ -168,6 +171,20 @@ NUMBERS = [
     (lambda: messages.nonzeros("a"), "message holds text"),
     (lambda: messages.TopK(1).compress([1.0, 2.0]), "not a number or a list"),
     (lambda: messages.get(3), "unknown compressor '3'"),
+    *((lambda bad=bad: messages.QSGD(4).compress(np.ones(2), np.array([0.5, bad])), r"uniforms in \[0, 1\)") for bad in (NAN, -0.1, 1.0)),
+    *((lambda c=c: c.compress(np.ones(2), np.array([0.5, -1.0])), r"uniforms in \[0, 1\)") for c in RANDOMISED),
+    *((lambda c=c: c.sent(np.ones((1, 2)), np.array([[0.5, NAN]])), r"uniforms in \[0, 1\)") for c in RANDOMISED),
+    (lambda: messages.QSGD(4).compress(np.ones(2), [0.5, 0.5]), "give uniforms"),
+    (lambda: messages.TopK(k=1).bits(np.array([0.3, 0.4, 0.7])), "3 entries that are not 0 where top-k sends at most 1"),
+    (lambda: messages.TopK(q=0.5).encode(np.ones(4)), "4 entries that are not 0 where top-k sends at most 2"),
+    (lambda: messages.RandomK(k=1).bits(np.ones((2, 3))), "message 0 has 3 entries"),
+    (lambda: messages.ST(0.25).bits(np.ones(4)), "4 entries that are not 0 where st sends at most 1"),
+    (lambda: messages.Threshold(1.0).bits(np.array([0.0, 0.5])), "entry 1 of message 0 is 0.5, not above epsilon = 1"),
+    (lambda: messages.TopK(k=1).decode(messages.TopK(k=3).encode(np.ones(4) * [1, 1, 1, 0]), 4), "3 entries that are not 0"),
+    *((lambda c=c, bad=bad: c.bits(bad), "message") for c in COMPRESSORS for bad in (None, 3, "a", [[1.0], [1.0, 2.0]])),
+    *((lambda c=c, bad=bad: c.encode(bad), "message") for c in COMPRESSORS for bad in (None, "a")),
+    *((lambda c=c, bad=bad: c.decode(bad, 3), "encoded = ") for c in COMPRESSORS for bad in (None, b"ab")),
+    *((lambda c=c, bad=bad: c.decode(c.encode(np.zeros(1)), bad), "dim") for c in (messages.TopK(1),) for bad in (None, 2.0, "3")),
     (lambda: central.Function(2, 3, 4), "value is 3: give a function"),
     (lambda: central.Joint(3), "problem is 3"),
     (lambda: central.MOPES(1.0, 1.0, 5, 1.0).run(3, central.Ball(2, 1.0)), "problem = 3"),
@@ -213,21 +230,21 @@ RUNS = [
     (lambda: rates.join([1]), "give RoundsToEpsilon"),
 ]
 
-BALL, NAN = central.Ball(2, 1.0), np.array([math.nan, 0.0])
+BALL, NOWHERE = central.Ball(2, 1.0), np.array([math.nan, 0.0])
 SETS = [
     (lambda: central.Box(1, 0), "lower is 0 and upper is not given"),
     (lambda: central.named_set("ball", 2, "1"), "set_size is '1'"),
     (lambda: central.named_set("ball", 2.5), "dim is 2.5"),
     (lambda: central.optimum_over(problems.L1Distance(np.ones((1, 2))), BALL, gap=1j), "gap is"),
     (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, epsilon="small"), "epsilon is 'small'"),
-    (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, x0=NAN), "x0"),
+    (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, x0=NOWHERE), "x0"),
     (lambda: local.ExactProx(radius="1"), "radius = '1'"),
     (lambda: local.ExactProx(tolerance=0), "tolerance"),
     (lambda: central.Box(2, upper=0), "upper is 0 and lower is not given"),
     (lambda: central.Box(2, "a", "b"), "lower holds text"),
     (lambda: central.Box(2, 1j, 2), "lower holds complex"),
     (lambda: central.Box(2, [[1], [1, 2]], 2), "lower is ragged"),
-    (lambda: central.Box(2).project(NAN), r"x\[0\] is nan"),
+    (lambda: central.Box(2).project(NOWHERE), r"x\[0\] is nan"),
     (lambda: central.Box(2).project(np.zeros(3)), r"x has shape \(3,\)"),
     (lambda: central.Ball(2, 1.0, "ab"), "center holds text"),
     (lambda: central.Ball(2, 1.0, 3.0), "center has shape"),
@@ -235,19 +252,19 @@ SETS = [
     (lambda: central.Ball(2, np.complex128(1)), "radius is"),
     (lambda: BALL.project(np.ones(5)), r"x has shape \(5,\): expected \(\.\.\., 2\)"),
     (lambda: BALL.project(3j * np.ones(2)), "x holds complex"),
-    (lambda: BALL.linear_minimiser(NAN), r"x\[0\] is nan"),
+    (lambda: BALL.linear_minimiser(NOWHERE), r"x\[0\] is nan"),
     (lambda: BALL.distance([1, 2, 3]), "x has shape"),
     (lambda: central.project_simplex([math.nan, 1]), r"x\[0\] is nan"),
     (lambda: central.project_simplex([math.inf, 1]), r"x\[0\] is inf"),
     (lambda: central.project_simplex([0.2, 1], -1), "total is -1"),
     (lambda: central.project_simplex([]), "d >= 1"),
     (lambda: central.Simplex(2).project(np.ones(3)), "x has shape"),
-    (lambda: central.L1Ball(2).project(NAN), r"x\[0\] is nan"),
+    (lambda: central.L1Ball(2).project(NOWHERE), r"x\[0\] is nan"),
     (lambda: central.NuclearBall(2, 2).project(np.full(4, math.nan)), r"x\[0\] is nan"),
     (lambda: central.NuclearBall(2, 2).project(np.ones(5)), "x has shape"),
     (lambda: central.NuclearBall(2, 2).linear_minimiser(np.full(4, math.nan)), r"x\[0\] is nan"),
     (lambda: central.Consensus(2, 2).project(np.ones(5)), "x has shape"),
-    (lambda: central.frank_wolfe_projection(BALL, NAN, np.zeros(2), 1e-3), r"target\[0\] is nan"),
+    (lambda: central.frank_wolfe_projection(BALL, NOWHERE, np.zeros(2), 1e-3), r"target\[0\] is nan"),
 ]
 
 POINTS = [

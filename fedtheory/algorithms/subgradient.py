@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
+from fedtheory.algorithms.base import Algorithm, check_choice, check_problem, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import unbounded
 from fedtheory.local.sliding import project_ball
 from fedtheory.local.subgradient import CUT, Schedule
 
@@ -69,7 +70,7 @@ class Subgradient(Algorithm):
         check_choice(self, "schedule", ("constant", "inverse-sqrt", "hold-and-cut"))
         check_choice(self, "output", ("last", "average"))
         _ = self.steps_of  # refuses what it cannot use
-        real = finite(self.radius) or self.radius == math.inf
+        real = finite(self.radius) or unbounded(self.radius)
         require(real and self.radius > 0, "radius", self.radius, "the ball's radius R must be > 0 (math.inf for no ball)")
 
     @property
@@ -120,6 +121,7 @@ def subgradient_parameters(
     MissingCapability
         A problem without a Lipschitz constant.
     """
+    check_problem(problem)
     whole = isinstance(rounds, int | np.integer) and not isinstance(rounds, bool)
     require(whole and rounds >= 1, "rounds", rounds, "the number of rounds must be an integer >= 1")
     require(finite(distance) and distance > 0, "distance", distance, "||x_0 - x*|| must be a finite number > 0")

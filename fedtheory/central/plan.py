@@ -16,7 +16,7 @@ from fedtheory.central.mopes import MOPES, STILL_SHORT
 from fedtheory.central.optimum import optimum_over
 from fedtheory.central.sets import Consensus, ConstraintSet
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_number
+from fedtheory.inputs import real_number, shown
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.base import Problem
 
@@ -111,6 +111,9 @@ def plan(problem: Problem, constraint: ConstraintSet, name: str = "mopes", x0: A
     """
     if name not in METHODS:
         raise InvalidInput(f"method = {name!r}: use one of {', '.join(METHODS)}")
+
+    if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+        raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
 
     def get(key: str, default: Any = None) -> Any:
         return default if options.get(key) is None else options[key]

@@ -98,7 +98,7 @@ class Compressor(ABC):
     float_bits: int = field(default=64, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.float_bits not in DIGITS:
+        if not isinstance(self.float_bits, int) or self.float_bits not in DIGITS:
             raise InvalidInput(f"float_bits is {self.float_bits!r}: numbers are sent with 32 or 64 bits")
 
     def check(self, dim: int) -> None:
@@ -187,8 +187,8 @@ class Compressor(ABC):
             raise InvalidInput(f"encoded = {shown(encoded)}: give what encode() returned")
         self.check(whole_number("dim", dim))
         message = self._decode(encoded, dim)
-        if np.count_nonzero(message) > (most := self.most(dim)):
-            raise DataFileError(f"{self.name}: the message has {np.count_nonzero(message)} entries that are not 0, expected at most {most}")
+        if (found := np.count_nonzero(message)) > (most := self.most(dim)):
+            raise DataFileError(f"{self.name}: the message has {found} entries that are not 0, expected at most {most}")
         return message
 
     @abstractmethod

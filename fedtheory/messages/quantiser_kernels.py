@@ -86,7 +86,8 @@ def quantise(
     Returns
     -------
     bool
-        Whether messages are finite, uniforms in [0, 1), and all steps times ``levels`` at most ``limit``; where not, nothing is to be used.
+        Whether messages are finite, uniforms in [0, 1), and all steps times ``levels`` at most ``limit``; where not, nothing is to
+        be used.
     """
     whole, squares = np.empty(x.shape[1], np.int64), np.empty(x.shape[1])
     for r in range(x.shape[0]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, is_numpy, namespace, top_k_mask
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_number, whole_number
+from fedtheory.inputs import check_flags, real_number, whole_number
 from fedtheory.messages import formats
 from fedtheory.messages.base import Compressor, Few, as_uniforms, entries_kept, exact, mean_of
 from fedtheory.messages.encoders import Encoded
@@ -236,6 +236,10 @@ class RandomK(_KeepsK):
     randomised: ClassVar[bool] = True
 
     scaled: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(self)
 
     def _factor(self, x: Array) -> float | Fraction | int:
         if not self.scaled:

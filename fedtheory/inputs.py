@@ -7,8 +7,11 @@ NumPy answers with an error of its own (ragged lists, sparse matrices, None).
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from dataclasses import fields
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import array_api_compat
@@ -23,14 +26,18 @@ __all__ = [
     "blocks",
     "check_array_size",
     "check_finite",
+    "check_flags",
     "check_unit",
     "data_array",
+    "file_path",
     "finite",
+    "flag",
     "numbered",
     "points",
     "real_array",
     "real_number",
     "shown",
+    "unbounded",
     "whole_number",
 ]
 
@@ -195,6 +202,38 @@ def real_number(
         wanted += "".join(f" {sign} {limit:g}" for sign, limit in signs if limit is not None)
     tail = f"; {remedy}" if remedy else ""
     raise InvalidInput(f"{name} is {shown(value)}: it must {wanted}{tail}")
+
+
+def file_path(name: str, value: Any, what: str) -> Path:
+    """A path, from text or a path; no file handle, number or None."""
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidInput(f"{name} = {shown(value)}: give the name of {what}")
+    return Path(value)
+
+
+def unbounded(value: Any) -> bool:
+    """Whether it is a number without bound: infinity, and no array of such."""
+    return isinstance(value, float) and value == math.inf
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one of them: 'no' would be True.
+
+    Raises
+    ------
+    InvalidInput
+        Anything else, 0 and 1 among it.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} is {shown(value)}: use True or False")
+    return bool(value)
+
+
+def check_flags(owner: Any) -> None:
+    """`flag` of every field of a dataclass that is declared as a bool."""
+    for f in fields(owner):
+        if f.type in ("bool", bool):
+            flag(f.name, getattr(owner, f.name))
 
 
 def finite(value: Any) -> bool:

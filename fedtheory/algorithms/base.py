@@ -54,7 +54,13 @@ def check_number(algorithm: Algorithm, name: str, what: str, positive: bool = Fa
 def check_choice(algorithm: Algorithm, name: str, choices: tuple[str, ...]) -> None:
     """Raise `InvalidInput` unless the hyperparameter is one of the choices."""
     value = getattr(algorithm, name)
-    require(value in choices, name, value, "use " + " or ".join(repr(c) for c in choices))
+    require(isinstance(value, str) and value in choices, name, value, "use " + " or ".join(repr(c) for c in choices))
+
+
+def check_problem(value: Any) -> None:
+    """Raise `InvalidInput` unless it has what parameters are taken from: a problem has."""
+    ok = hasattr(value, "lipschitz") and not isinstance(value, type)
+    require(ok, "problem", value, "a problem is needed, for example problems.LAD(features, targets)")
 
 
 def per_client(x: Array, num_clients: int) -> Array:

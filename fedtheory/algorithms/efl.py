@@ -22,6 +22,7 @@ from fedtheory.clients.clients import Clients
 from fedtheory.clients.fisher import FISHERS, FisherKind, check_fisher
 from fedtheory.clients.pieces import Moved
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_flags
 from fedtheory.local.objective import LocalObjective
 from fedtheory.participation.coefficients import coefficients, when_complete
 
@@ -118,12 +119,15 @@ class EFL(Algorithm):
     departed: Literal["remove", "stale"] = "remove"
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_number(self, "lam", "lambda of the elastic term")
         check_choice(self, "scheme", SCHEMES)
         check_choice(self, "variant", ("consistent", "none", "literal", "text", "text-received"))
         check_choice(self, "departed", ("remove", "stale"))
-        require(self.scale in (None, "before", "after"), "scale", self.scale, "use 'before' or 'after' (compression), or None")
-        require(self.fisher is None or self.fisher in FISHERS, "fisher", self.fisher, f"use one of {', '.join(FISHERS)}, or None")
+        known = self.scale is None or (isinstance(self.scale, str) and self.scale in ("before", "after"))
+        require(known, "scale", self.scale, "use 'before' or 'after' (compression), or None")
+        known = self.fisher is None or (isinstance(self.fisher, str) and self.fisher in FISHERS)
+        require(known, "fisher", self.fisher, f"use one of {', '.join(FISHERS)}, or None")
         for field in ("compressor", "down_compressor"):
             check_compressor(self, field)
             value = getattr(self, field)

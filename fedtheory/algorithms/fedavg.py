@@ -10,6 +10,7 @@ from fedtheory.algorithms.feedback import check_compressor, debt, debt_after, do
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.pieces import Moved
+from fedtheory.inputs import check_flags
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class FedAvg(Algorithm):
     server_feedback: bool = True
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_choice(self, "aggregation", ("samples", "cohort", "printed"))
         check_choice(self, "send", ("model", "update"))
         for field in ("compressor", "down_compressor"):

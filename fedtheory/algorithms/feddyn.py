@@ -9,6 +9,7 @@ from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_numbe
 from fedtheory.algorithms.feedback import check_compressor, check_dimension, own_residuals, upload
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
+from fedtheory.inputs import check_flags
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class FedDyn(Algorithm):
     stored: Stored = "own"
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_number(self, "alpha", "alpha", positive=True, why="the method divides by it")
         check_choice(self, "send", ("model", "update"))
         check_choice(self, "stored", ("own", "received"))

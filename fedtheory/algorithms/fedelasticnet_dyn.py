@@ -10,6 +10,7 @@ from fedtheory.algorithms.feddyn import Stored
 from fedtheory.algorithms.feedback import check_compressor, check_dimension, own_residuals, upload
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
+from fedtheory.inputs import check_flags
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class FedElasticNetDyn(Algorithm):
     stored: Stored = "own"
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_number(self, "l1", "lambda_1")
         check_number(self, "l2", "lambda_2", positive=True, why="the method divides by it")
         check_choice(self, "rule", ("sign", "true-gradient"))

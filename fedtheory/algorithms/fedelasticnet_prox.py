@@ -9,6 +9,7 @@ from fedtheory.algorithms.base import Aggregation, Algorithm, aggregate, check_c
 from fedtheory.algorithms.feedback import check_compressor, check_dimension, own_residuals, upload
 from fedtheory.arrays import Array
 from fedtheory.clients.clients import Clients
+from fedtheory.inputs import check_flags
 from fedtheory.local.objective import LocalObjective
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class FedElasticNetProx(Algorithm):
     client_feedback: bool = True
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_number(self, "l1", "lambda_1")
         check_number(self, "l2", "lambda_2")
         check_number(self, "epsilon", "the threshold")

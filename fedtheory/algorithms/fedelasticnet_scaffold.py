@@ -19,6 +19,7 @@ from fedtheory.algorithms.feedback import check_dimension, own_residuals
 from fedtheory.algorithms.scaffold import Control, check_messages, exchange
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
+from fedtheory.inputs import check_flags
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
 
@@ -89,6 +90,7 @@ class FedElasticNetScaffold(Algorithm):
     control_compressor: Compressor | None = None
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_number(self, "l1", "lambda_1")
         check_number(self, "l2", "lambda_2")
         check_choice(self, "option", ("difference", "gradient"))

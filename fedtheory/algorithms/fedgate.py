@@ -61,7 +61,7 @@ class FedGATE(Algorithm):
 
     def __post_init__(self) -> None:
         check_number(self, "server_lr", "the server's step size gamma", positive=True)
-        given = self.compressor is None or hasattr(self.compressor, "compress")
+        given = self.compressor is None or hasattr(self.compressor, "variance")
         require(given, "compressor", self.compressor, "give a compressor of fedtheory.messages, or None")
 
     def check(self, solver: LocalSolver) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
+from fedtheory.algorithms.base import Algorithm, check_choice, check_problem, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_array
+from fedtheory.inputs import check_flags, real_array, unbounded
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball
@@ -162,6 +162,7 @@ class FedMLS(Algorithm):
     local_training: Literal["sliding", "exact-prox"] = "sliding"
 
     def __post_init__(self) -> None:
+        check_flags(self)
         for field, limit in (
             ("lam", "lambda must be a finite number > 0"),
             ("D", "D~ must be a finite number > 0 (Theorem 2: ||x_0 - x*||^2)"),
@@ -172,7 +173,7 @@ class FedMLS(Algorithm):
         require(finite(self.sigma) and self.sigma >= 0, "sigma", self.sigma, "the noise sigma must be a finite number >= 0")
         whole = isinstance(self.rounds, int | np.integer) and not isinstance(self.rounds, bool)
         require(whole and self.rounds >= 1, "rounds", self.rounds, "the number of rounds K must be an integer >= 1")
-        real = finite(self.radius) or self.radius == math.inf
+        real = finite(self.radius) or unbounded(self.radius)
         require(real and self.radius > 0, "radius", self.radius, "the ball's radius R must be > 0 (math.inf for no ball)")
         check_choice(self, "average", ("averaged", "printed"))
         check_choice(self, "norm", ("mean", "product"))
@@ -351,8 +352,9 @@ def fedmls_parameters(
     MissingCapability
         A problem without a Lipschitz constant.
     """
+    check_problem(problem)
     require(finite(epsilon) and epsilon > 0, "epsilon", epsilon, "the accuracy must be a finite number > 0")
-    real = finite(radius) or radius == math.inf
+    real = finite(radius) or unbounded(radius)
     require(real and radius > 0, "radius", radius, "the ball's radius R must be > 0")
     G = problem.lipschitz_rms(float(radius)) if lipschitz is None else lipschitz
     if distance is None:

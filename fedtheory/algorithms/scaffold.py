@@ -19,6 +19,7 @@ from fedtheory.algorithms.base import (
 from fedtheory.algorithms.feedback import check_compressor, check_dimension, own_residuals, upload
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
+from fedtheory.inputs import check_flags
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
 
@@ -132,6 +133,7 @@ class Scaffold(Algorithm):
     control_compressor: Compressor | None = None
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_choice(self, "option", ("difference", "gradient"))
         check_number(self, "server_lr", "the server's step size eta_g", positive=True)
         check_choice(self, "send", ("update", "model"))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
+from fedtheory.algorithms.base import Algorithm, check_choice, check_problem, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import unbounded
 from fedtheory.local.sliding import project_ball
 from fedtheory.local.subgradient import CUT, Schedule
 
@@ -69,7 +70,7 @@ class Subgradient(Algorithm):
         check_choice(self, "schedule", ("constant", "inverse-sqrt", "hold-and-cut"))
         check_choice(self, "output", ("last", "average"))
         _ = self.steps_of  # refuses what it cannot use
-        real = finite(self.radius) or self.radius == math.inf
+        real = finite(self.radius) or unbounded(self.radius)
         require(real and self.radius > 0, "radius", self.radius, "the ball's radius R must be > 0 (math.inf for no ball)")
 
     @property
@@ -116,15 +117,17 @@ def subgradient_parameters(
     Raises
     ------
     InvalidInput
-        rounds < 1, a distance that is not > 0, a schedule without a theory here.
+        rounds < 1, a distance that is not > 0, a schedule without a theory here; losses that are constant on the ball.
     MissingCapability
         A problem without a Lipschitz constant.
     """
+    check_problem(problem)
     whole = isinstance(rounds, int | np.integer) and not isinstance(rounds, bool)
     require(whole and rounds >= 1, "rounds", rounds, "the number of rounds must be an integer >= 1")
     require(finite(distance) and distance > 0, "distance", distance, "||x_0 - x*|| must be a finite number > 0")
     known = schedule in ("constant", "inverse-sqrt")
     require(known, "schedule", schedule, "use 'constant' or 'inverse-sqrt' (a geometric cut must be tuned)")
     G = float(problem.weights @ problem.lipschitz(radius))
+    require(G > 0, "G", G, "all losses are constant on the ball, and every point is a minimiser: there is nothing to do")
     step = distance / G / (math.sqrt(rounds) if schedule == "constant" else 1.0)
     return Subgradient(step, schedule, output, radius)

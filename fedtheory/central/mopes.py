@@ -46,7 +46,7 @@ from fedtheory.algorithms.fedmls import FedMLS, exact_number, local_steps
 from fedtheory.arrays import Array, OwnArrays, astype_like, namespace, to_numpy
 from fedtheory.central.sets import ConstraintSet
 from fedtheory.errors import Diverged, InvalidInput
-from fedtheory.inputs import real_array, real_number, shown, whole_number
+from fedtheory.inputs import check_flags, flag, real_array, real_number, shown, whole_number
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sliding import SubgradientSliding
@@ -149,6 +149,7 @@ class MOPES:
     local_training: Literal["sliding", "exact-prox"] = "sliding"
 
     def __post_init__(self) -> None:
+        check_flags(self)
         if self.local_training not in ("sliding", "exact-prox"):
             raise InvalidInput(f"local_training = {self.local_training!r}: use 'sliding' or 'exact-prox'")
         if self.solved and (self.noise_std or self.batch_size is not None):
@@ -220,6 +221,7 @@ class MOPES:
             NumPy's in any case.
         on_round : callable(k, F(x_k)), after every round
         """
+        flag("keep", keep)
         x, radius = self.ready(problem, constraint, x0)
         blocks, dim = problem.num_clients, problem.dim
         problem, x = (problem, x) if like is None else (problem.like(like), astype_like(x, like))

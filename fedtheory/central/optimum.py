@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 
 from fedtheory.central.sets import Consensus, ConstraintSet
-from fedtheory.errors import MissingCapability, NotCertified
-from fedtheory.inputs import real_number
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.inputs import real_number, shown
 from fedtheory.local.exact_prox import with_groups
 from fedtheory.optimum.active_set import conic_point
 from fedtheory.optimum.certify import Optimum
@@ -43,6 +43,8 @@ def optimum_over(problem: Problem, constraint: ConstraintSet, gap: float = 1e-6)
         The gap is larger.
     """
     gap = real_number("gap", gap, above=0)
+    if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+        raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
     if isinstance(constraint, Consensus):
         if constraint.radius is None:
             raise MissingCapability("the consensus set without a radius is unbounded: state the radius")

@@ -17,7 +17,7 @@ from fedtheory.central.mopes import MOPES, STILL_SHORT
 from fedtheory.central.optimum import optimum_over
 from fedtheory.central.sets import Consensus, ConstraintSet
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_number
+from fedtheory.inputs import real_number, shown
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.base import Problem
 
@@ -113,6 +113,9 @@ def plan(problem: Problem, constraint: ConstraintSet, name: str = "mopes", x0: A
     if name not in METHODS:
         raise InvalidInput(f"method = {name!r}: use one of {', '.join(METHODS)}")
 
+    if not (isinstance(problem, Problem) and isinstance(constraint, ConstraintSet)):
+        raise InvalidInput(f"problem = {shown(problem)}, constraint = {shown(constraint)}: give a Problem and a ConstraintSet")
+
     def get(key: str, default: Any = None) -> Any:
         return default if options.get(key) is None else options[key]
 
@@ -121,6 +124,8 @@ def plan(problem: Problem, constraint: ConstraintSet, name: str = "mopes", x0: A
     whole = problem if consensus else Joint(problem)
     radius = real_number("radius", get("radius", constraint.block_norm_bound), above=0)
     g = float(get("lipschitz", whole.lipschitz_rms(radius) if consensus else whole.lipschitz(radius)[0]))
+    if g == 0:
+        raise InvalidInput("G = 0: F is constant on the set, and every point is a minimiser: there is nothing to do")
     if name == "mopes" and options.get("C") is not None:
         raise InvalidInput(f"C = {options['C']:g}: it is moles' allowance for inexact projections; mopes projects, leave it out")
     probe = _method(name, constraint, get("lam", 1.0), get("D", 1.0), get("rounds", 1), g, options)  # refuses what is out of range

@@ -26,7 +26,7 @@ __all__: list[str] = []
 )
 def audit_command(
     adapter: Annotated[
-        str | None, typer.Argument(help="FILE.py:NAME or MODULE:NAME of the adapter.", metavar="[MODULE:ADAPTER]")
+        str | None, typer.Argument(help="FILE.py:NAME or MODULE:NAME of the adapter; the file is run.", metavar="[MODULE:ADAPTER]")
     ] = None,
     as_: Annotated[
         str | None, typer.Option("--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...")

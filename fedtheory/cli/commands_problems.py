@@ -43,7 +43,9 @@ def list_command(
 ) -> None:
     """List what there is: statements with what is on record for them, papers, methods, problems, metrics, shipped witnesses; or the
     statements of one paper, or of a Python file of yours. With --json every statement says whether it runs on a problem of yours, and
-    if not why."""
+    if not why.
+
+    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
     from fedtheory.cli import list as listing
 
     listing.list_things(what, json, out)
@@ -65,7 +67,9 @@ def explain_command(
     out: Out = None,
 ) -> None:
     """Explain a statement: what it says as printed and as repaired, what it assumes, where its symbols live in the code, which wrong
-    variants it rejects, and what is on record."""
+    variants it rejects, and what is on record.
+
+    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
     from fedtheory.cli import explain as explaining
 
     explaining.explain(statement, json, out)

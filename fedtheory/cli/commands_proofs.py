@@ -137,7 +137,9 @@ def verify_command(
     unless --out says otherwise; of PAPER/ to results/PAPER/, of FILE.py to results/FILE/). Interrupted, it writes what it has and
     exits with 130; so does one statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes on
     where it was: of a statement what is done is kept in a folder NAME.steps beside its result (in results/ without --out), from the
-    fifth second on and up to its end."""
+    fifth second on and up to its end.
+
+    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
     from fedtheory.cli import campaign as campaigning
     from fedtheory.cli import verify as verifying
 
@@ -185,7 +187,7 @@ def verify_command(
 )  # fmt: skip
 def proof_command(
     theorem: Annotated[
-        str | None, typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME; without one, those that there are.")
+        str | None, typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME, a file that is run; without one, those there are.")
     ] = None,
     problem: Annotated[
         str | None,
@@ -239,7 +241,7 @@ def report_command(
         Path, typer.Argument(help="What a campaign of `fedtheory verify` wrote.", metavar="[CAMPAIGN.json]")
     ] = Path("results/campaign.json"),
     paper: Annotated[
-        Path | None, typer.Option("--paper", help="The Python file whose statements it is about.", metavar="FILE.py")
+        Path | None, typer.Option("--paper", help="The Python file whose statements it is about; it is run.", metavar="FILE.py")
     ] = None,
     json: Json = False,
     out: Out = None,
@@ -265,7 +267,7 @@ def replay_command(
         str, typer.Argument(help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a statement that has one.")
     ],
     paper: Annotated[
-        Path | None, typer.Option("--paper", help="The Python file whose statement it is about.", metavar="FILE.py")
+        Path | None, typer.Option("--paper", help="The Python file whose statement it is about; it is run.", metavar="FILE.py")
     ] = None,
     json: Json = False,
     out: Out = None,

@@ -202,7 +202,10 @@ def step_size(algorithm: Any, problem: Any, penalty: float = 0.0, sampling: Any 
     scale = 1.0
     if hasattr(algorithm, "scheme") and sampling is not None:
         scale = max(1.0, max(_largest_factor(algorithm.scheme, sampling, t) for t in _different_rounds(sampling, rounds)))
-    return 1 / (scale * (float(problem.beta_k.max()) + penalty + elastic))
+    curvature = float(problem.beta_k.max()) + penalty + elastic
+    if curvature == 0:
+        raise InvalidInput(f"the losses of {problem.name} have no curvature to take a step size from: give one with --local-lr")
+    return 1 / (scale * curvature)
 
 
 def _largest_fisher(algorithm: Any, problem: Any) -> float:

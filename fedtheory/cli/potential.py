@@ -142,16 +142,19 @@ def _of_fedelasticnet(question: Any) -> list[Any]:
     ratio, N, P = float(question.options["ratio"]), question.clients, question.participants
     constants = ElasticConstants(N, P, 1.0, 0.0, ratio)
     of = {
-        "FedElasticNet, Theorem 3.1, printed": (constants.printed, notation.PRINTED_THRESHOLD),
-        "FedElasticNet, Theorem 3.1, repaired": (constants.printed, notation.REPAIRED_THRESHOLD),
-        "its Theorem B, the sign rule with a floor": (constants.theorem_b(2), notation.THEOREM_B_THRESHOLD),
-        "its Theorem A": (constants.theorem_a, notation.THEOREM_A_THRESHOLD),
-        "its Theorem E": (constants.theorem_e, notation.THEOREM_E_THRESHOLD),
+        "FedElasticNet, Theorem 3.1, printed": (lambda: constants.printed, notation.PRINTED_THRESHOLD),
+        "FedElasticNet, Theorem 3.1, repaired": (lambda: constants.printed, notation.REPAIRED_THRESHOLD),
+        "its Theorem B, the sign rule with a floor": (lambda: constants.theorem_b(2), notation.THEOREM_B_THRESHOLD),
+        "its Theorem A": (lambda: constants.theorem_a, notation.THEOREM_A_THRESHOLD),
+        "its Theorem E": (lambda: constants.theorem_e, notation.THEOREM_E_THRESHOLD),
     }
     rows = []
-    for source, ((_, kappa, kappa_0), limit) in of.items():
-        outside = None if ratio > limit else f"lambda_2 > {limit:.5g} beta"
-        rows.append(Printed(source, {"rho": 1, "kappa_0": kappa_0, "kappa": kappa}, outside))
+    for source, (numbers, limit) in of.items():
+        if ratio > limit:
+            _, kappa, kappa_0 = numbers()
+            rows.append(Printed(source, {"rho": 1, "kappa_0": kappa_0, "kappa": kappa}))
+        else:  # its constants need not exist there: at lambda_2 = 5 beta those printed divide by 0
+            rows.append(Printed(source, {}, f"lambda_2 > {limit:.5g} beta"))
     if question.method == "feddyn":
         rows.append(Printed("closed form, proved for all N, P, lambda_2", {"rho": 1, "kappa_0": feddyn_kappas(ratio, N, P)}))
     return rows

@@ -13,7 +13,7 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace
 from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import real_number
+from fedtheory.inputs import check_flags, real_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sgd import _count, _move, _positive, _require
 from fedtheory.problems.base import Problem
@@ -127,6 +127,7 @@ class LocalSGD(LocalSolver):
     replacement: bool = True
 
     def __post_init__(self) -> None:
+        check_flags(self)
         _require(_count(self.steps), "steps", self.steps, "the number E of local steps must be an integer >= 1")
         if not callable(self.lr):
             _require(_positive(self.lr), "lr", self.lr, "the local step size must be a finite number > 0, or a function of the round")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,8 +12,8 @@ import array_api_compat
 import numpy as np
 
 from fedtheory.arrays import Array, all_finite, is_numpy, namespace, to_numpy
-from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import shown
+from fedtheory.errors import DataFileError, InvalidInput, MissingCapability
+from fedtheory.inputs import real_array, shown, whole_number
 from fedtheory.messages.encoders import Encoded
 from fedtheory.messages.formats import check_representable
 
@@ -61,6 +62,14 @@ def entries_kept(q: float | Fraction, dim: int) -> int | float | Fraction:
     return near if abs(product - near) <= tolerance else product
 
 
+def _in_unit(uniforms: Any) -> bool:
+    """Whether all are in [0, 1), Fractions as well; NaN is not."""
+    if isinstance(uniforms, np.ndarray):
+        return bool(uniforms.min() >= 0 and uniforms.max() < 1)
+    xp = namespace(uniforms)
+    return bool(xp.all((uniforms >= 0) & (uniforms < 1)))
+
+
 class Few(NamedTuple):
     """Messages (R, d) by their entries that are not 0, row by row: their flat places and values (M,), and the messages' bits (R,)."""
 
@@ -89,13 +98,17 @@ class Compressor(ABC):
     float_bits: int = field(default=64, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.float_bits not in DIGITS:
+        if not isinstance(self.float_bits, int) or self.float_bits not in DIGITS:
             raise InvalidInput(f"float_bits is {self.float_bits!r}: numbers are sent with 32 or 64 bits")
 
     def check(self, dim: int) -> None:
         """Refuses a dimension the compressor is not defined in (InvalidInput)."""
         if dim < 1:
             raise InvalidInput(f"messages of dimension {dim}: there must be at least one entry")
+
+    def most(self, dim: int) -> int:
+        """The most entries of a message that are not 0."""
+        return dim
 
     def compress(self, x: Array, uniforms: Array | None = None) -> Array:
         """C(x), for every message of x (..., d) -> (..., d), in x's namespace and dtype; zeros come out as +0.0, but of `Identity`
@@ -135,21 +148,27 @@ class Compressor(ABC):
         InvalidInput
             A message that this compressor cannot have sent.
         """
-        host = to_numpy(message)
-        rows = np.ascontiguousarray(host, dtype=np.float64).reshape(-1, host.shape[-1])
+        host = message if type(message) is np.ndarray and message.dtype == float else real_array("message", message, finite=False)
+        if host.ndim < 1:
+            raise InvalidInput(f"message = {shown(message)}: a message is an array (..., d)")
+        rows = np.ascontiguousarray(host).reshape(-1, host.shape[-1])
         self._enter_message(rows)
-        return np.asarray(self._bits(rows), dtype=np.int64).reshape(host.shape[:-1])
+        found = np.asarray(self._bits(rows), dtype=np.int64).reshape(host.shape[:-1])
+        self._check_count(rows)
+        return found
 
     @abstractmethod
     def _bits(self, rows: np.ndarray) -> np.ndarray: ...
 
     def encode(self, message: Array) -> Encoded:
         """The message (d,) as it crosses the wire; `decode` gives it back bit for bit. Raises as `bits` does."""
-        row = np.ascontiguousarray(to_numpy(message), dtype=np.float64)
+        row = np.ascontiguousarray(real_array("message", message, finite=False))
         if row.ndim != 1:
             raise InvalidInput(f"encode takes one message (d,), not an array of shape {row.shape}: encode row by row")
         self._enter_message(row[None])
-        return self._encode(row)
+        found = self._encode(row)
+        self._check_count(row[None])
+        return found
 
     @abstractmethod
     def _encode(self, row: np.ndarray) -> Encoded: ...
@@ -161,9 +180,16 @@ class Compressor(ABC):
         ------
         DataFileError
             A payload that is truncated, overlong or corrupt: says what was expected and what was found.
+        InvalidInput
+            Something else than an `Encoded`; a dimension refused by `check`.
         """
-        self.check(dim)
-        return self._decode(encoded, dim)
+        if not isinstance(encoded, Encoded):
+            raise InvalidInput(f"encoded = {shown(encoded)}: give what encode() returned")
+        self.check(whole_number("dim", dim))
+        message = self._decode(encoded, dim)
+        if (found := np.count_nonzero(message)) > (most := self.most(dim)):
+            raise DataFileError(f"{self.name}: the message has {found} entries that are not 0, expected at most {most}")
+        return message
 
     @abstractmethod
     def _decode(self, encoded: Encoded, dim: int) -> np.ndarray: ...
@@ -236,11 +262,13 @@ class Compressor(ABC):
 
     def _enter_to_send(self, x: Array, uniforms: Array | None) -> None:
         self._enter(x)
-        if self.randomised and (uniforms is None or uniforms.shape != x.shape):
+        if self.randomised and (shape := getattr(uniforms, "shape", None)) != x.shape:
             raise InvalidInput(
                 f"{self.name} is randomised: give uniforms in [0, 1) of shape {tuple(x.shape)}, "
-                f"not {None if uniforms is None else tuple(uniforms.shape)}"
+                f"not {None if shape is None else tuple(shape)}"
             )
+        if self.randomised and math.prod(x.shape) and not _in_unit(uniforms):
+            raise InvalidInput(f"{self.name} is randomised: give uniforms in [0, 1), and no others, nor NaN")
 
     def _enter(self, x: Array) -> None:
         if getattr(x, "ndim", 0) < 1:
@@ -273,6 +301,15 @@ class Compressor(ABC):
     def _enter_message(self, rows: np.ndarray) -> None:
         self.check(rows.shape[1])
         check_representable(rows, self._sent_bits, self.name)
+
+    def _check_count(self, rows: np.ndarray) -> None:
+        most = self.most(rows.shape[1])
+        if most < rows.shape[1] and (counts := np.count_nonzero(rows, axis=1)).max(initial=0) > most:
+            worst = int(counts.argmax())
+            raise InvalidInput(
+                f"message {worst} has {counts[worst]} entries that are not 0 where {self.name} sends at most {most}: encode what "
+                "compress() returned"
+            )
 
     def _rounded(self, x: Array) -> Array:
         """x as it is sent: to the nearest float of float_bits; exact numbers stay as they are."""

@@ -86,7 +86,8 @@ def quantise(
     Returns
     -------
     bool
-        Whether messages are finite and all steps times ``levels`` at most ``limit``; where not, nothing is to be used.
+        Whether messages are finite, uniforms in [0, 1), and all steps times ``levels`` at most ``limit``; where not, nothing is to
+        be used.
     """
     whole, squares = np.empty(x.shape[1], np.int64), np.empty(x.shape[1])
     for r in range(x.shape[0]):
@@ -108,6 +109,8 @@ def quantise(
         for i in range(x.shape[1]):
             ratio = abs(x[r, i]) / step
             low = math.floor(ratio)
+            if not 0 <= uniforms[r, i] < 1:
+                return False
             level = low + (1 if uniforms[r, i] < ratio - low else 0)
             out[r, i] = math.copysign(step * level, x[r, i]) + 0.0
             whole[i], rest = level, level

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, is_numpy, namespace, top_k_mask
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_number, whole_number
+from fedtheory.inputs import check_flags, real_number, whole_number
 from fedtheory.messages import formats
 from fedtheory.messages.base import Compressor, Few, as_uniforms, entries_kept, exact, mean_of
 from fedtheory.messages.encoders import Encoded
@@ -83,6 +83,9 @@ class ST(Compressor):
         """K, the rank of the threshold, and the k that mu is divided by; equal unless the printed rule's nq is no integer."""
         k = max(entries_kept(self.q, dim), 1)
         return math.ceil(k), (math.ceil(k) if self.rule == "exact" else k)
+
+    def most(self, dim: int) -> int:
+        return self.sizes(dim)[0] if self.rule == "exact" else dim  # the printed rule keeps ties
 
     def _compress(self, x: Array, uniforms: Array | None) -> Array:
         xp, plain = namespace(x), is_numpy(x) and not exact(x)
@@ -174,6 +177,9 @@ class _KeepsK(_Sparse):
         """k in dimension dim."""
         return int(self.k) if self.k is not None else max(math.ceil(entries_kept(self.q, dim)), 1)  # type: ignore[arg-type]  # one of k and q is given
 
+    def most(self, dim: int) -> int:
+        return self.count(dim)
+
     def check(self, dim: int) -> None:
         super().check(dim)
         if self.k is not None and self.k > dim:
@@ -230,6 +236,10 @@ class RandomK(_KeepsK):
     randomised: ClassVar[bool] = True
 
     scaled: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(self)
 
     def _factor(self, x: Array) -> float | Fraction | int:
         if not self.scaled:
@@ -291,6 +301,17 @@ class Threshold(_Sparse):
     def __post_init__(self) -> None:
         super().__post_init__()
         real_number("epsilon", self.epsilon, least=0, remedy="it is the largest magnitude that is dropped")
+
+    def _enter_message(self, rows: np.ndarray) -> None:
+        super()._enter_message(rows)
+        size = np.abs(rows)  # of 32 bits, what was above epsilon may be sent as its rounding
+        dropped = size <= float(self.epsilon) if self.float_bits == 64 else size < np.float32(self.epsilon)
+        if (bad := dropped & (rows != 0)).any():
+            row, entry = (int(i) for i in np.argwhere(bad)[0])
+            raise InvalidInput(
+                f"entry {entry} of message {row} is {rows[row, entry]:.6g}, not above epsilon = {float(self.epsilon):g}: encode what "
+                "compress() returned"
+            )
 
     def _compress(self, x: Array, uniforms: Array | None) -> Array:
         return only_where(abs(x) > (self.epsilon if exact(x) else float(self.epsilon)), self._rounded(x))

@@ -50,11 +50,13 @@ class NeuralProblem(Problem):
     module : torch.nn.Module
         Used as a function of its parameters, but those with requires_grad=False, which stay as they are; GroupNorm, or
         BatchNorm in eval mode or without running statistics. Dropout is drawn in the local steps of `fedtheory.local.SGD` and its kin,
-        and off in all that is measured.
+        and off in all that is measured. A module whose output for a sample depends on the rest of its batch, as with batch
+        statistics, is found out on a few samples: its loss is that of each batch as a whole, and no batch is padded.
     inputs, targets : arrays or tensors (n, ...), or dicts or tuples of them
         All clients' samples. The module is called with a dict's entries as keyword arguments, with a tuple's as positional ones.
         Targets of several parts go with a loss of one's own, which is given them as they came.
-    clients : N sequences of sample numbers, or a `fedtheory.problems.Partition`
+    clients : N sequences of sample numbers, each once, or a `fedtheory.problems.Partition`
+        Clients may share samples: those that hold the same ones are alike.
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
         torch's own, as modules or functions, are known with their options (`neural.torch_losses`).
     ridge : float >= 0
@@ -83,8 +85,8 @@ class NeuralProblem(Problem):
     ------
     InvalidInput
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
-        sample numbers out of range, test_clients for another number of clients, CUDA asked for where there is none; no module, one
-        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
+        sample numbers out of range or named twice by a client, test_clients for another number of clients, CUDA asked for
+        where there is none; no module, one without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
         gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
         Running statistics that change, random numbers but for dropout, complex parameters; an engine that cannot do this module.

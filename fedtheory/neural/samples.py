@@ -131,6 +131,10 @@ def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int, a_tuple
         if c.min() < 0 or c.max() >= inputs:
             wrong = int(c.min() if c.min() < 0 else c.max())
             raise InvalidInput(f"client {k} names sample {wrong} of {inputs}: samples count from 0")
+        found, counts = np.unique(c, return_counts=True)
+        if len(found) < len(c):
+            told = f"names sample {found[counts.argmax()]} {counts.max()} times"
+            raise InvalidInput(f"client {k} {told}: name each once; to count one more than once, repeat its row")
 
 
 def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> list[np.ndarray]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
+from fedtheory.inputs import flag
 from fedtheory.neural.identity import configuration
 from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
 from fedtheory.parallel import Progress
@@ -156,6 +157,7 @@ def train(
     check_sampling(sampling)
     check_local_solver(solver)
     _check(problem, rounds, every, checkpoint)
+    flag("resume", resume), flag("progress", progress)
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
     start = problem.initial() if x0 is None else x0
     own_metrics, record = check_own_metrics(metrics, problem), _recorded(record, problem)

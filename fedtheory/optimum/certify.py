@@ -22,7 +22,7 @@ import scipy  # its linalg is loaded when first used
 
 from fedtheory.arrays import OwnArrays, ReadOnlyDict
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import real_array
+from fedtheory.inputs import real_array, real_number, shown
 from fedtheory.limits import must_fit
 from fedtheory.optimum import conic
 from fedtheory.optimum.interface import Certifiable
@@ -131,6 +131,12 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return {k: _plain(v) if isinstance(v, dict) else v for k, v in values.items()}
 
 
+def check_problem(value: Any) -> None:
+    """Raise `InvalidInput` unless it has what an optimum is certified with: a `Problem` has."""
+    if isinstance(value, type) or not hasattr(value, "structure"):
+        raise InvalidInput(f"problem = {shown(value)}: a problem is needed, for example problems.LeastSquares(features, targets)")
+
+
 @kept
 def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
     """The certified minimiser of F.
@@ -152,8 +158,8 @@ def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | N
     NotCertified
         F is not convex (names the most negative eigenvalue), has no minimiser, or no bound of that gap could be proven.
     """
-    if not (np.isfinite(gap) and gap > 0):
-        raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-12")
+    check_problem(problem)
+    gap = real_number("gap", gap, above=0, remedy="for example 1e-12")
     if problem.dim > NEWTON_DIM:
         must_fit(f"an optimum in dimension {problem.dim:,}", 2.0 * MEMORY * problem.dim, "take fewer features or classes")
     structure = problem.structure()
@@ -187,6 +193,7 @@ def assess(problem: Certifiable, x: Any) -> Optimum:
     NotCertified
         F is not convex, or of a kind for which no bound is known.
     """
+    check_problem(problem)
     point = real_array("x", x)
     if point.shape != (problem.dim,):
         raise InvalidInput(f"x of shape {point.shape}: expected ({problem.dim},) finite numbers")

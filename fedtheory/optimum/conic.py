@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import MissingCapability
+from fedtheory.inputs import whole_number
 from fedtheory.optimum.interface import Certifiable
 
 __all__ = ["ConicSolve", "announced", "solve"]
@@ -84,9 +85,7 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
         max_entries is not an integer >= 0.
     """
     if max_entries is not None:
-        whole = not isinstance(max_entries, bool) and max_entries == int(max_entries)
-        if not whole or max_entries < 0:
-            raise InvalidInput(f"max_conic_entries is {max_entries!r}: it must be an integer >= 0, or None for no limit")
+        max_entries = whole_number("max_conic_entries", max_entries, least=0, remedy="None for no limit")
         if max_entries == 0:  # cvxpy takes a second to import
             return ConicSolve(None, None, "", 0, 0.0, "skipped, no cone programme has max_conic_entries = 0")
     import cvxpy as cp

@@ -38,7 +38,7 @@ _REQUIRED = {
 
 def check_scheme(scheme: str) -> None:
     """Raise `UnknownName` unless the scheme is one of `SCHEMES`."""
-    if scheme not in SCHEMES:
+    if not isinstance(scheme, str) or scheme not in SCHEMES:
         raise suggest(str(scheme), SCHEMES, "aggregation scheme")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedtheory.arrays import OwnArrays
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.inputs import real_array, real_number, whole_number
+from fedtheory.inputs import flag, real_array, real_number, whole_number
 from fedtheory.limits import must_fit
 from fedtheory.untrusted import SMALL, opened, unpacked
 
@@ -206,6 +206,7 @@ def load_svmlight(
         dimension = whole_number("dimension", dimension, most=LAST_INDEX, remedy="None takes the largest index in the file")
     if not isinstance(zero_based, bool) and zero_based != "auto":
         raise InvalidInput(f"zero_based is {zero_based!r}: use True, False or 'auto'")
+    flag("final_newline", final_newline)
     max_gib = real_number("max_gib", max_gib, above=0)
     data = _read(path, max_gib)
     _check_lines(path, data, final_newline)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import shown
+from fedtheory.inputs import file_path, shown
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.problems.quadratic import Quadratic
@@ -64,6 +64,7 @@ def read_problem(path: Path | str) -> Problem:
     InvalidInput
         What is wrong with what it holds.
     """
+    path = file_path("path", path, "a problem's file")
     path = Path(path)
     read = read_json(path, MOST_BYTES, "a problem's file")
     data = read.get("problem") if isinstance(read, dict) and read.get("format") == FORMAT else None

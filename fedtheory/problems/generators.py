@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import check_array_size, real_array, real_number, whole_number
+from fedtheory.inputs import check_array_size, flag, real_array, real_number, whole_number
 from fedtheory.problems.glm import Huber, Logistic
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
@@ -115,6 +115,7 @@ def random_quadratic(
         A parameter outside its range; condition > 1 in one dimension; heterogeneity > 0 with one client.
     """
     _check_counts(num_clients=num_clients, dim=dim)
+    flag("shared_hessian", shared_hessian)
     check_array_size(f"{num_clients} clients of dimension {dim}", num_clients, dim, dim, times=1 if shared_hessian else 4)
     if shared_hessian and np.ndim(smoothness) > 0:
         raise InvalidInput(f"smoothness is {smoothness!r} with a shared Hessian: give one number")
@@ -340,6 +341,7 @@ def synthetic(
     github.com/litian96/FedProx, data/synthetic_1_1/generate_synthetic.py and data/synthetic_iid/generate_iid.py.
     """
     _check_at_least(0.0, alpha=alpha, beta=beta)
+    flag("iid", iid)
     _check_counts(num_clients=num_clients, dim=dim, num_classes=num_classes)
     check_array_size(f"{num_clients} clients of dimension {dim} with {num_classes} classes", num_clients, dim, num_classes)
     if max_samples is not None:
@@ -385,6 +387,7 @@ def synthetic_softmax(
 
     FedProx itself weighs the clients by their samples: weights='samples'. Further options go to `synthetic`.
     """
+    flag("intercept", intercept)
     data = synthetic(alpha, beta, iid, seed=seed, **options)
     return Softmax(_with_intercept(data.features, intercept), data.labels, data.num_classes, ridge, weights)
 
@@ -406,6 +409,7 @@ def synthetic_least_squares(
     column's intercept, so that alpha and beta mean what they mean there. Further options go to `synthetic`.
     """
     _check_at_least(0.0, noise=noise)
+    flag("intercept", intercept)
     data = synthetic(alpha, beta, iid, seed=seed, **options)
     targets = [
         a @ data.models[k, :, 0]

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import check_unit
+from fedtheory.inputs import check_unit, shown
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
@@ -32,6 +32,8 @@ def hold_out(problem: P, share: float = 0.3, seed: int = 0) -> P:
         The problem has no samples.
     """
     check_unit("share", share)
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem = {shown(problem)}: a problem with samples is needed")
     if type(problem).select is Problem.select:
         problem.select([])
     counts, kept, held = np.asarray(problem.sample_counts).astype(int), [], []

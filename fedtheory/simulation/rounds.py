@@ -12,8 +12,8 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.arrays import Array, is_numpy, namespace
 from fedtheory.clients.clients import Clients
-from fedtheory.errors import FedTheoryError, InvalidInput, suggest
-from fedtheory.inputs import whole_number
+from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, suggest
+from fedtheory.inputs import check_flags, flag, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.parallel import Board, Progress, stow
 from fedtheory.participation.cohorts import Cohort, Sampling
@@ -47,7 +47,7 @@ class Kept:
     Raises
     ------
     InvalidInput
-        Metrics that are no sequence of names, or unknown (`UnknownName`); evaluate_every < 1.
+        Metrics that are no sequence of names, or unknown (`UnknownName`); evaluate_every < 1; something else than True or False.
     """
 
     record: tuple[str, ...]
@@ -57,6 +57,7 @@ class Kept:
 
     def __post_init__(self) -> None:
         whole_number("evaluate_every", self.evaluate_every)
+        flag("keep_states", self.states), flag("client_bits", self.client_bits)
         if isinstance(self.record, str) or not isinstance(self.record, Iterable):
             raise InvalidInput(f"record = {self.record!r}: give the names of metrics, for example ('objective',)")
         object.__setattr__(self, "record", tuple(self.record))
@@ -83,7 +84,7 @@ class Execution:
     Raises
     ------
     InvalidInput
-        A chunk or workers < 1.
+        A chunk or workers < 1; something else than True or False.
     """
 
     dense: bool
@@ -93,6 +94,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         whole_number("workers", self.workers)
+        check_flags(self)
         if self.chunk is not None:
             whole_number("chunk", self.chunk, remedy="None leaves it to the run")
 
@@ -185,7 +187,9 @@ class Job:
         """The state to begin with; fills the meters up to it."""
         if self.past is None:
             state = self.algorithm.init(x, self.problem.num_clients)
-            measure(meters, self.problem, 0, state.x, personal=personal(state))
+            with np.errstate(over="ignore", invalid="ignore"):
+                measure(meters, self.problem, 0, state.x, personal=personal(state))
+            _check_start(meters, scenarios.start)
             return own(state) if self.how.in_place else state
         state = cut(self.past.state, scenarios, self.how.in_place)
         for name, values in (self.past.metrics or {}).items():
@@ -276,6 +280,15 @@ def _hold_freed_memory() -> None:
     """
     with suppress(MemoryError):  # a run of little memory needs none of this
         np.empty(REUSED - 8192, dtype=np.uint8)  # never touched; glibc counts its own words and whole pages, too
+
+
+def _check_start(meters: dict[str, np.ndarray], first: int) -> None:
+    """Raise `Diverged` for a start at which F or its gradient is beyond the largest float: no step is to blame for it."""
+    for name in ("objective", "suboptimality", "gradient_norm", "distance"):
+        if name in meters and not (ok := np.isfinite(meters[name][0])).all():
+            worst = int(np.argmin(ok))
+            told = f"round 0: {name} at x0 is {meters[name][0, worst]}: start nearer to 0, or rescale the data"
+            raise Diverged(told, 0, None, first + worst)
 
 
 def _gathered(cohort: Cohort) -> Cohort:

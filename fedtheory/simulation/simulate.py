@@ -12,7 +12,7 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.arrays import Array, astype_like, namespace, on_host, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_array, whole_number
+from fedtheory.inputs import LARGEST, flag, real_array, whole_number
 from fedtheory.limits import must_end, must_fit
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
@@ -82,6 +82,8 @@ def check_start(problem: Problem, x0: Any, scenarios: int, like: Array | None = 
     host = real_array("x0", x0)
     if host.shape not in ((problem.dim,), (scenarios, problem.dim)):
         raise InvalidInput(f"x0 has shape {host.shape}: expected ({problem.dim},) or ({scenarios}, {problem.dim})")
+    if (size := float(np.abs(host).max(initial=0.0))) > LARGEST:
+        raise InvalidInput(f"x0 has an entry of size {size:g}: entries must be at most {LARGEST:g}, or their squares overflow")
     must_fit(f"{scenarios:,} scenarios", 2.0 * scenarios * problem.dim, "ask for fewer scenarios")
     host = np.array(np.broadcast_to(host, (scenarios, problem.dim)))
     check_like(like)
@@ -176,6 +178,9 @@ def simulate(
     how = Execution(dense, in_place if in_place is not None else not observed, chunk, workers)
     if on_round is not None and not callable(on_round):
         raise InvalidInput(f"on_round = {on_round!r}: give a function of (round_index, old_state, new_state, clients)")
+    if checkpoint is not None and not callable(checkpoint):
+        raise InvalidInput(f"checkpoint = {checkpoint!r}: give a function of one argument, the `Resume` that the run goes on from")
+    flag("progress", progress)
     if workers > 1 and on_round is not None:
         raise InvalidInput("on_round is called in this process, so it needs workers=1; chunk=... saves memory as well")
     if not isinstance(first_scenario, int | np.integer) or first_scenario < 0 or (first_scenario and resume is not None):

@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # its stats is loaded when first used
 
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import real_array, real_number, shown
+from fedtheory.inputs import flag, real_array, real_number, shown
 from fedtheory.rates.rounds import rounds_to_epsilon
 from fedtheory.testing.failure import check_diverged, fail
 
@@ -62,6 +62,7 @@ def assert_reaches(
         raise InvalidInput(f"iterate = {iterate!r}: values are given as they are: use 'last' or 'best'")
     if not isinstance(stay, bool | np.bool_):
         raise InvalidInput(f"stay = {shown(stay)}: use True or False")
+    flag("stay", stay)
     target, within = real_number("target", target, above=0), real_number("within", within, least=0)
     values = real_array("values", values, finite=False)
     evidence = {"kind": "reaching", "values": values, "target": target, "within": within, "cost": cost}

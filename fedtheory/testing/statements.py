@@ -76,8 +76,9 @@ def assert_statement(
     from fedtheory import theorems  # noqa: F401 - so that its papers are known
     from fedtheory.verification.own_run import check_run
     from fedtheory.verification.registry import get
+    from fedtheory.verification.statement import Statement
 
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     confidence = None if confidence is None else check_unit("confidence", confidence)
     if algorithm is None:
         algorithm = getattr(trajectory, "algorithm", None)

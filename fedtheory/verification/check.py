@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit, shown
 from fedtheory.provenance import to_jsonable
 from fedtheory.verification.series import Series, kept_of, with_horizon
-from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.verification.statement import Form, Sides, Statement, Undefined
 
 __all__ = [
     "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
@@ -247,8 +247,11 @@ def judge_view(
     if form.symbolic is not None:
         mode = "proved" if form.proves else "symbolic"
         return Check(verdict="holds" if form.symbolic() else "violated", mode=mode, count=1, **fields)
-    with np.errstate(over="ignore", invalid="ignore"):
-        result = (sides or form.sides_on)(view)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = (sides or form.sides_on)(view)
+    except Undefined as error:
+        return outside(statement, form, rule, str(error), instance)
     constants = getattr(view, "printed_constants", None)
     if constants is not None:
         fields["where"] = dict(constants())

@@ -123,7 +123,7 @@ def bound(
     UnknownName
         No such statement or form.
     """
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     chosen = chosen_form(statement, form)
     if run is not None:
         record, options = read_record(problem, run), _with_what_it_knows(run, options)
@@ -178,7 +178,7 @@ def check_run(
     forms : names; default the one that `bound` takes
     confidence : of claims about a mean; default that of `verify`
     """
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     options = _with_what_it_knows(run, options)
     chosen = [chosen_form(statement, None)] if forms is None else [chosen_form(statement, name) for name in forms]
     record = read_record(problem, run)

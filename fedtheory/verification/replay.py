@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput
+from fedtheory.inputs import file_path
 from fedtheory.limits import ended_within
 from fedtheory.provenance import write_json
 from fedtheory.untrusted import parse_json, ratio, read_text
@@ -40,8 +41,7 @@ def load(path: Path | str) -> Witness:
     DataFileError
         Missing, not JSON, truncated, of another format, with missing or unknown fields.
     """
-    if not isinstance(path, str | Path):
-        raise InvalidInput(f"path = {path!r}: give the name of a witness file")
+    path = file_path("path", path, "a witness file")
     return parse(read_text(path, MAX_BYTES, "a witness file"), str(path))
 
 

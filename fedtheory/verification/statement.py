@@ -19,7 +19,10 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
 
-__all__ = ["TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Worst", "eq", "form", "le"]
+__all__ = [
+    "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "eq",
+    "form", "le",
+]
 
 Verdict = Literal["holds", "violated", "open"]
 
@@ -28,6 +31,10 @@ WORDINGS = {
     "in words": "the paper says this in words only, the formula is ours",
     "algorithm": "the paper prints the algorithm only, the statement about it is ours",
 }
+
+
+class Undefined(InvalidInput):
+    """A form's own expression has no value there, as a denominator in it is 0: nothing is claimed."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def verify(
     UnknownName
         No such statement or form; something given that the setting does not know.
     """
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
     case = _case(statement, problem, algorithm, sampling, local_solver, x0, rounds, mode, scenarios, seed, more)
     identities = [f for f in chosen if f.symbolic is not None]
@@ -146,7 +146,7 @@ def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str
     InvalidInput
         A form that is not judged in fractions on this problem, or whose assumptions fail there; and as `verify` raises it.
     """
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     chosen = statement.form(form)
     case = case_of(statement, problem, algorithm, **options)
     setting = setting_of(statement)
@@ -208,7 +208,7 @@ def _case(
 
 def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Any) -> Case:
     """What a user gives to a statement, checked; options and errors as of `verify`, but ``forms``."""
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
     return _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import whole_number
+from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, value
 from fedtheory.worst_cases.identity import Family
@@ -176,6 +176,8 @@ def worst_case(
     if method not in METHODS:
         raise InvalidInput(f"unknown method {method!r}: there are {', '.join(METHODS)}")
     smooth = METHODS[method].smooth
+    if losses is not None and not isinstance(losses, Losses):
+        raise InvalidInput(f"losses = {shown(losses)}: give worst_cases.Losses, or None for those of smoothness 1")
     if losses is None:
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
     R, rounds = exact("distance", distance), whole_number("rounds", rounds)

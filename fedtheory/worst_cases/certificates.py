@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.inputs import file_path
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.untrusted import read_json
@@ -216,7 +217,7 @@ def load(path: Path | str) -> Certificate:
     InvalidInput
         No certificate.
     """
-    path = Path(path)
+    path = file_path("path", path, "a certificate file")
     read = read_json(path, MOST_BYTES, "a certificate")
     if not isinstance(read, dict) or read.get("format") != FORMAT:
         said = read.get("format") if isinstance(read, dict) else None

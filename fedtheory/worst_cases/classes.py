@@ -55,6 +55,8 @@ class Losses:
     def __post_init__(self) -> None:
         self.made_exact()
         L, mu = self.smoothness, self.strong_convexity
+        if mu is None:
+            raise InvalidInput("strong_convexity is None: it must be a number >= 0")
         if mu < 0 or (L is not None and (L <= 0 or mu >= L)):
             raise InvalidInput(f"smoothness {L}, strong convexity {mu}: 0 <= strong convexity < smoothness is needed")
         if self.lipschitz is not None and mu > 0:

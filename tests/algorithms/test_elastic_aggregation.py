@@ -227,7 +227,7 @@ def test_layers_of_a_network():
         simulate(
             split, ElasticAggregation(), 2, start, Uniform(1), 3, 4, solver, like=split.like_array(), dense=dense
         ).x
-        for dense in (0, 1)
+        for dense in (False, True)
     ]
     np.testing.assert_allclose(*ends, rtol=1e-11)  # one client's held-out samples, picked or masked
     with pytest.raises(errors.InvalidInput, match="layers = 'filter'"):

@@ -329,6 +329,12 @@ def test_replay_shows_several_starts_and_merged_clients():
 
 
 # --- the program ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["verify", "list", "explain", "proof", "replay", "report", "audit"])
+def test_the_help_of_what_runs_a_file_says_so(command):
+    told = " ".join(call(command, "--help").stdout.replace("│", " ").split())
+    assert "FILE.py is run as Python" in told or "is run" in told.partition("FILE.py")[2]
+
+
 def test_help_of_every_command_has_examples():
     for command in ("list", "explain", "solve", "run", "verify", "replay"):
         text = call(command, "--help").stdout

@@ -6,6 +6,7 @@ or a number that is wrong without a word.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -14,7 +15,20 @@ import pytest
 import scipy.sparse as sp
 from registered import problems_beyond
 
-from fedtheory import algorithms, central, local, messages, optimum, problems, rates, simulate, theorems
+from fedtheory import (
+    algorithms,
+    central,
+    local,
+    messages,
+    optimum,
+    problems,
+    rates,
+    simulate,
+    testing,
+    theorems,
+    verification,
+    worst_cases,
+)
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
@@ -35,6 +49,12 @@ DATES = np.array([[["2020-01-01"]]], dtype="datetime64[D]")
 THEOREM = theorems.get("fedelasticnet/theorem-3.1")
 DYN = algorithms.FedElasticNetDyn(l1=0.05, l2=30.0)
 FAR = 10**15
+NAN = math.nan
+METHODS = [algorithms.get(name) for name in algorithms.names()]
+BALL = central.Ball(2, 1.0)
+HUGE = problems.LeastSquares(FEATURES * 1e90, TARGETS)
+RANDOMISED = messages.RandomK(k=1), messages.QSGD(4), messages.NaturalRounding(), messages.StochasticRounding(0.5)
+COMPRESSORS = *RANDOMISED, messages.Identity(), messages.TopK(k=1), messages.ST(0.5), messages.Threshold(1.0), messages.ScaledSign()
 
 
 def run(**options):
@@ -43,6 +63,20 @@ def run(**options):
 
 def verify(**options):
     return THEOREM.verify(options.pop("problem", LS), DYN, **options)
+
+
+def flags_of(kind):
+    """The fields of a dataclass that are True or False."""
+    return [f for f in dataclasses.fields(kind) if f.type in ("bool", bool)]
+
+
+def made_of(kind, **given):
+    """One of it, with 1/2, or 1 where a whole number is needed, for what has no default."""
+    needed = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING and f.init]
+    numbers = {"rounds": 1, "batch_size": 1, "steps": 1, "epochs": 1}
+    if kind is messages.RandomK:
+        given["k"] = 1
+    return kind(**{name: numbers.get(name, 0.5) for name in needed} | given)
 
 
 def svmlight(tmp_path, text, **options):
@@ -168,6 +202,23 @@ NUMBERS = [
     (lambda: messages.nonzeros("a"), "message holds text"),
     (lambda: messages.TopK(1).compress([1.0, 2.0]), "not a number or a list"),
     (lambda: messages.get(3), "unknown compressor '3'"),
+    *(
+        (lambda bad=bad: messages.QSGD(4).compress(np.ones(2), np.array([0.5, bad])), r"uniforms in \[0, 1\)")
+        for bad in (NAN, -0.1, 1.0)
+    ),
+    *((lambda c=c: c.compress(np.ones(2), np.array([0.5, -1.0])), r"uniforms in \[0, 1\)") for c in RANDOMISED),
+    *((lambda c=c: c.sent(np.ones((1, 2)), np.array([[0.5, NAN]])), r"uniforms in \[0, 1\)") for c in RANDOMISED),
+    (lambda: messages.QSGD(4).compress(np.ones(2), [0.5, 0.5]), "give uniforms"),
+    (lambda: messages.TopK(k=1).bits(np.array([0.3, 0.4, 0.7])), "3 entries that are not 0 where top-k sends at most 1"),
+    (lambda: messages.TopK(q=0.5).encode(np.ones(4)), "4 entries that are not 0 where top-k sends at most 2"),
+    (lambda: messages.RandomK(k=1).bits(np.ones((2, 3))), "message 0 has 3 entries"),
+    (lambda: messages.ST(0.25).bits(np.ones(4)), "4 entries that are not 0 where st sends at most 1"),
+    (lambda: messages.Threshold(1.0).bits(np.array([0.0, 0.5])), "entry 1 of message 0 is 0.5, not above epsilon = 1"),
+    (lambda: messages.TopK(k=1).decode(messages.TopK(k=3).encode(np.ones(4) * [1, 1, 1, 0]), 4), "3 entries that are not 0"),
+    *((lambda c=c, bad=bad: c.bits(bad), "message") for c in COMPRESSORS for bad in (None, 3, "a", [[1.0], [1.0, 2.0]])),
+    *((lambda c=c, bad=bad: c.encode(bad), "message") for c in COMPRESSORS for bad in (None, "a")),
+    *((lambda c=c, bad=bad: c.decode(bad, 3), "encoded = ") for c in COMPRESSORS for bad in (None, b"ab")),
+    *((lambda c=c, bad=bad: c.decode(c.encode(np.zeros(1)), bad), "dim") for c in (messages.TopK(1),) for bad in (None, 2.0, "3")),
     (lambda: central.Function(2, 3, 4), "value is 3: give a function"),
     (lambda: central.Joint(3), "problem is 3"),
     (lambda: central.MOPES(1.0, 1.0, 5, 1.0).run(3, central.Ball(2, 1.0)), "problem = 3"),
@@ -178,7 +229,53 @@ NUMBERS = [
     (lambda: theorems.get(3), "unknown statement '3'"),
 ]
 
+FLAGGED = [
+    *(
+        lambda kind=kind, f=f, bad=bad: made_of(kind, **{f.name: bad})
+        for kind in (*METHODS, local.LocalSGD, central.MOPES, messages.RandomK) for f in flags_of(kind) for bad in ("no", 0)
+    ),
+    lambda: local.Momentum(1, 0.1, steps=1, nesterov="no"),
+    *(lambda name=name: run(**{name: "no"}) for name in ("keep_states", "dense", "in_place", "progress", "client_bits")),
+    lambda: central.MOPES(1.0, 1.0, 2, 1.0).run(central.Joint(LAD), BALL, keep="no"),
+    lambda: problems.random_quadratic(3, 2, shared_hessian="no"),
+    lambda: problems.synthetic(1, 1, iid="no"),
+    lambda: problems.synthetic_softmax(1, 1, intercept="no"),
+    lambda: problems.synthetic_least_squares(1, 1, intercept="no"),
+    lambda: testing.assert_reaches([1.0, 0.1], 0.5, within=1, stay="no"),
+    lambda: datasets.load_svmlight("nowhere", final_newline="no"),
+]
+NONE = [
+    (lambda: optimum.certify(None), "problem = None: a problem is needed"),
+    (lambda: optimum.certify(problems.LeastSquares), "a problem is needed"),
+    (lambda: optimum.certify(LS, "a"), "gap is 'a'"),
+    (lambda: optimum.assess(None, [0, 0]), "problem = None"),
+    (lambda: optimum.certify(LS, max_conic_entries="a"), "max_conic_entries is 'a'"),
+    (lambda: LS.optimum(max_conic_entries=2.5), "max_conic_entries is 2.5"),
+    (lambda: testing.assert_statement(None, np.zeros((2, 2)), LS, DYN), "unknown statement 'None'"),
+    (lambda: verification.verify(None, LS, DYN), "unknown statement 'None'"),
+    (lambda: verification.bound(None, LS, DYN, 3), "unknown statement 'None'"),
+    (lambda: problems.hold_out(None, 0.2), "problem = None"),
+    (lambda: problems.read_problem(None), "path = None"),
+    (lambda: worst_cases.load(None), "path = None"),
+    (lambda: replay.load(None), "path = None"),
+    (lambda: worst_cases.worst_case("fedavg", losses=3), "losses = 3"),
+    (lambda: worst_cases.Losses(1, None), "strong_convexity is None"),
+    (lambda: central.optimum_over(None, BALL), "problem = None"),
+    (lambda: central.plan(LAD, None), "constraint = None"),
+    (lambda: algorithms.fedmls_parameters(None, 0.1, 1.0), "problem = None"),
+    (lambda: algorithms.subgradient_parameters(None, 3, 1.0, 1.0), "problem = None"),
+    (lambda: messages.TopK(k=1, float_bits=[64]), "float_bits"),
+    *(
+        (lambda kind=kind, f=f: made_of(kind, **{f.name: np.ones(2)}), f.name)
+        for kind in METHODS for f in dataclasses.fields(kind) if f.init
+    ),
+]
+
 RUNS = [
+    *((lambda bad=bad: run(x0=np.full(2, bad)), "at most 1e[+]100") for bad in (1e300, -1e101)),
+    (lambda: simulate(HUGE, algorithms.FedAvg(), 1, x0=np.full(2, 1e90)), "round 0: objective at x0 is inf"),
+    *((lambda t=t: run(like=np.zeros(1, t)), "float64 or float32") for t in (np.float16, np.longdouble)),
+    *((lambda bad=bad: run(checkpoint=bad), "checkpoint = ") for bad in (3, "yes")),
     *((lambda bad=bad: run(rounds=bad), "rounds is") for bad in (True, "3", 2.0, 0)),
     *((lambda bad=bad: run(scenarios=bad), "scenarios is") for bad in (True, 0)),
     *((lambda n=name: run(**{n: True}), f"{name} is True") for name in ("chunk", "workers", "evaluate_every", "seed")),
@@ -213,21 +310,21 @@ RUNS = [
     (lambda: rates.join([1]), "give RoundsToEpsilon"),
 ]
 
-BALL, NAN = central.Ball(2, 1.0), np.array([math.nan, 0.0])
+NOWHERE = np.array([math.nan, 0.0])
 SETS = [
     (lambda: central.Box(1, 0), "lower is 0 and upper is not given"),
     (lambda: central.named_set("ball", 2, "1"), "set_size is '1'"),
     (lambda: central.named_set("ball", 2.5), "dim is 2.5"),
     (lambda: central.optimum_over(problems.L1Distance(np.ones((1, 2))), BALL, gap=1j), "gap is"),
     (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, epsilon="small"), "epsilon is 'small'"),
-    (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, x0=NAN), "x0"),
+    (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, x0=NOWHERE), "x0"),
     (lambda: local.ExactProx(radius="1"), "radius = '1'"),
     (lambda: local.ExactProx(tolerance=0), "tolerance"),
     (lambda: central.Box(2, upper=0), "upper is 0 and lower is not given"),
     (lambda: central.Box(2, "a", "b"), "lower holds text"),
     (lambda: central.Box(2, 1j, 2), "lower holds complex"),
     (lambda: central.Box(2, [[1], [1, 2]], 2), "lower is ragged"),
-    (lambda: central.Box(2).project(NAN), r"x\[0\] is nan"),
+    (lambda: central.Box(2).project(NOWHERE), r"x\[0\] is nan"),
     (lambda: central.Box(2).project(np.zeros(3)), r"x has shape \(3,\)"),
     (lambda: central.Ball(2, 1.0, "ab"), "center holds text"),
     (lambda: central.Ball(2, 1.0, 3.0), "center has shape"),
@@ -235,19 +332,19 @@ SETS = [
     (lambda: central.Ball(2, np.complex128(1)), "radius is"),
     (lambda: BALL.project(np.ones(5)), r"x has shape \(5,\): expected \(\.\.\., 2\)"),
     (lambda: BALL.project(3j * np.ones(2)), "x holds complex"),
-    (lambda: BALL.linear_minimiser(NAN), r"x\[0\] is nan"),
+    (lambda: BALL.linear_minimiser(NOWHERE), r"x\[0\] is nan"),
     (lambda: BALL.distance([1, 2, 3]), "x has shape"),
     (lambda: central.project_simplex([math.nan, 1]), r"x\[0\] is nan"),
     (lambda: central.project_simplex([math.inf, 1]), r"x\[0\] is inf"),
     (lambda: central.project_simplex([0.2, 1], -1), "total is -1"),
     (lambda: central.project_simplex([]), "d >= 1"),
     (lambda: central.Simplex(2).project(np.ones(3)), "x has shape"),
-    (lambda: central.L1Ball(2).project(NAN), r"x\[0\] is nan"),
+    (lambda: central.L1Ball(2).project(NOWHERE), r"x\[0\] is nan"),
     (lambda: central.NuclearBall(2, 2).project(np.full(4, math.nan)), r"x\[0\] is nan"),
     (lambda: central.NuclearBall(2, 2).project(np.ones(5)), "x has shape"),
     (lambda: central.NuclearBall(2, 2).linear_minimiser(np.full(4, math.nan)), r"x\[0\] is nan"),
     (lambda: central.Consensus(2, 2).project(np.ones(5)), "x has shape"),
-    (lambda: central.frank_wolfe_projection(BALL, NAN, np.zeros(2), 1e-3), r"target\[0\] is nan"),
+    (lambda: central.frank_wolfe_projection(BALL, NOWHERE, np.zeros(2), 1e-3), r"target\[0\] is nan"),
 ]
 
 POINTS = [
@@ -271,9 +368,15 @@ def rows(table):
 
 
 @pytest.mark.filterwarnings("error")
-@rows([*DATA, *NUMBERS, *RUNS, *SETS, *POINTS])
+@rows([*DATA, *NUMBERS, *RUNS, *SETS, *POINTS, *NONE])
 def test_bad_input_is_named(call, says):
     with pytest.raises(FedTheoryError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("call", FLAGGED)
+def test_what_merely_counts_as_true_or_false_is_none(call):
+    with pytest.raises(FedTheoryError, match=r"(is|=) ('no'|0): use True"):
         call()
 
 

@@ -105,6 +105,8 @@ def test_bad_input():
         NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [])
     with pytest.raises(InvalidInput, match="client 0 names sample -1"):
         NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [[0, -1]])
+    with pytest.raises(InvalidInput, match="client 1 names sample 0 3 times"):
+        NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [[1], [0, 0, 0]])
     for label in (-100, 99):
         with pytest.raises(InvalidInput, match=f"targets: a label is {label}"):
             NeuralProblem(network(), np.zeros((3, 6)), np.array([0, 0, label]), [[0, 1, 2]])

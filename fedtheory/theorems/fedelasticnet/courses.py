@@ -192,10 +192,11 @@ def course(case: Case, proof: Proof) -> Course:
             f"{proof.theorem} [{form.name}] multiplies expectations, which scenarios do not show: walk at most {most} rounds "
             f"(rounds = {most}), let everybody take part, or walk its form '{WHOLE}'"
         )
-    losses = FederatedLosses(problem)
+    losses, beta = FederatedLosses(problem), float(problem.beta_k.max())
+    ratio = f"{algorithm.l2 / beta:.4g} beta" if beta > 0 else f"{algorithm.l2:.4g}"
     name = (
         f"{problem.name}: m = {problem.num_clients}, P = {getattr(sampling, 'size', problem.num_clients)}, d = {problem.dim}, "
-        f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2 / float(problem.beta_k.max()):.4g} beta, T = {T}"
+        f"lambda_1 = {algorithm.l1:g}, lambda_2 = {ratio}, T = {T}"
     )
 
     def start(scenarios: int) -> RationalState:

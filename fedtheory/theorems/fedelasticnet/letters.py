@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.verification.closed import Letters, symbol, written
+from fedtheory.verification.statement import Undefined
 
 __all__ = ["BY_RULE", "ROUND", "RUN", "RUN_BY_RULE", "definition"]
 
@@ -68,11 +70,16 @@ def _definition_of_e(constants: ElasticConstants) -> str:
 
 
 def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
-    """The symbols of every theorem's kappa and kappa_0: symbol -> number."""
-    pairs = [(getattr(constants, name), getattr(view_constants, name)) for name in ("printed", "theorem_a", "theorem_c", "theorem_e")]
-    pairs.append((constants.theorem_b(), view_constants.theorem_b()))
-    out = {own[i]: actual[i] for own, actual in pairs for i in (1, 2)}
-    return out | {symbol("kappa'", r"\kappa'"): view_constants.printed[0] / 2}
+    """The symbols of every theorem's kappa and kappa_0: symbol -> number, where it has one."""
+    out = {}
+    for of in (
+        lambda c: c.printed, lambda c: c.theorem_a, lambda c: c.theorem_b(), lambda c: c.theorem_c, lambda c: c.theorem_e,
+    ):  # fmt: skip
+        with suppress(Undefined):
+            out |= dict(zip(of(constants)[1:], of(view_constants)[1:], strict=True))
+    with suppress(Undefined):
+        out[symbol("kappa'", r"\kappa'")] = view_constants.printed[0] / 2
+    return out
 
 
 class _Elastic(Letters):

@@ -14,7 +14,7 @@ __all__ = [
     "PROOF_OF_B", "PROOF_OF_B6", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
-    "above", "nine_tenths", "statement", "total",
+    "above", "in_units_of", "nine_tenths", "statement", "total",
 ]  # fmt: skip
 
 EXACT = LocalWork((Exact,), "the statement is about exact local solutions; leave local_solver out, or use Exact()")
@@ -45,6 +45,11 @@ THEOREM_A_THRESHOLD = (9 + 153**0.5) / 2  # 10.685...
 THEOREM_B_THRESHOLD = (21 + 609**0.5) / 2  # 22.839... (tau = 2)
 THEOREM_C_THRESHOLD = (21 + 693**0.5) / 2  # 23.662..., of strongly convex clients
 THEOREM_E_THRESHOLD = (1 + 13**0.5) / 3  # 1.535...
+
+def in_units_of(lambda2: float, beta: float) -> str:
+    """' = 30 beta': lambda_2 beside the smoothness; nothing where losses of no curvature have none."""
+    return f" = {lambda2 / beta:.6g} beta" if beta > 0 else ""
+
 
 BOTH_HOLD: dict[str, Verdict] = {"sign": "holds", "true-gradient": "holds"}
 BOTH_FAIL: dict[str, Verdict] = {"sign": "violated", "true-gradient": "violated"}

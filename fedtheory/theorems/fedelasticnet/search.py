@@ -250,7 +250,7 @@ def search(
     UnknownName, InvalidInput
         No such statement or form; a form without data, or not claimed for the rule.
     """
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     form = statement.form(form) if isinstance(form, str) else form
     if form.sides is None:
         raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: there is nothing to search")

@@ -37,7 +37,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
     stalled_battery,
 )
 from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
-from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES
+from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.own_run import own_run
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
@@ -223,10 +223,9 @@ class FedElasticNetSetting(Setting):
         if at_rest:
             algorithm = replace(algorithm, aggregation="cohort")
         problem.optimum()  # after what is wrong with the options, and before what else takes long
-        ratio = algorithm.l2 / beta
         head = (
             f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
-            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g} = {ratio:.6g} beta, "
+            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, "
             + ("Algorithm 1" if at_rest else f"{algorithm.rule} rule")
         )
         details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}

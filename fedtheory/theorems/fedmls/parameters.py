@@ -117,6 +117,8 @@ def make_fedmls(
     radius, radius_from = choose_radius(problem, options.get("radius"), x0)
     G_i = np.asarray(problem.lipschitz(radius), dtype=float)
     g = float(problem.lipschitz_rms(radius))
+    if g == 0:
+        raise InvalidInput("G = 0: all losses are constant on the ball, and every point is a minimiser: there is nothing to do")
     optimum = problem.optimum_on_ball(radius)
     distance = float(np.linalg.norm(x0 - optimum.x))
     if distance == 0:

@@ -209,7 +209,7 @@ def search(
         No such statement or form; a form that is not about runs with exact subgradients; a budget below 1.
     """
     _check(budget)
-    statement = get(statement) if isinstance(statement, str) else statement
+    statement = statement if isinstance(statement, Statement) else get(statement)
     form = statement.form(form) if isinstance(form, str) else form
     if statement.paper != PAPER_ID or not _searched(form):
         raise InvalidInput(f"{statement.id} [{form.name}] is not judged on runs with exact subgradients: there is nothing to search")

@@ -20,7 +20,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2 import instances, rest, wire  
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method, RoundsView
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import WireView
-from fedtheory.theorems.fedelasticnet.notation import EXACT
+from fedtheory.theorems.fedelasticnet.notation import EXACT, in_units_of
 from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.verification.statement import Form, Statement
 
@@ -99,6 +99,8 @@ class Algorithm2Setting(Setting):
             stable = statement.scope == "scaffold stability"
             algorithm = request.algorithm("fedelasticnet-scaffold", problem, l1=0.0 if stable else 0.1, l2=0.0)
             steps = 4 if o.get("local_steps") is None else o["local_steps"]
+            if o.get("local_lr") is None and beta + algorithm.l2 == 0:
+                raise InvalidInput(f"the losses of {problem.name} have no curvature to take a step size from: give one with --local-lr")
             lr = 1 / (2 * (beta + algorithm.l2)) if o.get("local_lr") is None else o["local_lr"]
             options["local_solver"] = GradientSteps(steps, lr)
             what = f"Algorithm 2, B = {steps}, eta_l = {lr:.6g}"
@@ -111,7 +113,7 @@ class Algorithm2Setting(Setting):
             what = f"Algorithm 3 (sign rule), epsilon = {algorithm.epsilon:g} on the messages"
         head = (
             f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
-            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g} = {algorithm.l2 / beta:.6g} beta, {what}"
+            f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, {what}"
         )
         details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
         return Prepared(problem, algorithm, options, [head], details)

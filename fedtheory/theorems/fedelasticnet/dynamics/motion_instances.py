@@ -17,6 +17,7 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, FollowedRun, data_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
+from fedtheory.theorems.fedelasticnet.notation import in_units_of
 from fedtheory.verification.rational import simplest
 from fedtheory.verification.setting import Case, DataInstance, Prepared, Request
 from fedtheory.verification.statement import Statement
@@ -239,7 +240,7 @@ def prepared(statement: Statement, request: Request, problem: Any) -> Prepared:
     rounds, start = request.rounds or ROUNDS, request.start(problem)
     if _follows_in_floats(problem, rounds):
         problem.optimum()  # what cannot be certified is told before any work
-    ratio = f" = {algorithm.l2 / beta:.6g} beta" if smooth else ""
+    ratio = in_units_of(algorithm.l2, beta) if smooth else ""
     head = (
         f"{problem.name}: m = {problem.num_clients}, all take part, d = {problem.dim}, lambda_1 = {algorithm.l1:g}, "
         f"lambda_2 = {algorithm.l2:.6g}{ratio}, {algorithm.rule} rule, {rounds} rounds"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import RATIO
-from fedtheory.verification.statement import Form
+from fedtheory.verification.statement import Form, Undefined
 
 __all__ = ["ElasticConstants"]
 
@@ -31,6 +31,8 @@ class ElasticConstants:
         kappa_0 = (2/l2) (l2^2 - c b l2 - 2 c b^2)/(l2^2 - c b^2)."""
         b, l2 = self.beta, self.lambda2
         core = l2 * l2 - c * b * b
+        if np.ndim(core) == 0 and core == 0:
+            raise Undefined(f"kappa and kappa_0 divide by lambda_2^2 - {c} beta^2, which is 0 here: take another lambda_2")
         a = lead * (l2 + b) / (l2 * core)
         return a, a * self.m / self.P, 2 * (core - c * b * l2 - c * b * b) / (l2 * core)
 
@@ -66,6 +68,8 @@ class ElasticConstants:
     @property
     def theorem_e_large(self) -> tuple[Any, Any, Any]:
         """Of Theorem E beyond."""
+        if np.ndim(self.beta) == 0 and self.beta == 0:
+            raise Undefined("kappa of Theorem E divides by beta, which is 0 here: the losses have no curvature")
         a = 1 / (2 * self.beta * self.lambda2)
         return a, a * self.m / self.P, 2 / self.lambda2
 

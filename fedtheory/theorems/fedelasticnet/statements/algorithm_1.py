@@ -12,9 +12,13 @@ __all__ = ["STATEMENTS"]
 
 
 def _noise(v: FixedPointView) -> float:
-    """What standing still only up to `residual`, local KKT residuals and rounding leave in a coordinate of a gradient."""
+    """What standing still only up to `residual`, local KKT residuals and rounding leave in a coordinate of a gradient.
+
+    The local minimisers theta + delta_k are floats: where they lie within an ulp, slopes are known to lambda_2 + beta ulps.
+    """
     size = np.abs(v.grad).max() + v.lambda1 + v.beta * (1 + np.abs(v.theta).max())
-    return (v.lambda2 + v.beta) * v.residual + 1e-11 * size
+    ulp = np.finfo(float).eps * (np.abs(v.theta).max() + np.abs(v.delta).max())
+    return (v.lambda2 + v.beta) * (v.residual + 2 * ulp) + 1e-11 * size
 
 
 def _identity(v: FixedPointView, sign: int = -1) -> Sides:

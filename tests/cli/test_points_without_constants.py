@@ -1,0 +1,93 @@
+"""Numbers at which a printed constant divides by 0, and losses without curvature or slope: an answer or a line, and no traceback."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from command_line import call, refused
+
+from fedtheory import problems
+
+ONES = np.ones((3, 2))
+SPOTS = {
+    "flat": problems.Quadratic(np.zeros((3, 2, 2)), ONES),
+    "alike": problems.Quadratic(np.stack([np.eye(2)] * 3), ONES),  # L = mu, and the clients agree
+    "constant": problems.MaxAffine(np.zeros((2, 1, 2)), np.zeros((2, 1))),
+}
+
+
+@pytest.fixture
+def spot(tmp_path):
+    return lambda name: problems.write_problem(tmp_path / f"{name}.json", SPOTS[name])
+
+
+def worst_case(tmp_path, *words, code=0):
+    return call("worst-case", *words, "--out", tmp_path, code=code)
+
+
+@pytest.mark.parametrize("method", ["feddyn", "fedelasticnet"])
+@pytest.mark.parametrize("ratio", ["3", "5", "4.58257569495584", "25", "27"])
+def test_the_best_constants_beside_printed_ones_that_do_not_exist(method, ratio, tmp_path):
+    """Theorem 3.1's divide by lambda_2^2 - c beta^2 with c = 25, Theorem A's with c = 9, Theorem B's with c = 21."""
+    words = (method, "--clients", 10, "--participants", 5, "--lyapunov", "--l2-over-beta", ratio)
+    told = worst_case(tmp_path, *words, "--json")
+    rows = {row["source"]: row for row in json.loads(told.stdout)["beside"]}
+    limits = {
+        "FedElasticNet, Theorem 3.1, printed": 27, "its Theorem A": 10.68, "its Theorem B, the sign rule with a floor": 22.8,
+    }  # fmt: skip
+    for source, limit in limits.items():
+        inside = float(ratio) > limit
+        assert (rows[source]["outside"] is None) == inside == (rows[source]["kappa_0"] is not None), source
+    assert rows["its Theorem E"]["kappa_0"] > 0
+
+
+@pytest.mark.parametrize("words", ["fedavg --smoothness 1 --strong-convexity 1", "fedavg --lyapunov --smoothness 1 --strong-convexity 1",
+                                   "feddyn --lyapunov --l2-over-beta 2 --strong-convexity 1", "fedavg --step 0", "fedprox --mu 0",
+                                   "fedavg --lyapunov --step 0", "fedprox --lyapunov --mu 0"])  # fmt: skip
+def test_classes_and_steps_without_a_worst_case_are_refused(words):
+    refused("worst-case", *words.split())
+
+
+@pytest.mark.parametrize(
+    "words", ["fedavg --distance 0", "fedavg --heterogeneity 0", "fedavg --clients 1", "subgradient --distance 0 --step 1"]
+)
+def test_worst_cases_of_no_distance_or_difference(words, tmp_path):
+    worst_case(tmp_path, *words.split())
+
+
+@pytest.mark.parametrize("name", ["flat", "alike"])
+@pytest.mark.parametrize("statement", ["theorem-3.1", "algorithm-1-fixed-point", "at-rest", "theorem-e"])
+def test_statements_on_them(name, statement, spot, tmp_path):
+    """At lambda_2 = 5 beta, where what is printed divides by 0 and claims nothing, and where beta = 0."""
+    told = call("verify", statement, "--problem", spot(name), "--l2", 5, "--out", tmp_path, "--json")
+    reasons = [check["reason"] for check in json.loads(told.stdout)["checks"]]
+    undefined = any("divide by lambda_2^2 - 25 beta^2, which is 0 here" in r for r in reasons)
+    assert undefined == ((statement, name) == ("theorem-3.1", "alike"))
+
+
+def test_a_statement_whose_lambda_2_is_a_multiple_of_no_curvature(spot, tmp_path):
+    told = call("verify", "algorithm-1-fixed-point", "--problem", spot("flat"), "--out", tmp_path)
+    assert "lambda_2 = 0, Algorithm 1" in told.stdout
+    call("proof", "theorem-3.1", "--problem", spot("flat"), "--l2", 1, "-T", 3, "--out", tmp_path)
+    call("solve", spot("flat"), "--out", tmp_path)
+    assert "give one with --local-lr" in refused("verify", "algorithm-2-variates", "--problem", spot("flat"), "--l2", 0)
+
+
+@pytest.mark.parametrize("method", ["scaffold", "vrl-sgd", "apfl --alpha 0.5"])
+def test_a_step_size_from_no_curvature_is_asked_for(method, spot):
+    name, *more = method.split()
+    assert "no curvature to take a step size from: give one with --local-lr" in refused("run", name, spot("flat"), *more)
+
+
+@pytest.mark.parametrize("method", ["subgradient", "fedmls", "mopes"])
+def test_losses_that_are_constant_have_nothing_to_do(method, spot):
+    assert "there is nothing to do" in refused("run", method, spot("constant"), "--radius", 1, "--start", "0.5", "-T", 2)
+
+
+@pytest.mark.parametrize("ratio", ["1e8", "1e9", "1e12"])
+def test_a_large_lambda_2_makes_no_violation_of_rounding(ratio, tmp_path):
+    """A local minimiser is a float: its slope is known up to lambda_2 ulps."""
+    told = call("verify", "algorithm-1-fixed-point", "--problem", "quadratic", "--l2-over-beta", ratio, "--out", tmp_path, "--json")
+    assert {check["verdict"] for check in json.loads(told.stdout)["checks"]} <= {"holds", "inconclusive"}

@@ -30,6 +30,7 @@ from fedtheory.participation import (
     complete,
     inactive,
     varying,
+    windows,
 )
 from fedtheory.participation.coefficients import SCHEMES, check_coefficients, check_weights
 from fedtheory.participation.moments import moments, round_moments
@@ -349,3 +350,54 @@ def test_which_factors_there_are(factor, fine):
     else:
         with pytest.raises(InvalidInput, match=r"must lie in \[0, 1\]"):
             law.law(1)
+
+
+def test_a_law_of_a_list_is_named_by_its_round():
+    with pytest.raises(InvalidInput, match="client 0 of round 2 sums to"):
+        Irregular(1, [[[0.5, 0.5]], [[0.5, 0.6]]])
+
+
+THIRDS = [[[1 - F(k, 9), F(k, 9)], [F(1, 2), F(1, 2)]] for k in (1, 2, 3)]
+
+
+def test_laws_of_a_list_come_round_by_round_and_again():
+    law = Irregular(1, THIRDS)
+    assert [law.law(t, exact=True)[0, 1] for t in range(1, 8)] == [F(k, 9) for k in (1, 2, 3, 1, 2,
+      3, 1)]
+    sometimes = Irregular(1, [[[1, 0]], [[0.5, 0.5]], [[0, 1]]])
+    assert sometimes.count(1) == 1 and [sometimes.count(1, t) for t in (1, 2, 3, 5)] == [1, 2, 1, 2]
+    seldom = [[[1, 0], [0, 1]], [[0.5, 0.5], [0, 1]], [[1, 0], [0, 1]]]
+    for stay, fine in (((2, 3), True), ((1, 3), True), ((1, 2), False), ((3, 5), False)):
+        if fine:
+            windows(Irregular(1, seldom), {0: stay})
+        else:
+            with pytest.raises(InvalidInput, match="client 0 is never active"):
+                windows(Irregular(1, seldom), {0: stay})
+    floats = Irregular(2, [[0.1, 0.2, 0.7]]).law(1, exact=True)
+    assert floats.sum() == 1 and floats[0, 0] / floats[0, 1] == F(0.1) / F(0.2)
+    with_floats = moments("C", THIRDS[0], 1, [0.1, 0.9], exact=True)
+    assert all(isinstance(v, F) for v in with_floats.p) and with_floats.sum_p == sum(with_floats.p)
+    table = Irregular(1, JointLaw([[1, 0], [0, 1], [1, 1]], [0.25, 0.75, 0])).enumerate_round(1, 2)
+    assert table.steps.tolist() == [[1, 0], [0, 1]] and table.probability.tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("stay", "fine"), [((4, None), True), ((5, None), False), ((1, 5), True), ((1, 6), False)]
+)
+def test_windows_lie_within_a_run_of_four_rounds(stay, fine):
+    law = windows(complete(2, 1), {0: stay})
+    if fine:
+        law.check_run(2, 4)
+    else:
+        with pytest.raises(InvalidInput, match="of a run of 4"):
+            law.check_run(2, 4)
+
+
+@pytest.mark.parametrize("bad", [1, 4, 5])
+def test_every_law_of_a_run_of_four_rounds_is_looked_at(bad):
+    law = Irregular(1, lambda t: [[0.5, 0.6 if t == bad else 0.5]] * 2)
+    if bad == 5:
+        law.check_run(2, 4)
+    else:
+        with pytest.raises(InvalidInput, match=f"of round {bad}"):
+            law.check_run(2, 4)

@@ -32,7 +32,12 @@ from fedtheory.participation import (
     varying,
     windows,
 )
-from fedtheory.participation.coefficients import SCHEMES, check_coefficients, check_weights
+from fedtheory.participation.coefficients import (
+    SCHEMES,
+    check_coefficients,
+    check_weights,
+    coefficients,
+)
 from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
 
@@ -401,3 +406,43 @@ def test_every_law_of_a_run_of_four_rounds_is_looked_at(bad):
     else:
         with pytest.raises(InvalidInput, match=f"of round {bad}"):
             law.check_run(2, 4)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", ["rows", "floats", "table"])
+def test_absent_clients_have_no_part_whatever_their_law_says(scheme, kind):
+    """As if there were only the two others, whose weights sum to 1."""
+    rows = [[F(1, 4), F(1, 4), F(1, 2)], [F(1, 3), F(1, 3), F(1, 3)], [F(0), F(1, 3), F(2, 3)]]
+    w, present = [F(1, 4), F(1, 2), F(3, 4)], [True, False, True]
+    few, others = [rows[0], rows[2]], [w[0], w[2]]
+    law = rows
+    if kind == "table":
+        cases = [c for c in np.ndindex(3, 3, 3) if all(r[s] for r, s in zip(rows, c, strict=True))]
+        law = JointLaw(cases, [prod(r[s] for r, s in zip(rows, c, strict=True)) for c in cases])
+    if kind == "floats":
+        law, w = np.array(rows, dtype=float), np.array(w, dtype=float)
+    found = moments(scheme, law, 2, w, present, exact=kind != "floats")
+    wanted = moments(scheme, few, 2, others, exact=True)
+    for name in ("p", "ps", "p2s", "ratio"):
+        have = getattr(found, name)
+        assert have[1] == 0
+        two = np.array(getattr(wanted, name), float)
+        assert np.array(have[[0, 2]], float) == pytest.approx(two)
+    for name in ("sum_p", "sum_ps", "overlap", "theta", "ratio_equal"):
+        assert float(getattr(found, name)) == pytest.approx(float(getattr(wanted, name))), name
+
+
+def test_coefficients_at_their_edges():
+    for off, fine in ((0.95e-9, True), (1.05e-9, False)):
+        weights = [1 + off, 0.5]  # who is absent does not count
+        if fine:
+            check_weights(weights, [True, False])
+        else:
+            with pytest.raises(InvalidInput, match="sum to"):
+                check_weights(weights, [True, False])
+    with pytest.raises(InvalidInput, match="client 1 is not present"):
+        coefficients("B", np.array([[1, 1]]), 2, [1.0, 0.5], present=[True, False])
+    check_coefficients("B", [[0.6, 0.4]], np.array([[0, 3]]), 3, [0.5, 0.5])
+    scalar = coefficients("C-corrected", np.array([[1, 2]]), 2, [0.5, 0.5], 0.5)
+    assert scalar.tolist() == [[2.0, 1.0]]
+    assert inactive(2, 1, 0.0).law(1).tolist() == [[0, 1]] * 2

@@ -30,8 +30,14 @@ from fedtheory.participation import (
     complete,
     inactive,
     varying,
+    windows,
 )
-from fedtheory.participation.coefficients import SCHEMES, check_coefficients, check_weights
+from fedtheory.participation.coefficients import (
+    SCHEMES,
+    check_coefficients,
+    check_weights,
+    coefficients,
+)
 from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
 
@@ -349,3 +355,94 @@ def test_which_factors_there_are(factor, fine):
     else:
         with pytest.raises(InvalidInput, match=r"must lie in \[0, 1\]"):
             law.law(1)
+
+
+def test_a_law_of_a_list_is_named_by_its_round():
+    with pytest.raises(InvalidInput, match="client 0 of round 2 sums to"):
+        Irregular(1, [[[0.5, 0.5]], [[0.5, 0.6]]])
+
+
+THIRDS = [[[1 - F(k, 9), F(k, 9)], [F(1, 2), F(1, 2)]] for k in (1, 2, 3)]
+
+
+def test_laws_of_a_list_come_round_by_round_and_again():
+    law = Irregular(1, THIRDS)
+    assert [law.law(t, exact=True)[0, 1] for t in range(1, 8)] == [F(k, 9) for k in (1, 2, 3, 1, 2,
+      3, 1)]
+    sometimes = Irregular(1, [[[1, 0]], [[0.5, 0.5]], [[0, 1]]])
+    assert sometimes.count(1) == 1 and [sometimes.count(1, t) for t in (1, 2, 3, 5)] == [1, 2, 1, 2]
+    seldom = [[[1, 0], [0, 1]], [[0.5, 0.5], [0, 1]], [[1, 0], [0, 1]]]
+    for stay, fine in (((2, 3), True), ((1, 3), True), ((1, 2), False), ((3, 5), False)):
+        if fine:
+            windows(Irregular(1, seldom), {0: stay})
+        else:
+            with pytest.raises(InvalidInput, match="client 0 is never active"):
+                windows(Irregular(1, seldom), {0: stay})
+    floats = Irregular(2, [[0.1, 0.2, 0.7]]).law(1, exact=True)
+    assert floats.sum() == 1 and floats[0, 0] / floats[0, 1] == F(0.1) / F(0.2)
+    with_floats = moments("C", THIRDS[0], 1, [0.1, 0.9], exact=True)
+    assert all(isinstance(v, F) for v in with_floats.p) and with_floats.sum_p == sum(with_floats.p)
+    table = Irregular(1, JointLaw([[1, 0], [0, 1], [1, 1]], [0.25, 0.75, 0])).enumerate_round(1, 2)
+    assert table.steps.tolist() == [[1, 0], [0, 1]] and table.probability.tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("stay", "fine"), [((4, None), True), ((5, None), False), ((1, 5), True), ((1, 6), False)]
+)
+def test_windows_lie_within_a_run_of_four_rounds(stay, fine):
+    law = windows(complete(2, 1), {0: stay})
+    if fine:
+        law.check_run(2, 4)
+    else:
+        with pytest.raises(InvalidInput, match="of a run of 4"):
+            law.check_run(2, 4)
+
+
+@pytest.mark.parametrize("bad", [1, 4, 5])
+def test_every_law_of_a_run_of_four_rounds_is_looked_at(bad):
+    law = Irregular(1, lambda t: [[0.5, 0.6 if t == bad else 0.5]] * 2)
+    if bad == 5:
+        law.check_run(2, 4)
+    else:
+        with pytest.raises(InvalidInput, match=f"of round {bad}"):
+            law.check_run(2, 4)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", ["rows", "floats", "table"])
+def test_absent_clients_have_no_part_whatever_their_law_says(scheme, kind):
+    """As if there were only the two others, whose weights sum to 1."""
+    rows = [[F(1, 4), F(1, 4), F(1, 2)], [F(1, 3), F(1, 3), F(1, 3)], [F(0), F(1, 3), F(2, 3)]]
+    w, present = [F(1, 4), F(1, 2), F(3, 4)], [True, False, True]
+    few, others = [rows[0], rows[2]], [w[0], w[2]]
+    law = rows
+    if kind == "table":
+        cases = [c for c in np.ndindex(3, 3, 3) if all(r[s] for r, s in zip(rows, c, strict=True))]
+        law = JointLaw(cases, [prod(r[s] for r, s in zip(rows, c, strict=True)) for c in cases])
+    if kind == "floats":
+        law, w = np.array(rows, dtype=float), np.array(w, dtype=float)
+    found = moments(scheme, law, 2, w, present, exact=kind != "floats")
+    wanted = moments(scheme, few, 2, others, exact=True)
+    for name in ("p", "ps", "p2s", "ratio"):
+        have = getattr(found, name)
+        assert have[1] == 0
+        two = np.array(getattr(wanted, name), float)
+        assert np.array(have[[0, 2]], float) == pytest.approx(two)
+    for name in ("sum_p", "sum_ps", "overlap", "theta", "ratio_equal"):
+        assert float(getattr(found, name)) == pytest.approx(float(getattr(wanted, name))), name
+
+
+def test_coefficients_at_their_edges():
+    for off, fine in ((0.95e-9, True), (1.05e-9, False)):
+        weights = [1 + off, 0.5]  # who is absent does not count
+        if fine:
+            check_weights(weights, [True, False])
+        else:
+            with pytest.raises(InvalidInput, match="sum to"):
+                check_weights(weights, [True, False])
+    with pytest.raises(InvalidInput, match="client 1 is not present"):
+        coefficients("B", np.array([[1, 1]]), 2, [1.0, 0.5], present=[True, False])
+    check_coefficients("B", [[0.6, 0.4]], np.array([[0, 3]]), 3, [0.5, 0.5])
+    scalar = coefficients("C-corrected", np.array([[1, 2]]), 2, [0.5, 0.5], 0.5)
+    assert scalar.tolist() == [[2.0, 1.0]]
+    assert inactive(2, 1, 0.0).law(1).tolist() == [[0, 1]] * 2

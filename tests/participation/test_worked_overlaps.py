@@ -69,15 +69,16 @@ def test_sums_of_independent_terms_case_by_case():
 
 
 @pytest.mark.parametrize("size", [None, 1, 2])
-@pytest.mark.parametrize("cells", [0.6, 2.6, 700.0])
+@pytest.mark.parametrize("cells", [-2.6, -0.6, 0.6, 2.6, 700.0])
 def test_complete_clients_case_by_case(size, cells):
     """X = n W/K, Y = E X; below by a variance and a deviation, of n h/(2 sqrt K).
 
-    The first client alone makes X = 2 and so many cells a client.
+    The first client alone makes X = 2 and so many cells a client; the second is well above 2.
     """
-    chance, E, n = np.array([0.5, 0.3, 0.8]) if size is None else np.full(3, 0.4), 5, 3
-    first = 2 / 3 + cells * math.sqrt(1.001) / CELLS
-    weights = np.array([first, 0.1, 0.9 - first])
+    n, E = 5, 7
+    chance = np.array([0.5, 0.3, 0.8, 0.2, 0.6]) if size is None else np.full(n, 0.4)
+    first = 2 / n + cells * math.sqrt(1.001) / CELLS
+    weights = np.array([first, 0.45, 0.03, 0.07, 0.45 - first])
     h = weights.sum() / CELLS
     upper = gap = exact = total = 0.0
     for who in product((False, True), repeat=n):
@@ -100,8 +101,7 @@ def test_complete_clients_case_by_case(size, cells):
     assert not found.exact and found.lower <= E * exact / total * (1 + 1e-12)
     assert E * exact / total <= found.value * (1 + 1e-12)
     assert found.value == pytest.approx(E * upper / total, rel=1e-10)
-    if size != 2:  # nothing of two clients comes to 2
-        assert found.value - found.lower == pytest.approx(E * gap / total, rel=1e-4)
+    assert found.value - found.lower == pytest.approx(E * gap / total, rel=1e-6)
 
 
 def test_the_unit_of_numbers():
@@ -125,6 +125,8 @@ def test_what_stays_at_2_has_no_overlap():
     more = overlap_of_sums(terms * (1 + 2.0**-20), np.full((2, 1), 0.5), gain, False)
     assert more.value == pytest.approx(0.25 * 2 * 2 * 2.0**-20, rel=1e-9)
     assert overlap_of_complete(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 1, False).value == 0
+    alone = overlap_of_complete(np.array([0.5, 0, 0.3]), np.array([0.8, 0.1, 0.1]), 1, False)
+    assert alone.exact and alone.value == pytest.approx(0.5 * 0.7 * 0.4 * 2.4)
     assert overlap_of_complete(np.zeros(3), np.full(3, 1 / 3), 1, False).value == 0
 
 
@@ -144,14 +146,17 @@ def test_fractions_are_summed_over_every_case(size):
         wanted += mass * max(x - 2, 0) * y
     found = overlap_of_sums(terms, chance, gain, True)
     assert found == (wanted, wanted, True) and wanted > 0
-    weights, alone = np.array([F(3, 4), F(1, 6), F(1, 12)]), np.array([F(1, 3), F(2, 3), F(1, 3)])
+    weights = np.array([F(4, 5)] + [F(1, 20)] * 4)  # pairs with the first make 17/8 alike
+    alone = np.array([F(1, 3), F(2, 3), F(1, 3), F(1, 5), F(1, 2)])
+    if size is not None:
+        alone = np.full(5, F(1, 3))
     wanted = total = F(0)
-    for who in product((False, True), repeat=3):
+    for who in product((False, True), repeat=5):
         mass = math.prod(q if here else 1 - q for q, here in zip(alone, who, strict=True))
         K = sum(who)
         if size is None or K == size:
             total += mass
-            x = 3 * sum(w for w, here in zip(weights, who, strict=True) if here) / F(max(K, 1))
+            x = 5 * sum(w for w, here in zip(weights, who, strict=True) if here) / F(max(K, 1))
             wanted += mass * max(x - 2, 0) * x * E
     found = overlap_of_complete(alone, weights, E, True, size)
     assert found == (wanted / total, wanted / total, True)

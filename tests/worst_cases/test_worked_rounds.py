@@ -210,3 +210,9 @@ def test_printed_inequalities_hold_up_to_their_step_and_not_beyond(at):
     for more, inside in ((0, True), (TINY, False)):
         row = printed(question(**{**plain, **at, "step": at["step"] + more}))[0]
         assert (row.outside is None) is inside
+
+
+def test_the_bound_for_every_number_of_local_steps_needs_s_below_2():
+    """K = 2 and step 1/L: s = 2."""
+    row = printed(question("fedavg", step=F(1, 2), local_steps=2, smoothness=2))[1]
+    assert "< 2" in row.outside and "c" not in row.numbers

@@ -187,7 +187,8 @@ def verify_command(
 )  # fmt: skip
 def proof_command(
     theorem: Annotated[
-        str | None, typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME, a file that is run; without one, those there are.")
+        str | None,
+        typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME, a file that is run; without one, those there are."),
     ] = None,
     problem: Annotated[
         str | None,

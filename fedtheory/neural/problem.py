@@ -86,7 +86,8 @@ class NeuralProblem(Problem):
     InvalidInput
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
         sample numbers out of range or named twice by a client, test_clients for another number of clients, CUDA asked for
-        where there is none; no module, one without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
+        where there is none; no module, one
+        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
         gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
     MissingCapability
         Running statistics that change, random numbers but for dropout, complex parameters; an engine that cannot do this module.

@@ -43,9 +43,18 @@ def test_the_best_constants_beside_printed_ones_that_do_not_exist(method, ratio,
     assert rows["its Theorem E"]["kappa_0"] > 0
 
 
-@pytest.mark.parametrize("words", ["fedavg --smoothness 1 --strong-convexity 1", "fedavg --lyapunov --smoothness 1 --strong-convexity 1",
-                                   "feddyn --lyapunov --l2-over-beta 2 --strong-convexity 1", "fedavg --step 0", "fedprox --mu 0",
-                                   "fedavg --lyapunov --step 0", "fedprox --lyapunov --mu 0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fedavg --smoothness 1 --strong-convexity 1",
+        "fedavg --lyapunov --smoothness 1 --strong-convexity 1",
+        "feddyn --lyapunov --l2-over-beta 2 --strong-convexity 1",
+        "fedavg --step 0",
+        "fedprox --mu 0",
+        "fedavg --lyapunov --step 0",
+        "fedprox --lyapunov --mu 0",
+    ],
+)
 def test_classes_and_steps_without_a_worst_case_are_refused(words):
     refused("worst-case", *words.split())
 

@@ -71,7 +71,7 @@ def _definition_of_e(constants: ElasticConstants) -> str:
 
 def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     """The symbols of every theorem's kappa and kappa_0: symbol -> number, where it has one."""
-    out = {}
+    out: dict[Any, Any] = {}
     for of in (
         lambda c: c.printed, lambda c: c.theorem_a, lambda c: c.theorem_b(), lambda c: c.theorem_c, lambda c: c.theorem_e,
     ):  # fmt: skip

@@ -209,10 +209,11 @@ def _assess(problem: Certifiable, structure: Structure, x: np.ndarray) -> Optimu
     # Without any bound F* may be -infinity.
     best = bounds[0] if bounds and np.isfinite(upper) else LowerBound(-np.inf, "none")
     width = upper - best.value
+    floor = max(FLOOR * scale, upper - float(value.lower))  # F(x) itself is known to no more than its enclosure
     gap = 0.0 if width == 0 else width / scale if scale > 0 else np.inf
     return Optimum(
         x.copy(), upper, best.value, float(gap), norm_up(gradient.mag), best.name, "given point",
-        {"scale": scale, "floor": FLOOR * scale, "bounds": {b.name: b.value for b in bounds}},
+        {"scale": scale, "floor": floor, "bounds": {b.name: b.value for b in bounds}},
     )  # fmt: skip
 
 

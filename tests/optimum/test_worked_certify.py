@@ -110,7 +110,7 @@ def test_a_point_has_the_problem_s_shape(x):
 def test_a_gap_is_a_finite_number_above_0(gap):
     with pytest.raises(InvalidInput) as refused:
         optimum.certify(problem_of(Bowl()), gap=gap)
-    assert str(refused.value) == f"gap is {gap!r}: it must be a finite number > 0, for example 1e-12"
+    assert str(refused.value) == f"gap is {gap!r}: it must be a finite number > 0; for example 1e-12"
 
 
 def test_the_minimiser_is_found_without_cvxpy_and_its_record_says_so():

@@ -201,6 +201,7 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
 def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
     """Make method, cohorts and local solver with 1 for each number that an optimum will say, and so raise what they raise."""
     from fedtheory.cli.ball import BY_THEORY
+    from fedtheory.cli.time_limit import refuse_long_rounds
     from fedtheory.optimum.on_ball import is_smooth
 
     if cls.parameters_from:
@@ -220,7 +221,12 @@ def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
     chosen["radius"] = 1 if "radius" in {f.name for f in fields(cls)} else None  # `choose_radius` looks at it before it solves
     chosen |= {name: 1 for name in theirs if chosen[name] is None}
     algorithm = make_algorithm(o.method, problem, chosen)
-    _, solver = _who_and_how(o, problem, algorithm, 100 if o.rounds is None else o.rounds, lambda solver: None)
+    rounds, allow_long = 100 if o.rounds is None else o.rounds, bool(o.options.get("allow_long"))
+
+    def refuse_long(solver: Any) -> None:
+        refuse_long_rounds(solver, problem, rounds, o.participants, o.scenarios, allow_long)
+
+    _, solver = _who_and_how(o, problem, algorithm, rounds, refuse_long)
     solver.check(problem)
     algorithm.check(solver)
 

@@ -59,7 +59,7 @@ def sums(
     device = problem.device
     count = len(targets) if samples is None else len(samples)
     index = None if samples is None else torch.from_numpy(samples).to(device)
-    share = None if shares is None else torch.tensor(np.ascontiguousarray(shares, dtype=float)).to(device)
+    share = None if shares is None else torch.from_numpy(np.array(shares, dtype=float)).to(device)
 
     def piece(part: slice) -> tuple[Tensor, list[Any]]:
         chosen = part if index is None else index[part]

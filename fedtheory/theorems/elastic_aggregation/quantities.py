@@ -32,7 +32,11 @@ INSENSITIVE = "slow coordinates of little sensitivity, and sensitive ones fast"
 ONE, ALL, EQUAL = "one parameter a layer", "all clients in every round", "as many samples at every client"
 ONE_STEP, PAIR = "one local step", "two clients, one a round"
 FOLLOWS, BETWEEN = "sensitivity that follows curvature", "sensitivity against curvature, not beyond it"
-LOCAL_STEPS, SMOOTH, TWO = "several local steps", "a derivative of zeta", "two parameters, each sensitive by itself"
+LOCAL_STEPS, TWO = "several local steps", "two parameters, each sensitive by itself"
+SMOOTH = (
+    "a derivative of zeta: in every cohort some sensitivity, none that passes 0, "
+    "and one coordinate with the largest"
+)
 SAME_COUNT, ALIKE = "as many batches at every client", "batches that are alike"
 
 

@@ -19,6 +19,7 @@ from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
 from fedtheory.theorems.elastic_aggregation.attraction import contracts, lyapunov
 from fedtheory.theorems.elastic_aggregation.mean_motion import determinant, semidefinite
 from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
+from fedtheory.theorems.elastic_aggregation.quantities import SMOOTH
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import builtin_witnesses, replay
@@ -367,7 +368,7 @@ def test_the_derivative_of_the_mean_field_is_the_views(P):
 
 
 def test_some_zeros_repel_and_most_do_not(views):
-    smooth = [v for i, v in views if i.kind == "sampled" and {"a derivative of zeta"} <= v.facts]
+    smooth = [v for i, v in views if i.kind == "sampled" and {SMOOTH} <= v.facts]
     repel = [v for v in smooth if determinant(-v.J) < 0]
     assert 0 < len(repel) < len(smooth) / 5
     for v in repel:

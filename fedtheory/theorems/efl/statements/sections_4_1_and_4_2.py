@@ -263,7 +263,8 @@ STATEMENTS = (
             ("half of it", lambda v: _whole_rate(v, _own_constant(v), Fraction(1, 2))),
             ("nine tenths of it", lambda v: _whole_rate(v, _own_constant(v), Fraction(9, 10))),
             ("without C", lambda v: _whole_rate(v, 1)), kind="inactive", needs=(LARGE, IDLE),
-            note="the whole rate, with an O whose constant depends on C/J; gamma >= 4E^2 with scheme C's theta = E. As sum y_t >= 1, "
+            note="the whole rate, as an O in tau whose constant depends on C/J (J > 0; where J = 0 the rate "
+            "says 0, and is false with noise); gamma >= 4E^2 with scheme C's theta = E. As sum y_t >= 1, "
             "the first term is O(1/tau) too. C_tau = tau C as Corollary 1 assumes (efl/order-of-c)",
             proof="docs/efl.md#sections-41-and-42-corollary-1",
         ),

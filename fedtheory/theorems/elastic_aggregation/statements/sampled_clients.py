@@ -148,7 +148,8 @@ SAMPLED = (
             "one parameter", Z + r"n=1\Rightarrow\mathbb E\Delta_C=0", _unbiased, "holds",
             ("E |Delta| = 0", lambda v: eq(v.mean_abs_update, 0 * v.theta)),
             kind="sampled", needs=(ONE, ALIVE), proof="note",
-            note="a layer of one parameter: zeta is tau > 0 always, FedAvg with the step tau eta",
+            note="a layer of one parameter: zeta is tau > 0 in every cohort with some sensitivity, "
+            "FedAvg with the step tau eta",
         ),
         form(
             "one parameter, always", Z + r"n=1\Rightarrow\mathbb E\Delta_C=0\text{, insensitive cohorts too}",
@@ -194,7 +195,7 @@ SAMPLED = (
             lambda v: eq(v.J, -v.tau * v.M_mean), "holds",
             ("1 + tau", lambda v: eq(v.J, -(1 + v.tau) * v.M_mean)),
             kind="sampled", needs=(ONE, SMOOTH), proof="note",
-            note="zeta is tau always",
+            note="zeta is tau in every cohort with some sensitivity",
         ),
         form(
             "two parameters", r"H_k,S_k\text{ diagonal: }" + Z + r"\det(-J)=A_1A_2\big(1+\tfrac{q_1}{A_1}+\tfrac{q_2}{A_2}\big),\ "
@@ -209,7 +210,8 @@ SAMPLED = (
             "A_i > 2 sum_j max(0, -q_ij) for all i, as where the clients differ little against |theta|",
         ),
         assumptions=(
-            *QUADRATICS, "cohorts of P clients, all alike", "J exists: no sensitivity passes 0, and one coordinate has the largest",
+            *QUADRATICS, "cohorts of P clients, all alike", "J exists: every cohort has some sensitivity, "
+            "none that passes 0, and one coordinate has the largest",
         ),
     ),
     statement(

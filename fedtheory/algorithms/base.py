@@ -59,7 +59,7 @@ def check_choice(algorithm: Algorithm, name: str, choices: tuple[str, ...]) -> N
 
 def check_problem(value: Any) -> None:
     """Raise `InvalidInput` unless it has what parameters are taken from: a problem has."""
-    ok = hasattr(value, "weights") and not isinstance(value, type)
+    ok = any(hasattr(value, name) for name in ("dim", "weights")) and not isinstance(value, type)
     require(ok, "problem", value, "a problem is needed, for example problems.LAD(features, targets)")
 
 

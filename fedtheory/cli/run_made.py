@@ -223,8 +223,8 @@ def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
     algorithm = make_algorithm(o.method, problem, chosen)
     rounds, allow_long = 100 if o.rounds is None else o.rounds, bool(o.options.get("allow_long"))
 
-    def refuse_long(solver: Any) -> None:
-        refuse_long_rounds(solver, problem, rounds, o.participants, o.scenarios, allow_long)
+    def refuse_long(solver: Any) -> None:  # for its steps; too many rounds are told by what they fill
+        refuse_long_rounds(solver, problem, min(rounds, 100), o.participants, o.scenarios, allow_long)
 
     _, solver = _who_and_how(o, problem, algorithm, rounds, refuse_long)
     solver.check(problem)

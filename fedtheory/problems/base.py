@@ -98,7 +98,10 @@ class Problem(OldNames):
         object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({name: sealed(value) for name, value in state.items()})
+        for value in state.values():
+            if isinstance(value, np.ndarray | tuple):  # as arrays that become attributes, and not lists
+                sealed(value)
+        self.__dict__.update(state)
 
     # --- kernels, client-major: y (N, B, d) ---------------------------------------------------------------------------
     def client_value(self, y: Array) -> Array:

@@ -20,7 +20,7 @@ HEADLINE = (
         tuple(Rests(theorem, "repaired", rule, "holds") for theorem in THEOREMS for rule in RULES),
     ),
     Clause(
-        "or with that G and distances in R^{Nd}, where line 22 steps along grad f_i/N",
+        "or with that G and distances in R^(Nd), where line 22 steps along grad f_i/N",
         tuple(Rests(theorem, "line 22 with grad f_i/N", rule, "holds") for theorem in THEOREMS for rule in RULES),
     ),
     Clause(

@@ -164,7 +164,7 @@ def owned(array: np.ndarray) -> np.ndarray:
 
 
 def unshared(array: Array) -> Array:
-    """What may be handed out of an array that is kept: itself where it is read-only, else a copy, as tensors always are."""
+    """The array itself where it is read-only, else a copy, as of tensors: to be handed out."""
     if isinstance(array, np.ndarray) and not array.flags.writeable:
         return array
     return namespace(array).asarray(array, copy=True)

@@ -69,7 +69,7 @@ def _sealed(key: str, text: str) -> str:
 
 
 def _is_whole(key: bytes | None, result: bytes | None) -> bool:
-    """Whether a cell is as it was put into the store."""
+    """True for a cell that is as it was put into the store."""
     if key is None or result is None or len(result) > MOST:
         return False
     return hashlib.sha256(key + b" " + result[SEAL:]).hexdigest()[:SEAL].encode() == result[:SEAL]

@@ -212,7 +212,7 @@ def file_path(name: str, value: Any, what: str) -> Path:
 
 
 def unbounded(value: Any) -> bool:
-    """Whether it is a number without bound: infinity, and no array of such."""
+    """True for an infinite number, and for no array of such."""
     return isinstance(value, float) and value == math.inf
 
 

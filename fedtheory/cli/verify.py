@@ -167,7 +167,7 @@ def _steps(statement: Statement, name: str, request: CommandRequest, out: Path |
 
 
 def _named(figure: str, out: Path | None) -> Path | None:
-    """What --figure names, without suffix, in a folder that takes files; None where the name is ours."""
+    """The file of --figure without its suffix, in a folder that takes files; None if unnamed."""
     from fedtheory.cli.common import must_take_files
     from fedtheory.plotting.saved import stem_of
 

@@ -63,7 +63,7 @@ def entries_kept(q: float | Fraction, dim: int) -> int | float | Fraction:
 
 
 def _in_unit(uniforms: Any) -> bool:
-    """Whether all are in [0, 1), Fractions as well; NaN is not."""
+    """True if all are in [0, 1), Fractions as well; NaN is not."""
     if isinstance(uniforms, np.ndarray):
         return bool(uniforms.min() >= 0 and uniforms.max() < 1)
     xp = namespace(uniforms)

@@ -95,7 +95,10 @@ class Optimum(OwnArrays):
         return 0.0 if self.width == 0 else self.width / abs(self.value) if self.value else np.inf
 
     def within(self, gap: float) -> bool:
-        """Whether F* is known to `gap`: of max(|F(x)|, |F(0)|), and of itself unless the width is below details['floor']."""
+        """True if F* is known to `gap` of max(|F(x)|, |F(0)|) and of itself.
+
+        Of itself need not be where the width is below details['floor'].
+        """
         return self.gap <= gap and (self.gap_to_optimum <= gap or self.width <= self.details.get("floor", 0.0))
 
     def short_of(self, gap: float) -> str:

@@ -123,7 +123,10 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
 
 
 def _unit(at_zero: float) -> float:
-    """What F is divided by, as the solver's tolerances are absolute, too: a power of two near F(0) where that is far from 1."""
+    """The unit that F is divided by: a power of two near F(0) where that is far from 1.
+
+    The solver's tolerances are absolute, too.
+    """
     size = abs(at_zero)
     return 1.0 if not np.isfinite(size) or MODERATE**-1 <= size <= MODERATE or size == 0 else 2.0 ** round(np.log2(size))
 

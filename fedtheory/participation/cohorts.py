@@ -293,7 +293,7 @@ RARE = 0.99  # P(nobody takes part) above which cohorts are not drawn until one 
 
 
 def rarely_somebody(p: np.ndarray) -> bool:
-    """Whether P(nobody takes part) > `RARE`, of independent clients with the probabilities p (N,)."""
+    """True if P(nobody takes part) > `RARE`, of independent clients with probabilities p (N,)."""
     return float(np.prod(1 - p)) > RARE
 
 

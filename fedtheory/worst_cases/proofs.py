@@ -170,7 +170,7 @@ def fedelasticnet_is_proved(radicand: int = 13) -> bool:
 def _semidefinite(
     form: Quadratic, block: str, order: tuple[str, ...], symbol: Any, low: Any, high: Any
 ) -> bool:
-    """Whether a block has these rows only, and pivots that are at least 0 between two numbers."""
+    """True for a block of these rows only, with pivots at least 0 between two numbers."""
     import sympy as sp
 
     if not {x for of, *pair in form.gram if of == block for x in pair} <= set(order):

@@ -1,4 +1,4 @@
-"""What is wrong with a command is told before an optimum is looked for; and so is that another process does the same."""
+"""Wrong options and a second writer are refused before an optimum is looked for."""
 
 from __future__ import annotations
 

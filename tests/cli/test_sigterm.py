@@ -37,7 +37,7 @@ cli.main()
 @pytest.mark.parametrize("background", [False, True])
 def test_sigterm_ends_a_command_with_what_is_finished_written(background: bool, workers: int) -> None:
     def as_a_shell_does() -> None:
-        """What a shell without job control does before it runs `COMMAND &`: POSIX, 2.11."""
+        """Ignore SIGINT, as a shell without job control does before `COMMAND &`: POSIX, 2.11."""
         signal.signal(signal.SIGINT, signal.SIG_IGN if background else signal.SIG_DFL)
 
     with subprocess.Popen(

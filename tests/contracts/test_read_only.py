@@ -1,4 +1,4 @@
-"""What is handed out or taken in is read-only or a copy: nobody changes a verdict by writing into an array.
+"""Arrays that are handed out or taken in are read-only or copies, so that no verdict changes.
 
 Everything is overwritten that can be, and then asked again. A new problem class of `tests/problem_makers.py` is taken by
 itself. A new parameter of a public method fails here until `given` says what to call it with.
@@ -64,7 +64,7 @@ def overwrite(value):
 
 
 def plain(value):
-    """What came back, in a form that is compared bit by bit and that later writing does not change."""
+    """The result as bytes, which later writing does not change."""
     if isinstance(value, np.ndarray):
         return ("array", value.dtype.str, value.shape, value.tobytes() if value.dtype != object else tuple(value.flat))
     if isinstance(value, torch.Tensor):
@@ -79,7 +79,7 @@ def plain(value):
 
 
 def given(problem, as_tensor):
-    """What a parameter of that name is called with."""
+    """An argument for a parameter of that name."""
     g = np.random.default_rng(5)
     convert = torch.from_numpy if as_tensor else np.asarray
     y = convert(g.normal(size=(problem.num_clients, 2, problem.dim)))
@@ -92,7 +92,7 @@ def given(problem, as_tensor):
 
 
 def everything(problem, as_tensor=False):
-    """What every public attribute and method of the problem gives, by name; its constants and optimum last."""
+    """Results of all public attributes and methods, by name; constants and optimum last."""
     found, known = {}, given(problem, as_tensor)
     kernels = problem.like(known["y"])
     names = {n for n in dir(type(problem)) if not n.startswith("_")} - LEFT_OUT

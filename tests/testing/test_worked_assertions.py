@@ -25,7 +25,7 @@ LESS, MORE = 1 - 1e-6, 1 + 1e-6
 
 
 def told(call, *arguments, **options):
-    """What the assertion says, '' where it passes."""
+    """The message of the assertion, '' where it passes."""
     try:
         call(*arguments, **options)
     except ConvergenceFailure as failure:

@@ -63,7 +63,7 @@ def test_what_is_said_of_the_evidence(verdict, proof, says):
 
 
 def test_forms_with_other_verdicts_are_shown_with_other_conditions():
-    """What a reader is shown of two forms of one statement tells them apart where their verdicts do."""
+    """Two forms of one statement whose verdicts differ are shown differently."""
     alike = []
     for s in all_statements():
         seen = {}

@@ -24,7 +24,7 @@ def evaluated(form: Quadratic, vectors, values) -> F:
 
 
 def on_parabola(losses, curvature, i, j):
-    """What the condition of two points leaves of curvature x^2/2."""
+    """The condition of two points on curvature x^2/2."""
     points = [Point(name, common(f"x{name}"), common(f"g{name}")) for name in "ij"]
     where = {"i": i, "j": j}
     vectors = {f"x{name}": x for name, x in where.items()}

@@ -24,7 +24,7 @@ RADIUS = 3.0
 
 
 def facts_of(rounds: str | int, average: str, norm: str, lam_scale: float = 1.0) -> frozenset[str]:
-    """What a form may need of such a run: what K and lambda are, and how lines 14 and 22 are read."""
+    """The facts of such a run: its K and lambda, and how lines 14 and 22 are read."""
     facts = ({LINE_14} if average == "printed" else set()) | ({LINE_22} if norm == "product" else set())
     return frozenset(facts | ({ROUNDS[str(rounds)]} if rounds in ROUNDS and lam_scale == 1 else set()))
 

@@ -193,7 +193,7 @@ def test_a_dense_run_is_the_run_with_messages_that_leave_nothing_out():
 
 
 def test_a_run_contracts_where_all_its_coordinates_do():
-    """What is left of each part of the distance of (c_1, U c_1) from the fixed point, one round after the other."""
+    """The rest of the distance of (c_1, U c_1) from the fixed point, round after round."""
     base = {
         "weights": ["1/3", "2/3"], "u": [["1/2", "3/4", "1/5"]] * 2, "c": [["1"] * 3, ["2", "-1", "3"]], "lam": "1/3",
         "arithmetic": "float",

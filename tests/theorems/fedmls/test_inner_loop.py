@@ -84,7 +84,7 @@ def quartic(T):
 
 @pytest.mark.parametrize("T", [2, 5, 9])
 def test_the_multipliers_of_the_proof(T):
-    """What they leave has L D L' with D >= 0, in fractions; and not with a tenth less."""
+    """The rest is L D L' with D >= 0, in fractions; and not with a tenth less."""
     numbers, total = multipliers(T, quartic(T))
     W, family = F(T * (T + 3), 2), identity(T, projected=False)
     claim = {name: x / W for name, x in numbers.items()}

@@ -170,7 +170,7 @@ def limit(form: Form, case: Case) -> Any:
 
 # --- the elastic term ------------------------------------------------------------------------------------------------------
 def looks_at_run(form: Form) -> bool:
-    """Whether the form looks at a run, not at a round only."""
+    """True if the form looks at a run, not at a round only."""
     return bool({RUN, LONG_RUN, DECAYS} & set(form.needs))
 
 

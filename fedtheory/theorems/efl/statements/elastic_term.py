@@ -78,7 +78,7 @@ class ElasticView(ClosedView):
 
     @cached_property
     def noise_of_run(self) -> Any:
-        """What rounding leaves of a run in floats."""
+        """The rounding error of a run in floats."""
         return 1e-15 * self.rounds * abs(self.c).max() if isinstance(self.eta, float) else 0
 
     @property

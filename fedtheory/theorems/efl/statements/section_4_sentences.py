@@ -154,7 +154,7 @@ class SamplesView(ClosedView):
 
     @property
     def _steepens(self) -> bool:
-        """Whether F_a's curvature left of the bend is at least that at its minimiser."""
+        """True if F_a's curvature left of the bend is at least that at its minimiser."""
         bent = self.bent or {}
         return fraction(bent["below"], "below") >= fraction(bent["h"][-1][0], "h")
 

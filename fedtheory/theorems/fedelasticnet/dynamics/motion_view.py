@@ -211,7 +211,7 @@ class MotionView(ClosedView):
 
     @property
     def energy_noise(self) -> Any:
-        """What states that are equal up to rounding leave in it."""
+        """The part of it that states equal up to rounding leave."""
         moved = self.lambda2 * self.mean(abs(self.delta)).sum(axis=-1)
         size = (abs(self.h[1:]).sum(axis=-1) + moved).max()
         return 2 * self.gradient_noise * (size + self.d * self.gradient_noise)

@@ -12,7 +12,7 @@ __all__ = ["STATEMENTS"]
 
 
 def _noise(v: FixedPointView) -> float:
-    """What standing still only up to `residual`, local KKT residuals and rounding leave in a coordinate of a gradient.
+    """The error of a coordinate of a gradient by `residual`, local KKT residuals and rounding.
 
     The local minimisers theta + delta_k are floats: where they lie within an ulp, slopes are known to lambda_2 + beta ulps.
     """

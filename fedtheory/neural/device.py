@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -14,9 +15,16 @@ from fedtheory.errors import InvalidInput
 
 __all__ = ["DTYPES", "PRECISIONS", "as_device", "as_dtype", "check_precision", "exact_kernels"]
 
-# torch >= 2.9 has precisions by operation beside the flag; left alone, they would follow a global setting of the user's
-_HAS_ITS_OWN = "fp32_precision" in signature(torch.backends.cudnn.flags).parameters
 PRECISIONS = ("highest", "tf32")
+
+
+@cache
+def _by_operation_too() -> bool:
+    """True for torch >= 2.9, which has precisions by operation beside the flag.
+
+    Left alone, they would follow a global setting of the user's.
+    """
+    return "fp32_precision" in signature(torch.backends.cudnn.flags).parameters
 
 
 def check_precision(precision: Any, device: torch.device, dtype: torch.dtype) -> str:
@@ -49,7 +57,7 @@ def exact_kernels(device: torch.device, tf32: bool = False) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    cudnn, own = torch.backends.cudnn, {"fp32_precision": _name(tf32)} if _HAS_ITS_OWN else {}
+    cudnn, own = torch.backends.cudnn, {"fp32_precision": _name(tf32)} if _by_operation_too() else {}
     # streams and recordings are made on torch's current GPU, which need not be this one
     there = nullcontext() if device.index is None else torch.cuda.device(device)
     with there, _products(tf32):
@@ -74,7 +82,7 @@ def _name(tf32: bool) -> str:
 def _products(tf32: bool) -> Iterator[None]:
     """The precision of products of matrices in float32."""
     matmul = torch.backends.cuda.matmul
-    attribute, wanted = ("fp32_precision", _name(tf32)) if _HAS_ITS_OWN else ("allow_tf32", tf32)
+    attribute, wanted = ("fp32_precision", _name(tf32)) if _by_operation_too() else ("allow_tf32", tf32)
     before = getattr(matmul, attribute)
     setattr(matmul, attribute, wanted)
     try:

@@ -17,7 +17,7 @@ help:
 	@echo "make fuzz         every parser of files from anyone on files that nobody meant, for minutes (FILES=400: of each, each way)"
 	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
-	@echo "make docs         the documentation as a site: results/site/index.html"
+	@echo "make docs         the documentation as a site: results/site/index.html (QUICK=1: without running the lessons)"
 	@echo "make lessons      six lessons as executed Jupyter notebooks: results/lessons (ARGS='--only drift': one of them)"
 	@echo "make performance  timings, as ratios within one run"
 	@echo "make mutants      which small changes no test notices (PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum)"
@@ -66,7 +66,7 @@ $(VENV)/.documented: $(BIN)/python $(SOURCES)
 	@touch $@
 
 docs: $(VENV)/.documented
-	$(BIN)/python -m sphinx -b html -W --keep-going -q -d results/.doctrees docs results/site $(ARGS)
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -d results/.doctrees docs results/site $(if $(QUICK),-t quick) $(ARGS)
 	@echo "results/site/index.html"
 
 $(VENV)/.taught: $(BIN)/python $(SOURCES)
@@ -103,5 +103,5 @@ package: $(VENV)/.packaged
 	$(BIN)/python validation/release/check_package.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-flower dist results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-flower $(VENV)-docs dist results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,6 +23,7 @@ version = release = fedtheory.__version__
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "sphinx_design", "sphinx_copybutton", "sphinxcontrib.programoutput", "statements", "generated",
 ]  # fmt: skip
 highlight_language = "none"  # what is indented is a formula
@@ -33,7 +34,7 @@ root_doc = "index"
 # Markdown, and notebooks written in it: cells run once and are kept until they change
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline", "attrs_block"]
 myst_heading_anchors = 4
-nb_execution_mode = "cache"
+nb_execution_mode = "off" if tags.has("quick") else "cache"  # noqa: F821
 nb_execution_cache_path = str(HERE.parent / "results" / ".lessons")
 nb_execution_show_tb = True  # a cell that fails is a warning with its traceback, and a warning fails `make docs`
 nb_execution_timeout = 180

@@ -1,4 +1,4 @@
-"""fedtheory: the theory of federated optimisation, run and not believed."""
+"""fedtheory: run the convergence theorems of federated optimisation, and prove or refute them."""
 
 from importlib import import_module
 from typing import Any

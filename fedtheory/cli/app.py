@@ -16,7 +16,7 @@ app = App(
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="The theory of federated optimisation, run and not believed.\n\nStart with `fedtheory list`, then "
+    help="Don't take convergence theorems on faith: run them.\n\nStart with `fedtheory list`, then "
     "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`.\n\nA theorem of your own, in one Python "
     "file: `fedtheory verify mine.py`, and `list mine.py`, `explain mine.py`.",
 )

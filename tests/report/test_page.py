@@ -147,7 +147,7 @@ def test_clauses_rest_on_what_is_on_record():
 
 def test_the_sentence_takes_its_numbers_from_witness_and_forms(rows):
     text = told("fedelasticnet", recorded_rows())
-    assert text.startswith("Theorem 3.1 is false as printed: one client, one coordinate, T = 3; true after five repairs")
+    assert "; Theorem 3.1 is false as printed: one client, one coordinate, T = 3; true after five repairs" in text
     printed = get("fedelasticnet/theorem-3.1").form("printed").limits["lambda_2/beta"]
     least = get("fedelasticnet/theorem-e").form("repaired").limits["lambda_2/beta"]
     assert f"lambda_2 > {printed:g} beta, which only its appendix form prints, is {printed / least:.1f} times as strong" in text

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
 from fedtheory.neural.data.core import ImageData
 from fedtheory.neural.data.files import Release, check_labels, read_tar
@@ -250,6 +251,7 @@ def _load(
         train_y, test_y = (np.concatenate(labels[t]) for t in (True, False))
         source = f"{title}, {version.folder} in {Path(folder)}"
         mean, std = moments
+        sealed((train_x, test_x))
         return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, mean=mean, std=std)
     raise release.missing(folder, f"{versions[0].archive} or {versions[0].folder}/{next(iter(versions[0].files))}")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
 from fedtheory.neural.data.core import ImageData
 from fedtheory.neural.data.files import Release, read_bytes, read_tar
@@ -200,6 +201,7 @@ def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, p
             if done % 500 == 0:
                 bar.update(done)
     train, test = gathered["train"].arrays(), gathered["test"].arrays()
+    sealed((train, test))
     source = f"CINIC-10, {'train and valid' if valid else 'train'} against test, PNG files in {place or archive}"
     if made := +others:
         source += f"; made RGB: {', '.join(f'{n} of mode {mode}' for mode, n in sorted(made.items()))}"

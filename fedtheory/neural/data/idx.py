@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
 from fedtheory.neural.data.core import ImageData, pixel_moments
 from fedtheory.neural.data.files import Release, check_labels, read_bytes, read_zip
@@ -123,6 +124,7 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
         return x[:, None], y.astype(np.int64)
 
     train, test = part("train"), part("t10k")
+    sealed((train, test))
     source = f"MNIST, IDX files in {Path(folder)}"
     return ImageData("mnist", *train, *test, 10, source=source, mean=(0.1307,), std=(0.3081,))
 
@@ -170,6 +172,7 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
         return np.ascontiguousarray(x.transpose(0, 2, 1))[:, None], y.astype(np.int64) - 1
 
     train, test = part("train"), part("test")
+    sealed((train, test))
     mean, std = pixel_moments(train[0])
     name = "emnist-l" if first_ten else "emnist-letters"
     source = f"EMNIST Letters, IDX files in {Path(folder)}" + (", the first ten letters" if first_ten else "")

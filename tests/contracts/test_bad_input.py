@@ -256,6 +256,23 @@ NONE = [
     (lambda: verification.bound(None, LS, DYN, 3), "unknown statement 'None'"),
     (lambda: problems.hold_out(None, 0.2), "problem = None"),
     (lambda: problems.read_problem(None), "path = None"),
+    *((lambda bad=bad: LS.select(bad), "samples = .*an array of sample numbers") for bad in (None, 3, "ab", {0: [0]}, np.int64(1))),
+    *((lambda bad=bad: simulate(bad, algorithms.FedAvg(), 1), "problem = .* problem is needed") for bad in (None, 3, problems.LAD)),
+    *(
+        (lambda f=f, bad=bad: f(bad), f"found = .*{needed}")
+        for f, needed in (
+            (worst_cases.certificate, "what worst_case"), (worst_cases.verify, "use a Certificate"),
+            (lambda bad: worst_cases.write("nowhere/c.json", bad), "use a Certificate"),
+            (worst_cases.worst_function, "the WorstCase that"),
+        ) for bad in (None, "fedavg", {"kind": "potential"}, worst_cases.Certificate)
+    ),
+    (lambda: worst_cases.worst_function(worst_cases.Losses(1.0)), "the WorstCase that"),
+    *((lambda bad=bad: verification.register(bad), r"paper = .*use a Paper\(id") for bad in (None, "efl", theorems)),
+    (lambda: verification.judge_worst(None, None), "statement = None: use a Statement"),
+    (lambda: verification.judge_worst("efl/eq-5", None), "statement = 'efl/eq-5'"),
+    (lambda: verification.judge_worst(THEOREM, "printed"), "form = 'printed': use a Form"),
+    *((lambda bad=bad: rates.how_it_ended(bad), "gaps") for bad in (None, "a", [[[1.0]]], 1.0, {}, [1j], [[1.0, 2.0], [3.0]])),
+    (lambda: rates.how_it_ended([1.0, 2.0], None), "floor is None"),
     (lambda: worst_cases.load(None), "path = None"),
     (lambda: replay.load(None), "path = None"),
     (lambda: worst_cases.worst_case("fedavg", losses=3), "losses = 3"),

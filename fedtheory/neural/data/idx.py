@@ -11,6 +11,7 @@ import numpy as np
 
 from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData, pixel_moments
 from fedtheory.neural.data.files import Release, check_labels, read_bytes, read_zip
 
@@ -112,6 +113,7 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
     DataFileError
         A file missing (its name, where it is published and the folder are said), damaged, or not of the format.
     """
+    flag("verify", verify)
 
     def part(stem: str) -> tuple[np.ndarray, np.ndarray]:
         pair = []
@@ -148,6 +150,7 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
     DataFileError
         A file missing (its name, where it is published and the folder are said), damaged, or not of the format.
     """
+    flag("first_ten", first_ten), flag("verify", verify)
     names = [
         f"emnist-letters-{part}-{kind}-ubyte" for part in ("train", "test") for kind in ("images-idx3", "labels-idx1")
     ]

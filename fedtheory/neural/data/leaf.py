@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import FeatureData
 from fedtheory.neural.data.files import Release, read_bytes
 from fedtheory.untrusted import parse_json
@@ -148,6 +149,7 @@ def load_leaf(folder: str | Path, name: str = "leaf", test: bool = True) -> Feat
     DataFileError
         Missing, not of the format, counts that disagree, x or y that are not numbers.
     """
+    flag("test", test)
     path = Path(folder).expanduser()
     if path.is_file():
         train, rest, test = read_users(path, _numbers), {}, False

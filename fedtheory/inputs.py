@@ -27,6 +27,7 @@ __all__ = [
     "check_array_size",
     "check_finite",
     "check_flags",
+    "check_problem",
     "check_unit",
     "data_array",
     "file_path",
@@ -36,6 +37,7 @@ __all__ = [
     "points",
     "real_array",
     "real_number",
+    "require",
     "shown",
     "unbounded",
     "whole_number",
@@ -49,12 +51,26 @@ WIDE = 80  # characters of a value that an error shows
 
 
 def shown(value: Any) -> str:
-    """The value as an error shows it: its repr, shortened."""
+    """The value as an error shows it: its repr, shortened; 'the class FedAvg' of a class."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         text = "a number of more than 4,300 digits"
     return text if len(text) <= WIDE else text[: WIDE - 3] + "..."
+
+
+def require(condition: bool, name: str, value: Any, limit: str) -> None:
+    """Raise `InvalidInput` that names the argument, its value and its limit."""
+    if not condition:
+        raise InvalidInput(f"{name} = {shown(value)}: {limit}")
+
+
+def check_problem(value: Any) -> None:
+    """Raise `InvalidInput` unless it has what every problem has, and none but a problem: its optimum can be asked for."""
+    ok = not isinstance(value, type) and all(hasattr(value, name) for name in ("dim", "objective", "structure"))
+    require(ok, "problem", value, "a problem is needed, for example problems.LeastSquares(features, targets)")
 
 
 def check_finite(name: str, values: np.ndarray) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import array_api_compat
 
 from fedtheory.arrays import Array, namespace
-from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import finite, shown
+from fedtheory.errors import MissingCapability
+from fedtheory.inputs import finite, require
 
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
@@ -37,12 +37,6 @@ Sent = Literal["model", "update"]
 OPTION_2 = "option='difference' (option II)", "option='gradient' (option I) or "  # of SCAFFOLD, for `step_sum` and `no_step_size`
 
 
-def require(condition: bool, name: str, value: Any, limit: str) -> None:
-    """Raise `InvalidInput` that names the hyperparameter, its value and its limit."""
-    if not condition:
-        raise InvalidInput(f"{name} = {shown(value)}: {limit}")
-
-
 def check_number(algorithm: Algorithm, name: str, what: str, positive: bool = False, why: str = "") -> None:
     """Keep a hyperparameter as a Python float; raise `InvalidInput` unless it is finite and >= 0 (> 0 if positive)."""
     value = getattr(algorithm, name)
@@ -55,12 +49,6 @@ def check_choice(algorithm: Algorithm, name: str, choices: tuple[str, ...]) -> N
     """Raise `InvalidInput` unless the hyperparameter is one of the choices."""
     value = getattr(algorithm, name)
     require(isinstance(value, str) and value in choices, name, value, "use " + " or ".join(repr(c) for c in choices))
-
-
-def check_problem(value: Any) -> None:
-    """Raise `InvalidInput` unless it has what parameters are taken from: a problem has."""
-    ok = any(hasattr(value, name) for name in ("dim", "weights")) and not isinstance(value, type)
-    require(ok, "problem", value, "a problem is needed, for example problems.LAD(features, targets)")
 
 
 def per_client(x: Array, num_clients: int) -> Array:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, check_choice, check_problem, finite, require
+from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import check_flags, real_array, unbounded
+from fedtheory.inputs import check_flags, check_problem, real_array, unbounded
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, check_choice, check_problem, finite, require
+from fedtheory.algorithms.base import Algorithm, check_choice, finite, require
 from fedtheory.arrays import Array, namespace, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import unbounded
+from fedtheory.inputs import check_problem, unbounded
 from fedtheory.local.sliding import project_ball
 from fedtheory.local.subgradient import CUT, Schedule
 

@@ -16,6 +16,7 @@ from fedtheory.authoring.absent import SILENT, Absent, Loose, Undefined, absent_
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName
+from fedtheory.inputs import flag
 from fedtheory.verification import statement as core
 from fedtheory.verification.statement import Sides
 
@@ -33,6 +34,7 @@ def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, ax
 
     ``parts`` are what lhs and rhs were made of; they only enter the scale.
     """
+    flag("vector", vector)
     gone = absent_among(lhs, rhs, *parts)
     made = core.eq(lhs, rhs, *parts, vector=vector, noise=noise, axes=axes) if gone is None else None
     return made or Sides(gone, gone, gone, "==")
@@ -83,6 +85,7 @@ def form(
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
     """
+    flag("fails", fails), flag("holds", holds), flag("pathwise", pathwise)
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
     return Claimed(name, sides, latex, "violated" if fails else "holds" if holds else "open", pathwise, note, proof, mutants)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import flag
 
 ZERO = Fraction(0)
 
@@ -265,7 +266,7 @@ class SeparableLosses:
         unless ``exact``."""
         bent = np.array([[v is not None for v in row] for row in delta])
         delta = np.where(bent, delta, np.asarray(ZERO))
-        kind = object if exact else float
+        kind = object if flag("exact", exact) else float
         h, c, m, a, delta = (np.asarray(v).astype(kind) for v in (h, c, m, a, delta))
         return cls(Pieces(h, c, m, a, delta, bent), np.asarray(weights).astype(kind))
 

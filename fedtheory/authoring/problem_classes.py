@@ -19,6 +19,7 @@ from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_flags
 
 __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex"]
 
@@ -60,6 +61,7 @@ class ProblemClass:
     families: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
+        check_flags(self)
         object.__setattr__(self, "clients", _range("clients", self.clients))
         object.__setattr__(self, "dimension", _range("dimension", self.dimension))
         if self.weights not in ("equal", "any"):

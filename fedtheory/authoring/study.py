@@ -31,7 +31,7 @@ from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.settling import agree, settle, tightness
 from fedtheory.authoring.words import findings, renderables, table
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.inputs import whole_number
+from fedtheory.inputs import flag, whole_number
 from fedtheory.plotting.figure import Figure
 from fedtheory.provenance import write_atomic
 from fedtheory.randomness import Stream
@@ -220,6 +220,7 @@ def study(
     InvalidInput, UnknownName, MissingCapability
         The statement cannot be judged; with file and line.
     """
+    flag("necessity", necessity)
     whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
     if hasattr(target, "statements"):
         statements = list(target.statements.values())

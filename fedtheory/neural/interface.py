@@ -70,7 +70,6 @@ class NetworkOnSamples(Protocol):
     sample_counts: np.ndarray
     most_samples: int
     test: tuple[Any, Any] | None
-    tested: list[np.ndarray] | None
     precision: str
     augment: str | None
     rows_at_once: int | None
@@ -80,3 +79,6 @@ class NetworkOnSamples(Protocol):
 
     @property
     def client_samples(self) -> list[np.ndarray]: ...
+
+    @property
+    def tested(self) -> list[np.ndarray] | None: ...

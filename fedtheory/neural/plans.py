@@ -41,8 +41,9 @@ class Plan:
         self.how = None if problem.augment is None else np.zeros((*shape, 3), dtype=np.int64)
         self.keys = np.zeros(shape[:2], dtype=np.int64) if problem.flat.dropout else None
         tables = {held: _table(schedule, held, widest) for held, schedule in schedules.items()}
+        of_clients = problem.client_samples
         for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
-            held = problem.client_samples[n]
+            held = of_clients[n]
             place, weight, lr, epochs = tables[len(held)]
             shuffled = np.concatenate([held[sample_order(rows, int(n), int(b), len(held), e)] for e in range(epochs)])
             self.samples[r, : len(lr)] = shuffled[place]

@@ -30,6 +30,7 @@ from fedtheory.neural.torch_losses import known_loss
 from fedtheory.neural.trained import GivenModule
 from fedtheory.neural.trials import check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
+from fedtheory.problems.checks import check_samples as check_selected
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -55,6 +56,8 @@ class NeuralProblem(Problem):
     inputs, targets : arrays or tensors (n, ...), or dicts or tuples of them
         All clients' samples. The module is called with a dict's entries as keyword arguments, with a tuple's as positional ones.
         Targets of several parts go with a loss of one's own, which is given them as they came.
+        Those of the type and on the device that are needed are not copied, as data sets are large. Write into neither them nor the
+        problem's `inputs`, `targets` and `test`: torch has no tensors that are read-only.
     clients : N sequences of sample numbers, each once, or a `fedtheory.problems.Partition`
         Clients may share samples: those that hold the same ones are alike.
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
@@ -141,7 +144,7 @@ class NeuralProblem(Problem):
         self.augment = augment
         self.test = None if test is None else self._of_test(test)
         tests = 0 if self.test is None else len(self.test[1])
-        self.tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
+        self._tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
             raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
         largest = max(self._clients, key=len)
@@ -227,8 +230,13 @@ class NeuralProblem(Problem):
 
     @property
     def client_samples(self) -> list[np.ndarray]:
-        """The numbers of the samples that each client holds: N int64 arrays (n_k,)."""
-        return self._clients
+        """The numbers of the samples that each client holds: N int64 arrays (n_k,), copies."""
+        return [held.copy() for held in self._clients]
+
+    @property
+    def tested(self) -> list[np.ndarray] | None:
+        """The numbers of the test samples that are each client's own: N int64 arrays, copies; None without `test_clients`."""
+        return None if self._tested is None else [own.copy() for own in self._tested]
 
     # --- the point ----------------------------------------------------------------------------------------------------
     def initial(self) -> Tensor:
@@ -261,8 +269,8 @@ class NeuralProblem(Problem):
         other.num_clients, other.sample_counts = len(clients), self.sample_counts[clients]
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
-        if self.tested is not None:
-            other.tested = [self.tested[int(k)] for k in clients]
+        if self._tested is not None:
+            other._tested = [self._tested[int(k)] for k in clients]
         w = self.weights[clients]
         other.weights = w / w.sum() if w.sum() > 0 else np.full(len(clients), 1.0 / len(clients))
         return other
@@ -314,8 +322,9 @@ class NeuralProblem(Problem):
         return [slice(a, b) for a, b in pairwise(cuts)]
 
     def select(self, samples: Sequence[np.ndarray]) -> Self:
+        taken = check_selected(self, samples)
         other = copy.copy(self)
-        other._clients = [held[s] for held, s in zip(self._clients, samples, strict=True)]
+        other._clients = [held[s] for held, s in zip(self._clients, taken, strict=True)]
         other.sample_counts = np.array([len(c) for c in other._clients])
         check_held(other._clients, len(self.inputs), len(self.targets))
         other.weights = weights_after(self, other.sample_counts)

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import IterableDataset, Subset, TensorDataset, default_collate
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import flag
 from fedtheory.neural import memory
 from fedtheory.parallel import Progress
 
@@ -45,6 +46,7 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     OutOfMemory
         The samples do not fit.
     """
+    flag("progress", progress)
     if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise InvalidInput(
             f"{what} is a {type(dataset).__name__}: give a map-style Dataset, with a length and items by number (of an "

@@ -22,7 +22,7 @@ import scipy  # its linalg is loaded when first used
 
 from fedtheory.arrays import OwnArrays, ReadOnlyDict
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import real_array, real_number, shown
+from fedtheory.inputs import check_problem, real_array, real_number
 from fedtheory.limits import must_fit
 from fedtheory.optimum import conic
 from fedtheory.optimum.interface import Certifiable
@@ -132,12 +132,6 @@ def kept(made: Callable[_Asked, Optimum]) -> Callable[_Asked, Optimum]:
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """The dict and those in it, as dicts that may be written to."""
     return {k: _plain(v) if isinstance(v, dict) else v for k, v in values.items()}
-
-
-def check_problem(value: Any) -> None:
-    """Raise `InvalidInput` unless it has what an optimum is certified with: a `Problem` has."""
-    if isinstance(value, type) or not hasattr(value, "structure"):
-        raise InvalidInput(f"problem = {shown(value)}: a problem is needed, for example problems.LeastSquares(features, targets)")
 
 
 @kept

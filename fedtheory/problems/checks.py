@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import numbered, real_array
+from fedtheory.inputs import numbered, real_array, require
 
 __all__ = ["LAYERS", "HasSamples", "check_layers", "check_samples", "check_weights", "weights_after"]
 
@@ -58,8 +58,11 @@ def check_samples(problem: HasSamples, samples: Sequence[Any]) -> list[np.ndarra
     Raises
     ------
     InvalidInput
-        Another number of arrays; no samples, or a number that is none of the client's.
+        No sequence; another number of arrays; no samples, or a number that is none of the client's.
     """
+    needed = f"give an array of sample numbers for each of {problem.num_clients} clients"
+    listed = hasattr(samples, "__len__") and not isinstance(samples, str | Mapping) and getattr(samples, "ndim", 1) > 0
+    require(listed, "samples", samples, needed)
     if len(samples) != problem.num_clients:
         raise InvalidInput(f"samples for {len(samples)} clients: give an array of sample numbers for each of {problem.num_clients}")
     counts = problem.sample_counts

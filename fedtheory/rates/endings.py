@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_array, real_number
 
 __all__ = ["how_it_ended"]
 
@@ -28,11 +29,11 @@ def how_it_ended(gaps: Any, floor: float = 0.0, what: str = "F(x) - F*") -> str:
     Raises
     ------
     InvalidInput
-        No entry, or one that is not finite.
+        No entry, or one that is not finite; another shape; no numbers.
     """
-    gaps = np.asarray(gaps, dtype=float)
-    mean = gaps if gaps.ndim == 1 else gaps.mean(axis=1)
-    if mean.size == 0 or not np.isfinite(mean).all():
+    gaps, floor = real_array("gaps", gaps, finite=False), real_number("floor", floor)
+    mean = gaps.mean(axis=1) if gaps.ndim == 2 and gaps.size else gaps
+    if mean.ndim != 1 or mean.size == 0 or not np.isfinite(mean).all():
         raise InvalidInput(f"gaps has shape {gaps.shape} and must hold finite numbers, one a round: a run that diverged has no end")
     last = len(mean) - 1
     if last == 0 or mean[-1] <= floor:

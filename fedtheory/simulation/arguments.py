@@ -12,9 +12,8 @@ from fedtheory.arrays import namespace
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Sampling
-from fedtheory.problems.base import Problem
 
-__all__ = ["check_algorithm", "check_like", "check_local_solver", "check_problem", "check_sampling"]
+__all__ = ["check_algorithm", "check_like", "check_local_solver", "check_sampling"]
 
 
 def _is(value: Any) -> str:
@@ -28,12 +27,6 @@ def _call(cls: type) -> str:
     """'(mu=...)': what an instance of a dataclass needs."""
     needed = [f.name for f in fields(cls) if f.init and f.default is MISSING and f.default_factory is MISSING]
     return f"({', '.join(f'{name}=...' for name in needed)})"
-
-
-def check_problem(value: Any) -> None:
-    """Raise `InvalidInput` unless it is a problem."""
-    if not isinstance(value, Problem):
-        raise InvalidInput(f"problem = {_is(value)}: a problem is needed, for example problems.LeastSquares(features, targets)")
 
 
 def check_like(value: Any) -> None:

@@ -12,7 +12,7 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.arrays import Array, astype_like, namespace, on_host, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import LARGEST, flag, real_array, whole_number
+from fedtheory.inputs import LARGEST, check_problem, flag, real_array, whole_number
 from fedtheory.limits import must_end, must_fit
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
@@ -25,7 +25,6 @@ from fedtheory.simulation.arguments import (
     check_algorithm,
     check_like,
     check_local_solver,
-    check_problem,
     check_sampling,
 )
 from fedtheory.simulation.metrics import METRICS, check_metrics

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import check_unit, shown
+from fedtheory.inputs import check_unit, require, shown
 from fedtheory.provenance import to_jsonable
 from fedtheory.verification.series import Series, kept_of, with_horizon
 from fedtheory.verification.statement import Form, Sides, Statement, Undefined
@@ -271,7 +271,14 @@ def judge_worst(statement: Statement, form: Form) -> list[Check]:
     """The worst case of all problems against the form's bound, under each rule that it is about.
 
     Nothing larger than the bound is shown where the proved number is larger: then the checks are 'inconclusive'.
+
+    Raises
+    ------
+    InvalidInput
+        No statement, or no form.
     """
+    require(isinstance(statement, Statement), "statement", statement, "use a Statement, as get(...) returns it")
+    require(isinstance(form, Form), "form", form, "use a Form, one of statement.forms")
     if form.worst is None:
         return []
     fields: dict[str, Any] = {"mode": AT_A_POINT, "where": {"point": form.worst.at}, "verdict": "inconclusive"}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName, suggest
+from fedtheory.inputs import require
 from fedtheory.parallel import interrupted
 from fedtheory.verification.proof import Proof
 from fedtheory.verification.setting import Setting
@@ -93,9 +94,12 @@ def register(paper: Paper) -> Paper:
 
     Raises
     ------
+    InvalidInput
+        No `Paper`.
     FedTheoryError
         Another paper of that id; a statement of another id than the paper's, twice the same one, or one without forms.
     """
+    require(isinstance(paper, Paper), "paper", paper, "use a Paper(id, name, about, statements, setting)")
     known = _PAPERS.get(paper.id)
     if known is paper:
         return paper

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.inputs import check_flags
 
 __all__ = [
     "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "eq",
@@ -163,6 +164,9 @@ class Form:
     wording: str = ""
     letters: Any = None
     worst: Worst | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
 
     def sides_on(self, view: Any) -> Sides:
         """Its two sides on a view.

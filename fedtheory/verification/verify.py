@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Literal
 
 from fedtheory.errors import InvalidInput, suggest
-from fedtheory.inputs import check_unit, whole_number
+from fedtheory.inputs import check_problem, check_unit, whole_number
 from fedtheory.limits import must_fit
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
-from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_problem, check_sampling
+from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.simulation.simulate import check_start
 from fedtheory.verification.case import named
 from fedtheory.verification.check import CONFIDENCE, Check, judge_view, outside

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import file_path
+from fedtheory.inputs import file_path, require
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.untrusted import read_json
@@ -36,6 +36,7 @@ ASKED_OF_A_ROUND = frozenset({
     "kind", "method", "clients", "participants", "local steps", "options", "smoothness", "strong convexity", "rho", "fixed",
 })  # fmt: skip
 MOST_BYTES, MOST_SECONDS = 2_000_000, 60
+_A_CERTIFICATE = "use a Certificate, what certificate(...) or load(...) returned"
 MOST = 10_000  # multipliers, rounds or clients of a file
 
 
@@ -58,7 +59,15 @@ class Certificate:
 
 
 def certificate(found: WorstCase | Potential) -> Certificate:
-    """The certificate of what was computed."""
+    """The certificate of what was computed.
+
+    Raises
+    ------
+    InvalidInput
+        Neither a `WorstCase` nor a `Potential`.
+    """
+    made = "use what worst_case(...), one_round(...) or best_potential(...) returned"
+    require(isinstance(found, WorstCase | Potential), "found", found, made)
     numbers = found.solution.numbers
     if isinstance(found, Potential):
         asked = found.question
@@ -72,10 +81,11 @@ def verify(found: Certificate) -> None:
     Raises
     ------
     InvalidInput
-        A question that is none.
+        No `Certificate`; a question that is none.
     NotCertified
         What is wrong with the proof.
     """
+    require(isinstance(found, Certificate), "found", found, _A_CERTIFICATE)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate with fewer or shorter numbers"):
         _verify(found)
 
@@ -168,7 +178,15 @@ def _only(question: Mapping[str, Any], names: frozenset[str]) -> None:
 
 # --- files ----------------------------------------------------------------------------------------------------------------
 def write(path: Path | str, found: Certificate) -> Path:
-    """Write a certificate file, atomically, with where it comes from."""
+    """Write a certificate file, atomically, with where it comes from.
+
+    Raises
+    ------
+    InvalidInput
+        No path; no `Certificate`.
+    """
+    path = file_path("path", path, "the certificate file to write")
+    require(isinstance(found, Certificate), "found", found, _A_CERTIFICATE)
     return write_json(
         path,
         {

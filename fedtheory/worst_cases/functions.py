@@ -16,7 +16,7 @@ import numpy as np
 
 from fedtheory import algorithms
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import whole_number
+from fedtheory.inputs import require, whole_number
 from fedtheory.local import Exact, ExactProx, GradientSteps
 from fedtheory.local.objective import LocalSolver
 from fedtheory.problems.base import Problem
@@ -121,11 +121,12 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
     Raises
     ------
     InvalidInput
-        clients < 2, or other clients than were asked where cohorts are drawn; a method whose worst case is a relaxation; losses
-        that are strongly convex and not smooth.
+        No `WorstCase`; clients < 2, or other clients than were asked where cohorts are drawn; a method
+        whose worst case is a relaxation; losses that are strongly convex and not smooth.
     NotCertified
         The solver's matrices are too far from any losses of the class.
     """
+    require(isinstance(found, WorstCase), "found", found, "use the WorstCase that worst_case(...) returned")
     q = question(found.asked)
     clients = whole_number("clients", q.clients if clients is None else clients, least=2, remedy="one client is a mean, too: take 2")
     if q.method not in RUNS:

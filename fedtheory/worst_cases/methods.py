@@ -87,7 +87,7 @@ class Method:
         Raises
         ------
         InvalidInput
-            An option that the method has not, or that is not above 0.
+            An option that the method has not, or that is not above 0; no distance to make a default of.
         """
         found: dict[str, Fraction] = {}
         for name, default in self.defaults.items():
@@ -95,6 +95,10 @@ class Method:
                 found[name] = given[name]
             elif default is not None:
                 found[name] = default(scale)
+                if found[name] <= 0:  # smoothness and lipschitz are above 0
+                    other = f", or give {name}" if scale.distance == 0 else ""
+                    why = f"the default of {name} is a multiple of it"
+                    raise InvalidInput(f"distance = {scale.distance}: {why}; take one above 0{other}")
         self.check({**given, **found})
         return found
 

@@ -77,6 +77,9 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["fedavg", "--lipschitz", "1"], "--smoothness is given instead"),
         (["subgradient", "--smoothness", "1"], "convex with gradients of at most --lipschitz"),
         (["fedsgd"], "unknown method"),
+        (["subgradient", "--distance", "0"], "--distance 0: the default of step is a multiple of it; take one above 0, or give step"),
+        (["subgradient", "--distance", "-1"], "--distance -1: the default of step is a multiple of it; take one above 0"),
+        (["fedmls", "-T", "3", "--distance", "0"], "--distance 0: the default of lam is a multiple of it; take one above 0, or"),
     ],
 )
 def test_what_is_refused(words, says):

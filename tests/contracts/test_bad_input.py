@@ -7,6 +7,7 @@ or a number that is wrong without a word.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from registered import problems_beyond
 
 from fedtheory import (
     algorithms,
+    authoring,
     central,
     local,
     messages,
@@ -30,6 +32,7 @@ from fedtheory import (
     worst_cases,
 )
 from fedtheory.arrays import astype_like, to_numpy
+from fedtheory.authoring.losses import SeparableLosses
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
 from fedtheory.participation.activity import Away, Cycle, Decay, Every, Fade, Grow, varying
@@ -243,6 +246,15 @@ FLAGGED = [
     lambda: problems.synthetic_least_squares(1, 1, intercept="no"),
     lambda: testing.assert_reaches([1.0, 0.1], 0.5, within=1, stay="no"),
     lambda: datasets.load_svmlight("nowhere", final_newline="no"),
+    *(
+        lambda name=name, bad=bad: authoring.printed(authoring.le(0, 1), **{name: bad})
+        for name in ("fails", "holds", "pathwise") for bad in ("no", 0)
+    ),
+    lambda: authoring.eq([1, 2], [1, 2], vector="no"),
+    lambda: authoring.study((), necessity="no"),
+    lambda: authoring.SmoothConvex(identical="no"),
+    lambda: SeparableLosses.of([[1]], [[0]], [[0]], [[0]], [[None]], [1], exact="no"),
+    *(lambda name=name: verification.form("printed", "", None, "open", **{name: "no"}) for name in ("exact_only", "proves")),
 ]
 NONE = [
     (lambda: optimum.certify(None), "problem = None: a problem is needed"),
@@ -256,6 +268,23 @@ NONE = [
     (lambda: verification.bound(None, LS, DYN, 3), "unknown statement 'None'"),
     (lambda: problems.hold_out(None, 0.2), "problem = None"),
     (lambda: problems.read_problem(None), "path = None"),
+    *((lambda bad=bad: LS.select(bad), "samples = .*an array of sample numbers") for bad in (None, 3, "ab", {0: [0]}, np.int64(1))),
+    *((lambda bad=bad: simulate(bad, algorithms.FedAvg(), 1), "problem = .* problem is needed") for bad in (None, 3, problems.LAD)),
+    *(
+        (lambda f=f, bad=bad: f(bad), f"found = .*{needed}")
+        for f, needed in (
+            (worst_cases.certificate, "what worst_case"), (worst_cases.verify, "use a Certificate"),
+            (lambda bad: worst_cases.write("nowhere/c.json", bad), "use a Certificate"),
+            (worst_cases.worst_function, "the WorstCase that"),
+        ) for bad in (None, "fedavg", {"kind": "potential"}, worst_cases.Certificate)
+    ),
+    (lambda: worst_cases.worst_function(worst_cases.Losses(1.0)), "the WorstCase that"),
+    *((lambda bad=bad: verification.register(bad), r"paper = .*use a Paper\(id") for bad in (None, "efl", theorems)),
+    (lambda: verification.judge_worst(None, None), "statement = None: use a Statement"),
+    (lambda: verification.judge_worst("efl/eq-5", None), "statement = 'efl/eq-5'"),
+    (lambda: verification.judge_worst(THEOREM, "printed"), "form = 'printed': use a Form"),
+    *((lambda bad=bad: rates.how_it_ended(bad), "gaps") for bad in (None, "a", [[[1.0]]], 1.0, {}, [1j], [[1.0, 2.0], [3.0]])),
+    (lambda: rates.how_it_ended([1.0, 2.0], None), "floor is None"),
     (lambda: worst_cases.load(None), "path = None"),
     (lambda: replay.load(None), "path = None"),
     (lambda: worst_cases.worst_case("fedavg", losses=3), "losses = 3"),
@@ -378,6 +407,20 @@ def test_bad_input_is_named(call, says):
 def test_what_merely_counts_as_true_or_false_is_none(call):
     with pytest.raises(FedTheoryError, match=r"(is|=) ('no'|0): use True"):
         call()
+
+
+def test_nor_is_a_flag_of_what_reads_data_for_networks():
+    data = pytest.importorskip("fedtheory.neural.data")
+    from fedtheory.neural.torch_datasets import samples_of
+
+    seen = set()
+    for reads in (samples_of, *(getattr(data, name) for name in data.__all__ if name.startswith("load_"))):
+        flags = [n for n, p in inspect.signature(reads).parameters.items() if p.annotation in ("bool", bool)]
+        for name in flags:
+            with pytest.raises(InvalidInput, match=f"{name} is 'no': use True or False"):
+                reads("nowhere", **{name: "no"})
+        seen |= set(flags)
+    assert {"verify", "progress", "valid", "first_ten", "test"} <= seen
 
 
 @pytest.mark.parametrize(

@@ -390,3 +390,50 @@ def test_a_network_keeps_copies_of_who_holds_what():
     run = simulate(of_partition, algorithms.FedAvg(), 1, x0=point.numpy(), local_solver=GradientSteps(1, 0.1), like=point)
     assert [c.tolist() for c in of_arrays.client_samples] == [c.tolist() for c in of_partition.client_samples] == [[0, 1, 2], [3, 4, 5]]
     assert of_arrays.weights.tolist() == [0.25, 0.75] and np.isfinite(run.metrics["objective"]).all()
+
+
+@pytest.mark.filterwarnings("error:The given NumPy array is not writable")
+@pytest.mark.parametrize("of", [
+    lambda p: p, lambda p: p.subset(np.array([1, 0])), lambda p: p.select([np.array([0, 1]), np.array([2])]), copy.deepcopy,
+], ids=["made", "subset", "select", "deepcopy"])  # fmt: skip
+def test_who_holds_what_and_where_a_network_starts_can_be_overwritten_and_changes_nothing(of):
+    neural = pytest.importorskip("fedtheory.neural")
+    g = np.random.default_rng(1)
+    x, y, clients = g.normal(size=(6, 2)), np.array([0, 1, 0, 1, 0, 1]), [[0, 1, 2], [3, 4, 5]]
+    test = {"test": (x, y), "test_clients": clients}
+    problem = of(neural.NeuralProblem(torch.nn.Linear(2, 2), x, y, clients, **test))
+    point = problem.initial()
+
+    def told():
+        y = point.expand(2, 1, -1).contiguous()
+        measured = problem.evaluate_clients(point[None]), problem.objective(point), problem.client_output_gradient(y, 0, 2)
+        return plain([problem.client_samples, problem.tested, problem.sample_counts, problem.client_gradient(y), *measured])
+
+    before, point = told(), point.clone()
+    overwrite([problem.client_samples, problem.tested, problem.sample_counts, problem.weights, problem.initial(), problem.like_array()])
+    problem.client_samples.clear()
+    assert told() == before
+
+
+@pytest.mark.parametrize("kind", ["ImageData", "FeatureData", "Corpus"])
+def test_data_for_networks_keeps_copies_and_is_read_only(kind):
+    data = pytest.importorskip("fedtheory.neural.data")
+    shape, dtype = {"ImageData": ((3, 1, 2, 2), np.uint8), "FeatureData": ((3, 2), np.float32), "Corpus": ((3, 2), np.uint8)}[kind]
+    g = np.random.default_rng(1)
+    ours = {"train_x": g.integers(9, size=shape).astype(dtype), "train_y": np.array([0, 1, 0]),
+            "test_x": g.integers(9, size=shape).astype(dtype), "test_y": np.array([1, 1, 0]),
+            "train_users": np.array([0, 1, 1], np.int32), "test_users": np.array([1, 0, 1], np.int32)}  # fmt: skip
+    found = getattr(data, kind)("mine", num_classes=2, users=("a", "b"), **ours)
+
+    def told():
+        dealt = found.by_user().indices
+        return plain([{k: getattr(found, k) for k in ours}, found.inputs(found.train_x), dealt])
+
+    before = told()
+    assert all(a.flags.writeable for a in ours.values()), "the caller's arrays stay the caller's"
+    overwrite([list(ours.values()), vars(found), found.inputs(found.train_x), found.by_user().indices])
+    again = pickle.loads(pickle.dumps(found))
+    assert told() == before and not any(a.flags.writeable for a in arrays_in(vars(again)))
+    assert dataclasses.replace(found).train_x is found.train_x, "nothing is copied that is read-only"
+
+

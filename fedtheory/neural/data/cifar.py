@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData
 from fedtheory.neural.data.files import Release, check_labels, read_tar
 
@@ -250,6 +252,7 @@ def _load(
         train_y, test_y = (np.concatenate(labels[t]) for t in (True, False))
         source = f"{title}, {version.folder} in {Path(folder)}"
         mean, std = moments
+        sealed((train_x, test_x))
         return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, mean=mean, std=std)
     raise release.missing(folder, f"{versions[0].archive} or {versions[0].folder}/{next(iter(versions[0].files))}")
 
@@ -293,6 +296,7 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
         A file missing (its name, where it is published and the folder are said), damaged, not of the format, or a pickle
         that asks for anything a batch does not need.
     """
+    flag("verify", verify)
     parsers = (lambda w, c: parse_pickle(w, c, "labels"), lambda w, c: parse_records(w, c, 1, 0))
     return _load(folder, "cifar10", CIFAR10, 10, parsers, verify, ((0.491, 0.482, 0.447), (0.247, 0.243, 0.262)))
 
@@ -303,6 +307,7 @@ def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.5071, 0.4867, 0.4408 and std 0.2675, 0.2565, 0.2761,
     as in the public FedDyn code. Parameters and errors are those of `load_cifar10`.
     """
+    flag("verify", verify)
     parsers = (lambda w, c: parse_pickle(w, c, "fine_labels"), lambda w, c: parse_records(w, c, 2, 1))
     return _load(
         folder, "cifar100", CIFAR100, 100, parsers, verify, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))

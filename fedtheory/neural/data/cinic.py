@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData
 from fedtheory.neural.data.files import Release, read_bytes, read_tar
 from fedtheory.parallel import Progress
@@ -183,6 +185,7 @@ def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, p
         Neither folders nor archive (the file, where it is published and the folder are said); a part or a class missing, or not
         whole; a file that is no PNG of 32 x 32 pixels, which is named.
     """
+    flag("valid", valid), flag("verify", verify), flag("progress", progress)
     parts = ("train", "valid", "test") if valid else ("train", "test")
     place = _tree(folder)
     archive = CINIC10.find(folder, ARCHIVE.removesuffix(".gz")) if place is None else None
@@ -200,6 +203,7 @@ def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, p
             if done % 500 == 0:
                 bar.update(done)
     train, test = gathered["train"].arrays(), gathered["test"].arrays()
+    sealed((train, test))
     source = f"CINIC-10, {'train and valid' if valid else 'train'} against test, PNG files in {place or archive}"
     if made := +others:
         source += f"; made RGB: {', '.join(f'{n} of mode {mode}' for mode, n in sorted(made.items()))}"

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.partitions import Partition, balanced_iid, classes_per_client, dirichlet, iid
 
@@ -14,8 +15,11 @@ __all__ = ["Corpus", "Data", "FeatureData", "ImageData", "Sentences", "digits", 
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class Data(OwnArrays):
     """Samples for a classifier, as small as the release stores them.
+
+    The arrays are read-only. Those handed in are copied unless they are read-only already.
+    `torch.tensor(data.train_y)` makes a tensor that may be written to.
 
     Attributes
     ----------
@@ -67,6 +71,7 @@ class Data:
                 )
         if not len(self.train_y):
             raise InvalidInput(f"{self.name}: no training samples")
+        super().__post_init__()
 
     @property
     def num_train(self) -> int:
@@ -149,7 +154,7 @@ class FeatureData(Data):
     """Feature vectors (n, p) float32."""
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
-        """As stored."""
+        """As stored: x itself."""
         return x
 
 
@@ -192,7 +197,7 @@ class Sentences(Corpus):
     vocabulary: tuple[str, ...] = ()  # type: ignore[assignment]
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
-        """As stored; networks take integers of any size."""
+        """As stored, x itself; networks take integers of any size."""
         return x
 
     def text(self, x: np.ndarray) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, MissingCapability
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData, pixel_moments
 from fedtheory.neural.data.files import Release, opened_tar, path_size
 from fedtheory.neural.data.leaf import as_numbers, find_leaf, flatten, gather
@@ -231,6 +232,7 @@ def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True)
     MissingCapability
         HDF5 files, and h5py is not installed.
     """
+    flag("verify", verify), flag("progress", progress)
     places = FEMNIST.folders(folder)
     for place in places:
         if any((place / name).is_file() for name in FILES.values()):

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData, pixel_moments
 from fedtheory.neural.data.files import Release, check_labels, read_bytes, read_zip
 
@@ -111,6 +113,7 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
     DataFileError
         A file missing (its name, where it is published and the folder are said), damaged, or not of the format.
     """
+    flag("verify", verify)
 
     def part(stem: str) -> tuple[np.ndarray, np.ndarray]:
         pair = []
@@ -123,6 +126,7 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
         return x[:, None], y.astype(np.int64)
 
     train, test = part("train"), part("t10k")
+    sealed((train, test))
     source = f"MNIST, IDX files in {Path(folder)}"
     return ImageData("mnist", *train, *test, 10, source=source, mean=(0.1307,), std=(0.3081,))
 
@@ -146,6 +150,7 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
     DataFileError
         A file missing (its name, where it is published and the folder are said), damaged, or not of the format.
     """
+    flag("first_ten", first_ten), flag("verify", verify)
     names = [
         f"emnist-letters-{part}-{kind}-ubyte" for part in ("train", "test") for kind in ("images-idx3", "labels-idx1")
     ]
@@ -170,6 +175,7 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
         return np.ascontiguousarray(x.transpose(0, 2, 1))[:, None], y.astype(np.int64) - 1
 
     train, test = part("train"), part("test")
+    sealed((train, test))
     mean, std = pixel_moments(train[0])
     name = "emnist-l" if first_ten else "emnist-letters"
     source = f"EMNIST Letters, IDX files in {Path(folder)}" + (", the first ten letters" if first_ten else "")

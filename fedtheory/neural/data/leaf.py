@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import FeatureData
 from fedtheory.neural.data.files import Release, read_bytes
 from fedtheory.untrusted import parse_json
@@ -96,7 +98,7 @@ def gather(files: Iterable[Path], encode: Encode) -> dict[str, tuple[np.ndarray,
 def flatten(
     where: str, users: list[str], parts: dict[str, tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """x, y and user number of the samples of these users one after the other; None when there are none."""
+    """x, y and user number of the samples of these users one after the other, read-only; None when there are none."""
     found = [(k, *parts[u]) for k, u in enumerate(users) if u in parts and len(parts[u][1])]
     if not found:
         return None
@@ -104,7 +106,7 @@ def flatten(
     if len(shapes) > 1:
         raise DataFileError(f"{where}: samples of different shapes {sorted(shapes)}: all must be alike")
     owner = np.repeat(np.array([k for k, _, _ in found], np.int32), [len(y) for _, _, y in found])
-    return np.concatenate([x for _, x, _ in found]), np.concatenate([y for _, _, y in found]), owner
+    return sealed((np.concatenate([x for _, x, _ in found]), np.concatenate([y for _, _, y in found]), owner))
 
 
 def as_numbers(values: Any, kind: Any) -> np.ndarray:
@@ -147,6 +149,7 @@ def load_leaf(folder: str | Path, name: str = "leaf", test: bool = True) -> Feat
     DataFileError
         Missing, not of the format, counts that disagree, x or y that are not numbers.
     """
+    flag("test", test)
     path = Path(folder).expanduser()
     if path.is_file():
         train, rest, test = read_users(path, _numbers), {}, False

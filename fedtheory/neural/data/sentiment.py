@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.inputs import flag
 from fedtheory.neural.data.core import Sentences
 from fedtheory.neural.data.files import Release, read_lines
 from fedtheory.neural.data.leaf import find_leaf, gather
@@ -253,6 +254,7 @@ def load_sentiment140(
     InvalidInput
         Fewer accounts with enough tweets than `clients`; numbers out of range.
     """
+    flag("progress", progress)
     for what, number, low in (
         ("clients", 1 if clients is None else clients, 1),
         ("least", least, 2),

@@ -223,7 +223,7 @@ def test_a_presets_clients_are_tested_on_their_own(tmp_path):
     hits = (problem.flat.call(model[0], problem.test[0]).argmax(dim=1) == problem.test[1]).double().numpy()
     by_hand = np.mean([hits[own].mean() for own in problem.tested])
     assert run.metrics["client_accuracy"][0] == pytest.approx(by_hand, abs=1e-12)
-    problem.tested = None  # the mutant: reweighted
+    problem._tested = None  # the mutant: reweighted
     assert abs(problem.evaluate_clients(model)[0] - by_hand) > 1e-4
     assert run.own_tests and bench.read_result(preset, tmp_path).own_tests
     with pytest.raises(CheckpointError, match="another run"):

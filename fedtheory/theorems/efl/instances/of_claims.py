@@ -172,6 +172,13 @@ ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
             "q": "1/2", "down": False, "T": 2, "w0": ["1", "0"],
         },
     ),
+    (  # each entry waits up to 16 rounds and then jumps beyond the optimum: only rho bounds this
+        "compressed-partial", "one entry a round, and nothing but the residuals",
+        {
+            "scheme": "A", "weights": ["1"], "h": [["17/8"] * 16 + ["1"]], "c": [["0"] * 17], "law": [["0", "1"]], "q": "1/17",
+            "down": False, "T": 16, "w0": ["1"] * 16 + ["0"],
+        },
+    ),
     (
         "compressed", "equal entries, noise only",
         {

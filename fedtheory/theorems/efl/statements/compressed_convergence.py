@@ -6,6 +6,7 @@ by the step, follow the recursion of a constant step at w*. `FrozenView` is that
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,9 +20,9 @@ from fedtheory.theorems.efl.quantities.compressed_run import CompressedView
 from fedtheory.theorems.efl.statements.error_feedback import CONSISTENT, LITERAL, LOOPS, TEXT
 from fedtheory.verification.rational import fraction, table, vector
 from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.verification.statement import Form, Sides, eq, form, le
 
-__all__ = ["STATEMENTS", "VARIANTS", "FrozenView", "frozen_view"]
+__all__ = ["STATEMENTS", "VARIANTS", "FrozenView", "frozen_view", "part", "sharpened"]
 
 VARIANTS = ("consistent", "literal", "text")
 CLEAR = "no choice of ST is a tie over the period"
@@ -208,9 +209,35 @@ def _sharp_round(v: CompressedView, first: Any = 1, rest: Any = 1) -> Sides:
     return le(v.virtual_sq[1:], first * v.kept * v.virtual_sq[:-1], rest * new, noise=v.noise)
 
 
-def _part(v: CompressedView, millionths: int) -> Any:
+def part(v: Any, millionths: int) -> Any:
     """millionths/10^6 in the arithmetic of the view."""
     return (0 * v.mu + millionths) / 10**6
+
+
+def changed(sides: Callable[..., Sides], name: str, terms: Mapping[str, int]) -> tuple[str, Callable[[Any], Sides]]:
+    """A mutant: the sides with so many millionths of some of their terms."""
+    return name, lambda v: sides(v, **{term: part(v, millionths) for term, millionths in terms.items()})
+
+
+def sharpened(
+    bound: str, where: str, model: Callable[..., Sides], virtual: Callable[..., Sides], of_model: Mapping[str, Mapping[str, int]],
+    of_virtual: Mapping[str, Mapping[str, int]], *, kind: str, proof: str, note: str,
+) -> tuple[Form, Form]:  # fmt: skip
+    """The sharpened bounds of the model and of the virtual iterate, of which one is said in the other.
+
+    Parameters
+    ----------
+    bound : the formula of the virtual iterate's
+    where : what its letters are
+    of_model, of_virtual : mutants by name, each with the millionths that it leaves of some terms
+    """
+    whole = r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + bound + r"\big)+2\rho^2\eta_t^2\ (t\ge1),\ " + where
+    alone = r"\mathbb E\|v_t-\omega^*\|^2\le" + bound + r"\ (t\ge1)"
+    wrong = [[changed(sides, *m) for m in of.items()] for sides, of in ((model, of_model), (virtual, of_virtual))]
+    return (
+        form("sharpened", whole, model, "holds", *wrong[0], kind=kind, note=note, proof=proof),
+        form("sharpened, virtual iterate", alone, virtual, "holds", *wrong[1], kind=kind, proof=proof),
+    )
 
 
 _PERIOD = r"\text{the model held at }\omega^*:\ \textstyle\sum\Delta\omega=0\text{ over a period of the residuals}"
@@ -258,7 +285,7 @@ STATEMENTS = (
         form(
             "repaired",
             r"\mathbb E\|\omega_t-\omega^*\|^2\le2" + _V + r"+2\rho^2\eta_t^2,\ " + _STEPS + r",\ " + _B, _bound, "holds",
-            ("49 hundredths of the first term", lambda v: _bound(v, first=_part(v, 490_000))),
+            ("49 hundredths of the first term", lambda v: _bound(v, first=part(v, 490_000))),
             ("without B and the residuals", lambda v: _bound(v, rest=0)), kind="compressed",
             note="proved by `efl/compressed-proof`: O(1/t) as without compression, with rho^2 = O(E^2 G^2/delta^4), or "
             "O(E^2 G^2/delta^2) where only the clients compress",
@@ -267,35 +294,24 @@ STATEMENTS = (
         form(
             "virtual iterate",
             r"\mathbb E\|v_t-\omega^*\|^2\le" + _V + r",\ v_t=\omega_t+R^G_t+\textstyle\sum_kp^kR^k_t", _bound_virtual, "holds",
-            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=_part(v, 900_000))),
+            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=part(v, 900_000))),
             ("without B", lambda v: _bound_virtual(v, rest=0)), kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
-        form(
-            "sharpened",
-            r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _S + r"\big)+2\rho^2\eta_t^2\ (t\ge1),\ " + _STEPS
-            + r",\ \rho=(A-1)EG,\ "
-            r"A=(\tfrac4\delta)^2",
-            _sharp_model, "holds",
-            ("49 hundredths of the first term", lambda v: _sharp_model(v, first=_part(v, 490_000))),
-            ("the first term only", lambda v: _sharp_model(v, noise=0, residuals=0)),
-            ("without the residuals", lambda v: _sharp_model(v, residuals=0)), kind="compressed",
-            note="never above the repaired bound, and without D_k: O(1/t^2) where gradients have "
-            "no noise, else only the noise is of "
-            "order 1/t, and no compressor is in its term. Proof: docs/efl_claims.md, the "
-            "consistent form sharpened",
-            proof="docs/efl_claims.md#the-consistent-form-sharpened",
-        ),
-        form(
-            "sharpened, virtual iterate",
-            r"\mathbb E\|v_t-\omega^*\|^2\le" + _S + r"\ (t\ge1)", _sharp_virtual, "holds",
-            (
-                "99 hundredths of the first term",
-                lambda v: _sharp_virtual(v, first=_part(v, 990_000)),
-            ),
-            ("the first term only", lambda v: _sharp_virtual(v, noise=0, residuals=0)),
-            ("without the residuals", lambda v: _sharp_virtual(v, residuals=0)), kind="compressed",
-            proof="docs/efl_claims.md#the-consistent-form-sharpened",
+        *sharpened(
+            _S, _STEPS + r",\ \rho=(A-1)EG,\ A=(\tfrac4\delta)^2", _sharp_model, _sharp_virtual,
+            {
+                "49 hundredths of the first term": {"first": 490_000},
+                "the first term only": {"noise": 0, "residuals": 0}, "without the residuals": {"residuals": 0},
+            },
+            {
+                "99 hundredths of the first term": {"first": 990_000},
+                "the first term only": {"noise": 0, "residuals": 0}, "without the residuals": {"residuals": 0},
+            },
+            kind="compressed", proof="docs/efl_claims.md#the-consistent-form-sharpened",
+            note="never above the repaired bound, and without D_k: O(1/t^2) where gradients have no noise, "
+            "else only the noise is of order 1/t, and no compressor is in its term. "
+            "Proof: docs/efl_claims.md, the consistent form sharpened",
         ),
         assumptions=ASSUMPTIONS,
     ),
@@ -311,36 +327,36 @@ STATEMENTS = (
         ),
         form(
             "virtual iterate", r"v_{t+1}=v_t+\textstyle\sum_kp^kx_t^k", _conserved, "holds",
-            ("off by a hundredth", lambda v: _conserved(v, _part(v, 10_000))), kind="compressed",
+            ("off by a hundredth", lambda v: _conserved(v, part(v, 10_000))), kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
         form(
             "one compression", r"\mathbb E\|R^k_{t+1}\|^2\le(1-\delta)\mathbb E\|R^k_t+x^k_t\|^2", _one_client_round, "holds",
-            ("nine tenths of it", lambda v: _one_client_round(v, _part(v, 900_000))), kind="compressed",
+            ("nine tenths of it", lambda v: _one_client_round(v, part(v, 900_000))), kind="compressed",
             proof="the definition of delta, for the message R^k + x^k",
         ),
         form(
             "shorter messages", r"\|C(D^k)\|^2\le\|D^k\|^2", _shorter, "holds",
-            ("nine tenths of it", lambda v: _shorter(v, _part(v, 900_000))), kind="compressed",
+            ("nine tenths of it", lambda v: _shorter(v, part(v, 900_000))), kind="compressed",
             proof="ST sends k times the mean of k magnitudes, whose square is at most the mean of "
             "their squares",
         ),
         form(
             "residuals of the clients", r"\mathbb E\|R^k_t\|^2\le((\tfrac4\delta-1)EG\eta_t)^2", _clients, "holds",
-            ("a thousandth of it", lambda v: _clients(v, _part(v, 1000))), kind="compressed",
+            ("a thousandth of it", lambda v: _clients(v, part(v, 1000))), kind="compressed",
             note="with q = sqrt(1 - delta) <= 1 - delta/2 and eta_t/eta_{t+1} <= 1 + delta/4: a fixed point of "
             "K <- (1 - delta/4)(K + EG)",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
         form(
             "residual of the server", r"\mathbb E\|R^G_t\|^2\le((A-\tfrac4\delta)EG\eta_t)^2", _server, "holds",
-            ("a millionth of it", lambda v: _server(v, _part(v, 1))), kind="compressed",
+            ("a millionth of it", lambda v: _server(v, part(v, 1))), kind="compressed",
             note="what reaches the server is at most (4/delta) E G eta_t in the mean square",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
         form(
             "distance of the models", r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2", _apart, "holds",
-            ("a millionth of it", lambda v: _apart(v, _part(v, 1))), kind="compressed",
+            ("a millionth of it", lambda v: _apart(v, part(v, 1))), kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
         form(
@@ -348,7 +364,7 @@ STATEMENTS = (
             r"\mathbb E\|\bar v_{i+1}-\omega^*\|^2\le\mathbb E\|\bar v_i-\omega^*\|^2+"
             r"2\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2+"
             r"6L\eta^2\sum p^kD_k+\eta^2\sum(p^k)^2\sigma_k^2-\eta\mu\sum p^k\mathbb E\|\omega^k_i-\omega^*\|^2",
-            _step, "holds", ("nine tenths of the noise", lambda v: _step(v, noise=_part(v, 900_000))),
+            _step, "holds", ("nine tenths of the noise", lambda v: _step(v, noise=part(v, 900_000))),
             ("without the D_k, and minus the drift", lambda v: _step(v, doubled=-1, gap=0)), kind="compressed",
             note="steps 1 to 3 and 5 of Theorem 1's proof, with vbar_i = v_t + sum_k p^k (w_i^k - w_t) for wbar_i",
             proof="docs/efl_claims.md#the-consistent-form-converges",
@@ -359,8 +375,8 @@ STATEMENTS = (
             r"\tfrac52\eta L\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2+\eta^2\sum(p^k)^2"
             r"\sigma_k^2",
             _sharp_step, "holds",
-            ("nine tenths of the noise", lambda v: _sharp_step(v, noise=_part(v, 900_000), drift=0)),
-            ("nine tenths of the first term", lambda v: _sharp_step(v, kept=_part(v, 900_000))),
+            ("nine tenths of the noise", lambda v: _sharp_step(v, noise=part(v, 900_000), drift=0)),
+            ("nine tenths of the first term", lambda v: _sharp_step(v, kept=part(v, 900_000))),
             ("minus the drift", lambda v: _sharp_step(v, drift=-5)), kind="compressed",
             note="the step's inner product is split at w_i^k by smoothness in place of Young's "
             "inequality, so that no D_k is left",
@@ -372,19 +388,19 @@ STATEMENTS = (
             r"\big(\textstyle\sum(p^k)^2\sigma_k^2+"
             r"\tfrac52L\eta((E-1)^2G^2+\rho^2)\big),\ q=(1-\eta\mu)^E",
             _sharp_round, "holds", ("without the second term", lambda v: _sharp_round(v, rest=0)),
-            ("nine tenths of the first term", lambda v: _sharp_round(v, first=_part(v, 900_000))),
+            ("nine tenths of the first term", lambda v: _sharp_round(v, first=part(v, 900_000))),
             kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-sharpened",
         ),
         form(
             "drift, identity",
             r"\textstyle\sum p^k\|\omega^k_i-\bar v_i\|^2=\sum p^k\|\omega^k_i-\omega_t\|^2-\|\bar v_i-v_t\|^2+\|\omega_t-v_t\|^2",
-            _spread, "holds", ("nine tenths of a term", lambda v: _spread(v, _part(v, 900_000))), kind="compressed",
+            _spread, "holds", ("nine tenths of a term", lambda v: _spread(v, part(v, 900_000))), kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
         form(
             "drift", r"\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2\le\eta^2G^2i^2+\mathbb E\|\omega_t-v_t\|^2",
-            _drift, "holds", ("nine tenths of the residuals", lambda v: _drift(v, _part(v, 900_000))), kind="compressed",
+            _drift, "holds", ("nine tenths of the residuals", lambda v: _drift(v, part(v, 900_000))), kind="compressed",
             proof="docs/efl_claims.md#the-consistent-form-converges",
         ),
         assumptions=ASSUMPTIONS,

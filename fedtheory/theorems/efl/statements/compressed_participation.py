@@ -8,6 +8,7 @@ import numpy as np
 
 from fedtheory.theorems.efl.notation import statement
 from fedtheory.theorems.efl.quantities.compressed_participation import PartialView
+from fedtheory.theorems.efl.statements.compressed_convergence import part, sharpened
 from fedtheory.verification.statement import Sides, form, le
 
 __all__ = ["STATEMENTS"]
@@ -50,11 +51,11 @@ def _sharp_model(v: PartialView, residuals: Any = 1, **change: Any) -> Sides:
     return le(v.mean(v.w - v.star)[1:], *terms, apart, noise=v.noise)
 
 
-def _sharp_round(v: PartialView, rest: Any = 1, kept: Any = 1) -> Sides:
+def _sharp_round(v: PartialView, rest: Any = 1, kept: Any = 1, residuals: Any = 1) -> Sides:
     """a_{t+1} <= (1 - eta mu S/2) a_t + eta^2 B_sharp + eta^3 off + r 2 eta sum E[p s] D_k."""
     a, eta = v.mean(v.v - v.star), v.eta[:-1]
     bias = v.r * 2 * eta * (v.moments.ps * v.D).sum()
-    new = (rest * eta**2 * v.B_sharp, rest * eta**3 * v.off, rest * bias)
+    new = (rest * eta**2 * v.B_sharp, rest * residuals * eta**3 * v.off, rest * bias)
     return le(a[1:], kept * (1 - eta * v.mu * v.S / 2) * a[:-1], *new, noise=v.noise)
 
 
@@ -87,11 +88,6 @@ def _round(v: PartialView, rest: Any = 1, kept: Any = 1) -> Sides:
     return le(a[1:], kept * (1 - eta * v.mu * v.S / 2) * a[:-1], rest * eta**2 * v.B, rest * bias, noise=v.noise)
 
 
-def _part(v: PartialView, millionths: int) -> Any:
-    """millionths/10^6 in the arithmetic of the view."""
-    return (0 * v.mu + millionths) / 10**6
-
-
 _V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16E/\mu)^2B/S^2}{(tE+\gamma)^2}+\tfrac{H_tJ}{tE+\gamma}"
 _SIZES = (
     r"\gamma=\max\{\tfrac{8E}{\pi\delta},\tfrac{32E(1+\theta)L}{\mu S}\},\ \rho=\big(\tfrac{16}{5\delta}+(\tfrac4\delta-1)"
@@ -117,7 +113,7 @@ STATEMENTS = (
         "contributions (even when the system is in the low participation rate, EFL still converges), section 3.1",
         form(
             "repaired", r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _V + r"\big)+2\rho^2\eta_t^2,\ " + _SIZES + r",\ " + _B,
-            _bound, "holds", ("49 hundredths of the first term", lambda v: _bound(v, first=_part(v, 490_000))),
+            _bound, "holds", ("49 hundredths of the first term", lambda v: _bound(v, first=part(v, 490_000))),
             ("without B and the residuals", lambda v: _bound(v, rest=0)), kind="compressed-partial",
             note="an inactive client's residual waits, and the step falls less while it waits than a message takes off: hence pi in "
             "gamma, and only there. J, H_t and theta are Theorem 1's",
@@ -125,31 +121,24 @@ STATEMENTS = (
         ),
         form(
             "virtual iterate", r"\mathbb E\|v_t-\omega^*\|^2\le" + _V, _bound_virtual, "holds",
-            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=_part(v, 900_000))),
+            ("nine tenths of the first term", lambda v: _bound_virtual(v, first=part(v, 900_000))),
             ("without B and J", lambda v: _bound_virtual(v, rest=0, bias=0)), kind="compressed-partial",
             proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
-        form(
-            "sharpened",
-            r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _S + r"\big)+2\rho^2\eta_t^2\ (t\ge1),\ " + _SIZES
-            + r",\ " + _B_SHARP, _sharp_model, "holds",
-            ("49 hundredths of the first term", lambda v: _sharp_model(v, first=_part(v, 490_000))),
-            ("without B and the residuals", lambda v: _sharp_model(v, rest=0, residuals=0)),
-            kind="compressed-partial",
+        *sharpened(
+            _S, _SIZES + r",\ " + _B_SHARP, _sharp_model, _sharp_virtual,
+            {
+                "49 hundredths of the first term": {"first": 490_000},
+                "without B and the residuals": {"rest": 0, "residuals": 0}, "a twenty-thousandth of rho^2": {"residuals": 50},
+            },
+            {
+                "nine tenths of the first term": {"first": 900_000},
+                "without B, J and the residuals": {"rest": 0, "bias": 0, "residuals": 0},
+                "an eight-thousandth of rho^2": {"residuals": 125},
+            },
+            kind="compressed-partial", proof="docs/efl_claims.md#irregular-clients-sharpened",
             note="rho^2 at eta_t^2, so that the compressors cost no rate. The D_k count "
             "(9 + 5 theta)/(8 + 4 theta) times as much as in the repaired bound, all else no more",
-            proof="docs/efl_claims.md#irregular-clients-sharpened",
-        ),
-        form(
-            "sharpened, virtual iterate",
-            r"\mathbb E\|v_t-\omega^*\|^2\le" + _S + r"\ (t\ge1)", _sharp_virtual, "holds",
-            ("nine tenths of the first term", lambda v: _sharp_virtual(v, first=_part(v, 900_000))),
-            (
-                "without B, J and the residuals",
-                lambda v: _sharp_virtual(v, rest=0, bias=0, residuals=0),
-            ),
-            kind="compressed-partial",
-            proof="docs/efl_claims.md#irregular-clients-sharpened",
         ),
         form(
             "one round, sharpened",
@@ -158,7 +147,8 @@ STATEMENTS = (
             r"2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
             _sharp_round, "holds",
             ("without all but the first term", lambda v: _sharp_round(v, rest=0)),
-            ("nine tenths of the first term", lambda v: _sharp_round(v, kept=_part(v, 900_000))),
+            ("nine tenths of the first term", lambda v: _sharp_round(v, kept=part(v, 900_000))),
+            ("a two-thousandth of rho^2", lambda v: _sharp_round(v, residuals=part(v, 500))),
             kind="compressed-partial",
             proof="docs/efl_claims.md#irregular-clients-sharpened",
         ),
@@ -167,30 +157,30 @@ STATEMENTS = (
             r"\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu S}2)\mathbb E\|v_t-\omega^*\|^2+\eta^2B+"
             r"2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
             _round, "holds", ("without B and the D_k", lambda v: _round(v, rest=0)),
-            ("nine tenths of the first term", lambda v: _round(v, kept=_part(v, 900_000))), kind="compressed-partial",
+            ("nine tenths of the first term", lambda v: _round(v, kept=part(v, 900_000))), kind="compressed-partial",
             proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "one client",
             r"\mathbb E\|R^k_{t+1}\|^2\le(1-\tfrac{\pi_k\delta}2)\mathbb E\|R^k_t\|^2+\tfrac{2\pi_k}\delta(\theta EG\eta_t)^2",
-            _one_client, "holds", ("a hundredth of the second term", lambda v: _one_client(v, rest=_part(v, 10_000))),
-            ("without the first term", lambda v: _one_client(v, kept=0, rest=_part(v, 10_000))), kind="compressed-partial",
+            _one_client, "holds", ("a hundredth of the second term", lambda v: _one_client(v, rest=part(v, 10_000))),
+            ("without the first term", lambda v: _one_client(v, kept=0, rest=part(v, 10_000))), kind="compressed-partial",
             proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "residuals of the clients", r"\mathbb E\|R^k_t\|^2\le(\tfrac{16}{5\delta}\theta EG\eta_t)^2", _clients, "holds",
-            ("a ten-thousandth of it", lambda v: _clients(v, _part(v, 100))), kind="compressed-partial",
+            ("a ten-thousandth of it", lambda v: _clients(v, part(v, 100))), kind="compressed-partial",
             proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "residual of the server",
             r"\mathbb E\|R^G_t\|^2\le((\tfrac4\delta-1)(\tfrac{16}{5\delta}+1)\theta EG\eta_t)^2", _server, "holds",
-            ("a millionth of it", lambda v: _server(v, _part(v, 1))), kind="compressed-partial",
+            ("a millionth of it", lambda v: _server(v, part(v, 1))), kind="compressed-partial",
             proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         form(
             "distance of the models", r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2", _apart, "holds",
-            ("a millionth of it", lambda v: _apart(v, _part(v, 1))), kind="compressed-partial",
+            ("a millionth of it", lambda v: _apart(v, part(v, 1))), kind="compressed-partial",
             proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         ),
         assumptions=(

@@ -35,8 +35,9 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.packed import DAMAGE, Unpackable, opened, packed, unpacked
 from fedtheory.provenance import write_atomic
 
-__all__ = ["Loop", "Running", "Steps", "called", "keeps", "running", "whole"]
+__all__ = ["COMMAND", "Loop", "Running", "Steps", "called", "keeps", "running", "whole"]
 
+COMMAND = "command.txt"  # in a folder of steps: what was typed
 WAIT = 5.0  # seconds of a command that are not kept
 EVERY = 10.0  # between two states of a loop
 SHORT = 0.1  # a step that takes less is made again
@@ -128,6 +129,7 @@ class Steps:
     tell : callable(str)
         Called with a line for the user.
     unasked : whether nobody asked for the folder that it is in, which is then not left empty
+    command : what was typed, kept as `COMMAND` in the folder for whoever finds it
 
     Attributes
     ----------
@@ -136,9 +138,9 @@ class Steps:
     """
 
     def __init__(
-        self, folder: Path, content: Any, tell: Callable[[str], Any] = lambda line: None, unasked: bool = False
+        self, folder: Path, content: Any, tell: Callable[[str], Any] = lambda line: None, unasked: bool = False, command: str = ""
     ) -> None:
-        self.folder, self.tell, self._unasked = folder, tell, unasked
+        self.folder, self.tell, self._unasked, self._command = folder, tell, unasked, command
         self._key, self._lock, self._mine = key_of(content)[:16], ExitStack(), False
         self._scope: tuple[str, Counter[str]] = ("", Counter())
         self._inner: list[Path] = []  # files of loops within steps that are not finished
@@ -184,7 +186,8 @@ class Steps:
         if self._mine and self.folder.exists():
             for file in self.folder.glob("*.npz"):
                 file.unlink(missing_ok=True)
-            if not any(self.folder.iterdir()):  # what was damaged stays
+            if {file.name for file in self.folder.iterdir()} <= {COMMAND}:  # what was damaged stays
+                (self.folder / COMMAND).unlink(missing_ok=True)
                 self.folder.rmdir()
 
     # --- steps ----------------------------------------------------------------------------------------------------------
@@ -259,6 +262,7 @@ class Steps:
                 self.own()
             if not self.folder.exists():
                 self.folder.mkdir(parents=True)
+                write_atomic(self.folder / COMMAND, self._command)
             for other in self.folder.glob("*.npz") if not self._cleared else ():
                 if not other.name.startswith(self._key):  # of other software, or other data
                     other.unlink(missing_ok=True)

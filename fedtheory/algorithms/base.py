@@ -119,8 +119,9 @@ class Algorithm:
     Attributes
     ----------
     name, source : its name at the command line, and where it is from
-    local_work : what clients do where nothing else is asked for: 'local-sgd'; 'sliding' and 'none' say that the method has
-        local steps of its own, or none; '' leaves it to the problem
+    local_work : what clients of `fedtheory run` do where nothing else is asked for. 'gradient': a few gradient steps.
+        'local-sgd': `LocalSGD`. 'sliding' and 'none': the method has local steps of its own, or none. '': they solve their
+        local problems exactly, where method and problem allow it.
     parameters_from : id of the paper whose theorems give parameters or step sizes to its runs; '' for none
     """
 

@@ -67,6 +67,7 @@ class ElasticAggregation(Algorithm):
 
     name: ClassVar[str] = "elastic-aggregation"
     source: ClassVar[str] = "Chen et al. 2023, Algorithm 1"
+    local_work: ClassVar[str] = "gradient"
     local_curvature: ClassVar[float] = 0.0  # mu is no penalty
 
     tau: float = 0.5

@@ -55,6 +55,7 @@ class FedAvg(Algorithm):
 
     name: ClassVar[str] = "fedavg"
     source: ClassVar[str] = "McMahan et al. 2017, Algorithm 1"
+    local_work: ClassVar[str] = "gradient"
 
     aggregation: Aggregation = "samples"
     send: Sent = "model"

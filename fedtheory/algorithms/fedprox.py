@@ -38,6 +38,7 @@ class FedProx(Algorithm):
 
     name: ClassVar[str] = "fedprox"
     source: ClassVar[str] = "Li et al. 2020, Algorithm 2"
+    local_work: ClassVar[str] = "gradient"
 
     mu: float
     aggregation: Aggregation = "cohort"

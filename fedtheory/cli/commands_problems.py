@@ -142,9 +142,10 @@ def run_command(
         Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None,
         typer.Option(
             "--local-solver",
-            help="What minimises the local objectives. Default: what the method itself trains with (local-sgd of efl); else exact, and "
-            "gradient where the problem is nonsmooth or the method needs gradient steps. momentum and adam step as torch.optim's "
-            "SGD(momentum=...) and Adam, with an empty memory in every round; methods that divide by the step size refuse them.",
+            help="What minimises the local objectives. Default: what the method itself trains with (gradient of fedavg, fedprox, "
+            "mime and elastic-aggregation, local-sgd of efl); else exact, where method and problem allow it. momentum and adam step "
+            "as torch.optim's SGD(momentum=...) and Adam, with an empty memory in every round; methods that divide by the step size "
+            "refuse them.",
         ),
     ] = None,
     local_steps: Annotated[

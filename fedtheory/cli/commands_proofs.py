@@ -174,7 +174,7 @@ def verify_command(
     epilog=examples(
         "fedtheory proof",
         "fedtheory proof theorem-3.1",
-        "fedtheory proof theorem-3.1 --form repaired --figure waterfall.png",
+        "fedtheory proof theorem-3.1 --figure waterfall.png",
         "fedtheory proof theorem-3.1 --problem diabetes --participants 2",
         "fedtheory proof theorem-3.1 --problem diabetes --form printed --round 2",
         "fedtheory proof theorem-3.1 --witness fedelasticnet-theorem-3.1-no-floor-sign --form repaired",
@@ -195,7 +195,8 @@ def proof_command(
         typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions)."),
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--form", help="Which form's proof (default: printed on its witness, repaired on a problem).")
+        str | None,
+        typer.Option("--form", help="Which form's proof (default: the repaired one, and below it the printed one on a witness)."),
     ] = None,
     witness: Annotated[
         str | None, typer.Option("--witness", help="The run of this witness: one of `fedtheory list witnesses`, or a file NAME.json.")
@@ -215,6 +216,8 @@ def proof_command(
     **options: Any,
 ) -> None:
     """Walk a theorem's proof on one run: every step in order, with both sides, and where the slack of the bound is lost.
+
+    Without a problem the repaired proof comes first, on a run in fractions, and below it the printed one with the step that breaks.
 
     The slack of a bound is the sum of what its steps lose, each with its weight; --figure draws them as a waterfall. A step that fails
     is named with the round and both sides. The exit code is 1 where one fails that is on record as holding."""

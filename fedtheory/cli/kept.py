@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.cli.common import err_console, not_writable
+from fedtheory.cli.common import as_typed, err_console, not_writable
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
     from fedtheory.cells import Cells
     from fedtheory.steps import Steps
+
+LONGEST = 10_000  # bytes of a command
 
 __all__ = ["kept_cells", "kept_steps", "only_writer_of", "own"]
 
@@ -66,8 +69,23 @@ def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) 
     folder = (out or Path("results")) / f"{stem}-{number}.steps"
     for other in sorted(folder.parent.glob(f"{stem}-*.steps")):
         if other != folder:
-            say(f"{other} is of a command with other options that was not ended: give it again to go on, or delete the folder")
-    return Steps(folder, [asked, files, code], say, unasked=out is None)
+            say(_left_over(other))
+    return Steps(folder, [asked, files, code], say, unasked=out is None, command=as_typed())
+
+
+def _left_over(folder: Path) -> str:
+    """Two sentences on what another command left: its words and when it wrote last, and what may be done."""
+    from fedtheory.steps import COMMAND
+    from fedtheory.untrusted import read_text
+
+    try:
+        text = read_text(folder / COMMAND, LONGEST, "a command")
+        typed = "".join(c for c in " ".join(text.split()) if c.isprintable())
+        last = max(file.stat().st_mtime for file in folder.iterdir())
+    except (FedTheoryError, OSError):  # of an older version; another process may have ended it by now
+        return f"{folder} is of another command that was cut short. Give that command again to go on, or delete the folder."
+    when = f"{datetime.fromtimestamp(last):%d %B %Y, %H:%M}"
+    return f"{folder} is of `{typed}`, cut short on {when}. Give that command again to go on, or delete the folder."
 
 
 def own(steps: Steps, out: Path) -> None:

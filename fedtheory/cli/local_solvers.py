@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEMORY_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty", "solver_of", "solvers_in_words",
-    "whose",
+    "whose", "work_in_words",
 ]  # fmt: skip
 
 _PANEL = "Local momentum and Adam"
@@ -100,6 +100,30 @@ def local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
     if usual:
         return usual
     return "exact" if is_smooth(problem) and _takes_exact(algorithm) else "gradient"
+
+
+def work_in_words(algorithm: Any, solver: Any) -> str:
+    """'Local work a round: 5 gradient steps, step size 0.42', for a picture; '' for a method with local work of its own."""
+    from fedtheory import local
+
+    if own_steps(algorithm):
+        return ""
+    if isinstance(solver, local.Exact):
+        return "Local work a round: local problems solved exactly"
+    kind = {local.GradientSteps: "gradient", local.Momentum: "momentum", local.Adam: "Adam"}.get(type(solver), "SGD")
+    epochs, batch = getattr(solver, "epochs", None), getattr(solver, "batch_size", None)
+    size = "decreasing step size" if callable(solver.lr) else f"step size {solver.lr:.3g}"
+    decay = getattr(solver, "decay", 1.0)
+    parts = [
+        f"{_many(epochs, 'epoch')} of {kind}" if epochs else _many(solver.steps, f"{kind} step"),
+        f"batches of {batch:,}" if batch else "",
+        size if decay == 1 else f"{size}, times {decay:g} after every round",
+    ]
+    return f"Local work a round: {', '.join(part for part in parts if part)}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:

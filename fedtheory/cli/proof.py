@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["list_proofs", "prove"]
 
+WIDTH = 110  # columns, on a terminal that has more
 STYLES = {"violated": "bold red", "inconclusive": "yellow", "holds": "green"}
 
 
@@ -28,6 +29,9 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     from fedtheory.verification.registry import get, paper_of, papers
     from fedtheory.verification.walk import proofs_of
 
+    first: dict[str, int] = {}
+    for p in proofs_of():
+        first.setdefault(p.theorem, len(first))
     rows: list[dict[str, Any]] = [
         {
             "theorem": p.theorem,
@@ -37,7 +41,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
             "weighed": p.weighed,
             "note": p.note,
         }
-        for p in proofs_of()
+        for p in sorted(proofs_of(), key=lambda p: (first[p.theorem], p.form != "repaired"))
     ]
     save(out, "proofs", rows)
     if as_json:
@@ -55,12 +59,13 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
         )
     console = out_console()
     console.print(table)
-    console.print("\n`fedtheory proof THEOREM` walks one; --form says which", style="dim", markup=False)
+    console.print()
+    _block(console, "`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", "dim")
     for paper in [p for p in papers() if not p.proofs]:
         runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
         line = f"{paper.name} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
-        console.print(Text("\n".join(textwrap.wrap(line, min(console.width, 110))), "dim"))
+        console.print(Text("\n".join(textwrap.wrap(line, min(console.width, WIDTH))), "dim"))
     return 0
 
 
@@ -94,20 +99,24 @@ def prove(
     if show["figure"] is not None:
         _check_figure(show["figure"])
     if on_problem:
-        walk = _on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")
+        walks = [_on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")]
     else:
         _refuse_run_options(options, participants, how)
-        walk = _on_witness(theorem, show)
-    if show["round"] is not None and not 1 <= show["round"] <= walk.horizon:
-        raise InvalidInput(f"--round {show['round']}: the run has the rounds 1 to {walk.horizon}")
-    result = _told(walk, seed, show["round"], bool(show["details"]))
-    path = save(out, slug("proof", theorem.id.split("/")[-1], walk.proof.form), result)
-    figure = _draw(walk, show["figure"], result) if show["figure"] is not None else []
+        walks = _on_witness(theorem, show)
+    for walk in walks:
+        if show["round"] is not None and not 1 <= show["round"] <= walk.horizon:
+            raise InvalidInput(f"--round {show['round']}: the run has the rounds 1 to {walk.horizon}")
+    results = [_told(walk, seed, show["round"], bool(show["details"])) for walk in walks]
+    stem = ("proof", theorem.id.split("/")[-1])
+    written = [save(out, slug(*stem, walk.proof.form), result) for walk, result in zip(walks, results, strict=True)]
+    files = [path for path in written if path]
+    if show["figure"] is not None:
+        files += _draw(walks[0], show["figure"], results[0])
     if as_json:
-        emit(result)
+        emit({**results[0], **{result["form"]: result for result in results[1:]}})
     else:
-        _show(walk, show, [*([path] if path else []), *figure])
-    return int(bool(_unexpected(walk)) or not walk.adds_up)
+        _show_all(walks, show, files)
+    return int(any(_unexpected(walk) or not walk.adds_up for walk in walks))
 
 
 def _refuse_run_options(options: Mapping[str, Any], participants: int | None, how: Mapping[str, Any]) -> None:
@@ -152,13 +161,15 @@ def _on_problem(
         return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more)
 
 
-def _on_witness(theorem: Any, show: Mapping[str, Any]) -> Walk:
+def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:
+    """The repaired proof and then the printed one, on the same run; only one where a form or a witness is named."""
     from fedtheory.verification.replay import builtin_witnesses, load
     from fedtheory.verification.walk import proofs_of, walk_witness
 
     proofs = proofs_of(theorem.id)
-    form = show["form"] or next((p.form for p in proofs if p.form == "printed"), proofs[0].form)
-    witness = show["witness"]
+    walked, witness = {p.form for p in proofs}, show["witness"]
+    forms = [str(form) for form in ("repaired", "printed") if form in walked] or [proofs[0].form]
+    forms = [show["form"]] if show["form"] else forms if witness is None else forms[-1:]
     if witness is not None:
         known = {w.name: w for w in builtin_witnesses(theorem.paper)}
         if witness in known:
@@ -170,7 +181,7 @@ def _on_witness(theorem: Any, show: Mapping[str, Any]) -> Walk:
                 witness, list(known), "witness", "`fedtheory list witnesses` has all; or give a file NAME.json"
             )
     with progress("walking the proof in fractions"):
-        return walk_witness(theorem.id, witness, form=form, rule=show["rule"] or "")
+        return [walk_witness(theorem.id, witness, form=form, rule=show["rule"] or "") for form in forms]
 
 
 def _unexpected(walk: Walk) -> list[Any]:
@@ -212,21 +223,43 @@ def _draw(walk: Walk, path: Path, result: dict[str, Any]) -> list[Path]:
 
 
 # --- what people read -------------------------------------------------------------------------------------------------------
-def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
+def _block(console: Any, text: str, style: str = "") -> None:
+    for line in textwrap.wrap(text, min(console.width, WIDTH), break_on_hyphens=False):
+        console.print(Text(line, style))
+
+
+def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -> None:
+    """A screen a walk, and below them which other forms there are and what was written."""
+    console = out_console()
+    for number, walk in enumerate(walks):
+        if number:
+            console.print()
+            console.print(Text("-" * min(console.width, WIDTH), "dim"))
+            run = "the same run" if walk.instance == walks[0].instance else "a run of its own"
+            _block(console, f"The {walk.proof.form} proof, on {run}")
+        _show(walk, show, console)
+    seen = [walk.proof.form for walk in walks]
+    others = [f for f in dict.fromkeys(p.form for p in _proofs(walks[0])) if f not in seen]
+    if others or len(walks) > 1:
+        walked = " walks one alone" if len(walks) > 1 else " walks another"
+        named = f"{', or another' if len(walks) > 1 else ''}: {'; '.join(others)}" if others else ""
+        _block(console, f"--form{walked}{named}. --round and --details put the numbers in, --figure draws.", "dim")
+    for path in written:
+        console.print(f"wrote {path}", soft_wrap=True)
+
+
+def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
     from fedtheory.verification.registry import get, rule_words
 
-    console = out_console()
-    width = min(console.width, 110)
-
-    def block(text: str, style: str = "", indent: int = 0) -> None:
-        pad = " " * indent
-        for line in textwrap.wrap(text, width, initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False):
-            console.print(Text(line, style))
+    def block(text: str, style: str = "") -> None:
+        _block(console, text, style)
 
     block(walk.headline, "bold")
     rule = "" if walk.rule == "any" else f", {rule_words(walk.rule, walk.proof.theorem)}"
     block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", "dim")
     console.print()
+    for line in _waterfall(walk, min(console.width, WIDTH)):
+        console.print(line, soft_wrap=True)
     console.print(_table(walk))
     bound = (
         "holds" if walk.check.verdict == "holds" else "fails" if walk.check.verdict == "violated" else "is not settled"
@@ -244,16 +277,36 @@ def _show(walk: Walk, show: Mapping[str, Any], written: list[Path]) -> None:
         block(
             f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim"
         )
-    others = [f for f in dict.fromkeys(p.form for p in _proofs(walk)) if f != walk.proof.form]
-    if others:
-        block(
-            f"--form walks another: {'; '.join(others)}. --round and --details put the numbers in, --figure draws.",
-            "dim",
-        )
     if show["round"] is not None or show["details"]:
-        _show_rows(walk, show["round"], console, width)
-    for path in written:
-        console.print(f"wrote {path}", soft_wrap=True)
+        _show_rows(walk, show["round"], console, min(console.width, WIDTH))
+
+
+def _waterfall(walk: Walk, width: int) -> list[Text]:
+    """The waterfall in characters: what is measured, a bar for what each part of the proof adds, and the bound."""
+    if not walk.proof.weighed:
+        return []
+    broken = {t.step.part_of or t.step.label for t in walk.broken}
+    at, bars = float(walk.lhs), [("measured", 0.0, float(walk.lhs), f"{float(walk.lhs):.3g}", "")]
+    for label, lost in walk.parts():
+        end = at + float(lost)
+        share = f"  ({_percent(float(lost) / float(walk.slack))})" if walk.slack > 0 else ""
+        bars.append((label, at, end, f"{float(lost):+.3g}{share}", "bold red" if label in broken else ""))
+        at = end
+    bars.append(("the bound", 0.0, float(walk.rhs), f"{float(walk.rhs):.3g}", "bold"))
+    ends = [value for _, *both, _, _ in bars for value in both]
+    low, high = min(ends), max(ends)
+    names, room = max(len(b[0]) for b in bars), max(len(b[3]) for b in bars)
+    columns = max(8, width - names - room - 5)
+
+    def place(value: float) -> int:
+        return round((value - low) / (high - low) * columns) if high > low else 0
+
+    out = []
+    for label, start, end, told, style in bars:
+        first, last = sorted((place(start), place(end)))
+        bar = "█" * (last - first) or "▏"
+        out.append(Text(f"{label:{names}}  {' ' * first}{bar}  {told}", style))
+    return [*out, Text("")]
 
 
 def _proofs(walk: Walk) -> list[Any]:

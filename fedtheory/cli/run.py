@@ -22,7 +22,7 @@ from fedtheory.cli.common import (
     slug,
 )
 from fedtheory.cli.kept import only_writer_of
-from fedtheory.cli.local_solvers import own_steps
+from fedtheory.cli.local_solvers import own_steps, work_in_words
 from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
 
 __all__ = ["run"]
@@ -76,7 +76,8 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
         try:
             with progress("drawing"):
                 shown = replace(trajectory, metrics=result["metrics"])
-                files += draw_curves(shown, o.out / stem, f"{made.algorithm.name} on {made.problem.name}", ended)
+                title = f"{made.algorithm.name} on {made.problem.name}"
+                files += draw_curves(shown, o.out / stem, title, ended, result["local_work"])
         except KeyboardInterrupt:
             code = 130
             err_console().print("interrupted: the picture is left out", style="yellow")
@@ -173,6 +174,7 @@ def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> di
         "problem": about_problem(made.problem),
         "sampling": repr(made.sampling),
         "local_solver": repr(made.solver),
+        "local_work": work_in_words(algorithm, made.solver),
         "rounds": trajectory.rounds,
         "complete": trajectory.rounds == made.rounds,
         "scenarios": o.scenarios,

@@ -92,6 +92,8 @@ def _typed(asked: dict[str, Any], path: Path) -> str:
     words.append(f"--rounds {asked['rounds']}")
     if asked["participants"] < asked["clients"]:
         words.append(f"--participants {asked['participants']}")
+    if asked["method"] not in ("subgradient", "fedmls") and steps is None:
+        words.append("--local-solver exact")
     if steps is not None:
         words.append(f"--local-solver gradient --local-steps {asked['local steps']} --local-lr {float(steps)!r}")
     return " ".join(words)

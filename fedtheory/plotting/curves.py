@@ -33,9 +33,9 @@ _LABELS = {
 }
 
 
-def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> list[Path]:
+def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "", work: str = "") -> list[Path]:
     """`curves` of a run, as <stem>.png and <stem>.pdf."""
-    figure = curves(trajectory.metrics, title, ended)
+    figure = curves(trajectory.metrics, title, ended, work)
     out = []
     for suffix, more in ((".png", {"dpi": 150}), (".pdf", {"metadata": {"CreationDate": None}})):
         buffer = io.BytesIO()
@@ -44,12 +44,12 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "") -> lis
     return out
 
 
-def curves(metrics: Mapping[str, Any], title: str, ended: str = "") -> Any:
+def curves(metrics: Mapping[str, Any], title: str, ended: str = "", work: str = "") -> Any:
     """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles; or what
     `over_scenarios` makes of one.
 
-    A title that begins with a method's name gives the lines that method's colour. ``ended`` says below the title how the run ended,
-    where there is something to say.
+    A title that begins with a method's name gives the lines that method's colour. Below the title stand ``work``, the local work,
+    and ``ended``, how the run ended, where there is something to say.
     """
     from fedtheory.plotting.style import METHOD_COLOURS, headline, house_style, page_figure
 
@@ -74,6 +74,6 @@ def curves(metrics: Mapping[str, Any], title: str, ended: str = "") -> Any:
         for panel in list(axes.flat)[len(metrics) :]:
             panel.set_visible(False)
         runs = max((v["scenarios"] for v in metrics.values()), default=1)
-        several = f"mean of {runs:,} runs, and where the middle 80 % of them are" if runs > 1 else ""
-        headline(figure, title, ". ".join(part for part in (ended, several) if part))
+        several = f"Mean of {runs:,} runs, and where the middle 80 % of them are" if runs > 1 else ""
+        headline(figure, title, ". ".join(part.rstrip(".") for part in (work, ended, several) if part))
     return figure

@@ -168,7 +168,8 @@ def _run(content: Mapping[str, Any], path: Path) -> Saved | None:
         table = {k: v for k, v in values.items() if len(v["mean"])}
         if not table or len({len(of) for v in table.values() for k, of in v.items() if k != "scenarios"}) != 1:
             raise DataFileError(f"{path}: metrics must be lists of one length, a row a round")
-        return curves(table, f"{content['method']} on {content['problem']['name']}", str(content.get("ended", "")))
+        title = f"{content['method']} on {content['problem']['name']}"
+        return curves(table, title, str(content.get("ended", "")), str(content.get("local_work", "")))
 
     return Saved("the curves of a run", path.stem, draw)
 

@@ -121,7 +121,7 @@ def test_solve_refuses_what_has_no_certified_optimum():
         (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "-3"), "-3.0"),
         (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "0"), "> 0"),
         (("run", "fedelasticnet-dyn", "quadratic", "--l1", "1", "--l2", "3", "--l2-over-beta", "3"), "one of them"),
-        (("run", "fedavg", "quadratic", "--local-steps", "3"), "--local-steps does not apply"),
+        (("run", "feddyn", "quadratic", "--alpha", "1", "--local-steps", "3"), "--local-steps does not apply"),
         (("run", "fedavg", "quadratic", "--rounds", "0"), "--rounds 0"),
         (("verify", "--l1", "3"), "only with a statement"),
         (("verify", "eq-28", "--quick", "--budget", "0"), "--quick, --budget: only without a statement"),

@@ -9,8 +9,9 @@ import pytest
 from command_line import call
 from typer.testing import CliRunner
 
-from fedtheory import errors, messages
+from fedtheory import algorithms, errors, local, messages
 from fedtheory.cli import app
+from fedtheory.cli.local_solvers import work_in_words
 from fedtheory.cli.options import compressor_of
 
 
@@ -55,6 +56,9 @@ def test_compressors_that_are_refused(text, error, words):
         ("fedgate", "--compressor", "qsgd:levels=4"),
         ("apfl", "--alpha", 0.5, "--adaptive"),
         ("fedamp", "--lam", 1, "--alpha", 0.2, "--sigma", 1),
+        ("fedavg",),
+        ("fedprox", "--mu", 1),
+        ("elastic-aggregation",),
     ],
     ids=lambda a: "-".join(map(str, a)),
 )
@@ -62,13 +66,39 @@ def test_every_method_runs(tmp_path, args):
     method, *more = args
     result = call("run", method, "least-squares", "--rounds", 3, *more, "--no-figures", "--out", tmp_path)
     flat = re.sub(r"\s+", " ", result.stdout)
-    exact = method == "fedamp" or (method == "mime" and not more)
-    assert ("local solver Exact" in flat) == exact and ("local solver GradientSteps" in flat) == (not exact)
+    assert ("local solver Exact" in flat) == (method == "fedamp") == ("local solver GradientSteps" not in flat)
     (file,) = tmp_path.glob("*.json")
     saved = json.loads(file.read_text())
     assert saved["method"] == method and len(saved["metrics"]["suboptimality"]) == 4
     assert saved["metrics"]["bits"][0] == [0.0] and saved["metrics"]["bits"][3] > saved["metrics"]["bits"][2]
     assert saved["hyperparameters"].get("compressor", None) == (repr(messages.QSGD(4)) if "--compressor" in more else None)
+
+
+def test_fedavg_takes_a_few_gradient_steps_unless_asked_to_solve_exactly(tmp_path):
+    """By exact solves FedAvg is where it ends after its first round, so that its picture is flat."""
+    args = ("run", "fedavg", "least-squares", "--rounds", 5, "--no-figures", "--json", "--out", tmp_path)
+    stepped, solved = (json.loads(call(*args, *more).stdout) for more in ((), ("--local-solver", "exact")))
+    gaps = [gap for (gap,) in stepped["metrics"]["suboptimality"]]
+    assert gaps == sorted(gaps, reverse=True) and gaps[5] < gaps[1] / 2
+    flat = [gap for (gap,) in solved["metrics"]["suboptimality"]]
+    assert flat[5] == pytest.approx(flat[1], rel=1e-9)
+    assert stepped["local_work"].startswith("Local work a round: 5 gradient steps, step size ")
+    assert solved["local_work"] == "Local work a round: local problems solved exactly"
+
+
+@pytest.mark.parametrize(
+    ("solver", "says"),
+    [
+        (local.Exact(), "local problems solved exactly"),
+        (local.GradientSteps(1, 0.5), "1 gradient step, step size 0.5"),
+        (local.SGD(10, 0.25, epochs=2, decay=0.9), "2 epochs of SGD, batches of 10, step size 0.25, times 0.9 after every round"),
+        (local.Adam(8, 0.001, steps=1500), "1,500 Adam steps, batches of 8, step size 0.001"),
+        (local.LocalSGD(3, local.InverseTime(1.0, 2.0)), "3 SGD steps, decreasing step size"),
+    ],
+)
+def test_the_picture_says_what_the_local_work_is(solver, says):
+    assert work_in_words(algorithms.FedAvg(), solver) == f"Local work a round: {says}"
+    assert work_in_words(algorithms.Subgradient(1.0), solver) == ""
 
 
 def test_fedamps_penalty_shortens_the_default_step(tmp_path):

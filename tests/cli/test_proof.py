@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from command_line import call, refused
@@ -33,11 +34,35 @@ def test_the_list_has_every_proof_and_says_what_has_none():
     assert "FedMLS has no" not in text and max(map(len, text.splitlines())) <= 80
 
 
-def test_alone_it_walks_the_witness_of_the_printed_form():
+def test_alone_it_walks_the_repaired_proof_and_then_the_printed_one(tmp_path):
     text = call("proof", "theorem-3.1").stdout
-    assert text.startswith("Breaks at the end (division by κ₀T: ") and max(map(len, text.splitlines())) <= 80
-    assert "The bound fails: 0.0047166 > -1.5626" in text and "exactly, in fractions" in " ".join(text.split())
-    assert "on record as violated: Lemma B.3, (32), (28), (36), Theorem B.6" in " ".join(text.split())
+    assert text.startswith("86 % of the slack of Theorem 3.1 [repaired]") and max(map(len, text.splitlines())) <= 80
+    repaired, printed = text.split("The printed proof, on the same run\n")
+    assert "The bound holds: 0.0047166 <= 0.26476" in repaired and "Breaks" not in repaired
+    assert printed.startswith("Breaks at the end (division by κ₀T: ")
+    assert "The bound fails: 0.0047166 > -1.5626" in printed and "exactly, in fractions" in " ".join(printed.split())
+    assert "on record as violated: Lemma B.3, (32), (28), (36), Theorem B.6" in " ".join(printed.split())
+    told = json.loads(call("proof", "theorem-3.1", "--json", "--out", tmp_path).stdout)
+    assert told["form"] == "repaired" and told["printed"]["form"] == "printed" and told["printed"]["verdict"] == "violated"
+    assert {file.name for file in tmp_path.iterdir()} >= {f"proof-theorem-3.1-{form}.json" for form in ("repaired", "printed")}
+    alone = call("proof", "theorem-3.1", "--form", "printed").stdout
+    assert alone.startswith("Breaks at the end") and "[repaired" not in alone
+    assert "The printed proof, on a run of its own" in call("proof", "fedmls/theorem-1").stdout
+
+
+def test_the_waterfall_stands_above_the_table():
+    """Every bar begins where the one above it ends, from what is measured up to the bound."""
+    text = call("proof", "theorem-3.1", "--form", "repaired").stdout
+    bars = re.findall(r"^(\S.*?)  ( *)([█▏]+)  ([-+.\de]+)", text.partition("step    ")[0], re.MULTILINE)
+    assert [bars[0][0], bars[-1][0]] == ["measured", "the bound"] and len(bars) == 9
+    told = json.loads(call("proof", "theorem-3.1", "--form", "repaired", "--json").stdout)
+    assert float(bars[0][3]) == pytest.approx(told["lhs"], rel=1e-2) and float(bars[-1][3]) == pytest.approx(told["rhs"], rel=1e-2)
+    assert sum(float(told) for *_, told in bars[:-1]) == pytest.approx(told["rhs"], rel=2e-2)
+    names = max(len(name) + len(pad) for name, pad, *_ in bars[:1])
+    start = [len(name) + len(pad) - names for name, pad, *_ in bars]
+    end = [at + len(bar.replace("▏", "")) for at, (_, _, bar, _) in zip(start, bars, strict=True)]
+    assert start[0] == start[-1] == 0 and start[1:-1] == end[:-2]
+    assert end[-1] == max(end) and abs(end[-2] - end[-1]) <= 1
 
 
 def test_one_round_with_its_numbers():
@@ -86,7 +111,7 @@ def test_on_a_problem_with_a_waterfall_drawn_from_its_data_alone(tmp_path):
 
 
 def test_a_step_that_breaks_is_drawn_as_one(tmp_path):
-    call("proof", "theorem-3.1", "--figure", tmp_path / "broken", "--out", tmp_path)
+    call("proof", "theorem-3.1", "--form", "printed", "--figure", tmp_path / "broken", "--out", tmp_path)
     kept = json.loads((tmp_path / "broken.json").read_text())
     labels = [t.get_text() for t in waterfall.draw(kept).axes[0].get_yticklabels()]
     assert labels[0] == "measured" and labels[-2:] == ["division by κ₀T", "the bound"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +121,13 @@ def test_another_command_takes_nothing_over(monkeypatch, tmp_path):
     folder = cut(killer, *about, "--out", tmp_path / "out", at=5)
     kept = {p.name for p in folder.iterdir()}
     told = call("verify", *about, "--l1", 0.2, "--out", tmp_path / "out").stderr
-    assert "going on" not in told and f"{folder} is of a command with other options that was not ended" in " ".join(told.split())
+    typed = shlex.join(["fedtheory", "verify", *map(str, about), "--out", str(tmp_path / "out")])
+    when = f"{datetime.fromtimestamp(max(file.stat().st_mtime for file in folder.iterdir())):%d %B %Y, %H:%M}"
+    assert f"{folder} is of `{typed}`, cut short on {when}. Give that command again to go on" in " ".join(told.split())
+    assert "going on" not in told
+    (folder / "command.txt").write_text("\x1b[2J" * 9000)
+    old = " ".join(call("verify", *about, "--l1", 0.2, "--out", tmp_path / "out").stderr.split())
+    assert f"{folder} is of another command that was cut short. Give that command again" in old
     assert {p.name for p in folder.iterdir()} == kept, "an earlier command can still go on"
     data.write_text(data.read_text().replace("1:7", "1:8"))
     assert "going on" not in call("verify", *about, "--out", tmp_path / "out").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import matplotlib.colors
 import pytest
@@ -87,7 +88,9 @@ def test_a_table_of_an_earlier_command_is_named(spec, tmp_path):
     pytest.importorskip("pyarrow")
     sweep = ("sweep", spec, "--out", tmp_path, "--workers", 1, "--no-figures")
     assert "earlier command" not in call(*sweep).stderr
-    assert "sweep.csv is of an earlier command, left as it was" in " ".join(call(*sweep, "--format", "parquet").stderr.split())
+    told = " ".join(call(*sweep, "--format", "parquet").stderr.split())
+    when = f"{datetime.fromtimestamp((tmp_path / 'sweep.csv').stat().st_mtime):%d %B %Y, %H:%M}"
+    assert f"sweep.csv is by an earlier `fedtheory sweep --format csv`, of {when}, and left as it was." in told
 
 
 def test_seeds_are_spoken_of_where_there_are_some(spec, tmp_path):

@@ -13,7 +13,7 @@ from fedtheory.cli.wording import in_cli_words
 from fedtheory.problems import Problem
 
 TABLE = [  # the command, what its error says
-    ("run fedavg least-squares --ridge 0 --clients 3 --dimension 40", "add curvature or set --ridge above 0"),
+    ("run fedavg least-squares --ridge 0 --clients 3 --dimension 40 --local-solver exact", "add curvature or set --ridge above 0"),
     ("run fedavg quadratic --local-solver gradient --local-lr 50", "lower --local-lr (below"),
     ("run fedelasticnet-dyn quadratic --l1 1 --l2 1e-9 --local-solver gradient --local-lr 50", "or raise --l2 or --l2-over-beta"),
     ("run fedavg quadratic --local-solver sgd", "use --local-solver gradient or exact"),
@@ -36,14 +36,14 @@ TABLE = [  # the command, what its error says
     ("run efl quadratic --compressor st:q=0.1 --down-compressor st:q=0", "--down-compressor st:q=0: q is 0"),
     ("run fedavg logistic --local-solver adam", "no constant of the problem says a step size: give one with --local-lr"),
     ("run fedavg logistic --local-solver sgd --betas 0.9,0.9", "--betas does not apply to --local-solver sgd: leave it out, or choose"),
-    ("run fedavg logistic --nesterov", "does not apply to --local-solver exact, by which the local problems are solved by default"),
+    ("run fedavg logistic --nesterov", "does not apply to --local-solver gradient, by which the local problems are solved by default"),
     ("run efl logistic --betas 0.9,0.9", "--betas does not apply to --local-solver local-sgd"),
     ("run mopes lad --betas 0.9,0.9", "--betas does not apply to mopes: leave it out"),
     ("run fedmls lad --nesterov", "--nesterov does not apply to fedmls: leave it out"),
     ("run fedavg logistic --local-solver adam --local-lr 0.1 --betas 1,0", "--betas 1,0: give two numbers in [0, 1)"),
     ("run fedavg logistic --local-solver momentum --local-momentum 1", "--local-momentum 1.0: the share of the memory that is kept"),
     ("run scaffold logistic --local-solver momentum", "divides by the local step size: use"),
-    ("run fedavg diabetes --local-lr 0.1", "solved by default: add --local-solver gradient or sgd"),
+    ("run feddyn diabetes --alpha 1 --local-lr 0.1", "solved by default: add --local-solver gradient or sgd"),
     ("run fedavg logistic --local-solver gradient --epochs 2", "--local-solver gradient: add --local-solver sgd in its place"),
     ("run fedavg diabetes -P 0", "--participants 0: it must be an integer from 1 to m = 5"),
     ("run efl quadratic -P 0", "--participants 0: it must be an integer from 1 to m = 5"),

@@ -268,6 +268,9 @@ def test_curves_of_a_run_that_reaches_zero(tmp_path):
 
     problem = problems.Quadratic(np.ones((2, 1, 1)), np.zeros((2, 1)))
     run = simulate(problem, FedProx(mu=1.0), 3, scenarios=2, record=["suboptimality", "nonzeros"])
+    told = ("It ends where it began.", "Local work a round: local problems solved exactly")
+    shown = [text.get_text() for text in curves.curves(run.metrics, "at the optimum from the start", *told).texts]
+    assert f"{told[1]}. {told[0]} Mean of 2 runs, and where" in " ".join(shown).replace("\n", " ")
     files = curves.draw_curves(run, tmp_path / "run", "at the optimum from the start")
     assert [f.name for f in files] == ["run.png", "run.pdf"] and all(f.stat().st_size > 1000 for f in files)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,9 @@ def _written(spec: Spec, rows: list[dict[str, Any]], o: SweepOptions) -> tuple[l
         table = write_csv(o.out / "sweep.csv", spec, rows)
     result = {**about, "status": {s: sum(r["status"] == s for r in rows) for s in ("ok", "diverged", "failed")}, "best": _best(found)}
     if (other := table.with_suffix({".csv": ".parquet", ".parquet": ".csv"}[table.suffix])).exists():
-        _note(f"{other} is of an earlier command, left as it was: sweep.json is about {table.name}")
+        when = f"{datetime.fromtimestamp(other.stat().st_mtime):%d %B %Y, %H:%M}"
+        written = f"an earlier `fedtheory sweep --format {other.suffix[1:]}`, of {when}"
+        _note(f"{other} is by {written}, and left as it was. sweep.json is about {table.name}; delete the other to have one table.")
     files = [table, write_json(o.out / "sweep.json", to_jsonable(result))]
     if o.figures and any(g.values for g in found):
         from fedtheory.cli.sweep.figure import draw

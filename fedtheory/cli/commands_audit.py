@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedtheory.cli.app import app, examples
+from fedtheory.cli.app import IMPLEMENTATION, app, examples
 from fedtheory.cli.common import Json, Out, Seed
 from fedtheory.errors import InvalidInput
 
@@ -15,6 +15,8 @@ __all__: list[str] = []
 
 @app.command(
     "audit",
+    first=("as_", "list_", "weighting", "option", "local", "built_in", "skip", "rtol", "json", "out"),
+    rich_help_panel=IMPLEMENTATION,
     epilog=examples(
         "fedtheory audit --list",
         "fedtheory audit mine.py:round --as fedprox",
@@ -26,14 +28,19 @@ __all__: list[str] = []
 )
 def audit_command(
     adapter: Annotated[
-        str | None, typer.Argument(help="FILE.py:NAME or MODULE:NAME of the adapter; the file is run.", metavar="[MODULE:ADAPTER]")
+        str | None,
+        typer.Argument(
+            help="FILE.py:NAME or MODULE:NAME of a function, round(state, clients, cohort, learning_rate, local_steps, ...) or "
+            "run(...); the file is run.",
+            metavar="[MODULE:ADAPTER]",
+        ),
     ] = None,
     as_: Annotated[
         str | None, typer.Option("--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...")
     ] = None,
     weighting: Annotated[
         Literal["examples", "uniform", "all-examples"] | None,
-        typer.Option("--weighting", help="What a client counts for in the server's mean (default: the one of --list)."),
+        typer.Option("--weighting", help="A client's weight in the server's mean (default: that of --list)."),
     ] = None,
     option: Annotated[
         Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None,
@@ -43,7 +50,7 @@ def audit_command(
         Literal["steps", "exact"], typer.Option("--local", help="Clients take gradient steps, or minimise to the end.")
     ] = "steps",
     built_in: Annotated[
-        list[str] | None, typer.Option("--built-in", metavar="NAME=NUMBER", help="A setting that the adapter takes no parameter for.")
+        list[str] | None, typer.Option("--built-in", metavar="NAME=NUMBER", help="A setting that the adapter has built in.")
     ] = None,
     skip: Annotated[list[str] | None, typer.Option("--skip", metavar="CHECK", help="A check that is left out.")] = None,
     rtol: Annotated[float | None, typer.Option("--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision).")] = None,
@@ -53,7 +60,7 @@ def audit_command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Hold someone's implementation of a federated method to the method, and say which line of it is wrong.
+    """Hold an implementation to its method, and name the wrong line.
 
     An adapter is a function
 

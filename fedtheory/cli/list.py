@@ -15,7 +15,7 @@ from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, 
 from fedtheory.errors import suggest
 from fedtheory.report.stacked import NARROW, Stacked, items
 
-__all__ = ["KINDS", "list_things"]
+__all__ = ["KINDS", "list_things", "methods"]
 
 
 def list_things(what: str, as_json: bool, out: Path | None) -> None:
@@ -95,7 +95,8 @@ def _papers() -> list[dict[str, Any]]:
     return rows
 
 
-def _methods() -> list[dict[str, Any]]:
+def methods() -> list[dict[str, Any]]:
+    """Every method that `run` knows, with its options and their defaults."""
     from fedtheory import algorithms
     from fedtheory.cli.ball import BY_THEORY
     from fedtheory.cli.options import RENAMED, flag
@@ -166,7 +167,7 @@ IN_BRACKETS = "[in brackets]: may be left out, with its default"
 KINDS = {
     "statements": _statements,
     "papers": _papers,
-    "methods": _methods,
+    "methods": methods,
     "problems": _problems,
     "metrics": _metrics,
     "witnesses": _witnesses,

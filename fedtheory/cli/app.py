@@ -9,21 +9,26 @@ import typer
 from fedtheory.cli.common import App, Group
 
 __all__ = [
-    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "ONE", "PROBLEM", "RESULTS", "SHARED", "STUDIES", "THEOREM", "Address", "Engine", "Participants", "Workers", "app",
-    "examples",
+    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "ONE", "PROBLEM", "RESULTS", "SHARED", "STUDIES",
+    "TASKS", "THEOREM", "Address", "Engine", "Participants", "Workers", "app", "examples",
 ]  # fmt: skip
 
 # What a user has, in the order of the help: the commands for it stand below.
 TASKS = LOOK, THEOREM, IMPLEMENTATION, PROBLEM, NETWORK, STUDIES, RESULTS = (
-    "I want to see what there is", "I have a theorem", "I have an implementation of a method", "I have a problem",
-    "I have a network to train", "I ask what a paper's runs show, or its reviewers asked", "I have saved results",
+    "I want to see what there is", "I have a theorem", "I have an implementation of a method",
+    "I have a problem", "I have a network to train",
+    "I ask what a paper's runs show, or its reviewers asked", "I have saved results",
 )  # fmt: skip
+
 
 class _ByTask(Group):
     """The commands in the order of the tasks."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=lambda name: TASKS.index(str(self.commands[name].rich_help_panel)))  # type: ignore[attr-defined]
+        return sorted(
+            super().list_commands(ctx),
+            key=lambda name: TASKS.index(str(self.commands[name].rich_help_panel)),
+        )  # type: ignore[attr-defined]
 
 
 app = App(
@@ -33,8 +38,8 @@ app = App(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="The theory of federated optimisation, run and not believed.\n\nStart with `fedtheory list`, then "
-    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`. A theorem of your own is one Python "
-    "file: `fedtheory verify mine.py`.",
+    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`. "
+    "A theorem of your own is one Python file: `fedtheory verify mine.py`.",
     epilog="What a command takes: `fedtheory COMMAND --help`",
 )
 
@@ -44,16 +49,21 @@ Participants = Annotated[int | None, typer.Option("--participants", "-P", help=_
 Engine = Annotated[
     Literal["local", "dask", "ray"],
     typer.Option(
-        "--engine", help="Processes of this machine, or a cluster of Dask's or Ray's.", rich_help_panel=SHARED
+        "--engine",
+        help="Processes of this machine, or a cluster of Dask's or Ray's.",
+        rich_help_panel=SHARED,
     ),
 ]
-_PROCESSES = typer.Option("--workers", min=1, metavar="N", help="Processes (default: the cores).", rich_help_panel=SHARED)
+_PROCESSES = typer.Option(
+    "--workers", min=1, metavar="N", help="Processes (default: the cores).", rich_help_panel=SHARED
+)
 Workers = Annotated[int | None, _PROCESSES]
 Address = Annotated[
     str | None,
     typer.Option(
         "--address", metavar="ADDRESS", rich_help_panel=SHARED,
-        help="Of a cluster that runs: tcp://host:8786 or a scheduler file of Dask, auto or host:6379 of Ray (default: one is started).",
+        help="A running cluster: tcp://host:8786 or a scheduler file of Dask, auto or host:6379 of "
+        "Ray (default: one is started).",
     ),
 ]  # fmt: skip
 

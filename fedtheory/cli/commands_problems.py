@@ -40,9 +40,9 @@ def list_command(
     what: Annotated[
         str,
         typer.Argument(
-            help="statements, papers, methods, problems, metrics or witnesses; or PAPER/ or FILE.py, whose statements they are. The file "
-            "is run.",
-            metavar="[WHAT|PAPER/|FILE.py]",
+            help="statements (the default), papers, methods, problems, metrics or witnesses; or "
+            "PAPER/ or FILE.py, whose statements they are; the file is run.",
+            metavar="WHAT|PAPER/|FILE.py",
         ),
     ] = "statements",
     json: Json = False,
@@ -52,7 +52,8 @@ def list_command(
 
     With --json every statement says whether it runs on a problem of yours, and if not why.
 
-    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
+    FILE.py is run as Python, with all the rights that you have: name none that you have not
+    read."""
     from fedtheory.cli import list as listing
 
     listing.list_things(what, json, out)
@@ -71,7 +72,8 @@ def explain_command(
     statement: Annotated[
         str,
         typer.Argument(
-            help="A statement's id; the paper's name before the / may be left out. Or FILE.py::NAME, a file that is run."
+            help="A statement's id; the paper's name before the / may be left out. Or "
+            "FILE.py::NAME, a file that is run."
         ),
     ],
     json: Json = False,
@@ -79,10 +81,11 @@ def explain_command(
 ) -> None:
     """Explain a statement: what it says and assumes, and what holds.
 
-    What it says as printed and as repaired, what it assumes, where its symbols live in the code, which wrong variants it rejects, and
-    what is on record.
+    What it says as printed and as repaired, what it assumes, where its symbols live in the code,
+    which wrong variants it rejects, and what is on record.
 
-    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
+    FILE.py is run as Python, with all the rights that you have: name none that you have not
+    read."""
     from fedtheory.cli import explain as explaining
 
     explaining.explain(statement, json, out)
@@ -102,7 +105,8 @@ def explain_command(
 @with_options(PROBLEM_OPTIONS, RADIUS)
 def solve_command(
     problem: Annotated[
-        str | None, typer.Argument(help="A named problem (`fedtheory list problems`), or a file NAME.json.")
+        str | None,
+        typer.Argument(help="A named problem (`fedtheory list problems`), or a file NAME.json."),
     ] = None,
     gap: Annotated[
         float | None, typer.Option("--gap", help="Largest relative gap that counts as solved (default 1e-12; on a ball 1e-9).")
@@ -126,7 +130,18 @@ def solve_command(
 
 @app.command(
     "run",
-    first=("rounds", "participants", "scenarios", "local_solver", "local_steps", "local_lr", "data", "ridge", "seed", "out"),
+    first=(
+        "rounds",
+        "participants",
+        "scenarios",
+        "local_solver",
+        "local_steps",
+        "local_lr",
+        "data",
+        "ridge",
+        "seed",
+        "out",
+    ),
     topics=Topics("method", method_topic),
     rich_help_panel=PROBLEM,
     epilog=examples(
@@ -144,7 +159,7 @@ def solve_command(
         "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor qsgd:levels=4",
         "fedtheory run fedavg breast-cancer --local-solver adam --local-lr 0.01 --epochs 2",
         "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
-    )
+    ),
 )
 @with_options(
     PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, MEMORY_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options()
@@ -152,55 +167,87 @@ def solve_command(
 def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
     problem: Annotated[
-        str | None, typer.Argument(help="A named problem (`fedtheory list problems`), or a file NAME.json.")
+        str | None,
+        typer.Argument(help="A named problem (`fedtheory list problems`), or a file NAME.json."),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", "-T", help="Rounds of communication (default 100; of fedmls what Theorem 2 needs).")
+        int | None,
+        typer.Option(
+            "--rounds",
+            "-T",
+            help="Rounds of communication (default 100; of fedmls what Theorem 2 needs).",
+        ),
     ] = None,
     participants: Participants = None,
-    scenarios: Annotated[int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")] = 1,
+    scenarios: Annotated[
+        int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")
+    ] = 1,
     local_solver: Annotated[
         Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None,
         typer.Option(
             "--local-solver",
-            help="What minimises the local objectives (default: as the method trains, else exact, else gradient).",
+            help="Solver of the local problems (default: the method's own).",
         ),
     ] = None,
     local_steps: Annotated[
-        int | None, typer.Option("--local-steps", help="Local steps of a round (default 5).")
+        int | None, typer.Option("--local-steps", help="Local steps in a round (default 5).")
     ] = None,
     local_lr: Annotated[
         float | None,
-        typer.Option("--local-lr", help="Step size of the local steps (default 1/(beta + the penalty's curvature); adam has none)."),
+        typer.Option(
+            "--local-lr",
+            help="Local step size (default: 1/(beta + the penalty's curvature); adam has none).",
+        ),
     ] = None,
     local_l1: Annotated[
         Literal["subgradient", "prox"] | None,
-        typer.Option("--local-l1", help="Steps on the l1 penalty (default subgradient).", rich_help_panel=_LOCAL),
+        typer.Option(
+            "--local-l1",
+            help="Steps on the l1 penalty (default subgradient).",
+            rich_help_panel=_LOCAL,
+        ),
     ] = None,
     batch_size: Annotated[
         int | None,
         typer.Option(
-            "--batch-size", rich_help_panel=_LOCAL,
-            help="Mini-batch of sgd, momentum and adam (default 10), of local-sgd and fedmls (default all).",
+            "--batch-size",
+            rich_help_panel=_LOCAL,
+            help="Mini-batch of sgd, momentum and adam (default 10), of local-sgd and fedmls "
+            "(default all).",
         ),
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            "--epochs", help="Epochs of sgd, momentum and adam, instead of --local-steps.", rich_help_panel=_LOCAL
+            "--epochs",
+            help="Epochs of sgd, momentum and adam, instead of --local-steps.",
+            rich_help_panel=_LOCAL,
         ),
     ] = None,
     lr_decay: Annotated[
-        float | None, typer.Option("--lr-decay", help="Factor on the step size after every round.", rich_help_panel=_LOCAL)
+        float | None,
+        typer.Option(
+            "--lr-decay", help="Factor on the step size after every round.", rich_help_panel=_LOCAL
+        ),
     ] = None,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the curves as PNG and PDF.")] = True,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw the curves as PNG and PDF.")
+    ] = True,
     device: Annotated[
         str | None,
-        typer.Option("--device", help="Run under torch on cpu, cuda or cuda:0 (default: under NumPy).", rich_help_panel="Arrays"),
+        typer.Option(
+            "--device",
+            help="Run under torch on cpu, cuda or cuda:0 (default: under NumPy).",
+            rich_help_panel="Arrays",
+        ),
     ] = None,
     dtype: Annotated[
         Literal["float64", "float32"],
-        typer.Option("--dtype", help="Precision of the run; F is judged in float64 anyhow.", rich_help_panel="Arrays"),
+        typer.Option(
+            "--dtype",
+            help="Precision of the run; F is judged in float64 anyhow.",
+            rich_help_panel="Arrays",
+        ),
     ] = "float64",
     seed: Seed = 0,
     json: Json = False,
@@ -209,16 +256,17 @@ def run_command(
 ) -> None:
     """Run a method on a problem, and measure every round.
 
-    What was measured is printed, drawn and written. Interrupted, the command does so for the rounds that were finished, and exits with
-    130; the same command goes on.
+    What was measured is printed, drawn and written. Interrupted, the command does so for the rounds
+    that were finished, and exits with 130; the same command goes on.
 
-    The default local solver is what the method itself trains with (local-sgd of efl); else exact, and gradient where the problem is
-    nonsmooth or the method needs gradient steps. momentum and adam step as torch.optim's SGD(momentum=...) and Adam, with an empty
-    memory in every round; methods that divide by the step size refuse them.
+    The default local solver is what the method itself trains with (local-sgd of efl); else exact,
+    and gradient where the problem is nonsmooth or the method needs gradient steps. momentum and
+    adam step as torch.optim's SGD(momentum=...) and Adam, with an empty memory in every round;
+    methods that divide by the step size refuse them.
 
-    --set is of mopes and moles, with S of --set-size: ball is ||x|| <= S, box |x_i| <= S, simplex x >= 0 with sum S, l1-ball
-    ||x||_1 <= S, nuclear-ball singular values that add up to at most S, and consensus one vector of norm at most S at every client,
-    which is FedMLS."""
+    --set is of mopes and moles, with S of --set-size: ball is ||x|| <= S, box |x_i| <= S, simplex x
+    >= 0 with sum S, l1-ball ||x||_1 <= S, nuclear-ball singular values that add up to at most S,
+    and consensus one vector of norm at most S at every client, which is FedMLS."""
     given = {**locals(), **options}
     del given["options"]
     from fedtheory.cli import run as running

@@ -8,7 +8,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import ALL, ONE, RESULTS, THEOREM, Address, Engine, Participants, Workers, app, examples
+from fedtheory.cli.app import (
+    ALL,
+    ONE,
+    RESULTS,
+    THEOREM,
+    Address,
+    Engine,
+    Participants,
+    Workers,
+    app,
+    examples,
+)
 from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.help import Topics
 from fedtheory.cli.options import (
@@ -30,7 +41,18 @@ _LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
 @app.command(
     "verify",
     first=(
-        "problem", "participants", "rounds", "mode", "given", "figure", "quick", "budget", "workers", "details", "json", "out",
+        "problem",
+        "participants",
+        "rounds",
+        "mode",
+        "given",
+        "figure",
+        "quick",
+        "budget",
+        "workers",
+        "details",
+        "json",
+        "out",
     ),
     topics=Topics("statement", partial(statement_topic, "verify")),
     rich_help_panel=THEOREM,
@@ -52,7 +74,7 @@ _LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
         "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
         "fedtheory verify elastic-aggregation/",
         "fedtheory verify mine.py::lemma-4 --problem quadratic",
-    )
+    ),
 )
 @with_options(
     PROBLEM_OPTIONS,
@@ -67,31 +89,43 @@ def verify_command(
     statement: Annotated[
         str | None,
         typer.Argument(
-            help="A statement (`fedtheory list`), all of a paper, or your own in FILE.py, a file that is run; without one, all there "
-            "are.",
+            help="A statement (`fedtheory list`), all of a PAPER/, or your own in FILE.py, a file "
+            "that is run; without one, all there are.",
             metavar="STATEMENT|PAPER/|FILE.py",
         ),
     ] = None,
     problem: Annotated[
         str | None,
         typer.Option(
-            "--problem", help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS).", rich_help_panel=ONE
+            "--problem",
+            help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS).",
+            rich_help_panel=ONE,
         ),
     ] = None,
     participants: Participants = None,
     instance: Annotated[
         str | None,
         typer.Option(
-            "--instance", metavar="NAME", rich_help_panel=ONE,
+            "--instance",
+            metavar="NAME",
+            rich_help_panel=ONE,
             help="An instance of the campaign, as its report names it; --seed, --scale and --quick as the campaign had them.",
         ),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
+        int | None,
+        typer.Option(
+            "--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE
+        ),
     ] = None,
     scenarios: Annotated[
         int | None,
-        typer.Option("--scenarios", "-S", help="The most runs that Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
+        typer.Option(
+            "--scenarios",
+            "-S",
+            help="The most runs that Monte Carlo takes (default 1000; of EFL 200).",
+            rich_help_panel=ONE,
+        ),
     ] = None,
     mode: Annotated[
         Literal["auto", "exact", "monte-carlo"],
@@ -108,20 +142,34 @@ def verify_command(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A tenth of the instances, no long runs, a small search.", rich_help_panel=ALL),
+        typer.Option(
+            "--quick",
+            help="A tenth of the instances, no long runs, a small search.",
+            rich_help_panel=ALL,
+        ),
     ] = False,
     scale: Annotated[
         float,
-        typer.Option("--scale", min=0.0, max=1000.0, help="Size of the battery, 1 is about 600 instances.", rich_help_panel=ALL),
+        typer.Option(
+            "--scale",
+            min=0.0,
+            max=1000.0,
+            help="Size of the battery, 1 is about 600 instances.",
+            rich_help_panel=ALL,
+        ),
     ] = 1.0,
     long_runs: Annotated[
-        bool, typer.Option("--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL)
+        bool,
+        typer.Option(
+            "--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL
+        ),
     ] = True,
     budget: Annotated[
         int | None,
         typer.Option(
             "--budget",
-            min=0, metavar="N",
+            min=0,
+            metavar="N",
             help="Instances that are searched for a counterexample to each form (default 1,000).",
             rich_help_panel=ALL,
         ),
@@ -132,7 +180,9 @@ def verify_command(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Also every form under both rules, and where it is tightest.", rich_help_panel=ALL
+            "--details",
+            help="Also every form under both rules, and where it is tightest.",
+            rich_help_panel=ALL,
         ),
     ] = False,
     seed: Seed = 0,
@@ -142,19 +192,22 @@ def verify_command(
 ) -> None:
     """Judge a statement on a problem, or many on a battery.
 
-    Without a statement this is a campaign: all are judged on the whole battery; PAPER/ are those of one paper; FILE.py those of a Python file, on instances
-    of their own, with a search for counterexamples; FILE.py::NAME with --problem is one of them on a problem.
+    Without a statement this is a campaign: all are judged on the whole battery; PAPER/ are those of
+    one paper; FILE.py those of a Python file, on instances of their own, with a search for
+    counterexamples; FILE.py::NAME with --problem is one of them on a problem.
 
-    The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
-    unless --out says otherwise; of PAPER/ to results/PAPER/, of FILE.py to results/FILE/). Interrupted, it writes what it has and
-    exits with 130; so does one statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes on
-    where it was: of a statement what is done is kept in a folder NAME.steps beside its result (in results/ without --out), from the
-    fifth second on and up to its end.
+    The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json,
+    report.html and report.md (to results/ unless --out says otherwise; of PAPER/ to results/PAPER/,
+    of FILE.py to results/FILE/). Interrupted, it writes what it has and exits with 130; so does one
+    statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes
+    on where it was: of a statement what is done is kept in a folder NAME.steps beside its result
+    (in results/ without --out), from the fifth second on and up to its end.
 
-    --figure without FILE names the picture after the statement and the problem, in the folder of --out, or in results/; `fedtheory
-    draw` draws it again from its data.
+    --figure without FILE names the picture after the statement and the problem, in the folder of
+    --out, or in results/; `fedtheory draw` draws it again from its data.
 
-    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
+    FILE.py is run as Python, with all the rights that you have: name none that you have not
+    read."""
     from fedtheory.cli import campaign as campaigning
     from fedtheory.cli import verify as verifying
 
@@ -186,7 +239,18 @@ def verify_command(
 
 @app.command(
     "proof",
-    first=("problem", "form", "witness", "participants", "rounds", "round", "details", "figure", "json", "out"),
+    first=(
+        "problem",
+        "form",
+        "witness",
+        "participants",
+        "rounds",
+        "round",
+        "details",
+        "figure",
+        "json",
+        "out",
+    ),
     topics=Topics("theorem", partial(statement_topic, "proof")),
     rich_help_panel=THEOREM,
     epilog=examples(
@@ -225,7 +289,10 @@ def proof_command(
     round: Annotated[int | None, typer.Option("--round", "-t", help="Each step in this round, with its numbers put in.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Each step in every round, with its numbers put in.")] = False,
     figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg.")
+        Path | None,
+        typer.Option(
+            "--figure", metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg."
+        ),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -234,8 +301,10 @@ def proof_command(
 ) -> None:
     """Walk a proof step by step, and say where slack is lost.
 
-    Every step of one run stands in order, with both sides. The slack of a bound is the sum of what its steps lose, each with its weight; --figure draws them as a waterfall, its data beside it. A step that fails
-    is named with the round and both sides. The exit code is 1 where one fails that is on record as holding."""
+    Every step of one run stands in order, with both sides. The slack of a bound is the sum of what
+    its steps lose, each with its weight; --figure draws them as a waterfall, its data beside it. A
+    step that fails is named with the round and both sides. The exit code is 1 where one fails that
+    is on record as holding."""
     from fedtheory.cli import proof as proving
 
     if theorem is None:
@@ -259,7 +328,10 @@ def proof_command(
 )  # fmt: skip
 def report_command(
     campaign: Annotated[
-        Path, typer.Argument(help="What a campaign of `fedtheory verify` wrote.", metavar="[CAMPAIGN.json]")
+        Path,
+        typer.Argument(
+            help="What a campaign of `fedtheory verify` wrote.", metavar="CAMPAIGN.json"
+        ),
     ] = Path("results/campaign.json"),
     paper: Annotated[
         Path | None, typer.Option("--paper", help="The Python file whose statements it is about; it is run.", metavar="FILE.py")
@@ -269,7 +341,9 @@ def report_command(
 ) -> None:
     """Write the page of a saved campaign again.
 
-    report.html needs nothing else and opens from a file; report.md is the same as text. Both go beside the campaign unless --out names another folder. Figures are taken from the folder figures beside it."""
+    report.html needs nothing else and opens from a file; report.md is the same as text. Both go
+    beside the campaign unless --out names another folder. Figures are taken from the folder figures
+    beside it."""
     from fedtheory.cli import report as reporting
 
     reporting.report(campaign, out, paper, json)
@@ -297,7 +371,8 @@ def replay_command(
 ) -> None:
     """Rerun a counterexample in fractions, or check a certificate.
 
-    Both sides are printed as fractions; a certificate is one of `worst-case`. A file that does not prove what it claims ends with exit code 2."""
+    Both sides are printed as fractions; a certificate is one of `worst-case`. A file that does not
+    prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
     replaying.replay(file, json, out, paper)
@@ -306,8 +381,17 @@ def replay_command(
 @app.command(
     "worst-case",
     first=(
-        "clients", "participants", "local_steps", "rounds", "criterion", "step", "smoothness", "strong_convexity", "lyapunov",
-        "instance", "out",
+        "clients",
+        "participants",
+        "local_steps",
+        "rounds",
+        "criterion",
+        "step",
+        "smoothness",
+        "strong_convexity",
+        "lyapunov",
+        "instance",
+        "out",
     ),
     topics=Topics("method", worst_case_topic),
     rich_help_panel=THEOREM,
@@ -328,32 +412,63 @@ def replay_command(
 )
 def worst_case_command(
     method: Annotated[
-        str, typer.Argument(help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; efl with --lyapunov.")
+        str,
+        typer.Argument(
+            help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; "
+            "efl with --lyapunov."
+        ),
     ],
-    clients: Annotated[int, typer.Option("--clients", "-N", min=1, metavar="N", help="N: the clients.")] = 10,
+    clients: Annotated[
+        int, typer.Option("--clients", "-N", min=1, metavar="N", help="N: the clients.")
+    ] = 10,
     participants: Participants = None,
-    local_steps: Annotated[int, typer.Option("--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round.")] = 1,
-    rounds: Annotated[int, typer.Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")] = 1,
+    local_steps: Annotated[
+        int,
+        typer.Option(
+            "--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round."
+        ),
+    ] = 1,
+    rounds: Annotated[
+        int, typer.Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")
+    ] = 1,
     criterion: Annotated[
-        str, typer.Option("--criterion", help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last two squared).")
+        str,
+        typer.Option(
+            "--criterion",
+            help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last "
+            "two squared).",
+        ),
     ] = "gap",
-    smoothness: Annotated[str | None, typer.Option("--smoothness", help="L of every loss (default 1).", rich_help_panel=_LOSSES)] = None,
+    smoothness: Annotated[
+        str | None,
+        typer.Option("--smoothness", help="L of every loss (default 1).", rich_help_panel=_LOSSES),
+    ] = None,
     strong_convexity: Annotated[
-        str | None, typer.Option("--strong-convexity", help="mu of every loss (default 0).", rich_help_panel=_LOSSES)
+        str | None,
+        typer.Option(
+            "--strong-convexity", help="mu of every loss (default 0).", rich_help_panel=_LOSSES
+        ),
     ] = None,
     lipschitz: Annotated[
         str | None,
         typer.Option(
-            "--lipschitz", help="G, of subgradient, fedmls and mopes: root mean square of the longest gradients (default 1).",
+            "--lipschitz",
+            help="G, of subgradient, fedmls and mopes: root mean square of the longest gradients "
+            "(default 1).",
             rich_help_panel=_LOSSES,
         ),
     ] = None,
     heterogeneity: Annotated[
         str | None,
-        typer.Option("--heterogeneity", help="Root mean square of the clients' gradients at x* (default 1).", rich_help_panel=_LOSSES),
+        typer.Option(
+            "--heterogeneity",
+            help="Root mean square of the clients' gradients at x* (default 1).",
+            rich_help_panel=_LOSSES,
+        ),
     ] = None,
     distance: Annotated[
-        str | None, typer.Option("--distance", help="||x_0 - x*|| (default 1).", rich_help_panel=_LOSSES)
+        str | None,
+        typer.Option("--distance", help="||x_0 - x*|| (default 1).", rich_help_panel=_LOSSES),
     ] = None,
     step: Annotated[
         str | None,
@@ -364,41 +479,85 @@ def worst_case_command(
     mu: Annotated[
         str | None,
         typer.Option(
-            "--mu", help="Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).", rich_help_panel=_OWN
+            "--mu",
+            help="Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
+            rich_help_panel=_OWN,
         ),
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option("--alpha", help="Of FedDyn: the factor of its proximal term (default L).", rich_help_panel=_OWN)
+        str | None,
+        typer.Option(
+            "--alpha",
+            help="Of FedDyn: the factor of its proximal term (default L).",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
-    l2: Annotated[str | None, typer.Option("--l2", help="Of FedElasticNet: lambda_2 (default 2 L).", rich_help_panel=_OWN)] = None,
+    l2: Annotated[
+        str | None,
+        typer.Option(
+            "--l2", help="Of FedElasticNet: lambda_2 (default 2 L).", rich_help_panel=_OWN
+        ),
+    ] = None,
     lam: Annotated[
         str | None,
-        typer.Option("--lam", help="Of FedMLS and MOPES: lambda (default: best for the theorem).", rich_help_panel=_OWN),
+        typer.Option(
+            "--lam",
+            help="Of FedMLS and MOPES: lambda (default: best for the theorem).",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
     D: Annotated[
         str | None,
         typer.Option(
-            "--D", help="Of FedMLS and MOPES: D~, which sets the local steps; without it they are exact solves.", rich_help_panel=_OWN
+            "--D",
+            help="Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
+            rich_help_panel=_OWN,
         ),
     ] = None,
-    lyapunov: Annotated[bool, typer.Option("--lyapunov", help="Find the best constants of a bound on one round.")] = False,
-    ratio: Annotated[str | None, typer.Option("--l2-over-beta", help="lambda_2/beta (FedDyn: alpha/L).", rich_help_panel=_ONE_ROUND)] = None,
+    lyapunov: Annotated[
+        bool, typer.Option("--lyapunov", help="Find the best constants of a bound on one round.")
+    ] = False,
+    ratio: Annotated[
+        str | None,
+        typer.Option(
+            "--l2-over-beta", help="lambda_2/beta (FedDyn: alpha/L).", rich_help_panel=_ONE_ROUND
+        ),
+    ] = None,
     rho: Annotated[
         str | None,
-        typer.Option("--rho", help="The factor of V, or 'least' (default 1, or the literature's).", rich_help_panel=_ONE_ROUND),
+        typer.Option(
+            "--rho",
+            help="The factor of V, or 'least' (default 1, or the literature's).",
+            rich_help_panel=_ONE_ROUND,
+        ),
     ] = None,
     kappa_0: Annotated[
-        str | None, typer.Option("--kappa-0", help="kappa_0, and the least c is sought (default the literature's).", rich_help_panel=_ONE_ROUND)
+        str | None,
+        typer.Option(
+            "--kappa-0",
+            help="kappa_0, and the least c is sought (default the literature's).",
+            rich_help_panel=_ONE_ROUND,
+        ),
     ] = None,
-    c: Annotated[str | None, typer.Option("--c", help="c, and the largest kappa_0 is sought.", rich_help_panel=_ONE_ROUND)] = None,
+    c: Annotated[
+        str | None,
+        typer.Option(
+            "--c", help="c, and the largest kappa_0 is sought.", rich_help_panel=_ONE_ROUND
+        ),
+    ] = None,
     dissimilarity: Annotated[
         str | None,
-        typer.Option("--dissimilarity", help="Of FedProx and FedAvg: B of dissimilar gradients at x.", rich_help_panel=_ONE_ROUND),
+        typer.Option(
+            "--dissimilarity",
+            help="Of FedProx and FedAvg: B of dissimilar gradients at x.",
+            rich_help_panel=_ONE_ROUND,
+        ),
     ] = None,
     instance: Annotated[
         Path | None,
         typer.Option(
-            "--instance", metavar="FILE",
+            "--instance",
+            metavar="FILE",
             help="Also write losses on which a run ends with the worst value, a problem NAME.json.",
         ),
     ] = None,
@@ -407,13 +566,15 @@ def worst_case_command(
 ) -> None:
     """Bound what a method can end with at worst, with a proof.
 
-    The bound is over all losses of a class, and is proved in fractions. A semidefinite programme finds the worst value and the multipliers of a proof; these are rounded to fractions, and the bound that
-    is reported is the one that they prove. Numbers are taken exactly as they are written. The certificate is written to OUT;
-    `fedtheory replay` checks it without a solver.
+    The bound is over all losses of a class, and is proved in fractions. A semidefinite programme
+    finds the worst value and the multipliers of a proof; these are rounded to fractions, and the
+    bound that is reported is the one that they prove. Numbers are taken exactly as they are
+    written. The certificate is written to OUT; `fedtheory replay` checks it without a solver.
 
-    With --lyapunov the question is one round from any state, E V+ <= rho V - kappa_0 D + c noise, where V is the squared distance and
-    kappa times what the clients keep: how large can kappa_0 be, or how small c or rho, for any N and P? The printed constants stand
-    beside it. The default step is the literature's largest there."""
+    With --lyapunov the question is one round from any state, E V+ <= rho V - kappa_0 D + c noise,
+    where V is the squared distance and kappa times what the clients keep: how large can kappa_0 be,
+    or how small c or rho, for any N and P? The printed constants stand beside it. The default step
+    is the literature's largest there."""
     from fedtheory.cli import potential
     from fedtheory.cli import worst_case as worst
     from fedtheory.cli.worst_function import check_instance

@@ -7,7 +7,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import NETWORK, PROBLEM, RESULTS, SHARED, STUDIES, Address, Engine, Workers, app, examples
+from fedtheory.cli.app import (
+    NETWORK,
+    PROBLEM,
+    RESULTS,
+    SHARED,
+    STUDIES,
+    Address,
+    Engine,
+    Workers,
+    app,
+    examples,
+)
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
@@ -30,7 +41,10 @@ __all__: list[str] = []
 def rates_command(
     epsilons: Annotated[
         str | None,
-        typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 from 0.1 to 0.001)."),
+        typer.Option(
+            "--epsilons",
+            help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 to 0.001).",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Five accuracies from 0.1 to 0.01, short runs.")] = False,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw rates.png and rates.pdf.")] = True,
@@ -45,15 +59,18 @@ def rates_command(
 
     Slopes are fitted, and it is found where they cross.
 
-    Five instances: two clients that pull apart, as a family with one problem for each epsilon and as one fixed problem; the
-    Arjevani-Shamir chain, a lower bound for every method; a maximum split over two clients beside such a chain, on which one client
-    alone gets nowhere and one subgradient a round needs 1/epsilon^2 rounds; and one fixed data set.
+    Five instances: two clients that pull apart, as a family with one problem for each epsilon and
+    as one fixed problem; the Arjevani-Shamir chain, a lower bound for every method; a maximum split
+    over two clients beside such a chain, on which one client alone gets nowhere and one subgradient
+    a round needs 1/epsilon^2 rounds; and one fixed data set.
 
-    FedMLS with Theorem 2's lambda, with lambda tuned and with exact local solves; FedDyn (consensus ADMM) and FedProx with exact
-    local solves; FedAvg with 10 and 100 local steps, and the distributed subgradient method. All are tuned by one rule, which the
-    tables state. Writes rates.json, rates.png and rates.pdf.
+    FedMLS with Theorem 2's lambda, with lambda tuned and with exact local solves; FedDyn (consensus
+    ADMM) and FedProx with exact local solves; FedAvg with 10 and 100 local steps, and the
+    distributed subgradient method. All are tuned by one rule, which the tables state. Writes
+    rates.json, rates.png and rates.pdf.
 
-    Interrupted, it writes what is finished and exits with 130; the same command goes on from there, also after a kill."""
+    Interrupted, it writes what is finished and exits with 130; the same command goes on from there,
+    also after a kill."""
     from fedtheory.cli.campaign import default_workers
     from fedtheory.cli.rates import rates as measure
 
@@ -81,8 +98,8 @@ def reviews_command(
 ) -> None:
     """Answer what the reviewers of a paper asked, point by point.
 
-    The points are in our words: what settles each, the answer in a line, and the command that shows it. Verdicts are read from the
-    record."""
+    The points are in our words: what settles each, the answer in a line, and the command that shows
+    it. Verdicts are read from the record."""
     from fedtheory.cli import reviews as reviewing
 
     raise typer.Exit(reviewing.reviews(paper, point, run, json, out))
@@ -115,7 +132,18 @@ def experiment_command(
 
 @app.command(
     "bench",
-    first=("quick", "data", "dataset", "split", "method", "rounds", "device", "seeds", "report", "out"),
+    first=(
+        "quick",
+        "data",
+        "dataset",
+        "split",
+        "method",
+        "rounds",
+        "device",
+        "seeds",
+        "report",
+        "out",
+    ),
     rich_help_panel=NETWORK,
     epilog=examples(
         "fedtheory bench fedelasticnet-table2 --quick",
@@ -127,17 +155,23 @@ def experiment_command(
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-table2 --quick --method fedprox,feddyn --local-solver adam --lr 0.001",
-    )
+    ),
 )
 @with_options(MEMORY_OPTIONS)
 def bench_command(
-    table: Annotated[str, typer.Argument(help=f"A table ({', '.join(BENCH_TABLES)}) or a figure ({', '.join(BENCH_FIGURES)}).")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help=f"A table ({', '.join(BENCH_TABLES)}) or a figure ({', '.join(BENCH_FIGURES)})."
+        ),
+    ],
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder with the data sets' published files."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", "--rows", help="Only these data sets, as mnist,cifar10.")
+        str | None,
+        typer.Option("--dataset", "--rows", help="Only these data sets, as mnist,cifar10."),
     ] = None,
     split: Annotated[
         str | None, typer.Option("--split", help="Only these splits, as iid,dirichlet-0.3.")
@@ -165,7 +199,8 @@ def bench_command(
         bool,
         typer.Option(
             "--quick",
-            help="Ten clients, three rounds of one epoch; without --data on digits that come with scikit-learn.",
+            help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); "
+            "without --data on scikit-learn's digits.",
         ),
     ] = False,
     network: Annotated[
@@ -201,7 +236,8 @@ def bench_command(
         ),
     ] = "sgd",
     lr: Annotated[
-        str | None, typer.Option("--lr", help="Step sizes of local work, with commas (default: the paper's).")
+        str | None,
+        typer.Option("--lr", help="Step sizes of local work, with commas (default: the preset's)."),
     ] = None,
     l1: Annotated[str | None, typer.Option("--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).")] = None,
     l2: Annotated[
@@ -229,14 +265,17 @@ def bench_command(
 ) -> None:
     """Train the networks of a paper's table, and compare the numbers.
 
-    Our numbers stand beside the paper's, with their ratio, in the paper's settings. Every run keeps its whole state in OUT/runs, in a file that is named after all that is not the paper's: interrupted (Ctrl-C lets the
-    round end) or killed, the same command goes on where it was and ends with the same numbers. Writes the table as Markdown and, with
-    where everything comes from, as JSON; Figure 1 as PNG and PDF.
+    Our numbers stand beside the paper's, with their ratio, in the paper's settings. Every run keeps
+    its whole state in OUT/runs, in a file that is named after all that is not the paper's:
+    interrupted (Ctrl-C lets the round end) or killed, the same command goes on where it was and
+    ends with the same numbers. Writes the table as Markdown and, with where everything comes from,
+    as JSON; Figure 1 as PNG and PDF.
 
-    --local-solver momentum and adam step as torch.optim's SGD(momentum=...) and Adam, with an empty memory in every round. SCAFFOLD,
-    FedGATE and VRL-SGD divide by the step size and refuse them.
+    --local-solver momentum and adam step as torch.optim's SGD(momentum=...) and Adam, with an empty
+    memory in every round. SCAFFOLD, FedGATE and VRL-SGD divide by the step size and refuse them.
 
-    Start with --quick, which needs no data. A data set that is missing or damaged is told before any work."""
+    Start with --quick, which needs no data. A data set that is missing or damaged is told before
+    any work."""
     from fedtheory.cli import bench as benching
 
     options = benching.Options(
@@ -259,11 +298,21 @@ def bench_command(
     ),
 )  # fmt: skip
 def sweep_command(
-    spec: Annotated[Path | None, typer.Argument(help="What is varied, a TOML file.", metavar="SPEC.toml")] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a specification to begin with, and stop.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check all, count the cells, and run none.")] = False,
-    format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Of the table.")] = "csv",
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw sweep.png and sweep.pdf.")] = True,
+    spec: Annotated[
+        Path | None, typer.Argument(help="What is varied, a TOML file.", metavar="SPEC.toml")
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a specification to begin with, and stop.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all, count the cells, and run none.")
+    ] = False,
+    format: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="Format of the table.")
+    ] = "csv",
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw sweep.png and sweep.pdf.")
+    ] = True,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
@@ -272,9 +321,10 @@ def sweep_command(
 ) -> None:
     """Run all combinations of methods, settings, problems and seeds.
 
-    One table and a figure come out. Every finished cell is kept in OUT/sweep.cells.sqlite, by what its numbers depend on: interrupted or killed, the same command goes
-    on; with more values in the specification, it runs the new cells only. The table has the same bytes whatever the engine and the
-    number of workers. A cell that diverges is a row that says so.
+    One table and a figure come out. Every finished cell is kept in OUT/sweep.cells.sqlite, by what
+    its numbers depend on: interrupted or killed, the same command goes on; with more values in the
+    specification, it runs the new cells only. The table has the same bytes whatever the engine and
+    the number of workers. A cell that diverges is a row that says so.
 
     The exit code is 1 where a cell failed, and 130 after an interrupt."""
     from fedtheory.cli.campaign import default_workers
@@ -312,13 +362,17 @@ def draw_command(
             metavar="FILE...",
         ),
     ],
-    dpi: Annotated[int, typer.Option("--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG.")] = 130,
+    dpi: Annotated[
+        int,
+        typer.Option("--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG."),
+    ] = 130,
     json: Json = False,
     out: Out = None,
 ) -> None:
     """Draw saved results again, from their data alone.
 
-    FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file that holds something else, or whose numbers cannot be, ends with one line that says so."""
+    FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file
+    that holds something else, or whose numbers cannot be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 
     draw(files, dpi, json, out)

@@ -104,13 +104,8 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 def find_statement(name: str) -> Any:
     """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
 
-    Raises
-    ------
-    UnknownName
-        With the nearest ids, or with all of that name where several papers have one.
-    FedTheoryError
-        As `fedtheory.verification.registry.load_file` raises it.
-    """
+    Raises ------ UnknownName With the nearest ids, or with all of that name where several papers
+    have one. FedTheoryError As `fedtheory.verification.registry.load_file` raises it."""
     from fedtheory.verification.registry import all_statements, get, papers
 
     file, name = in_file(name)
@@ -366,7 +361,9 @@ class Command(HelpfulCommand):
 class App(typer.Typer):
     """A `typer.Typer` of `Command`s."""
 
-    def command(self, *args: Any, first: tuple[str, ...] = (), topics: Topics | None = None, **options: Any) -> Any:
+    def command(
+        self, *args: Any, first: tuple[str, ...] = (), topics: Topics | None = None, **options: Any
+    ) -> Any:
         """As always; ``first`` and ``topics`` are those of `HelpfulCommand`."""
         kind = options.pop("cls", Command)
         made = type(kind.__name__, (kind,), {"first": first, "topics": topics}) if first else kind

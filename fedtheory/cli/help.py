@@ -1,4 +1,4 @@
-"""Help in two pages: `--help` has the options that a user needs first, `--help-all` has every option, in groups.
+"""Help in two pages: `--help` has what a user needs first, `--help-all` has every option.
 
 A command says which of its options are shown first; all else on the pages is its docstring, its
 examples and its options themselves.
@@ -10,7 +10,7 @@ import copy
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args, get_origin
 
 import typer
@@ -18,8 +18,11 @@ from typer.core import TyperCommand
 
 __all__ = ["HelpfulCommand", "Topic", "Topics"]
 
-_ALL, _TYPED = f"{__name__}.all", f"{__name__}.typed"  # in the context: the page asked for, the arguments
-_EXAMPLES = 3  # on the first page
+_ALL, _TYPED = (
+    f"{__name__}.all",
+    f"{__name__}.typed",
+)  # in the context: the page asked for, the arguments
+_EXAMPLES, _WIDE = 3, 76  # on the first page, and their columns
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Topic:
     first : the other options on the first page
     foreign : options that it does not take
     words : dict option -> its sentence on this page, where that is not the usual one
-    examples : command lines, in place of the command's
+    examples : command lines, beside those of the command that name it
     not_groups : groups of options that it does not take
     """
 
@@ -49,12 +52,15 @@ class Topic:
 
     def takes(self, option: Any) -> bool:
         """Whether an option means anything here."""
-        return option.name not in self.foreign and getattr(option, "rich_help_panel", None) not in self.not_groups
+        return (
+            option.name not in self.foreign
+            and getattr(option, "rich_help_panel", None) not in self.not_groups
+        )
 
 
 @dataclass(frozen=True)
 class Topics:
-    """The argument that names a topic, and what makes a topic of its value; None where that is none."""
+    """The argument that names a topic, and what makes a topic of its value, or None."""
 
     argument: str
     of: Callable[[str], Topic | None]
@@ -74,9 +80,9 @@ class HelpfulCommand(TyperCommand):
 
     def _all(self, ctx: Any) -> Any:
         if self._help_all is None:
-            option = copy.copy(self.get_help_option(ctx))
-            option.name, option.opts, option.help = "help_all", ["--help-all"], "Show all options and examples."
-            option.callback = _show_all
+            option: Any = copy.copy(self.get_help_option(ctx))
+            option.name, option.opts = "help_all", ["--help-all"]
+            option.help, option.callback = "Show all options and examples.", _show_all
             self._help_all = option
         return self._help_all
 
@@ -102,36 +108,35 @@ def _page(command: HelpfulCommand, ctx: Any) -> HelpfulCommand:
     """The command as the page that was asked for shows it."""
     full = bool(ctx.meta.get(_ALL))
     named, topic = _topic(command, ctx)
-    params = {p.name: p for p in command.get_params(ctx)}
-    arguments = [name for name, p in params.items() if p.param_type_name == "argument" and not (topic and name == command.topics.argument)]
-    own: tuple[str, ...] = () if topic is None else topic.own
-    first = command.first if topic is None else topic.first
-    every = [name for name, p in params.items() if topic is None or topic.takes(p)]
-    names = list(dict.fromkeys((*arguments, *own, *(every if full else (*first, "help", "help_all")))))
+    there = {p.name: p for p in command.get_params(ctx)}
+    arguments = [name for name, p in there.items() if p.param_type_name == "argument"]
+    rest = there if full else (*topic.first, "help", "help_all")
+    names = dict.fromkeys((*arguments, *topic.own, *rest))
     choices, page = _choices(command.callback), copy.copy(command)
     page.first, page.add_help_option, page.params = (), False, []
-    for name in names:
-        shown = _shown(params[name], choices.get(name, ()), "" if topic is None else topic.words.get(name, ""))
+    for name in (name for name in names if topic.takes(there[name])):
+        shown = _shown(there[name], choices.get(name, ()), topic.words.get(name, ""))
         if name not in arguments:
             group = getattr(shown, "rich_help_panel", None) if full else None
-            rest = None if topic is None else "Other options"
-            shown.rich_help_panel = topic.title if topic is not None and name in own else group or rest
+            others = "Other options" if named else None
+            shown.rich_help_panel = topic.title if name in topic.own else group or others
         page.params.append(shown)
-    text = inspect.cleandoc(command.help or "")
-    page.help = topic.about if topic is not None else text if full else text.split("\n\n")[0]
+    page.help = command.help if full and not named else topic.about
     ctx.info_name = f"{ctx.info_name} {named}".strip()  # as the usage line has it
-    page.epilog = _epilog(command, f"fedtheory {ctx.info_name}", full, topic)
+    page.epilog = _epilog(command, named, f"fedtheory {ctx.info_name}", full, topic)
     return page
 
 
-def _topic(command: HelpfulCommand, ctx: Any) -> tuple[str, Topic | None]:
-    """What the command line names, and its topic; '' and None without one."""
-    if command.topics is None:
-        return "", None
-    typed = list(ctx.meta.get(_TYPED, ()))
-    named = command.make_parser(ctx).parse_args(args=typed)[0].get(command.topics.argument)
-    topic = command.topics.of(named) if isinstance(named, str) else None
-    return ("", None) if topic is None else (str(named), topic)
+def _topic(command: HelpfulCommand, ctx: Any) -> tuple[str, Topic]:
+    """What the command line names, and its topic; '' and the command itself without one."""
+    if command.topics is not None:
+        typed = list(ctx.meta.get(_TYPED, ()))
+        named = command.make_parser(ctx).parse_args(args=typed)[0].get(command.topics.argument)
+        topic = command.topics.of(named) if isinstance(named, str) else None
+        if topic is not None:
+            return str(named), replace(topic, foreign=topic.foreign | {command.topics.argument})
+    sentence = inspect.cleandoc(command.help or "").split("\n\n")[0]
+    return "", Topic(sentence, "", (), command.first)
 
 
 def _choices(callback: Any) -> dict[str, tuple[str, ...]]:
@@ -149,37 +154,43 @@ def _choices(callback: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _shown(param: Any, choices: tuple[str, ...], words: str) -> Any:
-    """A copy in few columns: choices and the default at the end of the sentence, a switch without a type."""
+    """A copy in few columns: choices and default at the sentence's end, a switch without a type."""
     shown = copy.copy(param)
     text = words or shown.help or ""
-    if not getattr(shown, "is_flag", False) and shown.default is not None and getattr(shown, "show_default", False):
-        text = f"{text.rstrip('. ')} (default {shown.default})." if "(default" not in text else text
-        shown.show_default = False
+    switch = bool(getattr(shown, "is_flag", False))
+    if (
+        not switch
+        and shown.default is not None
+        and getattr(shown, "show_default", False)
+        and "default" not in text
+    ):
+        text = f"{text.rstrip('. ')} (default {shown.default})."
     if choices:
         shown.metavar = shown.metavar or "NAME"
-        told, default = re.fullmatch(r"(.*?)(?: \((default[^()]*)\))?\.?\s*", text, re.S).groups()  # type: ignore[union-attr]
+        default = "".join(re.findall(r" \((default[^()]*)\)\.?\s*$", text))
+        told = text.rstrip(". ").removesuffix(f" ({default})")
         unsaid = [c for c in choices if not re.search(rf"(?<![\w-]){re.escape(c)}(?![\w-])", told)]
         brackets = "; ".join(filter(None, (", ".join(choices) if unsaid else "", default)))
         text = f"{told} ({brackets})." if brackets else f"{told}."
-    if getattr(shown, "is_flag", False):
+    if switch:
         shown.metavar = ""
-        if shown.secondary_opts:
-            off = ", ".join(shown.secondary_opts)
-            text, shown.secondary_opts = f"{text} Off: {off}.", []
+        text = " ".join((text, *(f"Off: {word}." for word in shown.secondary_opts)))
+        shown.secondary_opts = []
+    shown.show_default = False
     shown.help = text
     return shown
 
 
-def _epilog(command: HelpfulCommand, path: str, full: bool, topic: Topic | None) -> str:
+def _epilog(command: HelpfulCommand, named: str, path: str, full: bool, topic: Topic) -> str:
     """Examples, and on the first page where the rest is."""
-    examples = tuple(re.findall(r"^`(.*)`$", command.epilog or "", re.M))
-    if topic is not None:
-        examples = (*(e for e in examples if e.startswith(f"{path} ")), *topic.examples)
-    lines = [f"`{line}`" for line in (examples if full else examples[:_EXAMPLES])]
+    usual = re.findall(r"^`(.*)`$", command.epilog or "", re.M)
+    examples = (*(e for e in usual if not named or e.startswith(f"{path} ")), *topic.examples)
+    short = [line for line in examples if len(line) <= _WIDE] or examples[:1]
+    lines = [f"`{line}`" for line in (examples if full else short[:_EXAMPLES])]
     parts = ["  \n".join(["**Examples**", *lines])] if lines else []
     if not full:
         more = [f"All options: `{path} --help-all`"]
-        if command.topics is not None and topic is None:
+        if command.topics is not None and not named:
             name = command.topics.argument
             more.insert(0, f"Options of one {name}: `{path} {name.upper()} --help`")
         parts.append("  \n".join(more))

@@ -92,7 +92,10 @@ PROBLEM_OPTIONS = (
     option("for_epsilon", float | None, None, "The accuracy that a hard instance is made for (default 0.1; the chain 0.05).", _DATA),
 )  # fmt: skip
 
-_R = "R of the ball ||x|| <= R for nonsmooth problems (default: the least power of 2 that holds a minimiser)."
+_R = (
+    "R of the ball ||x|| <= R for nonsmooth problems (default: the least power of 2 whose ball "
+    "holds a minimiser)."
+)
 _NOISE = "Noise of every subgradient (rms): of fedmls in units of G, of local-sgd as it is."
 RADIUS = (option("radius", float | None, None, _R, _BALL),)
 FEDMLS_OPTIONS = (
@@ -108,7 +111,10 @@ SET_OPTIONS = (
     ),
     option("set_size", float | None, None, "S of the set (default 1).", _SET),
     option("set_shape", str | None, None, "Rows and columns of the nuclear ball's matrices, as in 2x3.", _SET),
-    option("allowance", float | None, None, "C of moles: projections stop at a Wolfe gap of C/(4K) (default diameter^2).", _SET),
+    option(
+        "allowance", float | None, None,
+        "C of moles: projections stop at a Wolfe gap of C/(4K) (default diameter^2).", _SET,
+    ),
 )  # fmt: skip
 
 
@@ -123,11 +129,7 @@ GIVEN_OPTIONS = (
 def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
     """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words; None where nothing is given.
 
-    Raises
-    ------
-    InvalidInput
-        No name, no value, or a name twice.
-    """
+    Raises ------ InvalidInput No name, no value, or a name twice."""
     out: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -161,7 +163,8 @@ class Hyperparameter:
     defaults: tuple[str, ...]
 
 
-_WORDS: dict[str, str | dict[str, str]] = {  # of one whose meaning depends on the method: by method, '' for the others
+# of one whose meaning depends on the method: by method, '' for the others
+_WORDS: dict[str, str | dict[str, str]] = {
     "l1": "lambda_1, weight of the l1 penalty. ", "l2": "lambda_2, weight of the squared penalty. ",
     "rule": "How line 5 stores the gradient. ",
     "epsilon": {
@@ -187,19 +190,22 @@ _WORDS: dict[str, str | dict[str, str]] = {  # of one whose meaning depends on t
     "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4. ",
     "down_compressor": "How the server compresses. ",
     "control_compressor": "How clients compress the change of their control variate. ",
-    "control": "That change is sent, or recovered from the update that arrives. ",
-    "stored": "The gradient that a client keeps is of its own update, or of what arrives. ",
+    "control": "The change of the control variate is sent, or recovered from the update. ",
+    "stored": "A client keeps the gradient of its own update, or of what is received. ",
     "scheme": "Coefficients of clients that do part of the work. ", "variant": "Which reading of Algorithm 1. ",
     "scale": "The coefficient multiplies before or after the compressor. ",
     "departed": "The pair (u, v) of a client that has left is dropped or stays. ",
-    "aggregation": "Weights of the cohort's models: by samples in the cohort, alike, or by all samples. ",
+    "aggregation": "How the cohort's models are weighed: by samples over the cohort's, alike, or by "
+    "samples over everybody's. ",
     "send": "A client sends its model, or the change of it. ",
     "client_feedback": "What a client's compressor leaves out is added to its next message. ",
     "server_feedback": "The same of the server's compressor. ",
-    "option": "The new control variate: of the models' difference, or the gradient at the server's. ",
+    "option": "The new control variate: from the models' difference, or the gradient at the "
+    "server's model. ",
     "server_lr": "The server's step size. ",
     "alpha": {
-        "feddyn": "The penalty's weight. ", "apfl": "The share of a client's own model. ", "fedamp": "The server's step size. ",
+        "feddyn": "The penalty's weight. ", "apfl": "The share of a client's own model. ",
+        "fedamp": "The server's step size. ",
     },
     "sigma": {
         "fedmls": "The noise that T_k reckons with; none is added. ",
@@ -233,13 +239,9 @@ def _without_none(hint: Any) -> Any:
 def compressor_of(text: str, option: str = "--compressor") -> Compressor:
     """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option.
 
-    Raises
-    ------
-    UnknownName
-        A name that `fedtheory.messages.get` does not know.
-    InvalidInput
-        A parameter that the compressor does not have, one that is missing or not of its type, values out of range.
-    """
+    Raises ------ UnknownName A name that `fedtheory.messages.get` does not know. InvalidInput A
+    parameter that the compressor does not have, one that is missing or not of its type, values out
+    of range."""
     from fedtheory import messages
 
     name, _, rest = text.partition(":")
@@ -346,7 +348,10 @@ def words_of(h: Hyperparameter, method: str = "") -> str:
         return words
     if method:
         return words.get(method) or words[""]
-    return "".join(f"Of {of or 'others'}: {text[0].lower() if text.startswith('The ') else text[0]}{text[1:]}" for of, text in words.items())
+    return "".join(
+        f"Of {of or 'others'}: {text[0].lower() if text.startswith('The ') else text[0]}{text[1:]}"
+        for of, text in words.items()
+    )
 
 
 def told_of(method: str, names: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
@@ -355,7 +360,11 @@ def told_of(method: str, names: Iterable[str], defaults: Mapping[str, str]) -> d
     for name in (n for n in names if n in known and n not in ("radius", "rounds")):
         text, default = words_of(known[name], method).strip(), defaults.get(flag(name), "")
         if default not in ("", "None", "False") and "(default" not in text:
-            told = default if default == "needed" else f"default {'on' if default == 'True' else default}"
+            told = (
+                default
+                if default == "needed"
+                else f"default {'on' if default == 'True' else default}"
+            )
             text = f"{text.rstrip('.')} ({told})."
         out[name] = text
     return out

@@ -25,10 +25,10 @@ class _ByTask(Group):
     """The commands in the order of the tasks."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(
-            super().list_commands(ctx),
-            key=lambda name: TASKS.index(str(self.commands[name].rich_help_panel)),
-        )  # type: ignore[attr-defined]
+        def task(name: str) -> int:
+            return TASKS.index(str(getattr(self.commands[name], "rich_help_panel", "")))
+
+        return sorted(super().list_commands(ctx), key=task)
 
 
 app = App(

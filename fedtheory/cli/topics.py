@@ -97,12 +97,11 @@ def method_topic(method: str) -> Topic:
     """
     from fedtheory import algorithms
     from fedtheory.central.plan import METHODS
-    from fedtheory.cli.list import methods
+    from fedtheory.cli.list import about_method
     from fedtheory.cli.options import told_of
 
-    central = method in METHODS
-    name = method if central else algorithms.get(method).name
-    (row,) = [row for row in methods() if row["name"] == name]
+    central, row = method in METHODS, about_method(method)
+    name = row["name"]
     own, work = own_options(name), "sliding" if central else algorithms.get(name).local_work
     foreign = foreign_to(name)
     words = told_of("fedmls" if central else name, own, row["options"])
@@ -146,7 +145,7 @@ def statement_topic(command: str, text: str) -> Topic | None:
     """
     from fedtheory.cli.app import ALL, SHARED
     from fedtheory.cli.common import find_statement, in_file
-    from fedtheory.cli.list import methods
+    from fedtheory.cli.list import about_method
     from fedtheory.cli.options import told_of
     from fedtheory.verification.registry import setting_of
 
@@ -159,8 +158,8 @@ def statement_topic(command: str, text: str) -> Topic | None:
     own = () if why_not else _of_statement(statement, method, "X" in takes)
     if command == "verify":
         own = tuple(name for name in own if name != "scale")  # there it is the campaign's
-    (row,) = [row for row in methods() if row["name"] == method] or [{"options": {}}]
-    words = told_of(method, own, {k: v for k, v in row["options"].items() if v != "needed"})
+    defaults = about_method(method)["options"] if method else {}
+    words = told_of(method, own, {k: v for k, v in defaults.items() if v != "needed"})
     if "noise" in own:
         words["noise"] = _NOISE
     words["problem"] = "A named problem, or a file NAME.json (`fedtheory list problems`)."

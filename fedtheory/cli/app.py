@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from fedtheory.cli.common import App, Group
 
-__all__ = ["ALL", "ONE", "SHARED", "Address", "Engine", "Participants", "Workers", "app", "examples"]
+__all__ = [
+    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "ONE", "PROBLEM", "RESULTS", "SHARED", "STUDIES",
+    "TASKS", "THEOREM", "Address", "Engine", "Participants", "Workers", "app", "examples",
+]  # fmt: skip
+
+# What a user has, in the order of the help: the commands for it stand below.
+TASKS = LOOK, THEOREM, IMPLEMENTATION, PROBLEM, NETWORK, STUDIES, RESULTS = (
+    "I want to see what there is", "I have a theorem", "I have an implementation of a method",
+    "I have a problem", "I have a network to train",
+    "I ask what a paper's runs show, or its reviewers asked", "I have saved results",
+)  # fmt: skip
+
+
+class _ByTask(Group):
+    """The commands in the order of the tasks."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        def task(name: str) -> int:
+            return TASKS.index(str(getattr(self.commands[name], "rich_help_panel", "")))
+
+        return sorted(super().list_commands(ctx), key=task)
+
 
 app = App(
-    cls=Group,
+    cls=_ByTask,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Don't take convergence theorems on faith: run them.\n\nStart with `fedtheory list`, then "
-    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`.\n\nA theorem of your own, in one Python "
-    "file: `fedtheory verify mine.py`, and `list mine.py`, `explain mine.py`.",
+    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`. "
+    "A theorem of your own is one Python file: `fedtheory verify mine.py`.",
+    epilog="What a command takes: `fedtheory COMMAND --help`",
 )
 
 ONE, ALL, SHARED = "With a statement", "Without one: the campaign", "On other processes"
-_SAMPLE_HELP = "P: clients that take part in a round, drawn uniformly (default: all)."
+_SAMPLE_HELP = "P: clients in a round, drawn uniformly (default: all)."
 Participants = Annotated[int | None, typer.Option("--participants", "-P", help=_SAMPLE_HELP)]
 Engine = Annotated[
     Literal["local", "dask", "ray"],
     typer.Option(
-        "--engine", help="Where the work is done: processes of this machine, or a cluster of Dask's or Ray's.", rich_help_panel=SHARED
+        "--engine",
+        help="Processes of this machine, or a cluster of Dask's or Ray's.",
+        rich_help_panel=SHARED,
     ),
 ]
-_PROCESSES = typer.Option("--workers", min=1, help="Processes (default: the cores).", rich_help_panel=SHARED)
+_PROCESSES = typer.Option(
+    "--workers", min=1, metavar="N", help="Processes (default: the cores).", rich_help_panel=SHARED
+)
 Workers = Annotated[int | None, _PROCESSES]
 Address = Annotated[
     str | None,
     typer.Option(
         "--address", metavar="ADDRESS", rich_help_panel=SHARED,
-        help="Of a cluster that runs: tcp://host:8786 or a scheduler file of Dask, auto or host:6379 of Ray. Without it one is started "
-        "on this machine.",
+        help="A running cluster: tcp://host:8786 or a scheduler file of Dask, auto or host:6379 of "
+        "Ray (default: one is started).",
     ),
 ]  # fmt: skip
 

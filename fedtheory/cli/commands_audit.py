@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedtheory.cli.app import app, examples
+from fedtheory.cli.app import IMPLEMENTATION, app, examples
 from fedtheory.cli.common import Json, Out, Seed
 from fedtheory.errors import InvalidInput
 
@@ -15,6 +15,19 @@ __all__: list[str] = []
 
 @app.command(
     "audit",
+    first=(
+        "as_",
+        "list_",
+        "weighting",
+        "option",
+        "local",
+        "built_in",
+        "skip",
+        "rtol",
+        "json",
+        "out",
+    ),
+    rich_help_panel=IMPLEMENTATION,
     epilog=examples(
         "fedtheory audit --list",
         "fedtheory audit mine.py:round --as fedprox",
@@ -26,44 +39,72 @@ __all__: list[str] = []
 )
 def audit_command(
     adapter: Annotated[
-        str | None, typer.Argument(help="FILE.py:NAME or MODULE:NAME of the adapter; the file is run.", metavar="[MODULE:ADAPTER]")
+        str | None,
+        typer.Argument(
+            help="FILE.py:NAME or MODULE:NAME of a function, round(state, clients, cohort, "
+            "learning_rate, local_steps, ...) or run(...); the file is run.",
+            metavar="MODULE:ADAPTER",
+        ),
     ] = None,
     as_: Annotated[
-        str | None, typer.Option("--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...")
+        str | None,
+        typer.Option(
+            "--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ..."
+        ),
     ] = None,
     weighting: Annotated[
         Literal["examples", "uniform", "all-examples"] | None,
-        typer.Option("--weighting", help="What a client counts for in the server's mean (default: the one of --list)."),
+        typer.Option(
+            "--weighting", help="A client's weight in the server's mean (default: that of --list)."
+        ),
     ] = None,
     option: Annotated[
         Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None,
-        typer.Option("--option", help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's v."),
+        typer.Option(
+            "--option",
+            help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's v.",
+        ),
     ] = None,
     local: Annotated[
-        Literal["steps", "exact"], typer.Option("--local", help="Clients take gradient steps, or minimise to the end.")
+        Literal["steps", "exact"],
+        typer.Option("--local", help="Clients take gradient steps, or minimise to the end."),
     ] = "steps",
     built_in: Annotated[
-        list[str] | None, typer.Option("--built-in", metavar="NAME=NUMBER", help="A setting that the adapter takes no parameter for.")
+        list[str] | None,
+        typer.Option(
+            "--built-in", metavar="NAME=NUMBER", help="A setting that the adapter has built in."
+        ),
     ] = None,
-    skip: Annotated[list[str] | None, typer.Option("--skip", metavar="CHECK", help="A check that is left out.")] = None,
-    rtol: Annotated[float | None, typer.Option("--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision).")] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that one check may take.")] = 30.0,
-    list_: Annotated[bool, typer.Option("--list", help="The methods, what an adapter is handed, and the checks.")] = False,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", metavar="CHECK", help="A check that is left out.")
+    ] = None,
+    rtol: Annotated[
+        float | None,
+        typer.Option("--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision)."),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", help="Seconds that one check may take.")
+    ] = 30.0,
+    list_: Annotated[
+        bool, typer.Option("--list", help="The methods, what an adapter is handed, and the checks.")
+    ] = False,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Hold someone's implementation of a federated method to the method, and say which line of it is wrong.
+    """Hold an implementation to its method, and name the wrong line.
 
     An adapter is a function
 
-    - `round(state, clients, cohort, learning_rate, local_steps, ...)` that gives the next state: a dict with the server's model `x` and
-      what the method keeps; or
+    - `round(state, clients, cohort, learning_rate, local_steps, ...)` that gives the next state: a
+      dict with the server's model `x` and what the method keeps; or
 
-    - `run(start, clients, cohorts, learning_rate, local_steps, ...)` that gives the server's model after every round, or the last one.
+    - `run(start, clients, cohorts, learning_rate, local_steps, ...)` that gives the server's model
+      after every round, or the last one.
 
-    `clients[k]` has `gradient(x)`, `features`, `labels` and `num_examples`. The implementation is run on small problems beside a plain
-    reference, and at certified optima. Where it differs, known mistakes are put into the reference until it gives the same numbers.
+    `clients[k]` has `gradient(x)`, `features`, `labels` and `num_examples`. The implementation is
+    run on small problems beside a plain reference, and at certified optima. Where it differs, known
+    mistakes are put into the reference until it gives the same numbers.
 
     Exits with 1 where a check fails."""
     from fedtheory.cli import audit as auditing

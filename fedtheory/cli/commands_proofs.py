@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import ALL, ONE, Address, Engine, Participants, Workers, app, examples
+from fedtheory.cli.app import (
+    ALL,
+    ONE,
+    RESULTS,
+    THEOREM,
+    Address,
+    Engine,
+    Participants,
+    Workers,
+    app,
+    examples,
+)
 from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
+from fedtheory.cli.help import Topics
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
     GIVEN_OPTIONS,
@@ -18,15 +31,36 @@ from fedtheory.cli.options import (
     with_options,
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
+from fedtheory.cli.topics import METHODS_OF_PAPERS, statement_topic, worst_case_topic
 
 __all__: list[str] = []
+
+_LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
 
 
 @app.command(
     "verify",
+    first=(
+        "problem",
+        "participants",
+        "rounds",
+        "mode",
+        "given",
+        "figure",
+        "quick",
+        "budget",
+        "workers",
+        "details",
+        "json",
+        "out",
+    ),
+    topics=Topics("statement", partial(statement_topic, "verify")),
+    rich_help_panel=THEOREM,
     epilog=examples(
-        "fedtheory verify",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2",
+        "fedtheory verify mine.py",
         "fedtheory verify --quick --details",
+        "fedtheory verify",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure diabetes.png",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
@@ -39,9 +73,8 @@ __all__: list[str] = []
         "fedtheory verify eq-28 --instance 'quadratic m=3 P=1 d=1 l2/beta=1000 l1=10 seed=1'",
         "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
         "fedtheory verify elastic-aggregation/",
-        "fedtheory verify mine.py",
         "fedtheory verify mine.py::lemma-4 --problem quadratic",
-    )
+    ),
 )
 @with_options(
     PROBLEM_OPTIONS,
@@ -50,38 +83,49 @@ __all__: list[str] = []
     FEDMLS_OPTIONS,
     SET_OPTIONS,
     GIVEN_OPTIONS,
-    hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
+    hyperparameter_options(METHODS_OF_PAPERS.values()),
 )
 def verify_command(
     statement: Annotated[
         str | None,
         typer.Argument(
-            help="A statement (`fedtheory list`); without one, all on the whole battery. PAPER/: those of one paper. "
-            "FILE.py: those of a Python file, on instances of their own, with a search for counterexamples; FILE.py::NAME with "
-            "--problem: one of them on a problem.",
-            metavar="[STATEMENT|PAPER/|FILE.py[::NAME]]",
+            help="A statement (`fedtheory list`), all of a PAPER/, or your own in FILE.py, a file "
+            "that is run; without one, all there are.",
+            metavar="STATEMENT|PAPER/|FILE.py",
         ),
     ] = None,
     problem: Annotated[
         str | None,
         typer.Option(
-            "--problem", help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS).", rich_help_panel=ONE
+            "--problem",
+            help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS).",
+            rich_help_panel=ONE,
         ),
     ] = None,
     participants: Participants = None,
     instance: Annotated[
         str | None,
         typer.Option(
-            "--instance", metavar="NAME", rich_help_panel=ONE,
+            "--instance",
+            metavar="NAME",
+            rich_help_panel=ONE,
             help="An instance of the campaign, as its report names it; --seed, --scale and --quick as the campaign had them.",
         ),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE)
+        int | None,
+        typer.Option(
+            "--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE
+        ),
     ] = None,
     scenarios: Annotated[
         int | None,
-        typer.Option("--scenarios", "-S", help="The most runs that Monte Carlo takes (default 1000; of EFL 200).", rich_help_panel=ONE),
+        typer.Option(
+            "--scenarios",
+            "-S",
+            help="The most runs that Monte Carlo takes (default 1000; of EFL 200).",
+            rich_help_panel=ONE,
+        ),
     ] = None,
     mode: Annotated[
         Literal["auto", "exact", "monte-carlo"],
@@ -91,29 +135,42 @@ def verify_command(
         str | None,
         typer.Option(
             "--figure",
-            help="Draw bound against measured: FILE.png and FILE.pdf, with the data in FILE.csv, from which `fedtheory draw` draws "
-            "again. Without FILE: named after the statement and the problem, in the folder of --out, or in results/.",
+            help="Draw bound against measured: FILE.png and FILE.pdf, with the data in FILE.csv.",
             metavar="[FILE]",
             rich_help_panel=ONE,
         ),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A tenth of the instances, no long runs, a small search.", rich_help_panel=ALL),
+        typer.Option(
+            "--quick",
+            help="A tenth of the instances, no long runs, a small search.",
+            rich_help_panel=ALL,
+        ),
     ] = False,
     scale: Annotated[
         float,
-        typer.Option("--scale", min=0.0, max=1000.0, help="Size of the battery, 1 is about 600 instances.", rich_help_panel=ALL),
+        typer.Option(
+            "--scale",
+            min=0.0,
+            max=1000.0,
+            help="Size of the battery, 1 is about 600 instances.",
+            rich_help_panel=ALL,
+        ),
     ] = 1.0,
     long_runs: Annotated[
-        bool, typer.Option("--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL)
+        bool,
+        typer.Option(
+            "--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL
+        ),
     ] = True,
     budget: Annotated[
         int | None,
         typer.Option(
             "--budget",
             min=0,
-            help="Instances the search for counterexamples tries for each form (default 1,000).",
+            metavar="N",
+            help="Instances that are searched for a counterexample to each form (default 1,000).",
             rich_help_panel=ALL,
         ),
     ] = None,
@@ -123,7 +180,9 @@ def verify_command(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Also every form under both rules, and where it is tightest.", rich_help_panel=ALL
+            "--details",
+            help="Also every form under both rules, and where it is tightest.",
+            rich_help_panel=ALL,
         ),
     ] = False,
     seed: Seed = 0,
@@ -131,15 +190,24 @@ def verify_command(
     out: Out = None,
     **options: Any,
 ) -> None:
-    """Verify one statement on a problem; or all on the whole battery, those of one paper, or those of a file of yours (a campaign).
+    """Judge a statement on a problem, or many on a battery.
 
-    The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json, report.html and report.md (to results/
-    unless --out says otherwise; of PAPER/ to results/PAPER/, of FILE.py to results/FILE/). Interrupted, it writes what it has and
-    exits with 130; so does one statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes on
-    where it was: of a statement what is done is kept in a folder NAME.steps beside its result (in results/ without --out), from the
-    fifth second on and up to its end.
+    Without a statement this is a campaign: all are judged on the whole battery; PAPER/ are those of
+    one paper; FILE.py those of a Python file, on instances of their own, with a search for
+    counterexamples; FILE.py::NAME with --problem is one of them on a problem.
 
-    FILE.py is run as Python, with all the rights that you have: name none that you have not read."""
+    The campaign exits with 1 when a verdict is not the recorded one, and writes campaign.json,
+    report.html and report.md (to results/ unless --out says otherwise; of PAPER/ to results/PAPER/,
+    of FILE.py to results/FILE/). Interrupted, it writes what it has and exits with 130; so does one
+    statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes
+    on where it was: of a statement what is done is kept in a folder NAME.steps beside its result
+    (in results/ without --out), from the fifth second on and up to its end.
+
+    --figure without FILE names the picture after the statement and the problem, in the folder of
+    --out, or in results/; `fedtheory draw` draws it again from its data.
+
+    FILE.py is run as Python, with all the rights that you have: name none that you have not
+    read."""
     from fedtheory.cli import campaign as campaigning
     from fedtheory.cli import verify as verifying
 
@@ -171,6 +239,20 @@ def verify_command(
 
 @app.command(
     "proof",
+    first=(
+        "problem",
+        "form",
+        "witness",
+        "participants",
+        "rounds",
+        "round",
+        "details",
+        "figure",
+        "json",
+        "out",
+    ),
+    topics=Topics("theorem", partial(statement_topic, "proof")),
+    rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory proof",
         "fedtheory proof theorem-3.1",
@@ -183,7 +265,7 @@ def verify_command(
 )
 @with_options(
     PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, GIVEN_OPTIONS,
-    hyperparameter_options(["fedelasticnet-dyn", "fedmls", "efl", "elastic-aggregation"]),
+    hyperparameter_options(METHODS_OF_PAPERS.values()),
 )  # fmt: skip
 def proof_command(
     theorem: Annotated[
@@ -208,19 +290,25 @@ def proof_command(
     round: Annotated[int | None, typer.Option("--round", "-t", help="Each step in this round, with its numbers put in.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Each step in every round, with its numbers put in.")] = False,
     figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE", help="The waterfall: NAME.png, .pdf or .svg; its data go beside it.")
+        Path | None,
+        typer.Option(
+            "--figure", metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg."
+        ),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
     **options: Any,
 ) -> None:
-    """Walk a theorem's proof on one run: every step in order, with both sides, and where the slack of the bound is lost.
+    """Walk a proof step by step, and say where slack is lost.
 
-    Without a problem the repaired proof comes first, on a run in fractions, and below it the printed one with the step that breaks.
+    Every step of one run stands in order, with both sides. The slack of a bound is the sum of what
+    its steps lose, each with its weight; --figure draws them as a waterfall, its data beside it. A
+    step that fails is named with the round and both sides. The exit code is 1 where one fails that
+    is on record as holding.
 
-    The slack of a bound is the sum of what its steps lose, each with its weight; --figure draws them as a waterfall. A step that fails
-    is named with the round and both sides. The exit code is 1 where one fails that is on record as holding."""
+    Without a problem the repaired proof comes first, on a run in fractions, and below it the printed
+    one with the step that breaks."""
     from fedtheory.cli import proof as proving
 
     if theorem is None:
@@ -235,6 +323,8 @@ def proof_command(
 
 @app.command(
     "report",
+    first=("paper", "json", "out"),
+    rich_help_panel=RESULTS,
     epilog=examples(
         "fedtheory report", "fedtheory report results/efl/campaign.json", "fedtheory report --out page",
         "fedtheory report results/mine/campaign.json --paper mine.py",
@@ -242,7 +332,10 @@ def proof_command(
 )  # fmt: skip
 def report_command(
     campaign: Annotated[
-        Path, typer.Argument(help="What a campaign of `fedtheory verify` wrote.", metavar="[CAMPAIGN.json]")
+        Path,
+        typer.Argument(
+            help="What a campaign of `fedtheory verify` wrote.", metavar="CAMPAIGN.json"
+        ),
     ] = Path("results/campaign.json"),
     paper: Annotated[
         Path | None, typer.Option("--paper", help="The Python file whose statements it is about; it is run.", metavar="FILE.py")
@@ -250,9 +343,11 @@ def report_command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Write the page of a saved campaign again: report.html, which needs nothing else and opens from a file, and report.md.
+    """Write the page of a saved campaign again.
 
-    Both go beside the campaign unless --out names another folder. Figures are taken from the folder figures beside it."""
+    report.html needs nothing else and opens from a file; report.md is the same as text. Both go
+    beside the campaign unless --out names another folder. Figures are taken from the folder figures
+    beside it."""
     from fedtheory.cli import report as reporting
 
     reporting.report(campaign, out, paper, json)
@@ -260,6 +355,8 @@ def report_command(
 
 @app.command(
     "replay",
+    first=("paper", "json", "out"),
+    rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST",
         "fedtheory replay my-witness.json",
@@ -276,9 +373,10 @@ def replay_command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Rerun a witness in exact rational arithmetic and print both sides as fractions, or check a certificate of `worst-case`.
+    """Rerun a counterexample in fractions, or check a certificate.
 
-    A file that does not prove what it claims ends with exit code 2."""
+    Both sides are printed as fractions; a certificate is one of `worst-case`. A file that does not
+    prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
     replaying.replay(file, json, out, paper)
@@ -286,6 +384,21 @@ def replay_command(
 
 @app.command(
     "worst-case",
+    first=(
+        "clients",
+        "participants",
+        "local_steps",
+        "rounds",
+        "criterion",
+        "step",
+        "smoothness",
+        "strong_convexity",
+        "lyapunov",
+        "instance",
+        "out",
+    ),
+    topics=Topics("method", worst_case_topic),
+    rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory worst-case fedavg --local-steps 4 --rounds 2 --step 1/4",
         "fedtheory worst-case scaffold --local-steps 2 --rounds 3 --step 1/4 --criterion gradient",
@@ -303,69 +416,169 @@ def replay_command(
 )
 def worst_case_command(
     method: Annotated[
-        str, typer.Argument(help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; efl with --lyapunov.")
+        str,
+        typer.Argument(
+            help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; "
+            "efl with --lyapunov."
+        ),
     ],
-    clients: Annotated[int, typer.Option("--clients", "-N", min=1, help="N: the clients.")] = 10,
+    clients: Annotated[
+        int, typer.Option("--clients", "-N", min=1, metavar="N", help="N: the clients.")
+    ] = 10,
     participants: Participants = None,
-    local_steps: Annotated[int, typer.Option("--local-steps", "-K", min=1, help="K: local gradient steps of a round.")] = 1,
-    rounds: Annotated[int, typer.Option("--rounds", "-T", min=1, help="T: rounds.")] = 1,
+    local_steps: Annotated[
+        int,
+        typer.Option(
+            "--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round."
+        ),
+    ] = 1,
+    rounds: Annotated[
+        int, typer.Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")
+    ] = 1,
     criterion: Annotated[
-        str, typer.Option("--criterion", help="What is bounded after T rounds: distance, gap, gradient or best-gap (squares).")
+        str,
+        typer.Option(
+            "--criterion",
+            help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last "
+            "two squared).",
+        ),
     ] = "gap",
-    smoothness: Annotated[str | None, typer.Option("--smoothness", help="L of every loss (default 1).")] = None,
-    strong_convexity: Annotated[str | None, typer.Option("--strong-convexity", help="mu of every loss (default 0).")] = None,
+    smoothness: Annotated[
+        str | None,
+        typer.Option("--smoothness", help="L of every loss (default 1).", rich_help_panel=_LOSSES),
+    ] = None,
+    strong_convexity: Annotated[
+        str | None,
+        typer.Option(
+            "--strong-convexity", help="mu of every loss (default 0).", rich_help_panel=_LOSSES
+        ),
+    ] = None,
     lipschitz: Annotated[
-        str | None, typer.Option("--lipschitz", help="G, of subgradient, fedmls and mopes: root mean square of the longest gradients.")
+        str | None,
+        typer.Option(
+            "--lipschitz",
+            help="G, of subgradient, fedmls and mopes: root mean square of the longest gradients "
+            "(default 1).",
+            rich_help_panel=_LOSSES,
+        ),
     ] = None,
     heterogeneity: Annotated[
-        str | None, typer.Option("--heterogeneity", help="Root mean square of the clients' gradients at x* (default 1).")
+        str | None,
+        typer.Option(
+            "--heterogeneity",
+            help="Root mean square of the clients' gradients at x* (default 1).",
+            rich_help_panel=_LOSSES,
+        ),
     ] = None,
-    distance: Annotated[str | None, typer.Option("--distance", help="||x_0 - x*|| (default 1).")] = None,
+    distance: Annotated[
+        str | None,
+        typer.Option("--distance", help="||x_0 - x*|| (default 1).", rich_help_panel=_LOSSES),
+    ] = None,
     step: Annotated[
         str | None,
         typer.Option(
-            "--step", help="Step size (default 1/L; with --lyapunov the literature's largest). With it FedProx and FedDyn take K steps."
+            "--step", help="Step size (default 1/L). With it FedProx and FedDyn take K steps."
         ),
     ] = None,
     mu: Annotated[
-        str | None, typer.Option("--mu", help="Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).")
+        str | None,
+        typer.Option(
+            "--mu",
+            help="Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
-    alpha: Annotated[str | None, typer.Option("--alpha", help="Of FedDyn: the factor of its proximal term (default L).")] = None,
-    l2: Annotated[str | None, typer.Option("--l2", help="Of FedElasticNet: lambda_2 (default 2 L).")] = None,
-    lam: Annotated[str | None, typer.Option("--lam", help="Of FedMLS and MOPES: lambda (default: best for the theorem).")] = None,
+    alpha: Annotated[
+        str | None,
+        typer.Option(
+            "--alpha",
+            help="Of FedDyn: the factor of its proximal term (default L).",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    l2: Annotated[
+        str | None,
+        typer.Option(
+            "--l2", help="Of FedElasticNet: lambda_2 (default 2 L).", rich_help_panel=_OWN
+        ),
+    ] = None,
+    lam: Annotated[
+        str | None,
+        typer.Option(
+            "--lam",
+            help="Of FedMLS and MOPES: lambda (default: best for the theorem).",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
     D: Annotated[
-        str | None, typer.Option("--D", help="Of FedMLS and MOPES: D~, which sets the local steps; without it they are exact solves.")
+        str | None,
+        typer.Option(
+            "--D",
+            help="Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
-    lyapunov: Annotated[bool, typer.Option("--lyapunov", help="The best constants of a one-round bound, for any N and P.")] = False,
-    ratio: Annotated[str | None, typer.Option("--l2-over-beta", help="lambda_2/beta (FedDyn: alpha/L), with --lyapunov.")] = None,
+    lyapunov: Annotated[
+        bool, typer.Option("--lyapunov", help="Find the best constants of a bound on one round.")
+    ] = False,
+    ratio: Annotated[
+        str | None,
+        typer.Option(
+            "--l2-over-beta", help="lambda_2/beta (FedDyn: alpha/L).", rich_help_panel=_ONE_ROUND
+        ),
+    ] = None,
     rho: Annotated[
-        str | None, typer.Option("--rho", help="With --lyapunov: the factor of V, or 'least' (default 1, or the literature's).")
+        str | None,
+        typer.Option(
+            "--rho",
+            help="The factor of V, or 'least' (default 1, or the literature's).",
+            rich_help_panel=_ONE_ROUND,
+        ),
     ] = None,
     kappa_0: Annotated[
-        str | None, typer.Option("--kappa-0", help="With --lyapunov: kappa_0, and the least c is sought (default the literature's).")
+        str | None,
+        typer.Option(
+            "--kappa-0",
+            help="kappa_0, and the least c is sought (default the literature's).",
+            rich_help_panel=_ONE_ROUND,
+        ),
     ] = None,
-    c: Annotated[str | None, typer.Option("--c", help="With --lyapunov: c, and the largest kappa_0 is sought.")] = None,
+    c: Annotated[
+        str | None,
+        typer.Option(
+            "--c", help="c, and the largest kappa_0 is sought.", rich_help_panel=_ONE_ROUND
+        ),
+    ] = None,
     dissimilarity: Annotated[
-        str | None, typer.Option("--dissimilarity", help="With --lyapunov, of FedProx and FedAvg: B of dissimilar gradients at x.")
+        str | None,
+        typer.Option(
+            "--dissimilarity",
+            help="Of FedProx and FedAvg: B of dissimilar gradients at x.",
+            rich_help_panel=_ONE_ROUND,
+        ),
     ] = None,
     instance: Annotated[
         Path | None,
         typer.Option(
-            "--instance", metavar="FILE",
-            help="Also write losses on which a run ends with the worst value: NAME.json, a problem for run, solve and verify.",
+            "--instance",
+            metavar="FILE",
+            help="Also write losses on which a run ends with the worst value, a problem NAME.json.",
         ),
     ] = None,
     json: Json = False,
     out: Out = Path("results"),
 ) -> None:
-    """What a method can end with at worst, over all losses of a class, with a proof that is checked in fractions.
+    """Bound what a method can end with at worst, with a proof.
 
-    A semidefinite programme finds the worst value and the multipliers of a proof; these are rounded to fractions, and the bound that
-    is reported is the one that they prove. Numbers are taken exactly as they are written. The certificate is written to OUT;
-    `fedtheory replay` checks it without a solver.
+    The bound is over all losses of a class, and is proved in fractions. A semidefinite programme
+    finds the worst value and the multipliers of a proof; these are rounded to fractions, and the
+    bound that is reported is the one that they prove. Numbers are taken exactly as they are
+    written. The certificate is written to OUT; `fedtheory replay` checks it without a solver.
 
-    With --lyapunov the question is one round from any state, E V+ <= rho V - kappa_0 D + c noise, where V is the squared distance and
-    kappa times what the clients keep: how large can kappa_0 be, or how small c or rho? The printed constants stand beside it."""
+    With --lyapunov the question is one round from any state, E V+ <= rho V - kappa_0 D + c noise,
+    where V is the squared distance and kappa times what the clients keep: how large can kappa_0 be,
+    or how small c or rho, for any N and P? The printed constants stand beside it. The default step
+    is the literature's largest there."""
     from fedtheory.cli import potential
     from fedtheory.cli import worst_case as worst
     from fedtheory.cli.worst_function import check_instance

@@ -7,7 +7,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import SHARED, Address, Engine, Workers, app, examples
+from fedtheory.cli.app import (
+    NETWORK,
+    PROBLEM,
+    RESULTS,
+    SHARED,
+    STUDIES,
+    Address,
+    Engine,
+    Workers,
+    app,
+    examples,
+)
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
@@ -19,6 +30,8 @@ __all__: list[str] = []
 
 @app.command(
     "rates",
+    first=("epsilons", "quick", "workers", "engine", "seed", "json", "out"),
+    rich_help_panel=STUDIES,
     epilog=examples(
         "fedtheory rates",
         "fedtheory rates --quick --out results",
@@ -28,7 +41,10 @@ __all__: list[str] = []
 def rates_command(
     epsilons: Annotated[
         str | None,
-        typer.Option("--epsilons", help="Four or more accuracies in [1e-4, 0.25], with commas (default 9 from 0.1 to 0.001)."),
+        typer.Option(
+            "--epsilons",
+            help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 to 0.001).",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Five accuracies from 0.1 to 0.01, short runs.")] = False,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw rates.png and rates.pdf.")] = True,
@@ -39,17 +55,22 @@ def rates_command(
     json: Json = False,
     out: Out = Path("results"),
 ) -> None:
-    """Measure how many rounds FedMLS and what it is compared with need for an accuracy, fit the slopes, and find where they cross.
+    """Count the rounds that FedMLS and others need for an accuracy.
 
-    Five instances: two clients that pull apart, as a family with one problem for each epsilon and as one fixed problem; the
-    Arjevani-Shamir chain, a lower bound for every method; a maximum split over two clients beside such a chain, on which one client
-    alone gets nowhere and one subgradient a round needs 1/epsilon^2 rounds; and one fixed data set.
+    Slopes are fitted, and it is found where they cross.
 
-    FedMLS with Theorem 2's lambda, with lambda tuned and with exact local solves; FedDyn (consensus ADMM) and FedProx with exact
-    local solves; FedAvg with 10 and 100 local steps, and the distributed subgradient method. All are tuned by one rule, which the
-    tables state. Writes rates.json, rates.png and rates.pdf.
+    Five instances: two clients that pull apart, as a family with one problem for each epsilon and
+    as one fixed problem; the Arjevani-Shamir chain, a lower bound for every method; a maximum split
+    over two clients beside such a chain, on which one client alone gets nowhere and one subgradient
+    a round needs 1/epsilon^2 rounds; and one fixed data set.
 
-    Interrupted, it writes what is finished and exits with 130; the same command goes on from there, also after a kill."""
+    FedMLS with Theorem 2's lambda, with lambda tuned and with exact local solves; FedDyn (consensus
+    ADMM) and FedProx with exact local solves; FedAvg with 10 and 100 local steps, and the
+    distributed subgradient method. All are tuned by one rule, which the tables state. Writes
+    rates.json, rates.png and rates.pdf.
+
+    Interrupted, it writes what is finished and exits with 130; the same command goes on from there,
+    also after a kill."""
     from fedtheory.cli.campaign import default_workers
     from fedtheory.cli.rates import rates as measure
 
@@ -59,6 +80,8 @@ def rates_command(
 
 @app.command(
     "reviews",
+    first=("run", "json", "out"),
+    rich_help_panel=STUDIES,
     epilog=examples(
         "fedtheory reviews", "fedtheory reviews fedelasticnet", "fedtheory reviews fedelasticnet R2.2",
         "fedtheory reviews fedelasticnet R2.2 --run", "fedtheory reviews fedelasticnet --json",
@@ -73,8 +96,10 @@ def reviews_command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Go through what the reviewers of a paper asked, in our words: what settles each point, the answer in a line, and the command
-    that shows it. Verdicts are read from the record."""
+    """Answer what the reviewers of a paper asked, point by point.
+
+    The points are in our words: what settles each, the answer in a line, and the command that shows
+    it. Verdicts are read from the record."""
     from fedtheory.cli import reviews as reviewing
 
     raise typer.Exit(reviewing.reviews(paper, point, run, json, out))
@@ -82,6 +107,8 @@ def reviews_command(
 
 @app.command(
     "experiment",
+    first=("full", "figures", "seed", "json", "out"),
+    rich_help_panel=STUDIES,
     epilog=examples(
         "fedtheory experiment", "fedtheory experiment dimension", "fedtheory experiment compression --full",
         "fedtheory experiment tuning --json --no-figures",
@@ -95,7 +122,9 @@ def experiment_command(
     json: Json = False,
     out: Out = Path("results"),
 ) -> None:
-    """Run an experiment of a paper: print its table and what it says, and write NAME.json, NAME.png and NAME.pdf."""
+    """Run an experiment about a paper: its table and its figure.
+
+    The table and what it says are printed; NAME.json, NAME.png and NAME.pdf are written."""
     from fedtheory.cli import experiments as experimenting
 
     experimenting.experiment(name, full, figures, seed, json, out or Path("results"))
@@ -103,32 +132,52 @@ def experiment_command(
 
 @app.command(
     "bench",
+    first=(
+        "quick",
+        "data",
+        "dataset",
+        "split",
+        "method",
+        "rounds",
+        "device",
+        "seeds",
+        "report",
+        "out",
+    ),
+    rich_help_panel=NETWORK,
     epilog=examples(
         "fedtheory bench fedelasticnet-table2 --quick",
+        "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist",
+        "fedtheory bench fedelasticnet-table3 --report",
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist --split dirichlet-0.3",
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist,emnist-l --method feddyn,algorithm-3 --rounds 50",
         "fedtheory bench fedelasticnet-figure1 --data FOLDER --device cuda",
         "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 --seeds 0,1,2",
         "fedtheory bench fedelasticnet-table2 --quick --method fedprox,feddyn --local-solver adam --lr 0.001",
-        "fedtheory bench fedelasticnet-table3 --report",
-    )
+    ),
 )
 @with_options(MEMORY_OPTIONS)
 def bench_command(
-    table: Annotated[str, typer.Argument(help=f"A table, {', '.join(BENCH_TABLES)}, or a figure, {', '.join(BENCH_FIGURES)}.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help=f"A table ({', '.join(BENCH_TABLES)}) or a figure ({', '.join(BENCH_FIGURES)})."
+        ),
+    ],
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Folder with the data sets' published files, in it or in their usual subfolders."),
+        typer.Option("--data", help="Folder with the data sets' published files."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", "--rows", help="Only these data sets (mnist, emnist-l, cifar10...), with commas.")
+        str | None,
+        typer.Option("--dataset", "--rows", help="Only these data sets, as mnist,cifar10."),
     ] = None,
     split: Annotated[
-        str | None, typer.Option("--split", help="Only these splits (iid, dirichlet-0.6, dirichlet-0.3...), with commas.")
+        str | None, typer.Option("--split", help="Only these splits, as iid,dirichlet-0.3.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", help="Only these columns (fedprox, algorithm-1, scaffold...), with commas.")
+        str | None, typer.Option("--method", help="Only these columns, as fedprox,algorithm-1.")
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds (default: the paper's).")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Local epochs (default: the preset's, which the table names).")] = None,
@@ -150,7 +199,8 @@ def bench_command(
         bool,
         typer.Option(
             "--quick",
-            help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); without --data on scikit-learn's digits.",
+            help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); "
+            "without --data on scikit-learn's digits.",
         ),
     ] = False,
     network: Annotated[
@@ -172,22 +222,22 @@ def bench_command(
         int | None, typer.Option("--evaluate-every", help="Rounds between two tests of the model (default 1; 10 for efl-table2).")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on with the runs in the output folder, or start them again.")
+        bool, typer.Option("--resume/--no-resume", help="Go on with the runs in the output folder.")
     ] = True,
     tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder to write TensorBoard scalars to.")] = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Run nothing: the table of what the runs in the output folder have measured by now.")
+        bool, typer.Option("--report", help="Run nothing: the table of what is measured by now.")
     ] = False,
     local_solver: Annotated[
         Literal["sgd", "momentum", "adam"],
         typer.Option(
             "--local-solver",
-            help="Local work in place of the papers' SGD: steps as torch.optim's SGD(momentum=...) and Adam, with an empty memory in "
-            "every round. They need --lr. SCAFFOLD, FedGATE and VRL-SGD divide by the step size and refuse them.",
+            help="Local work in place of the papers' SGD; it needs --lr.",
         ),
     ] = "sgd",
     lr: Annotated[
-        str | None, typer.Option("--lr", help="Step sizes of local work, with commas: a run and row for each (default: the preset's).")
+        str | None,
+        typer.Option("--lr", help="Step sizes of local work, with commas (default: the preset's)."),
     ] = None,
     l1: Annotated[str | None, typer.Option("--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).")] = None,
     l2: Annotated[
@@ -197,7 +247,7 @@ def bench_command(
         str | None, typer.Option("--epsilon", help="What smaller numbers are cut off by, with commas (default: Table 5's).")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", help="Several seeds, as 0,1,2, instead of --seed: means and ranges in table and figure.")
+        str | None, typer.Option("--seeds", help="Several seeds, as 0,1,2: means and ranges.")
     ] = None,
     record: Annotated[
         str | None,
@@ -213,13 +263,19 @@ def bench_command(
     out: Out = Path("results/bench"),
     **memory: Any,
 ) -> None:
-    """Train the networks of a paper's table with its settings, and print our figures beside the paper's, with their ratio.
+    """Train the networks of a paper's table, and compare the numbers.
 
-    Every run keeps its whole state in OUT/runs, in a file that is named after all that is not the paper's: interrupted (Ctrl-C lets the
-    round end) or killed, the same command goes on where it was and ends with the same numbers. Writes the table as Markdown and, with
-    where everything comes from, as JSON; Figure 1 as PNG and PDF.
+    Our numbers stand beside the paper's, with their ratio, in the paper's settings. Every run keeps
+    its whole state in OUT/runs, in a file that is named after all that is not the paper's:
+    interrupted (Ctrl-C lets the round end) or killed, the same command goes on where it was and
+    ends with the same numbers. Writes the table as Markdown and, with where everything comes from,
+    as JSON; Figure 1 as PNG and PDF.
 
-    Start with --quick, which needs no data. A data set that is missing or damaged is told before any work."""
+    --local-solver momentum and adam step as torch.optim's SGD(momentum=...) and Adam, with an empty
+    memory in every round. SCAFFOLD, FedGATE and VRL-SGD divide by the step size and refuse them.
+
+    Start with --quick, which needs no data. A data set that is missing or damaged is told before
+    any work."""
     from fedtheory.cli import bench as benching
 
     options = benching.Options(
@@ -232,6 +288,8 @@ def bench_command(
 
 @app.command(
     "sweep",
+    first=("example", "dry_run", "format", "workers", "engine", "address", "json", "out"),
+    rich_help_panel=PROBLEM,
     epilog=examples(
         "fedtheory sweep --example > sweep.toml",
         "fedtheory sweep sweep.toml --dry-run",
@@ -240,22 +298,33 @@ def bench_command(
     ),
 )  # fmt: skip
 def sweep_command(
-    spec: Annotated[Path | None, typer.Argument(help="What is varied, a TOML file.", metavar="SPEC.toml")] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a specification to begin with, and stop.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, tell how many cells there are, and run none.")] = False,
-    format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Of the table.")] = "csv",
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw sweep.png and sweep.pdf.")] = True,
+    spec: Annotated[
+        Path | None, typer.Argument(help="What is varied, a TOML file.", metavar="SPEC.toml")
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a specification to begin with, and stop.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all, count the cells, and run none.")
+    ] = False,
+    format: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="Format of the table.")
+    ] = "csv",
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw sweep.png and sweep.pdf.")
+    ] = True,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
     json: Json = False,
     out: Out = Path("results/sweep"),
 ) -> None:
-    """Run methods with all combinations of hyperparameters, problems, cohorts and seeds, into one table and a figure.
+    """Run all combinations of methods, settings, problems and seeds.
 
-    Every finished cell is kept in OUT/sweep.cells.sqlite, by what its numbers depend on: interrupted or killed, the same command goes
-    on; with more values in the specification, it runs the new cells only. The table has the same bytes whatever the engine and the
-    number of workers. A cell that diverges is a row that says so.
+    One table and a figure come out. Every finished cell is kept in OUT/sweep.cells.sqlite, by what
+    its numbers depend on: interrupted or killed, the same command goes on; with more values in the
+    specification, it runs the new cells only. The table has the same bytes whatever the engine and
+    the number of workers. A cell that diverges is a row that says so.
 
     The exit code is 1 where a cell failed, and 130 after an interrupt."""
     from fedtheory.cli.campaign import default_workers
@@ -276,6 +345,8 @@ def sweep_command(
 
 @app.command(
     "draw",
+    first=("dpi", "json", "out"),
+    rich_help_panel=RESULTS,
     epilog=examples(
         "fedtheory draw results/verify-theorem-3.1-diabetes.csv",
         "fedtheory draw results/figures/bound_vs_empirical.json --out redrawn --dpi 300",
@@ -287,17 +358,21 @@ def draw_command(
         list[Path],
         typer.Argument(
             help="Saved results: a CSV of `verify --figure`; a JSON beside a figure, or of `run`, `rates`, `solve`, `experiment` or a "
-            "campaign (`verify`).",
+            "campaign of `verify`.",
             metavar="FILE...",
         ),
     ],
-    dpi: Annotated[int, typer.Option("--dpi", min=30, max=1200, help="Resolution of the PNG.")] = 130,
+    dpi: Annotated[
+        int,
+        typer.Option("--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG."),
+    ] = 130,
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Draw saved results again, from their data alone: FILE.png and FILE.pdf, beside the file or in the folder of --out.
+    """Draw saved results again, from their data alone.
 
-    Nothing is computed. A file that holds something else, or whose numbers cannot be, ends with one line that says so."""
+    FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file
+    that holds something else, or whose numbers cannot be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 
     draw(files, dpi, json, out)

@@ -20,8 +20,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
+from fedtheory.cli.help import HelpfulCommand, Topics
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName, suggest
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def must_take_files(folder: Path, option: str = "--out") -> None:
         raise not_writable(folder, error, option) from error
 
 
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results to.", file_okay=False, callback=check_out)]
 
 
@@ -103,13 +104,8 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 def find_statement(name: str) -> Any:
     """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
 
-    Raises
-    ------
-    UnknownName
-        With the nearest ids, or with all of that name where several papers have one.
-    FedTheoryError
-        As `fedtheory.verification.registry.load_file` raises it.
-    """
+    Raises ------ UnknownName With the nearest ids, or with all of that name where several papers
+    have one. FedTheoryError As `fedtheory.verification.registry.load_file` raises it."""
     from fedtheory.verification.registry import all_statements, get, papers
 
     file, name = in_file(name)
@@ -339,7 +335,7 @@ class Advance:
         self.move(steps, known)
 
 
-class Command(TyperCommand):
+class Command(HelpfulCommand):
     """A command whose errors name its options, not the library's arguments; ``--figure`` may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -365,8 +361,13 @@ class Command(TyperCommand):
 class App(typer.Typer):
     """A `typer.Typer` of `Command`s."""
 
-    def command(self, *args: Any, **options: Any) -> Any:
-        return super().command(*args, **{"cls": Command, **options})
+    def command(
+        self, *args: Any, first: tuple[str, ...] = (), topics: Topics | None = None, **options: Any
+    ) -> Any:
+        """As always; ``first`` and ``topics`` are those of `HelpfulCommand`."""
+        kind = options.pop("cls", Command)
+        made = type(kind.__name__, (kind,), {"first": first, "topics": topics}) if first else kind
+        return super().command(*args, **{"cls": made, **options})
 
 
 class Told:

@@ -15,7 +15,7 @@ from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, 
 from fedtheory.errors import suggest
 from fedtheory.report.stacked import NARROW, Stacked, items
 
-__all__ = ["KINDS", "list_things"]
+__all__ = ["KINDS", "about_method", "list_things"]
 
 
 def list_things(what: str, as_json: bool, out: Path | None) -> None:
@@ -97,43 +97,54 @@ def _papers() -> list[dict[str, Any]]:
 
 def _methods() -> list[dict[str, Any]]:
     from fedtheory import algorithms
+    from fedtheory.central.plan import METHODS
+
+    return [about_method(name) for name in (*algorithms.names(), *METHODS)]
+
+
+def about_method(name: str) -> dict[str, Any]:
+    """A method that `run` knows, with its options and their defaults.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest names.
+    """
+    from fedtheory import algorithms
+    from fedtheory.central.plan import METHODS
     from fedtheory.cli.ball import BY_THEORY
     from fedtheory.cli.options import RENAMED, flag
-    from fedtheory.verification.registry import papers
+    from fedtheory.verification.registry import paper
 
-    computed: dict[str, Mapping[str, str]] = dict(BY_THEORY)  # what the command line finds itself
-    for p in papers():
-        computed.update(p.setting.computed)
-    rows = []
-    for name in algorithms.names():
-        cls = algorithms.get(name)
-        rows.append(
-            {
-                "name": name,
-                "source": cls.source,
-                "class": f"fedtheory.algorithms.{cls.__name__}",
-                "options": {
-                    flag(RENAMED.get(f.name, f.name)): "needed" if f.default is MISSING else str(f.default) for f in fields(cls)
-                }
-                | dict(computed.get(name, {})),
-            }
-        )
-    return [*rows, *_central()]
+    if name in METHODS:
+        return _central(name)
+    cls = algorithms.get(name)
+    own = {flag(RENAMED.get(f.name, f.name)): _default(f.default) for f in fields(cls)}
+    source = getattr(cls, "parameters_from", "")  # what the command line finds itself
+    computed: Mapping[str, Any] = paper(source).setting.computed if source else BY_THEORY
+    return {
+        "name": cls.name,
+        "source": cls.source,
+        "class": f"fedtheory.algorithms.{cls.__name__}",
+        "options": own | dict(computed.get(cls.name, {})),
+    }
 
 
-def _central() -> list[dict[str, Any]]:
-    """The methods that have all data in one place, or everybody in every round, over a convex set."""
+def _default(value: Any) -> str:
+    return "needed" if value is MISSING else str(value)
+
+
+def _central(name: str) -> dict[str, Any]:
+    """A method that has all data in one place, or everybody in every round, over a convex set."""
     from fedtheory.central.plan import ACCURACY, METHODS
 
     own = {"--set": "ball", "--set-size": "1.0", "--epsilon": f"{ACCURACY:g}", "--lam": "from --epsilon", "--D": "from --epsilon"}
     more = {"--rounds": "from --epsilon", "--lipschitz": "the problem's", "--noise": "0.0", "--local-training": "sliding"}
-    return [
-        {
-            "name": name, "source": "Thekumparampil et al. 2020, over a convex set", "class": f"fedtheory.central.{cls.__name__}",
-            "options": {**own, **more, **({"--allowance": "diameter^2"} if name == "moles" else {})},
-        }
-        for name, cls in METHODS.items()
-    ]  # fmt: skip
+    return {
+        "name": name, "source": "Thekumparampil et al. 2020, over a convex set",
+        "class": f"fedtheory.central.{METHODS[name].__name__}",
+        "options": {**own, **more, **({"--allowance": "diameter^2"} if name == "moles" else {})},
+    }  # fmt: skip
 
 
 def _problems() -> list[dict[str, Any]]:

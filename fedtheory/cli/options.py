@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cache
@@ -28,6 +28,7 @@ __all__ = [
     "SET_OPTIONS",
     "Hyperparameter",
     "compressor_of",
+    "example_of",
     "flag",
     "given_values",
     "hyperparameter_options",
@@ -35,7 +36,9 @@ __all__ = [
     "make_algorithm",
     "refuse_foreign",
     "taken_by",
+    "told_of",
     "with_options",
+    "words_of",
 ]
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -89,8 +92,11 @@ PROBLEM_OPTIONS = (
     option("for_epsilon", float | None, None, "The accuracy that a hard instance is made for (default 0.1; the chain 0.05).", _DATA),
 )  # fmt: skip
 
-_R = "R of the ball ||x|| <= R on which a nonsmooth problem is solved (default: the least power of 2 whose ball holds a minimiser)."
-_NOISE = "Of fedmls: standard deviation of the noise added to every subgradient, in units of G. Of local-sgd: its norm (rms)."
+_R = (
+    "R of the ball ||x|| <= R for nonsmooth problems (default: the least power of 2 whose ball "
+    "holds a minimiser)."
+)
+_NOISE = "Noise of every subgradient (rms): of fedmls in units of G, of local-sgd as it is."
 RADIUS = (option("radius", float | None, None, _R, _BALL),)
 FEDMLS_OPTIONS = (
     option("noise", float | None, None, _NOISE, _BALL),
@@ -101,17 +107,19 @@ FEDMLS_OPTIONS = (
 SET_OPTIONS = (
     option(
         "set", Literal["ball", "box", "simplex", "l1-ball", "nuclear-ball", "consensus"] | None, None,
-        "X, over which mopes and moles minimise (default ball): ||x|| <= S, |x_i| <= S, x >= 0 with sum S, ||x||_1 <= S, singular "
-        "values that add up to at most S, or one vector of norm at most S at every client, which is FedMLS.", _SET,
+        "X, over which mopes and moles minimise (default ball).", _SET,
     ),
     option("set_size", float | None, None, "S of the set (default 1).", _SET),
     option("set_shape", str | None, None, "Rows and columns of the nuclear ball's matrices, as in 2x3.", _SET),
-    option("allowance", float | None, None, "C of moles: projections stop at a Wolfe gap of C/(4K) (default: diameter^2).", _SET),
+    option(
+        "allowance", float | None, None,
+        "C of moles: projections stop at a Wolfe gap of C/(4K) (default diameter^2).", _SET,
+    ),
 )  # fmt: skip
 
 
-_GIVEN = "What you set of the theorem itself, as in --given G=3 or --given u_0=1,1/2 (`fedtheory explain` says what there is)."
-_KEEP = "Folder in which every form that is judged in fractions is kept as a case, whether it holds or fails, for `fedtheory replay`."
+_GIVEN = "A number of the theorem itself, as in --given G=3 (`fedtheory explain` says which)."
+_KEEP = "Folder to keep every form that is judged in fractions, for `fedtheory replay`."
 GIVEN_OPTIONS = (
     option("given", list[str] | None, None, _GIVEN, "With a statement", metavar="NAME=VALUE"),
     option("keep", Path | None, None, _KEEP, "With a statement", metavar="FOLDER"),
@@ -121,11 +129,7 @@ GIVEN_OPTIONS = (
 def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
     """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words; None where nothing is given.
 
-    Raises
-    ------
-    InvalidInput
-        No name, no value, or a name twice.
-    """
+    Raises ------ InvalidInput No name, no value, or a name twice."""
     out: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -159,41 +163,60 @@ class Hyperparameter:
     defaults: tuple[str, ...]
 
 
-_WORDS = {
-    "l1": "lambda_1. ", "l2": "lambda_2. ", "rule": "How line 5 stores the gradient. ",
-    "epsilon": "Of fedmls: the accuracy, in units of G ||x_0 - x*|| (default 0.2). Of the others: the threshold below which entries "
-    "are not sent (default 0.0). ",
-    "lam": "lambda: of FedMLS, in place of epsilon/G^2; of EFL's elastic term; of FedAMP's pull. ",
-    "elastic_tau": "tau of elastic-aggregation: its server's factors lie between tau and 1 + tau. ",
-    "mu": "Of fedprox: the weight mu/2 of ||w - w^t||^2; of elastic-aggregation: of the moving average over batches. ",
+# of one whose meaning depends on the method: by method, '' for the others
+_WORDS: dict[str, str | dict[str, str]] = {
+    "l1": "lambda_1, weight of the l1 penalty. ", "l2": "lambda_2, weight of the squared penalty. ",
+    "rule": "How line 5 stores the gradient. ",
+    "epsilon": {
+        "fedmls": "The accuracy, in units of G ||x_0 - x*|| (default 0.2). ",
+        "": "The threshold below which entries are not sent (default 0.0). ",
+    },
+    "lam": {
+        "fedmls": "lambda, in place of epsilon/G^2. ", "efl": "lambda of the elastic term. ",
+        "fedamp": "lambda, by which clients are pulled. ",
+    },
+    "elastic_tau": "tau: the server's factors lie between tau and 1 + tau. ",
+    "mu": {
+        "fedprox": "The weight mu/2 of ||w - w^t||^2. ",
+        "elastic-aggregation": "The share that the moving average over batches keeps. ",
+    },
     "zero": "zeta where no parameter of a layer moves the output. ",
-    "ema": "Whether the moving average that starts at 0 is corrected. ", "sign": "Of the server's step. ",
+    "ema": "The moving average that starts at 0: as printed or corrected. ",
+    "sign": "Sign of the server's step: as printed or repaired. ",
     "probe_batch": "Batches on which the sensitivity is measured (default: all samples at once). ",
-    "layers": "Over which parameters the largest sensitivity is taken. ",
-    "D": "D~ of FedMLS, in place of ||x_0 - x*||^2. ",
-    "lipschitz": "G of FedMLS, in place of the problem's. ",
-    "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4 (fedtheory.messages). ",
+    "layers": "Parameters over which the largest sensitivity is taken. ",
+    "D": "D~, in place of ||x_0 - x*||^2. ",
+    "lipschitz": "G, in place of the problem's. ",
+    "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4. ",
     "down_compressor": "How the server compresses. ",
-    "control_compressor": "How clients compress the change of their control variate, the second message. ",
-    "control": "Whether that change is sent, or recovered from the update that arrives, which needs no second message. ",
-    "stored": "From what a client works out the gradient that it keeps: its own update, or what arrives of it. ",
+    "control_compressor": "How clients compress the change of their control variate. ",
+    "control": "The change of the control variate is sent, or recovered from the update. ",
+    "stored": "A client keeps the gradient of its own update, or of what is received. ",
     "scheme": "Coefficients of clients that do part of the work. ", "variant": "Which reading of Algorithm 1. ",
-    "scale": "Where the coefficient multiplies, before or after the compressor. ",
-    "departed": "Whether the pair (u, v) of a client that has left is dropped. ",
-    "aggregation": "How the cohort's models are weighed: by samples over the cohort's, alike, or by samples over everybody's. ",
-    "send": "Whether a client sends its model or the change of it. ",
+    "scale": "The coefficient multiplies before or after the compressor. ",
+    "departed": "The pair (u, v) of a client that has left is dropped or stays. ",
+    "aggregation": "How the cohort's models are weighed: by samples over the cohort's, alike, or by "
+    "samples over everybody's. ",
+    "send": "A client sends its model, or the change of it. ",
     "client_feedback": "What a client's compressor leaves out is added to its next message. ",
     "server_feedback": "The same of the server's compressor. ",
-    "option": "The new control variate: from the difference of the models, or the gradient at the server's model. ",
+    "option": "The new control variate: from the models' difference, or the gradient at the "
+    "server's model. ",
     "server_lr": "The server's step size. ",
-    "alpha": "Of feddyn: the penalty's weight; of apfl: the share of a client's own model; of fedamp: the server's step size. ",
-    "sigma": "Of fedmls: the noise that T_k reckons with, without adding any; of fedamp: the scale of the attention. ",
-    "noise_std": "Of fedmls: noise added to every subgradient, as it is (--noise: in units of G). ",
-    "average": "What line 14 takes: the averaged point, which the proof needs, or the last one as printed. ",
+    "alpha": {
+        "feddyn": "The penalty's weight. ", "apfl": "The share of a client's own model. ",
+        "fedamp": "The server's step size. ",
+    },
+    "sigma": {
+        "fedmls": "The noise that T_k reckons with; none is added. ",
+        "fedamp": "The scale of the attention, in units of ||x - x'||^2. ",
+    },
+    "noise_std": "Noise added to every subgradient, as it is (--noise: in units of G). ",
+    "average": "Line 14 takes the averaged point, as the proof needs, or the last, as printed. ",
     "server_projection": "The server projects z_k onto the ball. ",
     "norm": "The inner product on the N copies: their mean, or their sum. ",
-    "skip_last": "Skip the local work of the last round, which the result does not depend on. ",
-    "local_training": "Of FedMLS: T_k subgradient steps, or each local problem solved, to a certified gap. ",
+    "skip_last": "Skip the last round's local work, which the result does not depend on. ",
+    "local_training": "T_k subgradient steps, or each local problem solved to a certified gap. ",
     "allow_long": "Start a run that is estimated to take more than an hour. ",
     "step": "h of the subgradient method. ", "schedule": "Its steps: h, h/sqrt(t), or h held and then cut. ",
     "output": "Its result: the last point, or the average. ", "hold": "Rounds for which hold-and-cut keeps h. ",
@@ -216,13 +239,9 @@ def _without_none(hint: Any) -> Any:
 def compressor_of(text: str, option: str = "--compressor") -> Compressor:
     """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option.
 
-    Raises
-    ------
-    UnknownName
-        A name that `fedtheory.messages.get` does not know.
-    InvalidInput
-        A parameter that the compressor does not have, one that is missing or not of its type, values out of range.
-    """
+    Raises ------ UnknownName A name that `fedtheory.messages.get` does not know. InvalidInput A
+    parameter that the compressor does not have, one that is missing or not of its type, values out
+    of range."""
     from fedtheory import messages
 
     name, _, rest = text.partition(":")
@@ -259,6 +278,13 @@ _RANGES = {
     "lam": "a number >= 0, as in --lam 1",
     "sigma": "a number > 0, as in --sigma 1",
 }
+
+
+
+def example_of(method: str, name: str) -> str:
+    """A hyperparameter that the method needs, with a value that is in its range."""
+    return {**_RANGES, **_OWN_RANGES.get(method, {})}[name].rpartition("as in ")[2]
+
 
 _OWN_RANGES = {"apfl": {"alpha": "a number from 0 to 1, as in --alpha 0.5"}}
 
@@ -315,6 +341,35 @@ def _described(h: Hyperparameter) -> str:
     return " ".join(found[1].split()).rstrip(".") + ". " if found else ""
 
 
+def words_of(h: Hyperparameter, method: str = "") -> str:
+    """What a hyperparameter is, to one method or to all that have it."""
+    words = _WORDS.get(h.name) or _described(h)
+    if isinstance(words, str):
+        return words
+    if method:
+        return words.get(method) or words[""]
+    return "".join(
+        f"Of {of or 'others'}: {text[0].lower() if text.startswith('The ') else text[0]}{text[1:]}"
+        for of, text in words.items()
+    )
+
+
+def told_of(method: str, names: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """What hyperparameters are to one method, with what ``defaults`` says of them by flag."""
+    known, out = hyperparameters(), {}
+    for name in (n for n in names if n in known and n not in ("radius", "rounds")):
+        text, default = words_of(known[name], method).strip(), defaults.get(flag(name), "")
+        if default not in ("", "None", "False") and "(default" not in text:
+            told = (
+                default
+                if default == "needed"
+                else f"default {'on' if default == 'True' else default}"
+            )
+            text = f"{text.rstrip('.')} ({told})."
+        out[name] = text
+    return out
+
+
 def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect.Parameter]:
     """Options for the hyperparameters of some methods (default all)."""
     wanted = None if methods is None else set(methods)
@@ -325,7 +380,7 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
         if h.name == "radius":
             out += RADIUS
             continue
-        words = _WORDS.get(h.name) or _described(h)
+        words = words_of(h)
         mine = {m: d for m, d in zip(h.methods, h.defaults, strict=True) if wanted is None or m in wanted}
         alike = len(set(mine.values())) == 1
         of = ", ".join(m if alike or not d else f"{m} (default {d})" for m, d in mine.items()) if wanted is None else ""
@@ -335,7 +390,7 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
         if h.name == "allow_long":  # `run` estimates all methods
             of = default = ""
         text = f"{words}{of}{default}".strip()
-        more = {"metavar": "NAME:PARAMETER=VALUE,..."} if compressor else {}
+        more = {"metavar": "NAME"} if compressor else {}
         out.append(option(h.name, kind | None, None, text, "Hyperparameters", off="True" in mine.values(), **more))
     ratio = "lambda_2 as a multiple of the problem's smoothness beta."
     out.append(option("l2_over_beta", float | None, None, ratio, "Hyperparameters"))

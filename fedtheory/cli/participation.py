@@ -31,22 +31,24 @@ __all__ = [
 STEPS = 5  # E where --local-steps does not say
 
 _WHO, _WORK = "Who takes part, and does how much (local SGD)", "Local SGD"
-_INACTIVE = "Probability that a client is inactive in a round: one number, or one a client with commas."
+_INACTIVE = "Probability of an inactive client: one number, or one a client with commas."
 _INCOMPLETE = (
-    "Law of the local steps s of an active client: uniform (over 1..E), or the probabilities of s = 1, ..., E "
-    "(or of s = 0, ..., E) with commas; fractions such as 1/3 may be used."
+    "Local steps of an active client: uniform, or probabilities of 1, ..., E (or 0, ..., E)."
 )
-_ARRIVAL = "First round in which a client is there, as client@round,...; clients count from 0, rounds from 1."
-_DEPARTURE = "First round in which a client is gone, as client@round,... (of Theorem 2 of EFL: which client, default the last)."
+_ARRIVAL = "First round in which a client is there, as 2@10: clients count from 0, rounds from 1."
+_DEPARTURE = (
+    "First round in which a client is gone, as 2@10 (of EFL's Theorem 2: which client, by default "
+    "the last)."
+)
 PARTICIPATION_OPTIONS = (
-    option("inactive", str | None, None, _INACTIVE, _WHO, metavar="P[,P,...]"),
-    option("incomplete", str | None, None, _INCOMPLETE, _WHO, metavar="uniform|P,P,..."),
-    option("activity", str | None, None, _ACTIVITY, _WHO, metavar="CLIENT:SHAPE,..."),
-    option("arrival", str | None, None, _ARRIVAL, _WHO, metavar="CLIENT@ROUND,..."),
-    option("departure", str | None, None, _DEPARTURE, _WHO, metavar="CLIENT@ROUND,..."),
+    option("inactive", str | None, None, _INACTIVE, _WHO, metavar="P,..."),
+    option("incomplete", str | None, None, _INCOMPLETE, _WHO, metavar="LAW"),
+    option("activity", str | None, None, _ACTIVITY, _WHO, metavar="SHAPES"),
+    option("arrival", str | None, None, _ARRIVAL, _WHO, metavar="WHEN"),
+    option("departure", str | None, None, _DEPARTURE, _WHO, metavar="WHEN"),
 )
 _SCHEDULES = Literal["constant", "inverse", "theorem"]
-_SCHEDULE = "Step sizes by round: constant, inverse (lr/(1 + t/delay)), or the steps of EFL's Theorem 1."
+_SCHEDULE = "Step sizes: constant, inverse (lr/(1 + t/delay)), or theorem (EFL's Theorem 1)."
 LOCAL_OPTIONS = (
     option("lr_schedule", _SCHEDULES | None, None, _SCHEDULE, _WORK),
     option("lr_delay", float | None, None, "Rounds after which an inverse step is halved (default 2/(lr mu E)).", _WORK),
@@ -129,11 +131,8 @@ def windows_of(options: Mapping[str, Any], clients: int) -> dict[int, tuple[int 
 def participation_of(problem: Any, options: Mapping[str, Any], participants: int | None, E: int, rounds: int) -> Any:
     """The law of cohorts with local steps that the options ask for; everybody complete without any.
 
-    Raises
-    ------
-    InvalidInput
-        Values out of range, s_k > E, a client that is never active, windows outside the run, --participants with the others.
-    """
+    Raises ------ InvalidInput Values out of range, s_k > E, a client that is never active, windows
+    outside the run, --participants with the others."""
     from fedtheory.participation.cohorts import Uniform
     from fedtheory.participation.irregular import Irregular, as_irregular, windows
 
@@ -194,9 +193,8 @@ def participation_in_words(problem: Any, options: Mapping[str, Any], participant
 def step_size(algorithm: Any, problem: Any, penalty: float = 0.0, sampling: Any = None, rounds: int = 1) -> float:
     """1/(c (beta + penalty + lambda U)).
 
-    U is the largest entry that sum_k diag I_k can have (an elastic term), c the largest p_tau^k/p^k that the law allows: under
-    scheme C a client that stops after one of E steps counts E times.
-    """
+    U is the largest entry that sum_k diag I_k can have (an elastic term), c the largest p_tau^k/p^k
+    that the law allows: under scheme C a client that stops after one of E steps counts E times."""
     has_elastic_term = hasattr(algorithm, "fisher_kind") and algorithm.lam
     elastic = float(algorithm.lam) * _largest_fisher(algorithm, problem) if has_elastic_term else 0.0
     scale = 1.0

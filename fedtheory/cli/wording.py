@@ -186,15 +186,21 @@ def _overflows(text: str) -> bool:
         return False
 
 
+def _type_of(param: Any) -> str:
+    """The type of an option in words: its annotation, or 'integer' from a Typer that keeps none."""
+    told = getattr(param, "type_descriptor", None)
+    return str(param.type.name) if told is None else str(told.annotation)
+
+
 def check_digits(params: Sequence[Any], args: Sequence[str]) -> None:
     """Raise `InvalidInput` for a number that is written otherwise than in the digits 0 to 9: Python would read 1_0 as 10."""
-    kinds = {flag: str(p.type_descriptor.annotation) for p in params for flag in getattr(p, "opts", ()) if flag.startswith("-")}
+    kinds = {flag: _type_of(p) for p in params for flag in p.opts if flag.startswith("-")}
     for word, after in zip(args, [*args[1:], ""]):
         flag, equals, value = word.partition("=")
         if word[:1] == "-" != word[1:2] and len(word) > 2:  # -T10
             flag, equals, value = word[:2], "=", word[2:]
         value = value if equals else after
-        number = re.search(r"\b(int|float)\b", kinds.get(flag, ""))
+        number = re.search(r"\b(int|float)", kinds.get(flag, ""))
         if number and value and (not value.isascii() or "_" in value or len(value) > 100):
             raise InvalidInput(f"{flag} {value[:40]!r}: write a number in the digits 0 to 9, at most 100 of them")
         if number and number[0] == "float" and _overflows(value):

@@ -301,7 +301,8 @@ def test_replay_prints_both_sides():
 @pytest.mark.parametrize("width", [80, 140])
 def test_pages_fit_the_terminal(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    for args in (("list",), ("explain", "efl/theorem-1"), ("verify", "efl/theorem-2-arrival"), ("run", "--help"), ("verify", "--help")):
+    told = (("list",), ("explain", "efl/theorem-1"), ("verify", "efl/theorem-2-arrival"))
+    for args in (*told, ("run", "--help-all"), ("verify", "--help-all")):
         text = call(*args).stdout
         assert max(map(len, text.splitlines())) <= width, args
     assert "--inactive" in text and "--arrival" in text

@@ -16,9 +16,9 @@ def saved_campaign(folder):
 
 
 def test_the_help_shows_how():
-    text = call("report", "--help").stdout
+    text = call("report", "--help-all").stdout
     assert "CAMPAIGN.json" in text and "--out" in text and "results/mine/campaign.json" in text
-    assert "--instance" in call("verify", "--help").stdout
+    assert "--instance" in call("verify", "--help-all").stdout
 
 
 def test_the_page_is_written_beside_the_campaign_or_elsewhere(tmp_path):

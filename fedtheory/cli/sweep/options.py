@@ -86,7 +86,8 @@ def taken(command: str, name: str, value: Any, where: str) -> Any:
     known = options_of(command)
     key = name.replace("-", "_")
     if key not in known:
-        raise suggest(name, known, f"key of {where}", f"they are the options of `fedtheory {command} --help`")
+        there = f"they are the options of `fedtheory {command} --help-all`"
+        raise suggest(name, known, f"key of {where}", there)
     option = known[key]
     if isinstance(value, float) and math.isnan(value):
         raise InvalidInput(f"{where}: {name} = nan: it must be a finite number")

@@ -219,7 +219,8 @@ def _grid(kind: str, table: dict[str, Any], where: str) -> Grid:
             raise InvalidInput(f"{where}: {name} = {values!r:.80}: a value is there twice; leave one out")
     needed = "method" if kind == "run" else "table"
     if needed not in axes:
-        known = "`fedtheory list methods` has them" if kind == "run" else "`fedtheory bench --help` has them"
+        where = "list methods" if kind == "run" else "bench --help-all"
+        known = f"`fedtheory {where}` has them"
         raise InvalidInput(f"{where}: no {needed}: add {needed} = ...; {known}")
     outer = {key: axes[key] for key in (needed,) if kind == "network"} | {key: axes[key] for key in _OUTER if key in axes}
     return Grid({**outer, **{k: v for k, v in axes.items() if k not in outer}})

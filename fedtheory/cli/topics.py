@@ -1,0 +1,250 @@
+"""Help on one method or statement: `run METHOD --help`, `verify STATEMENT --help`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtheory.cli.help import Topic
+
+__all__ = [
+    "METHODS_OF_PAPERS",
+    "foreign_to",
+    "method_topic",
+    "own_options",
+    "statement_topic",
+    "worst_case_topic",
+]
+
+METHODS_OF_PAPERS = {  # whose hyperparameters `verify` and `proof` take
+    "fedelasticnet": "fedelasticnet-dyn", "fedmls": "fedmls", "efl": "efl",
+    "elastic-aggregation": "elastic-aggregation",
+}  # fmt: skip
+_STEPS = ("local_steps", "local_lr", "batch_size")
+_LOCAL = {  # by the local work of a method: what of it is on its page
+    "": ("local_solver", "local_steps", "local_lr"),
+    "local-sgd": (*_STEPS, "lr_schedule", "inactive", "incomplete"),
+    "sliding": ("batch_size",), "none": (),
+}  # fmt: skip
+_NOISE = "Noise of every subgradient (rms), in units of G (default 0)."
+_EVERY = ("rounds", "participants")
+
+
+def own_options(method: str) -> tuple[str, ...]:
+    """A method's options: its hyperparameters, other words for them, the set of mopes and moles."""
+    from fedtheory.central.plan import METHODS
+    from fedtheory.cli.central import MINE, TAKES
+    from fedtheory.cli.options import hyperparameters, taken_by
+
+    if method in METHODS:
+        found = [
+            *(name for name in MINE if name != "allowance" or method == "moles"),
+            *TAKES,
+            "noise",
+        ]
+    else:
+        known = hyperparameters()
+        found = sorted(
+            taken_by(method), key=lambda name: name in known and method not in known[name].required
+        )
+    first = (
+        ("set", "epsilon", "noise")
+        if method in METHODS or method == "fedmls"
+        else ("l1", "l2", "l2_over_beta", "epsilon")
+    )
+    mine = (*(name for name in first if name in found), *found)
+    return tuple(name for name in dict.fromkeys(mine) if name not in ("rounds", "allow_long"))
+
+
+def foreign_to(method: str) -> frozenset[str]:
+    """The options of `run` that a method refuses, whatever the problem and the local solver."""
+    from fedtheory import algorithms
+    from fedtheory.central.plan import METHODS
+    from fedtheory.cli.central import MINE
+    from fedtheory.cli.local_solvers import MEMORY_OPTIONS
+    from fedtheory.cli.options import hyperparameters
+    from fedtheory.cli.participation import PARTICIPATION_OPTIONS
+
+    central = method in METHODS
+    work = "sliding" if central else algorithms.get(method).local_work
+    foreign = {*hyperparameters(), *MINE, "l2_over_beta", "epsilon"}
+    if work in ("sliding", "none"):
+        foreign |= {p.name for p in (*PARTICIPATION_OPTIONS, *MEMORY_OPTIONS)} | {
+            "lr_schedule",
+            "lr_delay",
+            "noise",
+        }
+        foreign |= {
+            "local_solver",
+            "local_steps",
+            "local_lr",
+            "local_l1",
+            "batch_size",
+            "epochs",
+            "lr_decay",
+        } - set(_LOCAL[work])
+    if work == "sliding":
+        foreign |= {"participants"} | ({"scenarios"} if central else set())
+    return frozenset(foreign - {*own_options(method), "rounds", "allow_long", "radius"})
+
+
+def method_topic(method: str) -> Topic:
+    """A method of `run`.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest names.
+    """
+    from fedtheory import algorithms
+    from fedtheory.central.plan import METHODS
+    from fedtheory.cli.list import about_method
+    from fedtheory.cli.options import told_of
+
+    central, row = method in METHODS, about_method(method)
+    name = row["name"]
+    own, work = own_options(name), "sliding" if central else algorithms.get(name).local_work
+    foreign = foreign_to(name)
+    words = told_of("fedmls" if central else name, own, row["options"])
+    if "batch_size" in _LOCAL[work]:
+        words["batch_size"] = "Samples of a mini-batch (default: all)."
+    if "noise" in own:
+        words["noise"] = _NOISE
+    if name == "fedmls":
+        words["rounds"] = "Rounds of communication (default: what Theorem 2 needs)."
+    elif central:
+        words["rounds"] = "Rounds of communication (default: what the accuracy needs)."
+    else:
+        words["rounds"] = "Rounds of communication (default 100)."
+    first = tuple(n for n in (*_LOCAL[work], *_EVERY) if n not in foreign)
+    about = f"Run {name} on a problem ({row['source']})."
+    return Topic(
+        about, f"Options of {name}", own, first, foreign, words, _examples(name, row["options"])
+    )
+
+
+def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
+    """A run of the method with what it needs."""
+    from fedtheory import algorithms
+    from fedtheory.cli.options import example_of
+
+    needed = [
+        flag[2:].replace("-", "_") for flag, default in options.items() if default == "needed"
+    ]
+    given = " ".join(example_of(method, name) for name in needed)
+    smooth = method in algorithms.names() and algorithms.get(method).local_work in ("", "local-sgd")
+    return (f"fedtheory run {method} {'diabetes' if smooth else 'lad'} {given}".strip(),)
+
+
+def statement_topic(command: str, text: str) -> Topic | None:
+    """A statement of `verify` or `proof`; None for a paper or a file.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest ids.
+    """
+    from fedtheory.cli.app import ALL, SHARED
+    from fedtheory.cli.common import find_statement, in_file
+    from fedtheory.cli.list import about_method
+    from fedtheory.cli.options import told_of
+    from fedtheory.verification.registry import setting_of
+
+    if in_file(text)[0] is not None or text.endswith("/"):
+        return None
+    statement = find_statement(text)
+    setting = setting_of(statement)
+    method = METHODS_OF_PAPERS.get(statement.id.partition("/")[0], "")
+    why_not, takes = setting.refusal(statement), setting.takes(statement)
+    own = () if why_not else _of_statement(statement, method, "X" in takes)
+    if command == "verify":
+        own = tuple(name for name in own if name != "scale")  # there it is the campaign's
+    defaults = about_method(method)["options"] if method else {}
+    words = told_of(method, own, {k: v for k, v in defaults.items() if v != "needed"})
+    if "noise" in own:
+        words["noise"] = _NOISE
+    words["problem"] = "A named problem, or a file NAME.json (`fedtheory list problems`)."
+    if takes:
+        words["given"] = (
+            f"The statement's own numbers: {', '.join(takes)} (`fedtheory explain {text}` says "
+            "what they are)."
+        )
+    about = f"{command.capitalize()} {statement.id}: {statement.title}."
+    if why_not:
+        about += f" It does not run on a problem of yours: {why_not}."
+    first: tuple[str, ...] = ("json", "out")
+    lines = [f"fedtheory verify {statement.id.partition('/')[0]}/"]  # where it is judged
+    if not why_not:
+        cohorts, given = (
+            () if method == "fedmls" else ("participants",),
+            ("given",) if takes else (),
+        )
+        first = ("problem", *cohorts, *given, *_FIRST_OF[command])
+        lines = [f"fedtheory {command} {text} {setting.example(statement) or ''}".rstrip()]
+    return Topic(
+        about, f"Options of {method}", own, first, _foreign_to_statement(own), words,
+        (*lines, f"fedtheory explain {text}"), not_groups=(ALL, SHARED),
+    )  # fmt: skip
+
+
+_FIRST_OF = {
+    "verify": ("rounds", "figure", "out"),
+    "proof": ("form", "round", "details", "figure"),
+}
+
+
+def _of_statement(statement: Any, method: str, on_a_set: bool) -> tuple[str, ...]:
+    """Hyperparameters of the paper's method; of mopes and moles the set and the accuracy."""
+    from fedtheory.cli.central import MINE
+
+    if not on_a_set:
+        return tuple(n for n in own_options(method) if n != "noise_std") if method else ()
+    moles = statement.id.partition("/")[2].startswith("moles")
+    return (
+        *(n for n in MINE if moles or n != "allowance"),
+        "epsilon",
+        "lam",
+        "D",
+        "noise",
+        "local_training",
+    )
+
+
+def _foreign_to_statement(own: tuple[str, ...]) -> frozenset[str]:
+    from fedtheory.cli.central import MINE
+    from fedtheory.cli.options import hyperparameters
+
+    return frozenset(
+        {*hyperparameters(), *MINE, "l2_over_beta"} - {*own, "allow_long", "rounds", "radius"}
+    )
+
+
+def worst_case_topic(method: str) -> Topic | None:
+    """A method of `worst-case`; None where its constants of one round alone are computed.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest names.
+    """
+    from fedtheory.errors import suggest
+    from fedtheory.worst_cases.methods import METHODS
+
+    if method == "efl":
+        return None
+    if method not in METHODS:
+        raise suggest(method, [*METHODS, "efl"], "method of worst-case")
+    found = METHODS[method]
+    every = {name for m in METHODS.values() for name in m.options}
+    losses = ("smoothness", "strong_convexity", "heterogeneity") if found.smooth else ("lipschitz",)
+    other = {"smoothness", "strong_convexity", "heterogeneity", "lipschitz"} - {*losses}
+    foreign = (every - {*found.options}) | other | (set() if found.cohorts else {"participants"})
+    first = [
+        "rounds", *(() if found.one_loss else ("clients",)), "participants",
+        *(() if found.local_steps == "never" else ("local_steps",)), "criterion", *losses,
+        "distance", "lyapunov", "out",
+    ]  # fmt: skip
+    return Topic(
+        f"Bound what {found.about} can end with at worst, with a proof in fractions.",
+        f"Options of {method}", tuple(found.options), tuple(n for n in first if n not in foreign),
+        frozenset(foreign), examples=(f"fedtheory worst-case {method} --rounds 2",),
+    )  # fmt: skip

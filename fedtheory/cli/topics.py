@@ -20,8 +20,9 @@ METHODS_OF_PAPERS = {  # whose hyperparameters `verify` and `proof` take
     "elastic-aggregation": "elastic-aggregation",
 }  # fmt: skip
 _STEPS = ("local_steps", "local_lr", "batch_size")
+_SOLVED = ("local_solver", "local_steps", "local_lr")
 _LOCAL = {  # by the local work of a method: what of it is on its page
-    "": ("local_solver", "local_steps", "local_lr"),
+    "": _SOLVED, "gradient": _SOLVED,
     "local-sgd": (*_STEPS, "lr_schedule", "inactive", "incomplete"),
     "sliding": ("batch_size",), "none": (),
 }  # fmt: skip
@@ -131,7 +132,7 @@ def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
         flag[2:].replace("-", "_") for flag, default in options.items() if default == "needed"
     ]
     given = " ".join(example_of(method, name) for name in needed)
-    smooth = method in algorithms.names() and algorithms.get(method).local_work in ("", "local-sgd")
+    smooth = method in algorithms.names() and algorithms.get(method).local_work in ("", "gradient", "local-sgd")
     return (f"fedtheory run {method} {'diabetes' if smooth else 'lad'} {given}".strip(),)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.verification.mathml import unbalanced
 
 if TYPE_CHECKING:
     from fedtheory.local.objective import LocalSolver
@@ -172,6 +173,10 @@ class Form:
     wording: str = ""
     letters: Any = None
     worst: Worst | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.formula, str) and (why := unbalanced(self.formula)):
+            raise InvalidInput(f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong.")
 
     def sides_on(self, view: Any) -> Sides:
         """Its two sides on a view.

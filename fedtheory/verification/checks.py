@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from fedtheory.provenance import provenance
 from fedtheory.verification.check import Check
 from fedtheory.verification.comparison import comparison
 from fedtheory.verification.statement import Statement
-from fedtheory.verification.summary import as_html, as_rows, as_sentence
+from fedtheory.verification.summary import as_html, as_rows, as_sentence, reasons_once
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +39,9 @@ class Checks(list[Check]):
         self.statement, self.again, self.setup = statement, again, setup
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence, *(str(c) for c in self)])
+        reasons = reasons_once(self, self.statement)
+        lines = [str(replace(check, reason=reason)) for check, reason in zip(self, reasons, strict=True)]
+        return "\n".join([self.sentence, *lines])
 
     def _repr_html_(self) -> str:
         return as_html(self, self.statement)

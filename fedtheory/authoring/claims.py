@@ -16,8 +16,9 @@ from fedtheory.authoring.absent import SILENT, Absent, Loose, Undefined, absent_
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName
-from fedtheory.inputs import flag
+from fedtheory.inputs import flag, shown
 from fedtheory.verification import statement as core
+from fedtheory.verification.mathml import unbalanced
 from fedtheory.verification.statement import Sides
 
 __all__ = ["Claimed", "Forms", "Undefined", "Wrong", "eq", "evaluate", "form", "le", "printed", "reduced", "repaired", "wrong"]
@@ -113,7 +114,7 @@ def place(function: Callable[..., Any], error: BaseException | None, statement: 
     lines = (
         [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
     )
-    at = line or (lines[-1] if lines else code.co_firstlineno)
+    at = lines[-1] if lines else line or code.co_firstlineno
     return f"{os.path.basename(code.co_filename)}, line {at}, {statement}"
 
 
@@ -176,13 +177,12 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
 
 def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, view: Any, statement: str) -> None:
     """Add the forms to ``out``; the function is given the view, or a loose one."""
+    line: int | None = None  # of the form that is looked at
     try:
         with np.errstate(all="ignore"):
             found = function(given)
-            if not hasattr(found, "__iter__"):
-                raise InvalidInput(
-                    f"the function returned {found!r}: yield its forms, for example `yield printed(le(a, b))`"
-                )
+            if isinstance(found, np.ndarray) or not hasattr(found, "__iter__"):
+                raise InvalidInput(f"the function returned {_told(found)}. Yield its forms: `yield printed(le(lhs, rhs))`.")
             for claimed in found:
                 frame = getattr(found, "gi_frame", None)
                 line = function.__code__.co_firstlineno if frame is None else frame.f_lineno
@@ -190,9 +190,9 @@ def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, 
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
     except NotInFractions as error:
-        raise NotInFractions(f"{place(function, error, statement)}: {error}") from error
+        raise NotInFractions(f"{place(function, error, statement, line)}: {error}") from error
     except FedTheoryError as error:
-        raise _kind(error)(f"{place(function, error, statement)}: {error}") from error
+        raise _kind(error)(f"{place(function, error, statement, line)}: {error}") from error
     except ValueError as error:
         what = (
             "sides or terms of unequal shapes"
@@ -219,16 +219,17 @@ def _kind(error: FedTheoryError) -> type[FedTheoryError]:
 
 def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
     if not isinstance(claimed, Claimed):
-        raise InvalidInput(f"{claimed!r} is no form: yield what printed(...), repaired(...) or form(name, ...) gives")
+        raise InvalidInput(f"{_told(claimed)} is no form: yield printed(le(lhs, rhs)), repaired(...) or form(name, ...)")
     if claimed.name in out.order:
         raise InvalidInput(
             f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
         )
     for item in (claimed, *claimed.mutants):
         if not isinstance(item, Claimed | Wrong) or not isinstance(item.sides, Sides):
-            raise InvalidInput(
-                f"form {claimed.name!r}: its sides must be what le(lhs, rhs) or eq(lhs, rhs) gives, not {item!r}"
-            )
+            what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
+            raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
+    if why := unbalanced(claimed.latex):
+        raise InvalidInput(f"form {claimed.name!r}: {why}. Close it, or the formula would be shown wrong.")
     name = claimed.name
     out.order.append(name)
     out.lines[name] = line
@@ -239,6 +240,15 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:
         out[name] = made
+
+
+def _told(value: Any) -> str:
+    """A value that should be another in a few words, never a dump of its numbers."""
+    if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
+        return "the outcome of <=, >= or =="
+    if isinstance(value, Sides):
+        return "what le or eq gives, by itself"
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
 
 
 def _numbers_or_absent(sides: Sides, view: Any, name: str, where: str) -> Sides:

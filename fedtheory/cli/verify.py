@@ -301,6 +301,7 @@ def _horizons(checks: Checks) -> list[str]:
 
 def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: list[Any], files: list[Path]) -> None:
     from fedtheory.report.tables import check_table
+    from fedtheory.verification.summary import reasons_told
 
     console = out_console()
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
@@ -309,7 +310,7 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
     console.print()
     console.print(Text(checks.sentence))
     console.print()
-    console.print(check_table(checks, console.width))
+    console.print(check_table(checks, console.width, reasons_told(checks, statement)))
     if elsewhere := _fails_elsewhere(statement, checks):
         note = (
             "Not violated here, or not applicable, but on record as violated: such a form fails on some instance. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -375,8 +375,13 @@ def _how_and_where(checks: Sequence[Any]) -> list[str]:
     return lines
 
 
-def check_table(checks: Sequence[Any], width: int = 120) -> Table:
-    """Checks of one statement on one problem; reasons stand below, and in a narrow terminal how and where as well."""
+def check_table(checks: Sequence[Any], width: int = 120, told: Collection[str] = ()) -> Table:
+    """Checks of one statement on one problem; reasons stand below, and in a narrow terminal how and where as well.
+
+    Parameters
+    ----------
+    told : reasons that stand above the table: where there is no other, the table does not repeat it
+    """
     wide = width >= NARROW
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     table.add_column("form", overflow="fold")
@@ -387,8 +392,10 @@ def check_table(checks: Sequence[Any], width: int = 120) -> Table:
     if wide:
         table.add_column("worst at, or why", ratio=1, style="dim")
     notes: dict[str, int] = {}
+    reasons = {c.reason for c in checks if c.reason}
+    known = len(reasons) == 1 and reasons <= set(told)
     for c in checks:
-        why = f"({notes.setdefault(c.reason, len(notes) + 1)})" if c.reason else ""  # long, often the same for several forms
+        why = f"({notes.setdefault(c.reason, len(notes) + 1)})" if c.reason and not known else ""  # often the same for several forms
         where = why or c.place
         record = get(c.statement).form(c.form).established.get(c.rule, NO_FORM)
         verdict, numbers = styled(c.verdict), (number(c.tightness), number(c.slack))

@@ -8,6 +8,10 @@ from fedtheory.inputs import check_unit
 from fedtheory.testing.failure import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fedtheory.local.objective import LocalSolver
+    from fedtheory.participation.cohorts import Sampling
     from fedtheory.verification import Check, Checks, Statement
 
 __all__ = ["assert_statement"]
@@ -22,8 +26,11 @@ def assert_statement(
     algorithm: Any = None,
     *,
     form: str | None = None,
-    confidence: float | None = None,
-    **options: Any,
+    confidence: float = 0.999,
+    x0: Any = None,
+    sampling: Sampling | None = None,
+    local_solver: LocalSolver | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Checks:
     """Assert that a statement holds on a run, whoever made it; passing means that it was compared and holds.
 
@@ -37,9 +44,10 @@ def assert_statement(
     algorithm : the hyperparameters, as the method of this package has them; nothing of it is run. Default: that of a `Trajectory`;
         None also where the statement says itself which method it is about.
     form : which reading; default the repaired one, else what is printed
-    confidence : of statements about a mean, which need several seeds; default 0.999
-    options : ``sampling`` and ``local_solver`` where clients do not all take part with exact local work (a `Trajectory` knows its own),
-        ``given``; as of `verify`
+    confidence : of statements about a mean, which need several seeds
+    x0 : (d,); default where the run begins
+    sampling, local_solver : where clients do not all take part with exact local work (a `Trajectory` knows its own)
+    given : as of `Statement.verify`
 
     Returns
     -------
@@ -79,11 +87,14 @@ def assert_statement(
     from fedtheory.verification.statement import Statement
 
     statement = statement if isinstance(statement, Statement) else get(statement)
-    confidence = None if confidence is None else check_unit("confidence", confidence)
+    confidence = check_unit("confidence", confidence)
     if algorithm is None:
         algorithm = getattr(trajectory, "algorithm", None)
     forms = None if form is None else [form]
-    checks = check_run(statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, **options)
+    checks = check_run(
+        statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, x0=x0, sampling=sampling,
+        local_solver=local_solver, given=given,
+    )  # fmt: skip
     check = checks[0]
     if check.verdict != "holds":
         _fails(statement, check, checks)

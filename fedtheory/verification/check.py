@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit, require, shown
 from fedtheory.provenance import to_jsonable
 from fedtheory.verification.series import Series, kept_of, with_horizon
-from fedtheory.verification.statement import Form, Sides, Statement, Undefined
+from fedtheory.verification.statement import CONFIDENCE, Form, Sides, Statement, Undefined
 
 __all__ = [
     "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
@@ -27,7 +27,6 @@ __all__ = [
 AT_A_POINT = "proved at a point"
 Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
 RELATIVE_TOLERANCE = 1e-9  # of the sum of the absolute terms: float64 rounding and local KKT residuals stay far below
-CONFIDENCE = 0.999  # one-sided, before the correction for the horizons looked at
 
 
 @dataclass(frozen=True)

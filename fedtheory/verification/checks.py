@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance
 from fedtheory.verification.check import Check
 from fedtheory.verification.comparison import comparison
 from fedtheory.verification.statement import Statement
-from fedtheory.verification.summary import as_html, as_rows, as_sentence
+from fedtheory.verification.summary import as_html, as_rows, as_sentence, reasons_once
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Checks"]
 
@@ -35,7 +39,9 @@ class Checks(list[Check]):
         self.statement, self.again, self.setup = statement, again, setup
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence, *(str(c) for c in self)])
+        reasons = reasons_once(self, self.statement)
+        lines = [str(replace(check, reason=reason)) for check, reason in zip(self, reasons, strict=True)]
+        return "\n".join([self.sentence, *lines])
 
     def _repr_html_(self) -> str:
         return as_html(self, self.statement)
@@ -49,15 +55,25 @@ class Checks(list[Check]):
         """One dict a check, for `pandas.DataFrame`; see `fedtheory.verification.summary.as_rows`."""
         return as_rows(self)
 
-    def plot(self, path: Path | str | None = None, **options: Any) -> Any:
+    def plot(
+        self,
+        path: Path | str | None = None,
+        *,
+        forms: Iterable[str] | None = None,
+        worst: bool = True,
+        setup: str | None = None,
+        on_progress: Callable[[], None] | None = None,
+    ) -> Figure:
         """Bound, as each form has it, against what was measured: over the horizon, or entry by entry where there is none.
 
         Parameters
         ----------
         path : where to write FILE.png, FILE.pdf and FILE.csv, which has the data and from which `fedtheory draw` draws again;
             default nowhere
-        options : ``forms`` to draw (default the printed and the repaired one, or all where they are few), ``worst=False`` to leave
-            out the worst case of all problems; see `fedtheory.verification.comparison.comparison`
+        forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
+        worst : whether the worst case of all problems is drawn, where there is a programme for it; it takes a second or two
+        setup : what was run, in words; default as `Statement.verify` says it
+        on_progress : callable, after every shorter run
 
         Returns
         -------
@@ -74,17 +90,26 @@ class Checks(list[Check]):
         from fedtheory.plotting.saved import write
         from fedtheory.plotting.style import house_style
 
-        data = self.compared(**options)
+        data = self.compared(forms=forms, worst=worst, setup=setup, on_progress=on_progress)
         if path is not None:
-            return write(data, path, {"provenance": provenance()})[1]
+            figure: Figure = write(data, path, {"provenance": provenance()})[1]
+            return figure
         with house_style():
             return draw(data)
 
-    def compared(self, **options: Any) -> dict[str, Any]:
-        """What `plot` draws, as plain values; see `fedtheory.verification.comparison.comparison`. Errors as of `plot`."""
+    def compared(
+        self,
+        *,
+        forms: Iterable[str] | None = None,
+        worst: bool = True,
+        setup: str | None = None,
+        on_progress: Callable[[], None] | None = None,
+    ) -> dict[str, Any]:
+        """What `plot` draws, as plain values; parameters and errors as of `plot`."""
         if self.statement is None:
             raise InvalidInput("these checks do not know their statement, so there is nothing to draw: make them by Statement.verify")
-        return comparison(self, self.statement, self.again, **{"setup": self.setup, **options})
+        told = self.setup if setup is None else setup
+        return comparison(self, self.statement, self.again, forms=forms, worst=worst, setup=told, on_progress=on_progress)
 
     @property
     def verdict(self) -> str:

@@ -14,13 +14,16 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
-from fedtheory.verification.check import Check, judge, judge_statistical, outside
+from fedtheory.local.objective import LocalSolver
+from fedtheory.participation.cohorts import Sampling
+from fedtheory.problems.base import Problem
+from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical, outside
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.record import NotRecorded, OwnRun, Record, read_record
 from fedtheory.verification.registry import get, setting_of
 from fedtheory.verification.series import keeping
 from fedtheory.verification.statement import Form, Sides, Statement
-from fedtheory.verification.verify import case_of
+from fedtheory.verification.verify import Options, case_of
 
 __all__ = ["Bound", "bound", "check_run", "chosen_form"]
 
@@ -95,13 +98,16 @@ def chosen_form(statement: Statement, name: str | None) -> Form:
 
 def bound(
     statement: Statement | str,
-    problem: Any,
+    problem: Problem,
     algorithm: Any = None,
     rounds: int | None = None,
     *,
     form: str | None = None,
     run: Any = None,
-    **options: Any,
+    x0: Any = None,
+    sampling: Sampling | None = None,
+    local_solver: LocalSolver | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Bound:
     """A statement's right side for a run with these hyperparameters, whoever makes it: an array over the rounds.
 
@@ -112,7 +118,7 @@ def bound(
     rounds : the horizon T; default that of ``run``, or the method's own
     form : default the repaired one, else what is printed
     run : the run, as `read_record` takes it: where the bound is made from what happens on the way
-    options : ``x0``, ``sampling``, ``local_solver``, ``given``, as of `fedtheory.verification.verify.verify`
+    x0, sampling, local_solver, given : as of `fedtheory.verification.verify.verify`
 
     Raises
     ------
@@ -126,14 +132,15 @@ def bound(
     statement = statement if isinstance(statement, Statement) else get(statement)
     chosen = chosen_form(statement, form)
     if run is not None:
-        record, options = read_record(problem, run), _with_what_it_knows(run, options)
+        record, sampling, local_solver = read_record(problem, run), *_what_it_knows(run, sampling, local_solver)
         if rounds is not None and rounds != record.rounds:
             raise InvalidInput(f"rounds = {rounds}, and the run has {record.rounds}: leave one of them out")
-        options.setdefault("x0", record.models[0, 0])  # type: ignore[index]
+        x0 = record.models[0, 0] if x0 is None else x0  # type: ignore[index]
     else:
         rounds = getattr(algorithm, "rounds", None) if rounds is None else rounds
         record = Record(None, whole_number("rounds", rounds, remedy="the horizon of the bound"))
-    case = case_of(statement, problem, algorithm, rounds=record.rounds, **options)
+    how: Options = {"x0": x0, "sampling": sampling, "local_solver": local_solver, "given": given, "rounds": record.rounds}
+    case = case_of(statement, problem, algorithm, **how)
     setting = setting_of(statement)
     case.check_solver(setting.local_work(statement), run=True)
     made = setting.own_run(statement, chosen, case, record)
@@ -152,21 +159,24 @@ def bound(
     )  # fmt: skip
 
 
-def _with_what_it_knows(run: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with who took part and the local work where a `fedtheory.Trajectory` knows them, and nobody said."""
-    known = {name: getattr(run, name, None) for name in ("sampling", "local_solver")}
-    return options | {name: value for name, value in known.items() if options.get(name) is None and value is not None}
+def _what_it_knows(run: Any, sampling: Any, local_solver: Any) -> tuple[Any, Any]:
+    """Who took part and the local work: as said, else as a `fedtheory.Trajectory` knows them."""
+    known = getattr(run, "sampling", None), getattr(run, "local_solver", None)
+    return (known[0] if sampling is None else sampling), (known[1] if local_solver is None else local_solver)
 
 
 def check_run(
     statement: Statement | str,
-    problem: Any,
+    problem: Problem,
     algorithm: Any,
     run: Any,
     *,
     forms: Iterable[str] | None = None,
-    confidence: float | None = None,
-    **options: Any,
+    confidence: float = CONFIDENCE,
+    x0: Any = None,
+    sampling: Sampling | None = None,
+    local_solver: LocalSolver | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Checks:
     """A statement on a run of anyone's, one check a form; arguments and errors as of `bound`.
 
@@ -176,16 +186,17 @@ def check_run(
     Parameters
     ----------
     forms : names; default the one that `bound` takes
-    confidence : of claims about a mean; default that of `verify`
+    confidence : of claims about a mean
     """
     statement = statement if isinstance(statement, Statement) else get(statement)
-    options = _with_what_it_knows(run, options)
+    sampling, local_solver = _what_it_knows(run, sampling, local_solver)
     chosen = [chosen_form(statement, None)] if forms is None else [chosen_form(statement, name) for name in forms]
     record = read_record(problem, run)
-    if confidence is not None:
-        options["confidence"] = confidence
-    options.setdefault("x0", record.models[0, 0] if np.isfinite(record.models[0, 0]).all() else None)  # type: ignore[index]
-    case = case_of(statement, problem, algorithm, rounds=record.rounds, **options)
+    if x0 is None and np.isfinite(record.models[0, 0]).all():  # type: ignore[index]
+        x0 = record.models[0, 0]  # type: ignore[index]
+    how: Options = {"x0": x0, "sampling": sampling, "local_solver": local_solver, "given": given, "rounds": record.rounds}
+    how["confidence"] = confidence
+    case = case_of(statement, problem, algorithm, **how)
     with keeping():
         found = [_checked(statement, f, case, record) for f in chosen]
     setup = f"a run of {record.rounds} rounds" + (f" with {record.seeds} seeds" if record.seeds > 1 else "") + f" on {problem!r}"

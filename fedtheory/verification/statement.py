@@ -9,22 +9,32 @@ Forms are written with plain arithmetic, so the same code judges float64 views a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import check_flags
+from fedtheory.verification.mathml import unbalanced
+
+if TYPE_CHECKING:
+    from fedtheory.local.objective import LocalSolver
+    from fedtheory.participation.cohorts import Sampling
+    from fedtheory.problems.base import Problem
+    from fedtheory.verification.check import Check
+    from fedtheory.verification.checks import Checks
+    from fedtheory.verification.own_run import Bound
 
 __all__ = [
-    "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "eq",
+    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "eq",
     "form", "le",
 ]
 
+CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
 Verdict = Literal["holds", "violated", "open"]
 
 TESTED_ONLY = "Tested only: no proof is cited"
@@ -167,6 +177,8 @@ class Form:
 
     def __post_init__(self) -> None:
         check_flags(self)
+        if isinstance(self.formula, str) and (why := unbalanced(self.formula)):
+            raise InvalidInput(f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong.")
 
     def sides_on(self, view: Any) -> Sides:
         """Its two sides on a view.
@@ -263,10 +275,54 @@ class Statement:
         """The printed form, else the one that stands in its place (`Form.wording`), else None."""
         return next((f for f in self.forms if f.name == "printed" or f.wording), None)
 
-    def verify(self, problem: Any, algorithm: Any, **options: Any) -> Any:
-        """Run every form of this statement on a problem; see `fedtheory.verification.verify.verify`."""
-        return Statement.runner(self, problem, algorithm, **options)
+    def verify(
+        self,
+        problem: Problem,
+        algorithm: Any,
+        *,
+        sampling: Sampling | None = None,
+        local_solver: LocalSolver | None = None,
+        x0: Any = None,
+        rounds: int | None = None,
+        mode: Literal["auto", "exact", "monte-carlo"] = "auto",
+        scenarios: int = 1000,
+        seed: int = 0,
+        forms: Iterable[str] | None = None,
+        states: int = 32,
+        confidence: float = CONFIDENCE,
+        max_leaves: int = 50_000,
+        given: Mapping[str, Any] | None = None,
+        on_progress: Callable[[int, int, int], None] | None = None,
+        on_stage: Callable[[list[Check]], None] | None = None,
+    ) -> Checks:
+        """Check this statement on a problem of yours, one check a form.
 
-    def bound(self, problem: Any, algorithm: Any = None, rounds: int | None = None, **options: Any) -> Any:
-        """The right side for a run with these hyperparameters, whoever makes it; see `fedtheory.verification.own_run.bound`."""
-        return Statement.bounder(self, problem, algorithm, rounds, **options)
+        Parameters and errors are those of `fedtheory.verification.verify.verify`.
+        """
+        checks: Checks = Statement.runner(
+            self, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
+            scenarios=scenarios, seed=seed, forms=forms, states=states, confidence=confidence, max_leaves=max_leaves,
+            given=given, on_progress=on_progress, on_stage=on_stage,
+        )  # fmt: skip
+        return checks
+
+    def bound(
+        self,
+        problem: Problem,
+        algorithm: Any = None,
+        rounds: int | None = None,
+        *,
+        form: str | None = None,
+        run: Any = None,
+        x0: Any = None,
+        sampling: Sampling | None = None,
+        local_solver: LocalSolver | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> Bound:
+        """The right side for a run with these hyperparameters, whoever makes it: an array over the rounds.
+
+        Parameters and errors are those of `fedtheory.verification.own_run.bound`.
+        """
+        more = {"x0": x0, "sampling": sampling, "local_solver": local_solver, "given": given}
+        found: Bound = Statement.bounder(self, problem, algorithm, rounds, form=form, run=run, **more)
+        return found

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["as_html", "as_rows", "as_sentence", "number", "reading"]
+__all__ = ["as_html", "as_rows", "as_sentence", "number", "reading", "reasons_once", "reasons_told"]
 
 READINGS = {
     "printed": "as printed",
@@ -156,15 +156,30 @@ def as_rows(checks: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
+def reasons_told(checks: Sequence[Any], statement: Statement | None = None) -> set[str]:
+    """The reasons that `as_sentence` tells."""
+    return {check.reason for check in _told(checks, statement)} - {""}
+
+
+def reasons_once(checks: Sequence[Any], statement: Statement | None = None) -> list[str]:
+    """The reason of each check, and 'as above' for one that the sentence or a check before it tells."""
+    told, out = reasons_told(checks, statement), []
+    for check in checks:
+        out.append("as above" if check.reason in told else check.reason)
+        told |= {check.reason} - {""}
+    return out
+
+
 def as_html(checks: Sequence[Any], statement: Statement | None = None) -> str:
     """The sentence, and a table below it: a row a form; everything escaped, no script, no colour of its own but the verdict's."""
-    rows = as_rows(checks)
+    said = as_sentence(checks, statement)
+    rows = [row | {"reason": why} for row, why in zip(as_rows(checks), reasons_once(checks, statement), strict=True)]
     shown = {k: v for k, v in COLUMNS.items() if any(_cell(r[k]) for r in rows) and not (k == "rule" and _one_rule(rows))}
     head = "".join(f'<th style="text-align:left">{escape(v)}</th>' for v in shown.values())
     body = "".join(f"<tr>{''.join(_td(k, r[k]) for k in shown)}</tr>" for r in rows)
     names = dict.fromkeys(c.statement for c in checks)
     title = ", ".join(f"<strong>{escape(n)}</strong>" for n in names)
-    return f"<div><p>{title}: {escape(as_sentence(checks, statement))}</p><table><tr>{head}</tr>{body}</table></div>"
+    return f"<div><p>{title}: {escape(said)}</p><table><tr>{head}</tr>{body}</table></div>"
 
 
 def _one_rule(rows: Sequence[dict[str, Any]]) -> bool:

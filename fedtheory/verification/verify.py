@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import check_problem, check_unit, whole_number
@@ -24,16 +24,27 @@ from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.witness import Witness
 
-__all__ = ["case_of", "check_given", "keep", "verify"]
+__all__ = ["Options", "case_of", "check_given", "keep", "verify"]
 
-_MORE = {
-    "states": 32, "confidence": CONFIDENCE, "max_leaves": 50_000, "on_progress": None, "on_stage": None, "given": None,
-}  # fmt: skip
+Mode = Literal["auto", "exact", "monte-carlo"]
 
 
-_DEFAULTS = {
-    "sampling": None, "local_solver": None, "x0": None, "rounds": None, "mode": "auto", "scenarios": 1000, "seed": 0,
-}  # fmt: skip
+class Options(TypedDict, total=False):
+    """What `verify` takes beside forms, for what hands it on."""
+
+    sampling: Sampling | None
+    local_solver: LocalSolver | None
+    x0: Any
+    rounds: int | None
+    mode: Mode
+    scenarios: int
+    seed: int
+    states: int
+    confidence: float
+    max_leaves: int
+    given: Mapping[str, Any] | None
+    on_progress: Callable[[int, int, int], None] | None
+    on_stage: Callable[[list[Check]], None] | None
 
 
 def verify(
@@ -45,11 +56,16 @@ def verify(
     local_solver: LocalSolver | None = None,
     x0: Any = None,
     rounds: int | None = None,
-    mode: Literal["auto", "exact", "monte-carlo"] = "auto",
+    mode: Mode = "auto",
     scenarios: int = 1000,
     seed: int = 0,
     forms: Iterable[str] | None = None,
-    **more: Any,
+    states: int = 32,
+    confidence: float = CONFIDENCE,
+    max_leaves: int = 50_000,
+    given: Mapping[str, Any] | None = None,
+    on_progress: Callable[[int, int, int], None] | None = None,
+    on_stage: Callable[[list[Check]], None] | None = None,
 ) -> Checks:
     """Check a statement on a problem of yours.
 
@@ -68,10 +84,10 @@ def verify(
     scenarios : int
         The most runs that Monte Carlo takes.
     forms : names of forms, default all
-    states : int, default 32
+    states : int
         Statements about one round are checked at that many random states and at the states of a real run, in this order.
-    confidence : default `CONFIDENCE`, of one-sided statements by Monte Carlo
-    max_leaves : default 50,000, the most sequences of cohorts that are enumerated
+    confidence : of one-sided statements by Monte Carlo
+    max_leaves : the most sequences of cohorts that are enumerated
     given : dict name -> value
         What you set of the theorem itself, such as its constants; the paper's setting says what there is.
     on_progress : callable(done, stage, most)
@@ -95,7 +111,11 @@ def verify(
     """
     statement = statement if isinstance(statement, Statement) else get(statement)
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
-    case = _case(statement, problem, algorithm, sampling, local_solver, x0, rounds, mode, scenarios, seed, more)
+    case = case_of(
+        statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
+        scenarios=scenarios, seed=seed, states=states, confidence=confidence, max_leaves=max_leaves, given=given,
+        on_progress=on_progress, on_stage=on_stage,
+    )  # fmt: skip
     identities = [f for f in chosen if f.symbolic is not None]
     data = [f for f in chosen if f.symbolic is None]
     checks = [judge_view(statement, f, None) for f in identities]
@@ -134,7 +154,9 @@ def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int)
         return _judged(statement, forms, shorter)
 
 
-def keep(statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Any) -> Witness:
+def keep(
+    statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Unpack[Options]
+) -> Witness:
     """One form on a problem of yours as a witness that can be saved and replayed, whether it holds there or fails.
 
     Parameters
@@ -172,45 +194,32 @@ def check_given(statement: Statement, names: Iterable[str]) -> None:
             raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
 
 
-def _case(
-    statement: Statement, problem: Problem, algorithm: Any, sampling: Any, local_solver: Any, x0: Any, rounds: int | None, mode: str,
-    scenarios: int, seed: int, more: dict[str, Any],
-) -> Case:  # fmt: skip
-    """What a user gave, checked."""
-    if mode not in ("auto", "exact", "monte-carlo"):
-        raise InvalidInput(f"mode = {mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    for name in more:
-        if name not in _MORE:
-            raise suggest(name, list(_MORE), "argument of verify")
-    more = {**_MORE, **more}
-    setting = setting_of(statement)
-    if not (algorithm is None and setting.own_method):
-        check_algorithm(algorithm)
-    check_problem(problem)
-    check_sampling(sampling)
-    check_local_solver(local_solver)
-    if rounds is not None:
-        whole_number("rounds", rounds, remedy="None leaves it to the statement")
-    whole_number("scenarios", scenarios, least=2, remedy="a mean needs at least two runs to have an error")
-    whole_number("states", more["states"], least=0), whole_number("max_leaves", more["max_leaves"])
-    whole_number("seed", seed, least=0)
-    more["confidence"] = check_unit("confidence", more["confidence"])
-    _check_size(problem, rounds, scenarios, more["states"], mode)
-    if sampling is not None:
-        sampling.check(problem.num_clients)
-    given = dict(more.pop("given") or {})
-    check_given(statement, given)
-    return Case(
-        problem, algorithm, sampling, local_solver, check_start(problem, x0, 1)[0], rounds, mode, scenarios, seed=seed, given=given,
-        **more,
-    )  # fmt: skip
-
-
-def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Any) -> Case:
+def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Unpack[Options]) -> Case:
     """What a user gives to a statement, checked; options and errors as of `verify`, but ``forms``."""
     statement = statement if isinstance(statement, Statement) else get(statement)
-    named = {**_DEFAULTS, **{k: v for k, v in options.items() if k in _DEFAULTS}}
-    return _case(statement, problem, algorithm, **named, more={k: v for k, v in options.items() if k not in _DEFAULTS})
+    for name in options:
+        if name not in Options.__annotations__:
+            raise suggest(name, list(Options.__annotations__), "argument of verify")
+    asked: dict[str, Any] = {**options, "given": dict(options.get("given") or {})}
+    case = Case(problem, algorithm, **asked)
+    if case.mode not in ("auto", "exact", "monte-carlo"):
+        raise InvalidInput(f"mode = {case.mode!r}: use 'auto', 'exact' or 'monte-carlo'")
+    if not (algorithm is None and setting_of(statement).own_method):
+        check_algorithm(algorithm)
+    check_problem(problem)
+    check_sampling(case.sampling)
+    check_local_solver(case.local_solver)
+    if case.rounds is not None:
+        whole_number("rounds", case.rounds, remedy="None leaves it to the statement")
+    whole_number("scenarios", case.scenarios, least=2, remedy="a mean needs at least two runs to have an error")
+    whole_number("states", case.states, least=0), whole_number("max_leaves", case.max_leaves)
+    whole_number("seed", case.seed, least=0)
+    confidence = check_unit("confidence", case.confidence)
+    _check_size(problem, case.rounds, case.scenarios, case.states, case.mode)
+    if case.sampling is not None:
+        case.sampling.check(problem.num_clients)
+    check_given(statement, case.given)
+    return replace(case, confidence=confidence, x0=check_start(problem, case.x0, 1)[0])
 
 
 Statement.runner = staticmethod(verify)

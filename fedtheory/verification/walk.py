@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.problems.base import Problem
 from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical
 from fedtheory.verification.numbers_put_in import Put
 from fedtheory.verification.proof import Course, Ended, Proof, Step
 from fedtheory.verification.registry import all_statements, get, paper_of, setting_of
 from fedtheory.verification.statement import Sides
-from fedtheory.verification.verify import case_of
+from fedtheory.verification.verify import Options, case_of
 from fedtheory.verification.walked import Place, Tally, Walk
 
 __all__ = ["follow", "proofs_of", "walk", "walk_witness"]
@@ -66,7 +67,9 @@ def _chosen(theorem: str | Proof, form: str, rule: str) -> Proof:
     raise InvalidInput(f"the proof of {theorem} [{form}] is not walked under the {rule} rule: it is about {rules}")
 
 
-def walk(theorem: str | Proof, problem: Any, algorithm: Any = None, *, form: str = "repaired", **options: Any) -> Walk:
+def walk(
+    theorem: str | Proof, problem: Problem, algorithm: Any = None, *, form: str = "repaired", **options: Unpack[Options]
+) -> Walk:
     """A proof on a problem of yours.
 
     Parameters

@@ -58,7 +58,7 @@ def test_a_form_without_latex_is_shown_by_its_statement(written, tmp_path):
     assert "warning" not in done.stderr
 
 
-@pytest.mark.parametrize("latex, why", [(r"r'\frac{1'", "no LaTeX that can be read"), (r"'\frac{1}{2}'", "control character")])
+@pytest.mark.parametrize("latex, why", [(r"r'\frac 1'", "no LaTeX that can be read"), (r"'\frac{1}{2}'", "control character")])
 def test_broken_latex_is_shown_as_it_stands_with_a_warning(written, tmp_path, latex, why):
     file = written(f"yield printed(le(q.F_next, q.F), {latex})")
     told = call("explain", file)
@@ -67,8 +67,17 @@ def test_broken_latex_is_shown_as_it_stands_with_a_warning(written, tmp_path, la
     for result in (told, done):
         [line] = [line for line in result.stderr.splitlines() if line.startswith("warning")]
         assert "file.py, strange/a [printed]" in line and why in line
-    written_as = r"\frac{1" if why.startswith("no") else r"\x0crac{1}{2}"
+    written_as = r"\frac 1" if why.startswith("no") else r"\x0crac{1}{2}"
     assert written_as in told.stdout and written_as in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["explain", "verify"])
+def test_latex_that_is_not_closed_is_refused_with_its_place(written, tmp_path, command):
+    file = written(r"yield printed(le(q.F_next, q.F), r'F(x^+) \le \frac{1}{2')")
+    told = " ".join(refused(command, file, *(("--out", tmp_path / "out") if command == "verify" else ())).split())
+    line = next(n for n, text in enumerate(Path(file).read_text().splitlines(), 1) if "yield printed" in text)
+    assert f"file.py, line {line}, strange/a: form 'printed': '{{' at character 20 of its formula is not closed" in told
+    assert "Close it, or the formula would be shown wrong." in told
 
 
 def test_readable_latex_is_not_warned_of(written):

@@ -138,6 +138,8 @@ def test_reasons_of_checks_stand_below_the_table():
         assert max(map(len, text.splitlines())) <= width and "…" not in text
         assert " ".join(text.split()).count("a long reason " * 11) == 1, "said once"
         assert len(re.findall(r"^printed .*\(1\)", text, re.M)) == 2
+        console.print(tables.check_table([why, one, why], width, {why.reason}))
+        assert "a long reason" not in console.export_text(), "the sentence above it has it"
 
 
 def test_a_narrow_table_of_checks_says_how_and_where_below():

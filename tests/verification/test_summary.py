@@ -64,6 +64,11 @@ def test_a_sentence_has_the_numbers_of_the_checks():
 def test_a_sentence_of_what_was_not_decided_gives_the_reason_once():
     outside = replace(HELD, verdict="not applicable", reason="lambda_1 = 0 is not above 0.")
     assert Checks([replace(outside, form="printed"), outside]).sentence == "It does not apply here: lambda_1 = 0 is not above 0."
+    several = [replace(outside, form=name) for name in ("printed", "repaired", "sharpened")]
+    another = [replace(outside, form=name, reason="lambda_1 = 0") for name in ("floor", "no floor")]
+    text = str(Checks([*several, *another]))
+    assert text.count("lambda_1 = 0 is not above 0") == 1 and text.count("(as above)") == 4 and text.count("(lambda_1 = 0)") == 1
+    assert Checks(several)._repr_html_().count("is not above 0") == 1
     open_ = replace(HELD, form="printed", verdict="inconclusive", reason="raise scenarios")
     assert Checks([open_, HELD]).sentence.startswith("As printed it is not decided here: raise scenarios. As repaired it holds here")
 

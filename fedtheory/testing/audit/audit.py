@@ -34,7 +34,20 @@ def check_names() -> dict[str, str]:
     return {check.name: check.what for check in ALL}
 
 
-def check_algorithm(adapter: Any, as_: str, **options: Any) -> AuditReport:
+def check_algorithm(
+    adapter: Any,
+    as_: str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    weighting: str | None = None,
+    option: str | None = None,
+    local: str = "steps",
+    skip: Collection[str] = (),
+    rtol: float | None = None,
+    time_limit: float = 30.0,
+    seed: int = 0,
+    progress: Callable[[str], Any] | None = None,
+) -> AuditReport:
     """Hold an implementation of a federated method to the method, and fail with what is wrong.
 
     Parameters
@@ -52,7 +65,7 @@ def check_algorithm(adapter: Any, as_: str, **options: Any) -> AuditReport:
         has parameters for.
     as_ : 'fedavg', 'fedprox', 'scaffold', 'feddyn', ...
         The method it should be: a key of `METHODS`.
-    options : as `audit_algorithm` takes them
+    settings, weighting, option, local, skip, rtol, time_limit, seed, progress : as `audit_algorithm` takes them
 
     Returns
     -------
@@ -83,7 +96,10 @@ def check_algorithm(adapter: Any, as_: str, **options: Any) -> AuditReport:
     True
     """
     __tracebackhide__ = True
-    report = audit_algorithm(adapter, as_, **options)
+    report = audit_algorithm(
+        adapter, as_, settings=settings, weighting=weighting, option=option, local=local, skip=skip, rtol=rtol,
+        time_limit=time_limit, seed=seed, progress=progress,
+    )  # fmt: skip
     if not report.passed:
         raise AssertionError(str(report))
     return report

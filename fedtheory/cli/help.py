@@ -128,7 +128,7 @@ def _page(command: HelpfulCommand, ctx: Any) -> HelpfulCommand:
 
 
 def _topic(command: HelpfulCommand, ctx: Any) -> tuple[str, Topic]:
-    """What the command line names, and its topic; '' and the command itself without one."""
+    """The name that is typed, and its topic; '' and the command itself without one."""
     if command.topics is not None:
         typed = list(ctx.meta.get(_TYPED, ()))
         named = command.make_parser(ctx).parse_args(args=typed)[0].get(command.topics.argument)

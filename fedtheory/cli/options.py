@@ -342,7 +342,7 @@ def _described(h: Hyperparameter) -> str:
 
 
 def words_of(h: Hyperparameter, method: str = "") -> str:
-    """What a hyperparameter is, to one method or to all that have it."""
+    """The sentence on a hyperparameter, of one method or of all that have it."""
     words = _WORDS.get(h.name) or _described(h)
     if isinstance(words, str):
         return words
@@ -355,7 +355,7 @@ def words_of(h: Hyperparameter, method: str = "") -> str:
 
 
 def told_of(method: str, names: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """What hyperparameters are to one method, with what ``defaults`` says of them by flag."""
+    """The sentences on hyperparameters of one method, with its ``defaults``, by flag."""
     known, out = hyperparameters(), {}
     for name in (n for n in names if n in known and n not in ("radius", "rounds")):
         text, default = words_of(known[name], method).strip(), defaults.get(flag(name), "")

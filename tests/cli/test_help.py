@@ -36,7 +36,7 @@ def page(*args, columns=80):
         app, [str(a) for a in args], env={"COLUMNS": str(columns)}, prog_name="fedtheory"
     )
     assert done.exit_code == 0, done.output
-    return done.stdout
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)  # FORCE_COLOR may be set
 
 
 def groups(text):
@@ -66,9 +66,8 @@ def test_the_first_page_fits_two_screens(command, columns):
     text = page(command, "--help", columns=columns)
     lines = text.splitlines()
     assert len(lines) <= SCREENS and max(map(len, lines)) <= columns
-    assert [ln for ln in lines if ln.strip()][
-        -1
-    ].strip() == f"All options: fedtheory {command} --help-all"
+    last = [line.strip() for line in lines if line.strip()][-1]
+    assert last == f"All options: fedtheory {command} --help-all"
     examples = text.partition("Examples")[2].split("Options of one")[0].split("All options")[0]
     assert 2 <= examples.count("fedtheory ") <= 3
     sentence = lines[3].strip()
@@ -262,33 +261,27 @@ def test_the_help_of_all_has_every_command_under_a_task():
     assert set(COMMANDS) == {*get_command(app).list_commands(None)}
 
 
+def printed(*args, **env):
+    """stdout of a process without a terminal, in an environment of which nothing is about one."""
+    about = ("COLUMNS", "TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
+    there = {k: v for k, v in os.environ.items() if k not in about} | env
+    command = [sys.executable, "-m", "fedtheory", *args]
+    done = subprocess.run(command, env=there, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
 @pytest.mark.parametrize("columns", [None, "40", "200"])
 def test_help_needs_no_terminal(columns):
-    env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "TERMINAL_WIDTH")} | (
-        {"COLUMNS": columns} if columns else {}
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "fedtheory", "run", "--help"],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == "" and "--help-all" in done.stdout and "\x1b" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= int(columns or 80)
+    text = printed("run", "--help", **({"COLUMNS": columns} if columns else {}))
+    assert "--help-all" in text and "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= int(columns or 80)
 
 
 def test_help_without_rich():
-    env = {**os.environ, "TYPER_USE_RICH": "0", "COLUMNS": "80"}
     for more, there in (("--help", False), ("--help-all", True)):
-        done = subprocess.run(
-            [sys.executable, "-m", "fedtheory", "run", more],
-            env=env,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert ("--control-compressor" in done.stdout) == there and "--rounds" in done.stdout
+        text = printed("run", more, TYPER_USE_RICH="0")
+        assert ("--control-compressor" in text) == there and "--rounds" in text
 
 
 def test_the_pages_of_the_documentation_have_every_option(monkeypatch):

@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from command_line import call, refused
 
 from fedtheory.cli import app
-from fedtheory.cli.wording import in_cli_words
+from fedtheory.cli.wording import check_digits, in_cli_words
+from fedtheory.errors import InvalidInput
 from fedtheory.problems import Problem
 
 TABLE = [  # the command, what its error says
@@ -169,3 +171,13 @@ def test_reasons_of_checks_name_options_too():
 def test_what_is_translated_and_what_is_not(text, says):
     names = "allow_long skip_last zero clients dimension mu ridge local_solver local_steps epsilon scenarios".split()
     assert in_cli_words(text, {n: f"--{n.replace('_', '-')}" for n in names}) == says
+
+
+@pytest.mark.parametrize("kind", ["integer", "integer range", "float"])
+def test_digits_are_checked_with_a_typer_whose_options_keep_no_annotation(kind):
+    old = SimpleNamespace(opts=["--rounds", "-T"], type=SimpleNamespace(name=kind))  # as in 0.19
+    with pytest.raises(InvalidInput, match="digits 0 to 9"):
+        check_digits([old], ["--rounds", "1_0"])
+    check_digits([old], ["-T10"])
+    text = SimpleNamespace(opts=["--name"], type=SimpleNamespace(name="text"))
+    check_digits([text], ["--name", "1_0"])

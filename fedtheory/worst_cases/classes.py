@@ -103,7 +103,7 @@ class Losses:
         apart, turned = i.at - j.at, i.gradient - j.gradient
         out = value(i.name) - value(j.name) - inner(j.gradient, apart)
         if L is None:
-            return out - mu / 2 * square(apart)
+            return out if mu == 0 else out - mu / 2 * square(apart)
         share = 1 / (2 * (1 - mu / L))
         return out - share / L * square(turned) - share * mu * square(apart) + 2 * share * mu / L * inner(turned, apart)
 

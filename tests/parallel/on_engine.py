@@ -71,8 +71,8 @@ def judged(workers: int) -> str:
     """Checks of instances of all papers, and searches."""
     from fedtheory.verification import campaign
 
-    tasks = [t for t in campaign.plan(0, 0.02, real=False, long=False)[::30] if "d=640" not in t.instance.name]
-    jobs = [j for j in campaign.search_plan(2)[::60] if j.job != ("run",)]  # without what takes seconds
+    tasks = campaign.plan(0, 0.02, real=False, long=False)[19::30]  # none of these takes a second
+    jobs = [j for j in campaign.search_plan(2)[::60] if j.job != ("run",)]
     checked = dict(as_finished(campaign.checks_told, tasks, workers))
     searched = dict(as_finished(campaign.search_told, jobs, workers))
     return hashlib.sha256(json.dumps([sorted(checked.items()), sorted(searched.items())]).encode()).hexdigest()

@@ -45,7 +45,7 @@ def test_every_engine_gives_the_numbers_of_one_process_to_the_last_bit(engine: s
 
 
 def test_nor_do_they_depend_on_how_many_workers_there_are() -> None:
-    assert on("local", 3, "run", "judged")["run"] == on("local", 1, "run", "judged")["run"]
+    assert on("local", 3, "run")["run"] == on("local", 1, "run", "judged")["run"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -20,12 +20,9 @@ MOST = 8  # local steps: seconds of the solver
 MINUS_E = "minus E"
 
 
-def identity(steps: int, last: bool = False, projected: bool = True) -> Family:
-    """E - [Phi(model) - Phi(u) - ||u||^2/(T(T+3)) + c(T) ||u - u_T||^2/2], less what is at least 0.
-
-    The model is the average of u_1..u_T with the weights of line 26, or u_T where ``last``. Without
-    projections the set is all of space.
-    """
+@cache
+def _steps(steps: int, projected: bool) -> tuple[list[Vector], dict[str, Quadratic]]:
+    """u_0..u_T, and what is at most 0 of any losses and set; the same for both models."""
     g, u, at, points = common("g"), common("u"), [Vector()], []
     normals: list[tuple[int, Vector]] = []
     for t in range(1, steps + 1):
@@ -35,7 +32,22 @@ def identity(steps: int, last: bool = False, projected: bool = True) -> Family:
             normals.append((t, pushed - g))
         at.append(Fraction(2, t + 2) * (Fraction(t, 2) * at[-1] - slope - pushed))
     points += [Point(f"u{steps}", at[-1], common(f"s{steps}")), Point("u", u, common("at u"))]
-    half, total = Fraction(1, 2), steps * (steps + 3)
+    conditions = Losses(None, Fraction(0), Fraction(1)).conditions(points)
+    inside = {f"u{t}": x for t, x in enumerate(at)} | {"u": u}
+    for t, normal in normals:
+        others = {name: x for name, x in inside.items() if name != f"u{t}"}
+        conditions |= {f"n{t}, {name}": inner(normal, at[t] - x) for name, x in others.items()}
+    return at, {name: -condition for name, condition in conditions.items()}
+
+
+def identity(steps: int, last: bool = False, projected: bool = True) -> Family:
+    """E - [Phi(model) - Phi(u) - ||u||^2/(T(T+3)) + c(T) ||u - u_T||^2/2], less what is at least 0.
+
+    The model is the average of u_1..u_T with the weights of line 26, or u_T where ``last``. Without
+    projections the set is all of space.
+    """
+    at, never_above_0 = _steps(steps, projected)
+    g, u, half, total = common("g"), common("u"), Fraction(1, 2), steps * (steps + 3)
 
     def phi(name: str, x: Vector) -> Quadratic:
         return value(name) + inner(g, x) + half * square(x)
@@ -46,13 +58,7 @@ def identity(steps: int, last: bool = False, projected: bool = True) -> Family:
     reached = Quadratic.total(w * phi(f"u{t}", at[t]) for t, w in weights.items())
     near = Fraction(1, total) * square(u)
     far = Fraction((steps + 1) * (steps + 2), 2 * total) * square(u - at[-1])
-    conditions = Losses(None, Fraction(0), Fraction(1)).conditions(points)
-    inside = {f"u{t}": x for t, x in enumerate(at)} | {"u": u}
-    for t, normal in normals:
-        others = {name: x for name, x in inside.items() if name != f"u{t}"}
-        conditions |= {f"n{t}, {name}": inner(normal, at[t] - x) for name, x in others.items()}
-    terms = {MINUS_E: Quadratic(constant=Fraction(-1))}
-    terms |= {name: -condition for name, condition in conditions.items()}
+    terms = {MINUS_E: Quadratic(constant=Fraction(-1)), **never_above_0}
     return Family(phi("u", u) + near - reached - far, terms, frozenset({MINUS_E}))
 
 

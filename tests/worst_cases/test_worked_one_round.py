@@ -19,8 +19,9 @@ from parabolas_at_hand import (
     slope,
 )
 
-from fedtheory.worst_cases.potentials import question
+from fedtheory.worst_cases.potentials import family_of, question
 from fedtheory.worst_cases.rounds import ROUNDS
+from fedtheory.worst_cases.runs import spread
 
 X, ALL = F(5), range(CLIENTS)
 KEPT = (F(2), F(-1), F(4))
@@ -163,7 +164,7 @@ def test_fedprox(participants):
 @pytest.mark.parametrize("participants", [1, 2, 3])
 @pytest.mark.parametrize("method", ["feddyn", "fedelasticnet"])
 def test_feddyn_less_the_tangents_at_the_optimum(method, participants):
-    """f_k less its tangent is a_k x^2/2. gamma = theta + mean g/lambda_2; g_k is the gradient at z.
+    """f_k less its tangent is a_k x^2/2 + const. gamma = theta + mean g/lambda_2; g_k that at z.
 
     Local problems are argmin a_k y^2/2 - g_k y + lambda_2/2 (y - theta)^2 (+ p_k y).
     """
@@ -176,7 +177,7 @@ def test_feddyn_less_the_tangents_at_the_optimum(method, participants):
     flat = lambda k, x: CURVATURE[k] * x  # noqa: E731
     found = OfClients(
         round_.points, {"gamma": (gamma,) * CLIENTS, "z": z, "g": stored, "s": pull},
-        flat, lambda k, x: CURVATURE[k] * x * x / 2,
+        flat, lambda k, x: CURVATURE[k] * x * x / 2 + k + 7,
     )  # fmt: skip
     theta = gamma - mean(stored) / ratio
     ends = [(stored[k] + ratio * theta - pull[k]) / (CURVATURE[k] + ratio) for k in ALL]
@@ -232,3 +233,25 @@ def test_the_identity_is_what_is_claimed(method, given, signed):
         by_hand = by_hand + numbers[name] * below
     assert family.at(numbers) == by_hand
     assert family.signed == signed
+
+
+@pytest.mark.parametrize("method", ["feddyn", "fedelasticnet"])
+def test_the_identity_that_is_proved_for_symbols_is_the_one_that_is_asked(method):
+    asked = question(method, clients=5, participants=2, ratio=F(7, 4))
+    l1 = method == "fedelasticnet"
+    assert family_of(F(7, 4), spread(5, 2), F(2, 5), l1) == asked.family
+
+
+@pytest.mark.parametrize("K", [1, 3])
+def test_one_client_or_everybody_in_one_step_descends_on_F(K):
+    """Nothing stands beside kappa_0 then; one client's vectors do not deviate from their mean."""
+    asked = question("fedavg", clients=1, local_steps=K, step=F(1, 10))
+    assert ROUNDS["fedavg"].round(asked.asked).noise is None and not asked.fixed
+    forms = [asked.family.start, *asked.family.terms.values()]
+    assert {key[0] for q in forms for key in q.gram} == {"mean"}
+    many = question("fedavg", clients=2, local_steps=K, step=F(1, 10))
+    assert (ROUNDS["fedavg"].round(many.asked).noise is None) is (K == 1)
+    forms = [many.family.start, *many.family.terms.values()]
+    assert {key[0] for q in forms for key in q.gram} == {"mean", "deviation"}
+    bounded = question("fedavg", clients=1, local_steps=K, step=F(1, 10), B=F(2))
+    assert ROUNDS["fedavg"].round(bounded.asked).noise is not None

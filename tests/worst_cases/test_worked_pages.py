@@ -187,7 +187,7 @@ def walked(method, run, rounds, asked):
 
 
 def test_what_is_known_of_the_subgradients_of_l1():
-    """lambda_1 |m| = p m is at least q m for q = 0, for other rounds' p and means, and minus those."""
+    """lambda_1 |m| = p m is at least q m for q = 0, for all rounds' p and means, and minus these."""
     run, l2, x, kept = Run(), F(3, 2), START, [F(0)] * CLIENTS
     end, _ = walked("fedelasticnet", run, 3, Asked(1, 3, {"l2": l2}))
     pulls, moves = {}, {}

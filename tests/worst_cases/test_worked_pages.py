@@ -187,7 +187,7 @@ def walked(method, run, rounds, asked):
 
 
 def test_what_is_known_of_the_subgradients_of_l1():
-    """lambda_1 |m| = p m is at least q m for q = 0, for all rounds' p and means, and minus these."""
+    """lambda_1 |m| = p m is at least q m for q = 0, all rounds' p, means, and minus these."""
     run, l2, x, kept = Run(), F(3, 2), START, [F(0)] * CLIENTS
     end, _ = walked("fedelasticnet", run, 3, Asked(1, 3, {"l2": l2}))
     pulls, moves = {}, {}
@@ -275,6 +275,7 @@ def test_mopes_on_a_half_line(D):
                 required[f"{name}, {other}"] = normals[name] * (z - where)
         required[f"*, {name}"] = -slope(3, F(0)) * (0 - z)
     assert {name: found.form(q) for name, q in run.conditions.items()} == required
+    assert {key[0] for q in run.conditions.values() for key in q.gram} == {"mean"}
 
 
 def test_a_method_whose_last_round_keeps_nothing_is_asked_less():

@@ -54,7 +54,7 @@ class WeaklyConvex(Losses):
     def __post_init__(self) -> None:
         self.made_exact()
         L, mu = self.smoothness, self.strong_convexity
-        if L is None or L <= 0 or not -L <= mu < L:
+        if L is None or not -L <= mu < L:  # which no L <= 0 has
             raise InvalidInput(f"smoothness {L}, curvature of at least {mu}: -L <= curvature < L and 0 < L are needed")
 
 

@@ -18,6 +18,7 @@ from parabolas_at_hand import (
     slope,
 )
 
+from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.methods import METHODS, Asked
 from fedtheory.worst_cases.runs import Run
@@ -109,7 +110,7 @@ def test_every_history_of_cohorts(method, options, K, rounds, participants):
     page, asked = METHODS[method.__name__].page, Asked(K, rounds, options)
     models = tree.walk(lambda run, t, x, state: page(run, t, x, state, asked), rounds)
     gap, gradient = tree.gap("end", models[-1]), tree.squared_gradient("turned", models[-1])
-    numbers = {("x0", -1, ()): START} | {("g*", k, ()): slope(k, F(0)) for k in ALL}
+    numbers = {("x0", -1, ()): START} | {("g*", k, ()): slope(k, F(0)) + 2 for k in ALL}
     level = {(): (START, [F(0)] * CLIENTS)}
     ends = [{(): START}]
     for t in range(rounds):
@@ -284,3 +285,9 @@ def test_a_method_whose_last_round_keeps_nothing_is_asked_less():
         run = Run()
         walked("fedmls", run, rounds, Asked(1, rounds, {"lam": F(1)}, F(1)))
         assert len(run.points) == rounds
+
+
+def test_a_tree_of_up_to_six_clients():
+    assert len(Tree(6, 1).group) == 720
+    with pytest.raises(InvalidInput, match="clients = 7: a tree of cohorts is computed for at mo"):
+        Tree(7, 1)

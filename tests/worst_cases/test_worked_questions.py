@@ -12,6 +12,8 @@ from fedtheory.worst_cases.bounds import worst_case
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.methods import METHODS, Scale
 from fedtheory.worst_cases.potentials import (
+    BISECTIONS,
+    LEAST_RHO_DIGITS,
     RoundQuestion,
     best_potential,
     chosen_question,
@@ -19,6 +21,7 @@ from fedtheory.worst_cases.potentials import (
     one_round,
     question,
 )
+from fedtheory.worst_cases.programme import NoMultipliers, Solution
 from fedtheory.worst_cases.rounds import ROUNDS, chosen
 
 TINY = F(1, 10**30)
@@ -151,6 +154,7 @@ def test_what_a_question_says_of_itself():
     assert asked.claim({"kappa_0": F(3), "kappa": F(4)}) == {
         "kappa_0": 3, "kappa": 4, "rho": 2, "c": 0,
     }  # fmt: skip
+    assert asked.claim({}) == {"kappa_0": 0, "kappa": 0, "rho": 2, "c": 0}
     given = question("fedavg", local_steps=2, c=F(1, 7))
     assert given.claim({"kappa_0": F(3)}) == {"kappa_0": 3, "kappa": 0, "rho": 1, "c": F(1, 7)}
     given = question("fedavg", local_steps=2, kappa_0=F(1, 7))
@@ -184,6 +188,55 @@ def test_gradient_descent_by_hand(step):
     assert found.c == 0 and found.rho == 1
 
 
+def test_noise_by_hand():
+    """g^3/(2 - g^2) at kappa_0 = 2 g for two steps; nothing for one step of everybody."""
+    found = one_round("fedavg", local_steps=2, step=F(1, 2), kappa_0=F(1))
+    assert F(1, 14) <= found.c <= F(1, 14) * (1 + F(1, 10**6))
+    assert found.best == pytest.approx(1 / 14, rel=1e-7) and found.kappa_0 == 1
+    for step in (F(1, 8), F(1, 80)):
+        found = one_round("efl", step=step)
+        assert abs(found.c) <= step**2 * F(2, 10**8) and found.best == pytest.approx(0, abs=1e-9)
+        assert found.kappa_0 == 0
+
+
+def solved(number):
+    return Solution({"kappa_0": number}, {}, float(number), {}, {})
+
+
+@pytest.mark.parametrize("number", [F(0), -TINY, TINY])
+def test_a_potential_has_a_kappa_0_above_nothing(number, monkeypatch):
+    monkeypatch.setattr(potentials, "maximise", lambda *_: solved(number))
+    if number > 0:
+        assert one_round("feddyn", ratio=2).kappa_0 == number
+    else:
+        with pytest.raises(NoMultipliers, match="so that no potential of this kind exists"):
+            one_round("feddyn", ratio=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "most", "says"),
+    [
+        ("feddyn", 0.0, "kappa_0 above 0: up to the solver's accuracy the largest is 0, so that"),
+        ("feddyn", 1e-7, "no kappa_0 above 0 could be proved: too near"),
+        ("efl", 0.0, "kappa_0 = 0: no c could be proved: too near"),
+    ],
+)
+def test_what_could_not_be_rounded(method, most, says, monkeypatch):
+    def fails(*_):
+        raise NotCertified("too near")
+
+    monkeypatch.setattr(potentials, "maximise", fails)
+    monkeypatch.setattr(potentials, "optimum", lambda *_: most)
+    with pytest.raises(NotCertified, match=says):
+        one_round(method, **({"ratio": 2} if method == "feddyn" else {}))
+
+
+@pytest.mark.parametrize("given", [{"c": F(1)}, {"kappa_0": F(1)}, {}])
+def test_a_least_factor_of_an_inequality_with_noise_is_none(given):
+    with pytest.raises(InvalidInput, match=r"rho least: .* give rho as a number"):
+        one_round("fedavg", rho="least", local_steps=2, **given)
+
+
 def test_the_least_factor_by_hand():
     """(1 - mu step)^2 = 9/16: what is proved is at most some ten-millionths more."""
     told = []
@@ -191,7 +244,8 @@ def test_the_least_factor_by_hand():
     found = one_round("fedavg", rho="least", **given)
     assert 0 <= found.rho - F(9, 16) <= F(1000, 10**7)
     assert found.best == pytest.approx(0.5625, abs=2e-7)
-    assert set(told) == {1} and 22 <= len(told) <= 24
+    assert set(told) == {1} and BISECTIONS - 1 <= len(told) <= BISECTIONS
+    assert 2**BISECTIONS >= 10**LEAST_RHO_DIGITS > 2 ** (BISECTIONS - 1)
     with pytest.raises(InvalidInput, match="give rho as a number"):
         one_round("fedprox", rho="least")
 
@@ -219,6 +273,15 @@ def test_potentials_of_other_methods_are_asked_otherwise():
 def test_no_potential_is_told_with_its_largest_number():
     with pytest.raises(NotCertified, match=r"lambda_2/beta = 3/2, rho = 1: no kappa_0 above 0: "):
         best_potential(F(3, 2), 10, 1, "fedelasticnet")
+
+
+@pytest.mark.parametrize(
+    ("most", "shown"),
+    [(1e-7, "1e-07"), (0.99e-7, "0"), (-0.99e-7, "0"), (-1e-7, "-1e-07"), (-2.5, "-2.5")],
+)
+def test_what_the_solver_cannot_tell_from_nothing(most, shown):
+    told = str(potentials._no_potential(question("feddyn", ratio=2), most))
+    assert f"the largest is {shown}, so that" in told
 
 
 # --- worst cases ----------------------------------------------------------------------------------

@@ -54,6 +54,9 @@ def test_the_seconds_that_are_announced(conditions, permutations, seconds):
         ({"clients": 3, "participants": 1, "rounds": 2}, [((1 + 4 + 9) * 13 // 2, 6)]),
         ({"clients": 3, "participants": 1, "rounds": 2, "criterion": "distance"}, [(10, 6)]),
         ({"clients": 3, "participants": 1, "rounds": 2, "criterion": "best-gap"}, [(10, 6)]),
+        ({"clients": 3, "participants": 2, "rounds": 2, "criterion": "distance",
+          "local_steps": 2}, [(9 * 8 // 2, 6)]),
+        ({"clients": 2, "participants": 1, "criterion": "gradient"}, [(4 * 3, 2)]),
         ({"local_steps": 3, "rounds": 2, "criterion": "distance"}, [(42, 0)]),
         ({"local_steps": 3, "rounds": 2}, [(56, 0)]),
         ({"clients": 2, "participants": 1, "criterion": "distance"}, [(2, 0)]),
@@ -304,6 +307,14 @@ def test_gradient_descents_worst_case_by_hand(given, bound):
     assert found.best == pytest.approx(float(bound), rel=1e-6, abs=1e-7)
 
 
+def test_the_vectors_of_a_worst_case_in_their_own_units():
+    """Huber's loss: x_0 at distance R = 3, gradients of L R/(2 T + 1) = 4 at x_0 and x_1."""
+    found = worst_case("fedavg", losses=Losses(F(4)), distance=3, heterogeneity=2)
+    rows, gram = found.solution.rows["mean"], found.solution.gram["mean"]
+    of = {name: gram[i, i] for i, name in enumerate(rows)}
+    assert of == pytest.approx({"x0": 9, "g0.0": 16, "end": 16}, rel=1e-3)
+
+
 def test_what_a_worst_case_was_asked():
     found = worst_case("fedprox", criterion="distance", clients=4, participants=2)
     assert dict(found.asked) == {
@@ -314,6 +325,7 @@ def test_what_a_worst_case_was_asked():
     kinks = worst_case("subgradient", criterion="best-gap")
     assert kinks.asked["heterogeneity"] is None and kinks.asked["lipschitz"] == 1
     assert kinks.asked["smoothness"] is None and kinks.bound == pytest.approx(1, rel=1e-6)
+    assert (kinks.asked["clients"], kinks.asked["participants"]) == (2, 2)
     assert worst_case("fedavg", heterogeneity=0, local_steps=2).asked["heterogeneity"] == 0
 
 

@@ -14,6 +14,7 @@ from fedtheory.worst_cases.methods import METHODS, Scale
 from fedtheory.worst_cases.potentials import (
     BISECTIONS,
     LEAST_RHO_DIGITS,
+    Potential,
     RoundQuestion,
     best_potential,
     chosen_question,
@@ -57,6 +58,8 @@ def test_the_seconds_that_are_announced(conditions, permutations, seconds):
         ({"clients": 3, "participants": 2, "rounds": 2, "criterion": "distance",
           "local_steps": 2}, [(9 * 8 // 2, 6)]),
         ({"clients": 2, "participants": 1, "criterion": "gradient"}, [(4 * 3, 2)]),
+        ({"clients": 3, "participants": 1, "rounds": 2, "criterion": "distance",
+          "method": "fedprox", "options": {"mu": F(1)}}, [(10, 6)]),
         ({"local_steps": 3, "rounds": 2, "criterion": "distance"}, [(42, 0)]),
         ({"local_steps": 3, "rounds": 2}, [(56, 0)]),
         ({"clients": 2, "participants": 1, "criterion": "distance"}, [(2, 0)]),
@@ -67,11 +70,10 @@ def test_the_size_of_a_question(given, sizes, monkeypatch):
     found = []
     monkeypatch.setattr(bounds, "_tell", lambda _, *numbers: found.append(numbers))
     plain = {"local_steps": 1, "rounds": 1, "criterion": "gap", "clients": 2, "participants": 2}
-    numbers = {**plain, **given}
+    numbers = {"method": "fedavg", "options": {"step": F(1)}, **plain, **given}
     if "participants" not in given:
         numbers["participants"] = numbers["clients"]
-    q = bounds.Question("fedavg", Losses(), heterogeneity=F(1), distance=F(1),
-                        options={"step": F(1)}, **numbers)  # fmt: skip
+    q = bounds.Question(losses=Losses(), heterogeneity=F(1), distance=F(1), **numbers)
     made = bounds.family(q)
     assert found == sizes
     losses = [name for name in made.terms if ", " in name]
@@ -253,16 +255,56 @@ def test_the_least_factor_by_hand():
         one_round("fedprox", rho="least")
 
 
+@pytest.mark.parametrize("least", [1, 2, 5_000_003, 10**7 - 20, 10**7, 10**7 + 1])
+def test_the_search_for_the_least_factor(least, monkeypatch):
+    """Seven digits; where rounding fails, some ten-millionths more, and 1 in the end."""
+    asked, told = [], []
+
+    def lowers(question):
+        return question.rho * 10**7 >= least
+
+    def fails(question):
+        asked.append(question.rho * 10**7)
+        if len(asked) < 9:
+            raise NotCertified("too near")
+        return Potential(F(1), F(1), question.rho, F(0), 2.0, None, None, question)
+
+    monkeypatch.setattr(potentials, "_lowers", lowers)
+    monkeypatch.setattr(potentials, "answer", fails)
+    found = one_round("scaffold", rho="least", advance=told.append)
+    most = 10**7
+    by_hand = [min(least + more, most) for more in (0, 1, 3, 10, 30, 100, 300, 1000)]
+    assert asked == [*by_hand, most] and found.rho == 1 and found.best == 2.0
+    assert set(told) == {1} and len(told) in (BISECTIONS - 1, BISECTIONS)
+    asked[:] = [F(0)] * 8
+    assert one_round("scaffold", rho="least").best == min(least, most) / most
+
+
+@pytest.mark.parametrize(("most", "lowers"), [(0.0, True), (1e-300, True), (-1e-300, False)])
+def test_a_potential_whose_kappa_0_is_at_least_nothing(most, lowers, monkeypatch):
+    monkeypatch.setattr(potentials, "optimum", lambda *_: most)
+    assert potentials._lowers(question("scaffold")) is lowers
+
+
+def test_no_multipliers_are_no_potential(monkeypatch):
+    def none(*_):
+        raise NoMultipliers("none")
+
+    monkeypatch.setattr(potentials, "optimum", none)
+    assert potentials._lowers(question("scaffold")) is False
+
+
 @pytest.mark.parametrize(
     ("ratio", "clients", "participants", "kappa_0"),
     [
         (1, 2, 2, min(2, ((1 + 8 * 4) ** 0.5 - 1) / 4)), (1, 5, 1, 4 / 9), (8, 5, 1, 1 / 4),
         (2, 3, 2, min(1, ((F(9, 16) * 16 + 8 * 2 * F(3, 4) * 9) ** 0.5 - 3) / 9)),
-        (1, 1, 1, min(2, ((1 + 8 * 4) ** 0.5 - 1) / 4)),
+        (1, 1, 1, min(2, ((1 + 8 * 4) ** 0.5 - 1) / 4)), (1, 2, 1, F(4, 9)),
+        (2, 8, 2, F(11, 14)), (2, 6, 2, F(4, 5)), (2, 5, 2, (96.25**0.5 - 2.5) / 9),
     ],
 )  # fmt: skip
 def test_feddyns_closed_form_by_hand(ratio, clients, participants, kappa_0):
-    """s = 1, 0, 0, 3/4 and 1."""
+    """s = 1, 0, 0, 3/4, 1, 0, 4/7, 3/5 and 5/8: up to 3/5 the first formula holds for 2."""
     assert feddyn_kappas(ratio, clients, participants) == pytest.approx(float(kappa_0), rel=1e-12)
 
 
@@ -329,9 +371,60 @@ def test_what_a_worst_case_was_asked():
     assert worst_case("fedavg", heterogeneity=0, local_steps=2).asked["heterogeneity"] == 0
 
 
-@pytest.mark.parametrize("rounds", [1, 4])
-def test_the_heterogeneity_is_a_bound_of_its_own(rounds):
-    """One exact solve from x* with mu: zeta^2/mu^2 ... grows with its square, and only with it."""
+@pytest.mark.parametrize("method", ["fedmls", "mopes"])
+def test_methods_that_ask_everybody_by_hand(method):
+    """Their first round leaves the model where it is: G R, for any number of clients."""
+    for clients, G, R in ((1, 1, 1), (5, 3, 2)):
+        losses = Losses(None, lipschitz=F(G))
+        found = worst_case(method, losses=losses, distance=R, clients=clients)
+        assert G * R <= found.bound <= G * R * (1 + F(1, 10**6))
+
+
+@pytest.mark.parametrize(
+    ("losses", "zeta", "R", "units"),
+    [
+        (Losses(F(5)), None, F(0), (F(1, 5), 1)), (Losses(F(5)), F(0), F(0), (F(1, 5), 1)),
+        (Losses(None), F(2), F(0), (1, 1)), (Losses(None), F(2), F(3), (3, 1)),
+        (Losses(None, lipschitz=F(4)), None, F(0), (1, 4)),
+    ],
+)  # fmt: skip
+def test_units_where_a_number_is_nothing_or_not_there(losses, zeta, R, units):
+    q = bounds.Question("fedavg", losses, 1, 1, "gap", zeta, R, {"step": F(1)}, 2, 2)
+    assert (q.units.position, q.units.gradient) == units
+
+
+@pytest.mark.parametrize(
+    ("method", "remedy"), [("fedprox", "give it a step"), ("fedelasticnet", "leave it out")]
+)
+def test_local_steps_of_exact_solves(method, remedy):
+    with pytest.raises(InvalidInput, match=f"local_steps = 2: .* exactly; {remedy}"):
+        worst_case(method, local_steps=2)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "rounds", "bound"), [("distance", 2, F(5, 2)), ("gap", 1, F(1, 2))]
+)
+def test_one_of_two_clients_from_the_optimum_by_hand(criterion, rounds, bound):
+    """Slopes 1 and -1 at x* = 0 and steps of 1/L: -1 and 1 after a round, where F is 1/2 at most.
+
+    Then the same client leads to -2 where its loss is a line there, and the other one to 1 where it
+    has the curvature 1: (4 + 1)/2.
+    """
+    given = {"clients": 2, "participants": 1, "distance": 0, "heterogeneity": 2}
+    found = worst_case("fedavg", criterion=criterion, rounds=rounds, **given)
+    # without room for the start its multiplier has no largest value, and the solver is less exact
+    assert 4 * bound <= found.bound <= 4 * bound * (1 + F(1, 1000))
+
+
+def test_the_best_of_two_models_by_hand():
+    """G R/sqrt(T) for the step R/(G sqrt(T))."""
+    losses = Losses(None, lipschitz=F(3))
+    found = worst_case("subgradient", rounds=2, criterion="best-gap", losses=losses, distance=2)
+    assert float(found.bound) == pytest.approx(6 / 2**0.5, rel=1e-6)
+
+
+def test_the_heterogeneity_is_a_bound_of_its_own():
+    """From x* on the bound grows with its square, and only with it."""
     one, two = (
         worst_case("fedavg", local_steps=2, distance=0, heterogeneity=z, step=F(1, 4)).bound
         for z in (1, 2)

@@ -54,7 +54,7 @@ class WeaklyConvex(Losses):
     def __post_init__(self) -> None:
         self.made_exact()
         L, mu = self.smoothness, self.strong_convexity
-        if L is None or L <= 0 or not -L <= mu < L:
+        if L is None or not -L <= mu < L:  # which no L <= 0 has
             raise InvalidInput(f"smoothness {L}, curvature of at least {mu}: -L <= curvature < L and 0 < L are needed")
 
 
@@ -182,8 +182,9 @@ def chosen_question(asked: RoundQuestion) -> RoundQuestion:
         raise InvalidInput(f"participants = {asked.participants} of clients = {asked.clients}: of efl everybody is active here")
     if not ROUNDS[method].local_steps and K != 1:
         raise InvalidInput(f"local_steps = {K}: {method} solves its local problems exactly; leave it out")
-    if 2 * K * (2 * K + 1) > LARGEST:
-        raise InvalidInput(f"local_steps = {K}: {2 * K * (2 * K + 1)} conditions, at most {LARGEST}; take fewer local steps")
+    conditions = _conditions(asked)
+    if conditions > LARGEST:
+        raise InvalidInput(f"local_steps = {K}: {conditions:,} conditions, at most {LARGEST:,}; take fewer local steps")
     if "ratio" in has and asked.smoothness != 1:
         raise InvalidInput(f"smoothness = {asked.smoothness}: {method}'s constants are those of beta = 1; scale lambda_2 instead")
     if asked.rho <= 0:
@@ -199,6 +200,13 @@ def chosen_question(asked: RoundQuestion) -> RoundQuestion:
     if noisy and not fixed:
         raise InvalidInput(f"{method}: give kappa_0 or c, and the best of the other is sought")
     return asked
+
+
+def _conditions(asked: RoundQuestion) -> int:
+    """How many pairs of points a round has, where every local step adds as many points as the second."""
+    one, two = (len(ROUNDS[asked.method].round(replace(asked, local_steps=K).asked).points) for K in (1, 2))
+    points = one + (two - one) * (asked.local_steps - 1)
+    return points * (points - 1)
 
 
 def answer(asked: RoundQuestion) -> Potential:

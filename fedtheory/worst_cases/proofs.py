@@ -375,7 +375,7 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
     import sympy as sp
 
     g, unit = sp.symbols("g", positive=True), Losses()
-    given = Asked(2, {"step": g}, sp.Integer(0), sp.Integer(1), unit)
+    given = Asked(2, {"step": g}, sp.Integer(0), sp.Integer(1), unit, False)
     cases = (
         (2, g**3 / (two - g**2), {"*, y0": 2 * g, "*, y1": 2 * g, "y1, *": 2 * g, "y0, mean 1": g}, sp.Rational(7, 5)),
         (4, 2 * g**3 / ((three + g) * (1 - g)), {"*, y0": 2 * g, "*, y1": 2 * g, "y1, y0": 2 * g, "y0, mean 1": 2 * g},

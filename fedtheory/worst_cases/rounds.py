@@ -73,7 +73,7 @@ class Asked:
     spread: Any
     share: Any
     losses: Losses
-    alone: bool = False
+    alone: bool
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,6 @@ class Each:
     def __rmul__(self, number: Any) -> Each:
         return Each(tuple(Row({}).plus(row, number) for row in self.rows))
 
-    def __neg__(self) -> Each:
-        return -1 * self
-
     @property
     def average(self) -> Each:
         """The clients' mean, for everybody."""

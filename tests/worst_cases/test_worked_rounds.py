@@ -139,6 +139,13 @@ def test_curvatures_of_weakly_convex_losses(mu, fine):
             WeaklyConvex(F(3), mu)
 
 
+@pytest.mark.parametrize("L", [None, F(0), F(-1), F(-1, 3)])
+def test_weakly_convex_losses_have_a_largest_curvature_above_nothing(L):
+    for mu in (F(0), F(1, 3), F(-1, 3), F(-2)):
+        with pytest.raises(InvalidInput, match="-L <= curvature < L"):
+            WeaklyConvex(L, mu)
+
+
 @pytest.mark.parametrize(
     ("change", "fine"),
     [

@@ -503,3 +503,51 @@ def test_the_best_of_several_series_and_where_they_change_places():
     for wrong in ([], [ours, away]):
         with pytest.raises(InvalidInput, match="measured on the same instance"):
             best_of("best", wrong)
+
+
+def test_series_are_compared_where_both_were_measured():
+    ours, other, apart = (Series("i", name, name, "measured", "s") for name in "abc")
+    for series, epsilons, rounds in (
+        (ours, (1.0, 0.1, 0.01), (1, 4, 9)), (other, (10.0, 1.0, 0.01), (0, 4, 3)),
+        (apart, (0.5,), (2,)),
+    ):  # fmt: skip
+        for epsilon, r in zip(epsilons, rounds, strict=True):
+            series.add(epsilon, r, math.nan)
+    (found,) = crossovers([ours, other, apart], "a")
+    assert (found["smallest_epsilon"], found["largest_epsilon"]) == (0.01, 1.0)
+    assert (found["ahead_at_smallest"], found["ahead_at_largest"]) == ("b", "a")
+
+
+def test_local_steps_that_were_not_counted_have_no_slope():
+    epsilons = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+    steps = [3 / e for e in epsilons[:4]] + [math.nan]
+    series = Series("i", "m", "l", "measured", "s", epsilons, [1 / e**2 for e in epsilons], steps)
+    assert series.fit_local["points"] == 4 and series.fit_local["verdict"] == "1/eps"
+    assert series.fit["points"] == 5 and series.fit["verdict"] == "1/eps^2"
+
+
+def recorded(**metrics):
+    """A run of one client and coordinate, F(x) = x^2 with the least value -3, of two seeds."""
+    models = np.array([[4.0, 2.0], [3.0, 2.0], [1.0, -2.0], [2.0, 0.0]])[:, :, None]
+    optimum = SimpleNamespace(value=-3.0, lower_bound=-3.5)
+    problem = SimpleNamespace(
+        objective=lambda x: (np.asarray(x) ** 2).sum(axis=-1) - 3, optimum=lambda: optimum
+    )
+    return SimpleNamespace(metrics=metrics, problem=problem, server_models=lambda: models)
+
+
+def test_gaps_of_a_run_are_those_above_the_certified_optimum():
+    """The mean of x_1..x_t: 3, 2, 2 and 2, 0, 0; F is recorded, of which -3 is the least."""
+    run = recorded(objective=[13.0, 6.0, 1.0, -2.0])
+    found = rounds_to_epsilon(run, [8.0, 2.0, 5.0], floor_multiple=0)
+    assert found.first_at.tolist() == [2, 3, 2] and found.horizon == 3
+    means = rounds_to_epsilon(recorded(), [16.5, 4.5, 3.5], iterate="averaged", floor_multiple=0)
+    assert means.first_at.tolist() == [[0, 0], [2, 0], [np.inf, 2]]
+    floor = precision_floor(run.problem.optimum())
+    edge = [8 * floor, 8.1 * floor]
+    assert rounds_to_epsilon(run, edge, floor_multiple=8).unresolved.tolist() == [True, False]
+    given = SimpleNamespace(value=-4.0, lower_bound=-4.0)
+    assert rounds_to_epsilon(run, [8.0], optimum=given).first_at.tolist() == [2]
+    assert rounds_to_epsilon(run, [4.5], optimum=given).first_at.tolist() == [3]
+    with pytest.raises(InvalidInput, match="no 'objective'"):
+        rounds_to_epsilon(recorded(), [1.0])

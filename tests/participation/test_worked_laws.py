@@ -29,6 +29,7 @@ from fedtheory.participation import (
     as_irregular,
     complete,
     inactive,
+    joint_law,
     varying,
     windows,
 )
@@ -616,6 +617,18 @@ def test_a_table_of_floats_is_divided_by_its_sum_in_fractions():
     assert total != 1 == sum(given)
     exact = law.enumerate_round(1, 2, exact=True).probability
     assert exact.tolist() == [F(m) / total for m in given]
+
+
+def test_what_is_no_number_of_steps_is_refused_and_a_table_is_found_again():
+    for steps in ("3", 0, -1, 2.5, True):
+        with pytest.raises(InvalidInput, match="E"):
+            complete(2, steps)
+    table = JointLaw([[1, 0], [0, 1]], [0.5, 0.5])
+    assert joint_law(Irregular(1, table), 1).steps.tolist() == [[1, 0], [0, 1]]
+    assert joint_law(complete(2, 1), 1) is joint_law(as_irregular(Uniform(1), 1, 2), 1) is None
+    for wrong in ([[[0.5]]], [0.5]):
+        with pytest.raises(InvalidInput):
+            inactive(2, 1, wrong)
 
 
 def test_so_many_cohorts_are_listed_and_no_more(monkeypatch):

@@ -166,10 +166,10 @@ def test_fractions_are_summed_over_every_case(size):
 def test_which_sums_are_taken_exactly(monkeypatch):
     """Cells times twice the terms (of complete clients: times 2 n^2) up to a stated work."""
     terms, chance = np.array([[2.0, 0.25], [1.0, 0.5]]), np.array([[0.5, 0.25], [0.5, 0.0]])
-    weights = np.array([0.75, 0.125, 0.125])
+    weights = np.array([1.5, 0.25, 0.25])
     for call, work in (
         (lambda: overlap_of_sums(terms, chance, np.ones(2), False), 2 * 3 * 3 / 0.25),
-        (lambda: overlap_of_complete(np.full(3, 0.5), weights, 1, False), 2 * 3 * 3 / 0.125),
+        (lambda: overlap_of_complete(np.full(3, 0.5), weights, 1, False), 2 * 3 * 3 * 2 / 0.25),
     ):
         for most, exact in ((work, True), (0.99 * work, False)):
             monkeypatch.setattr("fedtheory.participation.positive_part.MAX_WORK", most)
@@ -190,7 +190,7 @@ def test_which_sums_are_taken_exactly(monkeypatch):
 
 def test_cohorts_of_one_size_and_weight_are_one_case():
     """The first and last weigh what the second and third do, who come to be listed before."""
-    weights = np.array([F(8, 10), F(6, 10), F(4, 10), F(2, 10)])
+    weights = np.array([F(16, 10), F(12, 10), F(8, 10), F(4, 10)])
     chance = np.array([F(1, 2), F(1, 3), F(1, 4), F(1, 5)])
     wanted = F(0)
     for who in product((False, True), repeat=4):

@@ -24,13 +24,20 @@ LESS, MORE = 0.999, 1.001
 # --- where a long run goes ------------------------------------------------------------------------
 def settled(monkeypatch, away, factor=0.5, error=0.0, rtol=1e-9, **method):
     """The finding of a run that is away(t) of the first distance, 5, off, and its rounds."""
-    x, along, asked = np.array([1.0, -2.0]), np.array([0.6, 0.8]), []
-    monkeypatch.setattr(convergence, "optimum", lambda clients, weighting: (x, error))
+    x, along, asked = np.array([1.0, -1.0]), np.array([0.6, 0.8]), []
+    exact, taken = method.pop("exact", False), method.pop("takes", True)
+
+    def optimum(clients, weighting):
+        assert weighting == ("uniform" if told["aim"] else "as asked")
+        return x, error
+
+    monkeypatch.setattr(convergence, "optimum", optimum)
     monkeypatch.setattr(convergence, "contraction", lambda name, task: factor)
 
     def call(task):
         rounds = len(task.cohorts)
         asked.append(rounds)
+        assert task.settings.get("local_steps") == (None if told["aim"] else 1)
         found = away(rounds) if callable(away) else away
         if isinstance(found, Exception):
             raise found
@@ -38,10 +45,10 @@ def settled(monkeypatch, away, factor=0.5, error=0.0, rtol=1e-9, **method):
 
     told = {"name": "scaffold", "aim": "optimum", **method}
     session = SimpleNamespace(
-        method=SimpleNamespace(**told), exact=False, can=lambda s: True, seed=0, rtol=rtol,
+        method=SimpleNamespace(**told), exact=exact, can=lambda s: taken, seed=0, rtol=rtol,
         call=call,
         task=lambda clients, cohorts, **over: SimpleNamespace(
-            start=x + 5 * along, cohorts=cohorts, settings={"weighting": "uniform", **over}
+            start=x + 5 * along, cohorts=cohorts, settings={"weighting": "as asked", **over}
         ),
     )  # fmt: skip
     finding = convergence.CONVERGES.look(session, "convergence")
@@ -114,11 +121,41 @@ def test_from_which_models_the_speed_is_read(first, at, low, how, seen, monkeypa
 def test_whose_runs_are_held_to_the_optimum(monkeypatch):
     gone = {40: 0.0}
     assert settled(monkeypatch, gone, name="fedavg", aim="")[0].verdict == "pass"
+    assert settled(monkeypatch, gone, name="fedavgm", aim="")[0].verdict == "pass"
     assert settled(monkeypatch, gone, name="fedprox", aim="")[0].verdict == "does not apply"
+    for how in ({"exact": True}, {"takes": False}):
+        assert settled(monkeypatch, gone, **how)[0].verdict == "pass"
+        found = settled(monkeypatch, gone, name="fedavg", aim="", **how)[0]
+        assert found.verdict == "does not apply" and "several local steps" in found.hint
     failed = settled(monkeypatch, AdapterError("not finite", "NaN after round 3"))[0]
     assert failed.got == "diverged: NaN after round 3" and not failed.unfinished
     raised = settled(monkeypatch, AdapterError("raises", "ValueError"))[0]
     assert raised.got == "raises: ValueError" and raised.unfinished
+
+
+def test_the_contraction_of_methods_with_a_memory_by_their_eigenvalues():
+    """One local step with everybody, on the eigenvectors of the mean Hessian with eigenvalue h.
+
+    SCAFFOLD: x -> (1 - s eta h) x - s eta e, where e = c - mean c_k stays and c_k -> grad f_k(x).
+    FedAvgM: (x, m) -> (x + s m+, m+), m+ = beta m - eta h x.
+    """
+    eta, s, clients = 0.15, 0.9, clients_of("squared", 0)
+    rows = [c.features.T @ c.features / len(c.labels) for c in clients]
+    everyone = ((0, 1, 2, 3, 4),)
+
+    def found(name):
+        session = Session(Adapter(constant(lambda *_: START)), METHODS[name], {}, None, 5.0, 0)
+        return contraction(name, session.task(clients, everyone, server_lr=s, local_steps=1))
+
+    low = np.linalg.eigvalsh(np.mean(rows, axis=0))
+    assert found("scaffold") == pytest.approx(max(abs(1 - s * eta * low)), rel=1e-9)
+    beta, sizes = 0.7, np.array([5, 11, 7, 14, 8])
+    pairs = []
+    for h in np.linalg.eigvalsh(np.average(rows, axis=0, weights=sizes)):
+        trace = 1 - s * eta * h + beta  # and the determinant is beta
+        root = np.sqrt(complex(trace**2 - 4 * beta))
+        pairs += [abs(trace + root) / 2, abs(trace - root) / 2]
+    assert found("fedavgm") == pytest.approx(max(pairs), rel=1e-9)
 
 
 @pytest.mark.parametrize(("off", "factor"), [(0.95e-7, 0.5), (1.05e-7, 1 - 1.05e-7)])
@@ -243,6 +280,14 @@ def test_the_first_step_is_a_gradient_step_up_to_the_tolerance(weighting):
         )
 
 
+@pytest.mark.parametrize(
+    ("method", "given"), [("fedprox", {"local": "exact"}), ("feddyn", {}), ("mime", {})]
+)
+def test_not_every_first_step_is_a_gradient_step(method, given):
+    found = looked("gradient descent", constant(lambda *_: START), method, **given)
+    assert found.verdict == "does not apply"
+
+
 def test_order_and_numbers_of_clients_change_nothing_beyond_the_tolerance():
     for size, rtol, limit in ((0.5, 1e-3, 1e-3), (4.0, 1e-3, 4e-3), (4.0, 1e-15, 4e-9)):
         for cohort, hint in (([3, 1], "share a model"), ([4, 0], "place in the cohort")):
@@ -358,7 +403,11 @@ def test_what_is_drawn_is_read_off_the_models(method):
     for wrong in ((16, 0), (0, 16), (-1, 0), (0, -1)):
 
         def run(start, clients, cohorts, learning_rate, local_steps, batch_size, seed, wrong=wrong):
-            return [start + rate * (wrong[0] + 1000 * wrong[1]) / 2] * 2 + [start] * 14
+            x, models = start, []
+            for one, two in [*PAIRS[:5], wrong, *PAIRS[6:]]:
+                x = x / 2 + (one + 1000 * two) / 4
+                models.append(x)
+            return models
 
         assert _drawn(Session(Adapter(run), METHODS["fedavg"], {}, None, 5.0, 0), 0) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -195,7 +196,7 @@ def test_numbers_agree_relative_to_the_largest_on_the_way():
 
 
 def test_a_model_that_went_so_many_times_as_far_is_told_so():
-    right, across = np.array([0.6, 0.8]), np.array([0.8, -0.6])
+    right, across = np.array([1.2, 1.6]), np.array([1.6, -1.2])
     start = np.array([2.0, -1.0])
 
     def told(move, rounds=1, what="x", wanted=right):
@@ -206,18 +207,17 @@ def test_a_model_that_went_so_many_times_as_far_is_told_so():
     assert told(1.5 * right + MORE * 1e-6 * across) == ""
     for share, says in ((0.99, "no more than single precision"), (1.01, "times as far")):
         assert says in told(right * (1 + share * 1e-5)) and says in told(right * (1 - share * 1e-5))
-    assert "does not move at all" in told(0.99e-9 * right) and "does not" not in told(
-        1.2e-9 * right
-    )
+    assert "does not move at all" in told(0.95e-9 * right) and "1.05e-09" in told(1.05e-9 * right)
     assert "-1 times" in told(-right)
     assert told(right, rounds=2) == told(right, what="c") == told(right, wanted=0 * right) == ""
 
 
 def test_the_worst_entry_of_the_first_difference_is_shown():
     task = Task((), np.zeros(2), ((0,), (1,)), {})
-    states = [{"x": np.zeros(2), "c_k": np.zeros((2, 2))}] * 3
-    off = np.array([[0.0, 0.1], [0.3, -0.2]])
-    got = Outcome({1: np.zeros(2), 2: np.zeros(2)}, [{"c_k": np.zeros((2, 2))}, {"c_k": off}])
+    rows = np.array([[9.0, 0.0], [0.0, 5.0]])
+    states = [{"x": np.zeros(2), "c_k": rows}] * 3
+    off = rows + np.array([[0.0, 0.1], [0.3, -0.2]])
+    got = Outcome({1: np.zeros(2), 2: np.zeros(2)}, [{"c_k": rows}, {"c_k": off}])
     session = SimpleNamespace(compared={}, rtol=1e-3)
     made = Comparison("a", task, states, got, None, 1e-3)
     found = against_reference(session, "a check", [made], "look here")
@@ -231,9 +231,49 @@ def test_the_worst_entry_of_the_first_difference_is_shown():
     assert "first round differs already" in found.hint
 
 
+def test_tolerances_and_settings_of_a_session():
+    def of(adapter, method="fedavg", rtol=None, **given):
+        return Session(Adapter(adapter), METHODS[method], given, rtol, 5.0, 0)
+
+    plain = of(averaging)
+    assert plain.rtol == 1e-9 and of(averaging, local="exact").rtol == 1e-6
+    assert of(averaging, rtol=0.25, local="exact").rtol == 0.25
+    for session in (plain, of(averaging, local="exact")):
+        session.single = True
+        assert session.rtol == 3e-4
+    assert {"learning_rate": 0.15, "local_steps": 3}.items() <= plain.settings().items()
+    assert plain.settings(local_steps=1)["local_steps"] == 1
+    assert of(averaging, local_steps=7).settings()["local_steps"] == 7
+    takes = of(averaging, "scaffold")
+    assert takes.settings()["server_lr"] == 0.9 and takes.can("server_lr")
+    none = of(lambda start, clients, cohorts: None, "scaffold")
+    assert none.settings()["server_lr"] == 1.0 and not none.can("server_lr")
+    assert not of(averaging, local_steps=7).can("local_steps")
+    assert "server_lr" not in plain.settings() and "server" not in plain.settings()
+    assert of(averaging, "fedadam").settings()["server"] == "fedadam"
+
+
+def test_single_precision_and_what_was_written_into_are_kept_in_mind():
+    handed = []
+
+    def run(start, clients, cohorts, **settings):
+        handed.append(settings)
+        if len(handed) == 1:
+            start[:] = 0
+        return start.astype(np.float32 if len(handed) == 1 else float)
+
+    session = Session(Adapter(run), METHODS["fedavg"], {}, None, 5.0, 0)
+    task = session.task(CLIENTS, ((0,),))
+    assert not session.single
+    for _ in range(2):
+        session.call(task)
+        assert session.single and session.changed == {"start"}
+    assert set(handed[0]) == {"learning_rate", "local_steps", "seed"}
+
+
 # --- what theory says by itself -------------------------------------------------------------------
-def looked(name, adapter, method="fedavg", rtol=1e-3, **given):
-    session = Session(Adapter(adapter), METHODS[method], given, rtol, 5.0, 0)
+def looked(name, adapter, method="fedavg", rtol=1e-3, seed=0, **given):
+    session = Session(Adapter(adapter), METHODS[method], given, rtol, 5.0, seed)
     check = next(c for c in theory.SAID if c.name == name)
     return check.look(session, name)
 
@@ -303,14 +343,22 @@ def test_order_and_numbers_of_clients_change_nothing_beyond_the_tolerance():
 
 
 def test_a_common_minimiser_stays_up_to_the_tolerance():
-    largest = max(1.0, float(np.abs(START).max()))
-    for rtol, limit in ((1e-3, 1e-3), (1e-15, 1e-10)):
-        both_sides(
-            limit * largest,
-            lambda by, r=rtol: looked(
-                "shared optimum", constant(lambda s, c: s + by * ALONG), rtol=r
-            ),
-        )
+    """In every round: the last one counts as the first."""
+    sizes = [float(np.abs(start_of(seed)).max()) for seed in range(6)]
+    for seed in (int(np.argmin(sizes)), int(np.argmax(sizes))):
+        largest = max(1.0, sizes[seed])
+        for at in (0, 2):
+
+            def run(start, clients, cohorts, by=0.0, at=at, **settings):
+                return [start + by * (t == at) * ALONG for t in range(len(cohorts))]
+
+            def finding(by, rtol=1e-3, run=run, seed=seed):
+                moved = partial(run, by=by)
+                return looked("shared optimum", moved, "fedavg", rtol, seed)
+
+            both_sides(1e-3 * largest, finding)
+            both_sides(1e-10 * largest, lambda by, finding=finding: finding(by, 1e-15))
+    assert min(sizes) < 1 < 1.2 < max(sizes)
 
 
 def kept(change):
@@ -339,10 +387,10 @@ def test_the_certified_optimum_stays_up_to_what_is_known_of_it(monkeypatch):
 def test_the_servers_memory_is_the_mean_of_the_clients_up_to_the_tolerance():
     for size, limit in ((0.5, 1e-3), (4.0, 4e-3)):
         rows = np.zeros((5, 4))
-        rows[0], rows[1] = size, -size
+        rows[0], rows[1] = size, -size / 2
 
         def finding(by, rows=rows):
-            change = lambda s: {"c": by * ALONG, "c_k": rows}  # noqa: E731
+            change = lambda s: {"c": rows.sum(axis=0) / 5 + by * ALONG, "c_k": rows}  # noqa: E731
             return looked("mean of what is kept", kept(change), "scaffold")
 
         both_sides(limit, finding)
@@ -373,6 +421,80 @@ def test_the_slope_of_the_penalty_up_to_ten_times_the_tolerance_over_the_step():
 
         both_sides(limit, finding)
         assert finding(0.0).got == "0.7 (y - x)" and "mu = 0.7" in finding(0.0).expected
+
+
+def averaging(state, clients, cohort, learning_rate, local_steps, server_lr=1.0, l1=None):
+    """FedAvg's round, with a plain mean."""
+    assert not l1
+    models = []
+    for k in cohort:
+        y = state["x"]
+        for _ in range(local_steps):
+            y = y - learning_rate * clients[k].gradient(y)
+        models.append(y)
+    return {**state, "x": state["x"] + server_lr * (np.mean(models, axis=0) - state["x"])}
+
+
+def test_checks_by_themselves_apply_where_they_say():
+    found = looked("gradient descent", averaging, rtol=1e-12, weighting="uniform")
+    assert found.verdict == "pass"
+    found = looked("gradient descent", averaging, "scaffold", 1e-12)  # its server_lr is 0.9
+    assert found.verdict == "pass"
+
+    def of_one_step(state, clients, cohort, learning_rate):
+        return averaging(state, clients, cohort, learning_rate, 1)
+
+    for steps, verdict in ((1, "pass"), (2, "does not apply")):
+        given = {"local_steps": steps, "weighting": "uniform"}
+        assert looked("gradient descent", of_one_step, **given).verdict == verdict
+        assert looked("penalty's slope", of_one_step, **given).verdict == "does not apply"
+    never = (("fedavg", {}), ("fedprox", {"local": "exact"}), ("fedprox", {"mu": 0.0}))
+    for method, given in (*never, ("fedprox", {"local_steps": 3})):
+        found = looked("penalty's slope", averaging, method, **given)
+        assert found.verdict == "does not apply"
+    plain = looked("penalty's slope", averaging, "fedprox")
+    assert (plain.verdict, plain.expected) == ("fail", "mu (y - x) with mu = 0.7")
+    assert abs(float(plain.got.split(": ")[1].split(" (")[0])) < 1e-9
+    still = looked("penalty's slope", constant(lambda start, cohorts: start), "fedprox")
+    assert still.got == "no first step"
+    for name, method in (("mean of what is kept", "fedavg"), ("certified optimum", "feddyn")):
+        found = looked(name, constant(lambda start, cohorts: start), method)
+        assert found.verdict == "does not apply"
+    assert looked("certified optimum", averaging, "fedgate").verdict == "does not apply"
+    assert looked("shared optimum", averaging, "fedelasticnet-scaffold").verdict == "does not apply"
+    assert looked("shared optimum", averaging, "fedelasticnet-scaffold", l1=0.0).verdict == "pass"
+
+
+@pytest.mark.parametrize("built_in", [None, 0.05])
+def test_the_penalty_of_an_elastic_net_over_all_examples(built_in):
+    """The server's move is n_k/n of the client's; an l1 that is not built in is switched off."""
+
+    def net(state, clients, cohort, learning_rate, local_steps, mu, l1=built_in):
+        (k,) = cohort
+        x = y = state["x"]
+        assert l1 == (built_in or 0.0)
+        for _ in range(local_steps):
+            slope = clients[k].gradient(y) + mu * (y - x) + l1 * np.sign(y - x)
+            y = y - learning_rate * slope
+        return {"x": x + SIZES[k] / SIZES.sum() * (y - x)}
+
+    given = {"weighting": "all-examples"} | ({"l1": built_in} if built_in else {})
+    found = looked("penalty's slope", net, "fedelasticnet-prox", 1e-9, **given)
+    assert (found.verdict, found.got) == ("pass", "0.7 (y - x)")
+
+
+@pytest.mark.parametrize("check", theory.SAID, ids=lambda c: c.name)
+def test_what_raises_fails_every_check_that_applies(check):
+    def raises(state, clients, cohort, learning_rate, local_steps, mu=0.7, server_lr=1.0):
+        if local_steps == 2 or len(cohort) > 1:
+            raise ValueError("mine")
+        return averaging(state, clients, cohort, learning_rate, local_steps)
+
+    method = "fedprox" if check.name == "penalty's slope" else "scaffold"
+    found = looked(check.name, raises, method)
+    assert (found.verdict, found.unfinished) == (
+        ("fail", True) if check.name != "inputs" else ("pass", False)
+    )
 
 
 # --- streams --------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ def test_the_columns_of_every_kind():
     assert {k: v.tolist() for k, v in table.items()} == {
         "x": [0, 1], "mean": [3, 1], "low": [2, 0], "high": [4, 2]
     }  # fmt: skip
+    assert figures.columns(evidence("rate", values=seeds, x=7))["x"].tolist() == [0, 1]
     table = figures.columns(evidence("contraction", values=[4.0, 2.0], x=[5, 7]))
     assert {k: v.tolist() for k, v in table.items()} == {"x": [5, 7], "mean": [4, 2]}
     table = figures.columns(evidence("reaching", values=[4.0, 2.0], cost=None, x=[5, 7]))
@@ -146,6 +147,25 @@ def test_a_claimed_curve_begins_where_the_window_does():
     assert y == pytest.approx(8 * np.exp(-x))
     outside = lines(figures.draw(evidence("rate", **given | {"window": (7, 9)})))
     assert set(outside) == {"measured", "not finite from here on"}
+
+
+def test_axes_are_logarithmic_where_there_is_something_to_draw():
+    given = {"values": np.array([4.0, 2.0, 1.0]), "window": (1, 2), "claimed": 0.5}
+    for kind, own, scale, label in (
+        ("rate", True, "log", "x"), ("rate", False, "log", "round"),
+        ("contraction", True, "linear", "round"),
+    ):  # fmt: skip
+        axes = figures.draw(evidence(kind, own_x=own, **given)).axes[0]
+        assert (axes.get_xscale(), axes.get_yscale(), axes.get_xlabel()) == (scale, "log", label)
+
+    def axes_of(measured, bound):
+        given = {"measured": np.array(measured), "bound": np.array(bound), "confidence": None}
+        figure = figures.draw(evidence("bound", **given))
+        return figure.axes[0].get_yscale(), lines(figure)["bound"].get_xdata().tolist()
+
+    assert axes_of([0.0] * 4, [np.inf, 0.5, 0.0, -1.0]) == ("log", [1])
+    assert axes_of([0.5, 0.0], [0.0, 0.0]) == ("log", [])
+    assert axes_of([0.0, -1.0], [0.0, np.inf]) == ("linear", [])
 
 
 def test_a_figure_says_the_title_and_three_short_lines(tmp_path):

@@ -508,7 +508,8 @@ def test_numbers_are_floats_unless_fractions_are_asked_for(law):
 
 
 def test_a_law_of_fractions_and_whole_numbers_is_one_of_fractions():
-    assert Irregular(1, [[F(1, 3), F(2, 3)], [0, 1]]).law(1, exact=True)[0, 0] == F(1, 3)
+    row = [F(1, 3), F(1, 5), F(7, 15)]
+    assert Irregular(2, [row, [0, 1, 0]]).law(1, exact=True)[0].tolist() == row
     with pytest.raises(InvalidInput, match=r"client 1 .*NaN"):
         Irregular(1, [[0.5, 0.5], [np.nan, 1.0]])
     for none in ([0.5, 0.5], np.zeros((0, 2))):
@@ -531,6 +532,24 @@ def test_moments_at_their_edges():
     even = [0] + [1 / 29] * 29
     for law in ([even], JointLaw([[s] for s in range(1, 30)], even[1:])):
         assert moments("C-corrected", law, 29, [1.0]).theta == 29
+
+
+@pytest.mark.parametrize(
+    ("rows", "equal"),
+    [
+        ([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]], {"A"}), ([[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]], {"B"}),
+        ([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], {"C"}), ([[0.5, 0.5, 0.0]] * 2, {"A", "B", "C"}),
+    ],
+)  # fmt: skip
+def test_ratios_are_equal_by_the_criterion_of_their_scheme(rows, equal):
+    """Equal P(s = E) for A, E[s] for B, P(s > 0) for C, and always for the corrected C."""
+    for scheme in SCHEMES:
+        for exact in (True, False):
+            law = [[F(v) for v in row] for row in rows] if exact else rows
+            found = moments(scheme, law, 2, [0.25, 0.75], exact=exact)
+            assert found.ratio_equal is (scheme in equal | {"C-corrected"})
+            same = abs(float(found.ratio[0] - found.ratio[1])) < 1e-12
+            assert same or not found.ratio_equal
 
 
 def test_weights_in_fractions_sum_to_one_over_all_or_over_those_present():

@@ -12,7 +12,7 @@ import pytest
 from fedtheory.testing.audit import METHODS, AuditReport, Finding, convergence, theory
 from fedtheory.testing.audit.adapters import Adapter, AdapterError, Outcome
 from fedtheory.testing.audit.battery import clients_of, start_of
-from fedtheory.testing.audit.clients import Task
+from fedtheory.testing.audit.clients import Client, Task
 from fedtheory.testing.audit.comparisons import _stretched, against_reference
 from fedtheory.testing.audit.convergence import contraction
 from fedtheory.testing.audit.mistakes import MISTAKES
@@ -502,8 +502,9 @@ def drawing(pairs, off=0.0):
     """FedAvg or SCAFFOLD's first rounds on given examples, one a client and round."""
 
     def run(start, clients, cohorts, learning_rate, local_steps, batch_size, seed, server_lr=1.0):
+        assert (local_steps, batch_size, start.tolist()) == (1, 1, [0]) and cohorts == [[0, 1]] * 16
         x, models = start.copy(), []
-        for one, two in pairs[: len(cohorts)]:
+        for one, two in pairs:
             y = [x - learning_rate * (x - clients[k].labels[j]) for k, j in enumerate((one, two))]
             x = x + server_lr * (np.mean(y, axis=0) - x)
             models.append(x + off * (len(models) == 5))
@@ -579,3 +580,65 @@ def test_the_sentence_of_a_report_counts_its_checks():
     assert "With these two lines changed" in said("fail", explanations=[(one, two)]).sentence
     several = said("fail", explanations=[(one,), (two,)]).diagnosis
     assert f"The same numbers come about if {two.words}" in several
+
+
+def report_of(*findings, explanations=()):
+    return AuditReport("mine", "fedavg", "", findings, tuple(explanations), 1e-9)
+
+
+def test_what_stopped_a_call_and_the_order_of_a_cohort_are_told():
+    stopped, wrong = "raises: ValueError", "off by 1"
+    order = "The order of a cohort matters"
+    for checks, says in (
+        ((("order", wrong),), True), ((("order", stopped),), False), ((("mean", wrong),), False),
+        ((("order", stopped), ("mean", wrong)), False),
+        ((("mean", stopped), ("order", wrong)), True),
+    ):  # fmt: skip
+        report = report_of(*(Finding(name, "fail", got=got) for name, got in checks))
+        assert (order in report.sentence) is says
+        only = all(got == stopped for _, got in checks)
+        assert ("end without numbers that could be compared" in report.sentence) is only
+    both = report_of(
+        Finding("a", "fail", got=stopped), Finding("b", "fail", got=wrong), Finding("c", "not run")
+    )
+    assert "is open" not in both.sentence and "1 further checks were not run" in both.sentence
+
+
+def test_a_convention_is_offered_where_the_first_explanation_has_one():
+    convention = next(m for m in MISTAKES if m.convention)
+    plain = next(m for m in MISTAKES if not m.convention)
+    fails, offer = Finding("a", "fail"), "If that is meant, ask for the other convention: "
+    for found, said in (
+        ([(convention,)], True), ([(plain, convention)], True), ([(plain,)], False),
+        ([(plain,), (convention,)], False),
+    ):  # fmt: skip
+        diagnosis = report_of(fails, explanations=found).diagnosis
+        assert (f"{offer}{convention.convention}." in diagnosis) is said
+        assert diagnosis.startswith(f"{found[0][0].words}")
+        assert ("The same numbers come about if" in diagnosis) is (len(found) > 1)
+
+
+def test_a_printed_report_line_by_line():
+    findings = (
+        Finding("a", "pass", "e", "g", "h"), Finding("longer", "fail", "1", "2", "look"),
+        Finding("n", "note", "", "it", "hint"), Finding("x", "does not apply", hint="why"),
+        Finding("y", "not run"), Finding("z", "fail"),
+    )  # fmt: skip
+    text = str(report_of(*findings)).splitlines()
+    assert text[2:] == [
+        "a       pass", "longer  FAIL: expected 1; got 2; look", "n       note: got it; hint",
+        "x       -  why", "y       not run", "z       FAIL: ",
+    ]  # fmt: skip
+    explained = str(report_of(*findings, explanations=[(MISTAKES[0],)])).splitlines()
+    assert explained[3:5] == ["longer  FAIL: expected 1; got 2", "n       note: got it; hint"]
+
+
+def test_a_logistic_client_far_out_has_the_gradient_of_its_limit():
+    """-b/(1 + exp(b m)) is -b for b m far below 0 and 0 far above, and nothing overflows."""
+    one = Client(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, -1.0]), "logistic", 0.25)
+    with np.errstate(over="raise"):
+        gradient = one.gradient(np.array([-1e4, -1e4]))
+    assert gradient.tolist() == [-0.5 - 2500, -2500]
+    x = np.array([math.log(3), 0.0])
+    assert one.gradient(x) == pytest.approx([-1 / 8 + x[0] / 4, 0.5])
+    assert Client(one.features, one.labels).ridge == 0

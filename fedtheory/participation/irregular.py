@@ -354,7 +354,7 @@ class _Inactive:
 
 def _inactive_rows(num_clients: int, max_steps: int, probability: Any) -> np.ndarray:
     y = numbers(probability, "the probabilities of being inactive")
-    if y.ndim > 1 or y.shape not in ((), (num_clients,)):
+    if y.shape not in ((), (num_clients,)):
         raise InvalidInput(f"{y.shape} probabilities for N = {num_clients} clients: give one number, or one a client")
     y = np.broadcast_to(y, (num_clients,))
     bad = np.nonzero(~((y >= 0) & (y <= 1)))[0]
@@ -400,10 +400,7 @@ def windows(base: Irregular, stay: Mapping[int, tuple[int | None, int | None]]) 
         raise InvalidInput(f"windows go with a law of the local steps, not with {shown(base)}: give an Irregular, as complete(N, E)")
     if not isinstance(stay, Mapping):
         raise InvalidInput(f"windows are {shown(stay)}: give a mapping {{client: (arrival, departure)}}, None for never")
-    if callable(base.laws):
-        clients = clients_of(base._raw(1))
-    else:
-        clients = clients_of(base._period[0])
+    clients = clients_of(base._raw(1))
     for k in stay:
         if not isinstance(k, int | np.integer) or not 0 <= k < clients:
             raise InvalidInput(f"a window for client {k!r}: clients are numbered 0..{clients - 1}")

@@ -17,13 +17,19 @@ import scipy  # its stats is loaded when first used
 from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
-from fedtheory.rates.fits import FLOOR_MULTIPLE, NOT_POSITIVE, UNSTATED, not_finite, precision_floor
+from fedtheory.rates.fits import (
+    FLOOR_MULTIPLE,
+    NOT_POSITIVE,
+    UNSTATED,
+    bootstrap_error,
+    not_finite,
+    precision_floor,
+)
 
 __all__ = ["LEAST_POINTS", "Contraction", "fit_contraction"]
 
 LEAST_POINTS = 6  # three parameters of the test against a power law, and three degrees of freedom
 MAX_POINTS = 24
-RESAMPLES = 999
 EXACT = 64 * float(np.finfo(float).eps)  # of log gaps: what rounding leaves of a straight line
 
 
@@ -148,7 +154,7 @@ def fit_contraction(
     half = quantile * error
     if curves.shape[1] > 1:
         method = f"t on residuals and bootstrap over {curves.shape[1]} seeds"
-        spread = _over_seeds(t, curves, seed)
+        spread = bootstrap_error(t, curves, seed)
         other = float(scipy.stats.t.ppf((1 + confidence) / 2, curves.shape[1] - 1)) * spread
         if other > half:
             half, error, dof = other, spread, curves.shape[1] - 1
@@ -218,14 +224,3 @@ def _statistic(design: np.ndarray, v: np.ndarray) -> tuple[float, int]:
     dof, left = len(v) - design.shape[1], v - design @ solution
     variance = max(float(left @ left) / dof, (EXACT * max(1.0, float(np.abs(v).max()))) ** 2)
     return float(solution[0] / math.sqrt(variance * np.linalg.pinv(design.T @ design)[0, 0])), dof
-
-
-def _over_seeds(t: np.ndarray, curves: np.ndarray, seed: int) -> float:
-    """Bootstrap standard error over seeds of the slope of log(mean curve)."""
-    seeds = curves.shape[1]
-    centred = (t - t.mean()) / ((t - t.mean()) ** 2).sum()
-    draws = np.random.default_rng(seed).integers(0, seeds, (RESAMPLES, seeds))
-    means = curves[:, draws].mean(axis=-1)  # (n, resamples)
-    if not (means > 0).all():
-        raise InvalidInput("the mean over some resampled seeds is not positive: raise the number of seeds or end the window earlier")
-    return float((centred @ np.log(means)).std(ddof=1)) * math.sqrt(seeds / (seeds - 1))

@@ -24,6 +24,7 @@ __all__ = [
     "UNSTATED",
     "Preference",
     "Slope",
+    "bootstrap_error",
     "fit_rate",
     "fit_slope",
     "not_finite",
@@ -233,7 +234,7 @@ def fit_slope(
     half = float(scipy.stats.t.ppf((1 + confidence) / 2, dof)) * error
     method, seeds = "t on residuals", y.shape[1]
     if seeds > 1:
-        spread = _bootstrap_error(u, curves, seed)
+        spread = bootstrap_error(u, curves, seed)
         over_seeds = float(scipy.stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
         method = f"t on residuals and bootstrap over {seeds} seeds"
         if over_seeds > half:
@@ -273,25 +274,26 @@ def _usable(
     return keep, excluded
 
 
-def _bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
-    """Standard error over seeds of the slope of log(mean curve), corrected for the bootstrap's factor (S-1)/S in the variance."""
+def bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
+    """Bootstrap standard error over seeds of the slope of log(mean curve).
+
+    It is corrected for the bootstrap's factor (S - 1)/S in the variance.
+
+    Raises
+    ------
+    InvalidInput
+        The mean over some resampled seeds is not positive.
+    """
     seeds = curves.shape[1]
     centred = (u - u.mean()) / ((u - u.mean()) ** 2).sum()
-
-    def slopes(index: np.ndarray, axis: int) -> np.ndarray:
-        means = curves[:, np.moveaxis(index, axis, -1)].mean(axis=-1)  # (n, ...)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.tensordot(centred, np.log(means), axes=1)
-
-    result = scipy.stats.bootstrap(
-        (np.arange(seeds),), slopes, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=np.random.default_rng(seed)
-    )
-    if not np.isfinite(result.standard_error):
+    draws = np.random.default_rng(seed).integers(0, seeds, (RESAMPLES, seeds))
+    means = curves[:, draws].mean(axis=-1)  # (n, resamples)
+    if not (means > 0).all():
         raise InvalidInput(
             "the mean over some resampled seeds is not positive: the gaps drown in the noise of the seeds; raise the number "
             "of seeds or end the window earlier"
         )
-    return float(result.standard_error) * float(np.sqrt(seeds / (seeds - 1)))
+    return float((centred @ np.log(means)).std(ddof=1)) * math.sqrt(seeds / (seeds - 1))
 
 
 def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, first_round: int = 0, **options: Any) -> Slope:

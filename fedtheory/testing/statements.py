@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedtheory.inputs import check_unit
 from fedtheory.testing.failure import fail
 
@@ -117,10 +119,9 @@ def _fails(statement: Statement, check: Check, checks: Checks) -> None:
     lines = [f"worst at {check.place}: {_sides(check)}"]
     series = check.series
     if series is not None and series.at is not None:
-        bad = series.slack < -1e-9 if series.slack_error is None else series.rhs - series.lhs + series.quantile * series.slack_error < 0
-        if bad.any():
-            first = int(series.at[bad].min())
-            lines.append(f"it fails at {int(bad.sum())} of {len(bad)} horizons looked at, first at {series.horizon} = {first}")
+        bad, every = np.unique(series.at[series.violated]), np.unique(series.at)
+        more = f"kept of {series.total:,} entries" if len(series.at) < series.total else "looked at"
+        lines.append(f"it fails at {len(bad)} of {len(every)} horizons {more}, first at {series.horizon} = {bad[0]}")
     known = statement.form(check.form).established.get(check.rule, "open")
     if known == "holds":
         hint = (

@@ -132,7 +132,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
     slack = rhs - lhs
     if rational:
         worst = min(range(len(slack)), key=lambda i: slack[i])
-        ok = bool(slack[worst] >= 0)
+        violated = np.array([s < 0 for s in slack])
         relative = np.array([float(s) / float(c) if c else 0.0 for s, c in zip(slack, scale, strict=True)])
     else:
         noise = np.broadcast_to(np.asarray(sides.noise), np.shape(sides.lhs)).ravel()
@@ -143,7 +143,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
         relative = slack / np.maximum(scale + noise, tiny)
         margin = slack + RELATIVE_TOLERANCE * scale + noise
         worst = int(np.argmin(margin / np.maximum(scale + noise, tiny)))
-        ok = bool((margin >= 0).all())
+        violated = ~(margin >= 0)
     positive = np.asarray([float(r) for r in rhs]) if rational else rhs
     left = np.asarray([float(v) for v in lhs]) if rational else lhs
     index = [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]
@@ -155,7 +155,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
         if np.any(some):
             tightness = float(np.max(left[some] / positive[some]))
     return Check(
-        verdict="holds" if ok else "violated",
+        verdict="violated" if violated.any() else "holds",
         slack=float(relative[worst]),
         tightness=tightness,
         lhs=float(lhs[worst]),
@@ -163,7 +163,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
         where={**fields.pop("where", {}), "index": index, **axes},
         count=len(lhs),
         relation=sides.relation,
-        series=kept_of(sides),
+        series=kept_of(sides, violated),
         **fields,
     )
 
@@ -196,10 +196,10 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
     z = stats.t.isf((1 - confidence) / (looks * stages), df=scenarios - 1)
     scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
-    tolerance = 1e-9 * scale + np.max(sides.noise)
+    tolerance = RELATIVE_TOLERANCE * scale + np.max(sides.noise)
     lower, upper = mean - z * se, mean + z * se
-    worst = int(np.argmin(lower / scale))
-    if (upper < -tolerance).any():
+    worst, violated = int(np.argmin(lower / scale)), upper < -tolerance
+    if violated.any():
         verdict, worst = "violated", int(np.argmin(upper / scale))
     else:
         verdict = "holds" if (lower >= -tolerance).all() else "inconclusive"
@@ -219,7 +219,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         count=looks,
         scenarios=scenarios,
         relation=sides.relation,
-        series=kept_of(sides, float(z), scenarios=True),
+        series=kept_of(sides, violated, float(z), scenarios=True),
         **fields,
     )
 

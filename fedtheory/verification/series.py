@@ -14,7 +14,7 @@ from fedtheory.verification.statement import Sides
 
 __all__ = ["MOST", "Series", "keeping", "kept_of", "with_horizon"]
 
-MOST = 2000  # entries that are kept: the tightest half of them, and others evenly
+MOST = 2000  # entries that are kept: the tightest half of them, others evenly, and two by `_chosen`
 MOST_TERMS = 6
 ROUNDING = 4 * 2.0**-52  # of the size of all terms
 
@@ -31,6 +31,8 @@ class Series:
         What is measured, the bound, and (rhs - lhs)/(the size of all terms).
     floor : (n,)
         Up to here a side is 0 as far as rounding, and what is not known of the optimum, let one tell.
+    violated : (n,) of bools
+        The entries by which the check would be judged violated, had it no other.
     lhs_error, rhs_error, slack_error : (n,) or None
         Standard errors over scenarios, the last of rhs - lhs; None where nothing is random.
     quantile : what a standard error is multiplied with: the interval has the confidence of the check
@@ -46,6 +48,7 @@ class Series:
     rhs: np.ndarray
     slack: np.ndarray
     floor: np.ndarray
+    violated: np.ndarray
     index: np.ndarray
     axes: tuple[str, ...]
     total: int
@@ -76,11 +79,14 @@ def keeping() -> Iterator[None]:
         _keeping.reset(token)
 
 
-def kept_of(sides: Sides, quantile: float = 0.0, scenarios: bool = False) -> Series | None:
+def kept_of(
+    sides: Sides, violated: np.ndarray, quantile: float = 0.0, scenarios: bool = False
+) -> Series | None:
     """The series of two sides; None outside `keeping`.
 
     Parameters
     ----------
+    violated : (n,) of bools, the entries that violate the form as the check judges them
     scenarios : whether the last axis is one of equally likely runs, to be averaged
     """
     if not _keeping.get():
@@ -99,14 +105,14 @@ def kept_of(sides: Sides, quantile: float = 0.0, scenarios: bool = False) -> Ser
     noise = np.asarray(sides.noise, dtype=float)
     noise = noise if noise.ndim == 0 or noise.shape == shape else np.asarray(noise.max())
     floor = 0 * scale if exact else noise + ROUNDING * scale
-    flat = [np.broadcast_to(a, shape).reshape(size) for a in (lhs, rhs, scale, floor)]
+    flat = [np.broadcast_to(a, shape).reshape(size) for a in (lhs, rhs, scale, floor, violated.reshape(shape))]
     slack = (flat[1] - flat[0]) / np.maximum(flat[2], np.finfo(float).tiny)
-    chosen = _chosen(slack)
+    chosen = _chosen(slack, flat[4])
     long = [i for i, n in enumerate(shape) if n > 1]
     index = np.stack(np.unravel_index(chosen, shape), axis=1)[:, long] if long else np.zeros((size, 0), dtype=int)
     axes = tuple(sides.axes[i] if len(sides.axes) == len(sides.lhs.shape) else "" for i in long)
     return Series(
-        flat[0][chosen], flat[1][chosen], slack[chosen], flat[3][chosen], index, axes, size, quantile=quantile,
+        flat[0][chosen], flat[1][chosen], slack[chosen], flat[3][chosen], flat[4][chosen], index, axes, size, quantile=quantile,
         terms=None if terms is None else terms.reshape(len(terms), size)[:, chosen],
         **{name: value.reshape(size)[chosen] for name, value in errors.items()},
     )  # fmt: skip
@@ -119,14 +125,19 @@ def _terms(sides: Sides, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.stack([np.broadcast_to(np.asarray(t, dtype=float), shape) for t in sides.terms[1:]])
 
 
-def _chosen(slack: np.ndarray) -> np.ndarray:
-    """Which entries are kept, in order: all of a few; of many the tightest half, and others evenly."""
+def _chosen(slack: np.ndarray, violated: np.ndarray) -> np.ndarray:
+    """Which entries are kept, in order: all of a few; of many the tightest half, and others evenly.
+
+    The first that is violated and the last that is not are kept too, so that words about where a form
+    fails first, and whether it does from there on, stay true.
+    """
     if len(slack) <= MOST:
         return np.arange(len(slack))
     order = np.argsort(slack, kind="stable")
     half = MOST // 2
     rest = order[half:][np.linspace(0, len(order) - half - 1, half).round().astype(int)]
-    return np.unique(np.concatenate([order[:half], rest]))
+    told = [np.flatnonzero(violated)[:1], np.flatnonzero(~violated)[-1:]]
+    return np.unique(np.concatenate([order[:half], rest, *told]))
 
 
 def with_horizon(series: Series, view: Any) -> Series:

@@ -29,6 +29,7 @@ from fedtheory.participation import (
     as_irregular,
     complete,
     inactive,
+    joint_law,
     varying,
     windows,
 )
@@ -38,6 +39,7 @@ from fedtheory.participation.coefficients import (
     check_weights,
     coefficients,
 )
+from fedtheory.participation.cohorts import Sampling
 from fedtheory.participation.moments import moments, round_moments
 from fedtheory.randomness import Stream
 
@@ -367,8 +369,9 @@ THIRDS = [[[1 - F(k, 9), F(k, 9)], [F(1, 2), F(1, 2)]] for k in (1, 2, 3)]
 
 def test_laws_of_a_list_come_round_by_round_and_again():
     law = Irregular(1, THIRDS)
-    assert [law.law(t, exact=True)[0, 1] for t in range(1, 8)] == [F(k, 9) for k in (1, 2, 3, 1, 2,
-      3, 1)]
+    assert [law.law(t, exact=True)[0, 1] for t in range(1, 8)] == [
+        F(k, 9) for k in (1, 2, 3, 1, 2, 3, 1)
+    ]
     sometimes = Irregular(1, [[[1, 0]], [[0.5, 0.5]], [[0, 1]]])
     assert sometimes.count(1) == 1 and [sometimes.count(1, t) for t in (1, 2, 3, 5)] == [1, 2, 1, 2]
     seldom = [[[1, 0], [0, 1]], [[0.5, 0.5], [0, 1]], [[1, 0], [0, 1]]]
@@ -446,3 +449,213 @@ def test_coefficients_at_their_edges():
     scalar = coefficients("C-corrected", np.array([[1, 2]]), 2, [0.5, 0.5], 0.5)
     assert scalar.tolist() == [[2.0, 1.0]]
     assert inactive(2, 1, 0.0).law(1).tolist() == [[0, 1]] * 2
+
+
+class Listed(Sampling):
+    """Any other law of cohorts, given by its list."""
+
+    def __init__(self, clients, mass):
+        self.clients, self.mass = clients, mass
+
+    def check(self, num_clients):
+        assert num_clients == self.clients
+
+    def count(self, num_clients):
+        return len(self.mass)
+
+    def enumerate(self, num_clients):
+        mask = [[k in c for k in range(num_clients)] for c in self.mass]
+        return Cohort(num_clients, mask=mask, probability=np.array(list(self.mass.values())))
+
+
+def test_any_other_law_of_cohorts_by_its_list():
+    """Floats 0.1 + 0.2 + 0.3 + 0.4 that sum to 1 + 2^-52/2 in fractions; many cohorts too."""
+    mass = {(0,): 0.1, (1,): 0.2, (0, 1): 0.3, (2,): 0.4}
+    total = sum(map(F, mass.values()))
+    assert total != 1
+    law = as_irregular(Listed(3, mass), 2, 3)
+    alone = [sum(F(m) for c, m in mass.items() if k in c) / total for k in range(3)]
+    assert law.active(exact=True).tolist() == alone
+    assert law.active().tolist() == pytest.approx([0.4, 0.5, 0.4], rel=1e-15)
+    chances = [0.5 + 0.25 * (k == 0) for k in range(12)]
+    base, weights = Bernoulli(tuple(chances)), np.arange(1, 13) / 78
+    cohorts = {c: float(m) for c, m in some([F(p) for p in chances]).items()}
+    assert len(cohorts) == 4095
+    for scheme in ("A", "C", "C-corrected"):
+        found = round_moments(scheme, as_irregular(Listed(12, cohorts), 2, 12), 1, weights)
+        closed = round_moments(scheme, as_irregular(base, 2, 12), 1, weights)
+        assert found.p2s == pytest.approx(closed.p2s, rel=1e-12)
+        assert closed.overlap_lower <= found.overlap * (1 + 1e-12)
+        assert found.overlap <= closed.overlap * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("law", [Full(), Uniform(2), Bernoulli(0.5)], ids=repr)
+def test_numbers_are_floats_unless_fractions_are_asked_for(law):
+    cohorts = as_irregular(law, 2, 3)
+    rows = Irregular(2, [[F(1, 2), F(1, 4), F(1, 4)]] * 3)
+    for made in (cohorts, rows, varying(rows, {0: Decay(F(1, 2))}), varying(rows, {1: Every(2)})):
+        assert made.law(1).dtype == float
+        assert made.enumerate_round(1, 3).probability.dtype == float
+        assert all(isinstance(v, F | int) for v in made.law(1, exact=True).flat)
+        assert all(isinstance(v, F) for v in made.enumerate_round(1, 3, exact=True).probability)
+    plain, exact = cohorts.round_law(1), cohorts.round_law(1, exact=True)
+    if not isinstance(law, Full):
+        plain, exact = plain.probability, exact.probability
+    assert plain.dtype == float and exact.dtype == object
+    floats = Irregular(1, [[0.5, 0.5]] * 2)
+    assert varying(floats, {0: Decay(0.5)}).law(2).dtype == float
+    assert varying(floats, {0: Decay(0.5)}).round_law(2).dtype == float
+
+
+def test_a_law_of_fractions_and_whole_numbers_is_one_of_fractions():
+    row = [F(1, 3), F(1, 5), F(7, 15)]
+    assert Irregular(2, [row, [0, 1, 0]]).law(1, exact=True)[0].tolist() == row
+    with pytest.raises(InvalidInput, match=r"client 1 .*NaN"):
+        Irregular(1, [[0.5, 0.5], [np.nan, 1.0]])
+    for none in ([0.5, 0.5], np.zeros((0, 2))):
+        with pytest.raises(InvalidInput):
+            Irregular(1, none)
+    for call in (lambda: Decay("0.5"), lambda: Fade(np.inf), lambda: Fade("2")):
+        with pytest.raises(InvalidInput):
+            call()
+
+
+def test_moments_at_their_edges():
+    """A client alone; floats whose sum is 1 in floats only; chances that round above 1."""
+    assert moments("C", [[0.5, 0.5]], 1, [1.0]).ratio.tolist() == [0.5]
+    given = [0.1, 0.2, 0.7]
+    exact, total = moments("B", [given], 2, [1.0], exact=True), sum(map(F, given))
+    assert sum(given) == 1 and total != 1
+    assert exact.ps.tolist() == [(F(0.2) + 2 * F(0.7)) / total]
+    table = moments("B", JointLaw([[0], [1], [2]], given), 2, [1.0], exact=True)
+    assert table.ps.tolist() == exact.ps.tolist()
+    even = [0] + [1 / 29] * 29
+    for law in ([even], JointLaw([[s] for s in range(1, 30)], even[1:])):
+        assert moments("C-corrected", law, 29, [1.0]).theta == 29
+
+
+@pytest.mark.parametrize(
+    ("rows", "equal"),
+    [
+        ([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]], {"A"}), ([[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]], {"B"}),
+        ([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], {"C"}), ([[0.5, 0.5, 0.0]] * 2, {"A", "B", "C"}),
+    ],
+)  # fmt: skip
+def test_ratios_are_equal_by_the_criterion_of_their_scheme(rows, equal):
+    """Equal P(s = E) for A, E[s] for B, P(s > 0) for C, and always for the corrected C."""
+    for scheme in SCHEMES:
+        for exact in (True, False):
+            law = [[F(v) for v in row] for row in rows] if exact else rows
+            found = moments(scheme, law, 2, [0.25, 0.75], exact=exact)
+            assert found.ratio_equal is (scheme in equal | {"C-corrected"})
+            same = abs(float(found.ratio[0] - found.ratio[1])) < 1e-12
+            assert same or not found.ratio_equal
+
+
+def test_weights_in_fractions_sum_to_one_over_all_or_over_those_present():
+    """Floats do up to rounding only, and are divided by their sum; for who is absent too."""
+    rows, some = [[F(1, 4), F(3, 4)]] * 3, [True, False, True]
+    for given, present, over in (
+        ([0.1, 0.2, 0.7], [True] * 3, (0, 1, 2)), ([0.1, 0.2, 0.7], some, (0, 1, 2)),
+        ([0.3, 0.5, 0.7], some, (0, 2)),
+    ):  # fmt: skip
+        total = sum(F(given[k]) for k in over)
+        found = moments("B", rows, 1, given, present, exact=True)
+        wanted = [F(w) / total if here else 0 for w, here in zip(given, present, strict=True)]
+        assert found.p.tolist() == wanted
+    alone = moments("A", [[F(1, 4), F(3, 4)]], 1, [F(1)], exact=True)
+    beside = moments("A", rows[:2], 1, [F(1), F(0)], [True, False], exact=True)
+    assert beside.p.tolist() == [alone.p[0], 0] and alone.p[0] == F(3, 4)
+
+
+@pytest.mark.parametrize("scheme", ["A", "C", "C-corrected"])
+def test_a_heavy_client_of_a_uniform_cohort_by_every_cohort(scheme):
+    """Ten clients of which four come, so many cohorts that closed forms are taken."""
+    factor = {"A": F(10, 4), "C": F(1), "C-corrected": F(10, 4)}[scheme]
+    w = [F(37, 40)] + [F(1, 120)] * 9
+    wanted = F(0)
+    for cohort, mass in fixed(10, 4).items():
+        x = factor * sum(w[k] for k in cohort)
+        wanted += mass * max(x - 2, F(0)) * 3 * x
+    found = round_moments(scheme, as_irregular(Uniform(4), 3, 10), 1, w, exact=True)
+    assert found.overlap == found.overlap_lower == wanted
+    assert (wanted > 0) is (scheme != "C")
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [([0, 3, 4], "s = 4 local steps at client 2"), ([0, 3, -1], "s = -1 local steps at client 2")],
+)
+def test_the_client_that_does_too_many_steps_or_too_few_is_named(steps, says):
+    with pytest.raises(InvalidInput, match=says):
+        coefficients("B", np.array([steps]), 3, [0.25, 0.25, 0.5])
+
+
+def test_coefficients_are_fractions_where_the_weights_are():
+    half, steps = [F(1, 4), F(3, 4)], np.array([[1, 2]])
+    found = coefficients("C-corrected", steps, 2, half, [0.5, 0.25])
+    assert found.tolist() == [[1, 3]] and all(isinstance(v, F) for v in found.flat)
+    assert coefficients("C-corrected", steps, 2, [0.25, 0.75], [F(1, 2), F(1, 4)]).dtype == float
+
+
+THIRD, UNEQUAL = [F(1, 3), F(2, 3)], [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "given", "weights", "present", "fine"),
+    [
+        ("A", [0.5, 0.0], UNEQUAL, None, True), ("A", [0.75, 0.25], UNEQUAL, None, False),
+        ("B", [0.5, 0.5], UNEQUAL, None, True), ("B", [0.25, 0.7], UNEQUAL, None, False),
+        ("C", [0.5, 0.5], UNEQUAL, None, True), ("C", [0.75, 0.75], UNEQUAL, None, False),
+        ("A", [1.0, 0.0], [1.0, 0.0], [True, False], True),
+        ("A", [0.5, 0.0], [1.0, 0.0], [True, False], False),
+        ("A", THIRD, THIRD, None, True), ("A", [1 / 3, 2 / 3], THIRD, None, True),
+        ("A", [F(1, 3) + TINY, F(2, 3)], THIRD, None, False), ("B", THIRD, THIRD, None, True),
+        ("B", [F(1, 3) + TINY, F(2, 3)], THIRD, None, False),
+        ("B", [1 / 3, 2 / 3], THIRD, None, True),
+        ("C", [F(1, 3) + TINY, F(2, 3)], THIRD, None, False),
+        ("A", [1 / 3, 2 / 3 + 1e-6], THIRD, None, False),
+    ],
+)  # fmt: skip
+def test_which_given_coefficients_have_the_sum_of_their_scheme(
+    scheme, given, weights, present, fine
+):
+    """A: sum p/p^k = N; B: sum p = 1; C: sum p s = E, of clients that all complete E = 3 steps."""
+    steps = np.array([[3, 3 if present is None else 0]])
+    if fine:
+        check_coefficients(scheme, [given], steps, 3, weights, None, present)
+    else:
+        with pytest.raises(InvalidInput, match="of the coefficients sums to"):
+            check_coefficients(scheme, [given], steps, 3, weights, None, present)
+
+
+def test_a_table_of_floats_is_divided_by_its_sum_in_fractions():
+    given = [0.1, 0.2, 0.7]
+    law = Irregular(1, JointLaw([[1, 0], [0, 1], [1, 1]], given))
+    total = sum(map(F, given))
+    assert total != 1 == sum(given)
+    exact = law.enumerate_round(1, 2, exact=True).probability
+    assert exact.tolist() == [F(m) / total for m in given]
+
+
+def test_what_is_no_number_of_steps_is_refused_and_a_table_is_found_again():
+    for steps in ("3", 0, -1, 2.5, True):
+        with pytest.raises(InvalidInput, match="E"):
+            complete(2, steps)
+    table = JointLaw([[1, 0], [0, 1]], [0.5, 0.5])
+    assert joint_law(Irregular(1, table), 1).steps.tolist() == [[1, 0], [0, 1]]
+    assert joint_law(complete(2, 1), 1) is joint_law(as_irregular(Uniform(1), 1, 2), 1) is None
+    for wrong in ([[[0.5]]], [0.5]):
+        with pytest.raises(InvalidInput):
+            inactive(2, 1, wrong)
+
+
+def test_so_many_cohorts_are_listed_and_no_more(monkeypatch):
+    law = inactive(2, 1, 0.5)
+    for most, fine in ((4, True), (3, False)):
+        monkeypatch.setattr("fedtheory.participation.irregular.MAX_ENUMERATED", most)
+        if fine:
+            assert law.enumerate_round(1, 2).scenarios == 4
+        else:
+            with pytest.raises(InvalidInput, match="4 possible cohorts, more than 3"):
+                law.enumerate_round(1, 2)

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from fedtheory.errors import InvalidInput
 from fedtheory.participation.positive_part import _unit, overlap_of_complete, overlap_of_sums
 
 CELLS = 2**14
@@ -160,3 +161,61 @@ def test_fractions_are_summed_over_every_case(size):
             wanted += mass * max(x - 2, 0) * x * E
     found = overlap_of_complete(alone, weights, E, True, size)
     assert found == (wanted / total, wanted / total, True)
+
+
+def test_which_sums_are_taken_exactly(monkeypatch):
+    """Cells times twice the terms (of complete clients: times 2 n^2) up to a stated work."""
+    terms, chance = np.array([[2.0, 0.25], [1.0, 0.5]]), np.array([[0.5, 0.25], [0.5, 0.0]])
+    weights = np.array([1.5, 0.25, 0.25])
+    for call, work in (
+        (lambda: overlap_of_sums(terms, chance, np.ones(2), False), 2 * 3 * 3 / 0.25),
+        (lambda: overlap_of_complete(np.full(3, 0.5), weights, 1, False), 2 * 3 * 3 * 2 / 0.25),
+    ):
+        for most, exact in ((work, True), (0.99 * work, False)):
+            monkeypatch.setattr("fedtheory.participation.positive_part.MAX_WORK", most)
+            assert call().exact is exact
+    thirds = np.array([[F(3), F(0)], [F(1), F(2)]])  # sums 0, 1, 2, 3, 4, 5
+    third = np.array([[F(1, 3), F(1, 3)], [F(1, 3), F(1, 3)]])
+    halves, two = np.array([F(1, 2), F(1, 2)]), np.array([F(9, 8), F(-1, 8)])  # four pairs
+    for call, states in (
+        (lambda: overlap_of_sums(thirds, third, np.array([F(1), F(1)]), True), 6),
+        (lambda: overlap_of_complete(halves, two, 1, True), 4),
+    ):
+        monkeypatch.setattr("fedtheory.participation.positive_part.MAX_STATES", states)
+        call()
+        monkeypatch.setattr("fedtheory.participation.positive_part.MAX_STATES", states - 1)
+        with pytest.raises(InvalidInput, match=f"more than {states - 1} values"):
+            call()
+
+
+def test_cohorts_of_one_size_and_weight_are_one_case():
+    """The first and last weigh what the second and third do, who come to be listed before."""
+    weights = np.array([F(16, 10), F(12, 10), F(8, 10), F(4, 10)])
+    chance = np.array([F(1, 2), F(1, 3), F(1, 4), F(1, 5)])
+    wanted = F(0)
+    for who in product((False, True), repeat=4):
+        mass = math.prod(q if here else 1 - q for q, here in zip(chance, who, strict=True))
+        if any(who):
+            x = 4 * sum(w for w, here in zip(weights, who, strict=True) if here) / F(sum(who))
+            wanted += mass * max(x - 2, F(0)) * x
+    assert overlap_of_complete(chance, weights, 1, True).value == wanted
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_stays_at_2_off_the_grid_has_no_overlap_either(exact):
+    """On the grid it would have some: 2 is no multiple of a cell, nor are the terms."""
+    root = F(math.sqrt(2)) if exact else math.sqrt(2)
+    kind = F if exact else float
+    half = np.array([[kind(0.5)], [kind(0.5)]])
+    two = np.array([[root], [2 - root]])
+    found = overlap_of_sums(two, half, np.array([kind(1), kind(1)]), exact)
+    assert found == (0, 0, True) and type(found.value) is kind
+    small = (root - 1) / 8
+    for weights, chance in (
+        ([kind(0.5), small, small, kind(0.5) - 2 * small], [0.5] * 4),  # 4/2
+        ([kind(0.5) - small, 2 * small, kind(0.5) - small], [0.5] * 3),  # 3 (1/2 - small)
+        ([kind(1) - 3 * small, small, small, small], [0, 0.5, 0.5, 0.5]),  # the first never comes
+    ):
+        chances = np.array([kind(c) for c in chance])
+        found = overlap_of_complete(chances, np.array(weights), 3, exact)
+        assert found == (0, 0, True) and type(found.value) is kind

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -137,6 +138,42 @@ def test_of_very_many_entries_the_tightest_are_kept():
         series = judge(le(lhs, 0 * lhs + 2), form="printed", **FIELDS).series
     assert series.total == 5 * MOST and len(series.lhs) <= MOST
     assert set(series.index[:, 0]) >= set(range(5 * MOST - MOST // 2, 5 * MOST)) and series.index[0, 0] < MOST
+
+
+def test_of_very_many_entries_where_it_fails_first_and_last_holds_are_kept():
+    """Of 7, 9 and all after 11 the least violated are not among the tightest half."""
+    lhs = 1 + 0.001 * np.arange(5.0 * MOST)
+    lhs[:7], lhs[[8, 10]] = 0.5, 0.999
+    with keeping():
+        series = judge(le(lhs, 0 * lhs + 1 - 1e-6), form="printed", **FIELDS).series
+    at = series.index[:, 0]
+    assert at[series.violated][0] == 7 and at[~series.violated][-1] == 10
+    assert len(at) <= MOST + 2
+
+
+def test_an_entry_is_marked_where_it_alone_would_be_judged_violated():
+    """Beyond rounding, and beyond the noise of what was measured; a fraction by however little."""
+    statement = Statement("p/s", "t", "s", "run", (form("printed", "a", lambda v: le(1, 2), "open"),))
+    lhs = [2, 1 + 1e-3, 1 + 3e-9, 1 + 1e-9, 0.5]
+    with keeping():
+        plain = judge(le(np.array(lhs), np.ones(5)), form="printed", **FIELDS)
+        noisy = judge(le(np.array(lhs), np.ones(5), noise=0.01), form="printed", **FIELDS)
+        each = [1.01, 0, 0, 0, 0]
+        some = judge(le(np.array(lhs), np.ones(5), noise=np.array(each)), form="printed", **FIELDS)
+        tiny = np.array([Fraction(1) + Fraction(1, 10**30), Fraction(1)])
+        exact = judge(le(tiny, 0 * tiny + 1), form="printed", **FIELDS | {"mode": "rational"})
+        runs = np.array([[1 + 5e-10, 1 + 1.5e-9, 5.0, 1.1]]).T * np.ones(3)
+        scenarios = le(runs, 0 * runs + 1)
+        found = judge_statistical(scenarios, 0.9, form="printed", **FIELDS | {"mode": "statistical"})
+    marks = [
+        (plain, [1, 1, 1, 0, 0]), (noisy, [1, 0, 0, 0, 0]), (some, [0, 1, 1, 0, 0]), (exact, [1, 0]),
+        (found, [0, 0, 1, 1]),
+    ]  # fmt: skip
+    for check, wanted in marks:
+        assert check.verdict == "violated"
+        assert [r["violated"] for r in comparison([check], statement)["rows"]] == wanted
+    undecided = replace(plain, verdict="inconclusive")
+    assert not any(r["violated"] for r in comparison([undecided], statement)["rows"])
 
 
 def test_entries_that_are_no_horizons_are_points_beside_the_diagonal():

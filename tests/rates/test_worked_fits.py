@@ -1,4 +1,4 @@
-"""Fits worked a second time: sums, Student's t in closed form, the bootstrap draw by draw."""
+"""Fits worked a second time: sums, Student's t in closed form, the bootstrap over all draws."""
 
 from __future__ import annotations
 
@@ -69,13 +69,10 @@ def statistic(first, others, v):
     return slope / math.sqrt(rest @ rest / (len(v) - 1 - len(others)) / (first @ first))
 
 
-def over_seeds(u, curves, seed):
-    """The bootstrap's standard error of the slope of the log mean, draw by draw."""
-    seeds = curves.shape[1]
-    draws = np.random.default_rng(seed).integers(0, seeds, (RESAMPLES, seeds))
-    slopes = [line(u, np.log(curves[:, d].mean(axis=1)))[0] for d in draws]
-    mean = sum(slopes) / RESAMPLES
-    return math.sqrt(sum((s - mean) ** 2 for s in slopes) / (RESAMPLES - 1) * seeds / (seeds - 1))
+def every_draw(u, curves):
+    """The slope of the log mean of every draw of so many seeds, with their order: S^S of them."""
+    draws = np.ndindex(*[curves.shape[1]] * curves.shape[1])
+    return np.array([line(u, np.log(curves[:, list(d)].mean(axis=1)))[0] for d in draws])
 
 
 ROUNDS = np.array([2.0, 3.0, 5.0, 9.0])
@@ -137,35 +134,42 @@ def test_the_interval_of_a_factor_has_points_minus_two_degrees_of_freedom():
         assert below(end / error, 4) == pytest.approx(0.975, rel=1e-12)
 
 
+class InTurn:
+    """A generator whose draws of S of S seeds are all S^S of them in turn, again and again."""
+
+    def integers(self, low, high, size):
+        assert (low, high) == (0, size[1])
+        return np.resize(list(np.ndindex(*[high] * high)), size)
+
+
 @pytest.mark.parametrize("tilts", [(0.02, -0.05), (0.02, -0.05, 0.06)])
-def test_the_bootstrap_over_seeds_draw_by_draw_and_over_all_draws(tilts):
-    """S seeds have S - 1 degrees of freedom and S^S draws, of which 999 are a sample."""
-    seeds = len(tilts)
+def test_the_bootstrap_over_seeds_by_the_slope_of_every_draw(tilts, monkeypatch):
+    """999 draws of S seeds; S - 1 degrees of freedom, and a variance S/(S - 1) times theirs."""
+    seeds, asked = len(tilts), []
     for make, x, u in ((fit_slope, (TIMES,), np.log(TIMES)), (fit_contraction, (), TIMES)):
         curves = np.exp(-0.7 * u[:, None] + u[:, None] * tilts)
         more = {} if x else {"first_round": 1}
-        found = make(*x, curves, window=(1, 7), seed=5, **more)
-        assert found.standard_error == pytest.approx(over_seeds(u, curves, 5), rel=1e-9)
+        every = every_draw(u, curves)
+        drawn = make(*x, curves, window=(1, 7), seed=5, **more)
+        with monkeypatch.context() as patched:
+            patched.setattr(np.random, "default_rng", lambda seed: asked.append(seed) or InTurn())
+            found = make(*x, curves, window=(1, 7), seed=5, **more)
+            make(*x, curves, window=(1, 7), **more)
+        slopes = np.resize(every, RESAMPLES)
+        mean = sum(slopes) / RESAMPLES
+        variance = sum((s - mean) ** 2 for s in slopes) / (RESAMPLES - 1) * seeds / (seeds - 1)
+        assert found.standard_error == pytest.approx(math.sqrt(variance), rel=1e-9)
         assert found.dof == seeds - 1 and f"bootstrap over {seeds} seeds" in found.method
         rate, high = (found.slope, found.high) if x else (found.rate, math.log(found.high))
-        assert below((high - rate) / found.standard_error, seeds - 1) == pytest.approx(
-            0.975, rel=1e-9
-        )
-        plain = make(*x, curves, window=(1, 7), **more)
-        assert plain.standard_error == pytest.approx(over_seeds(u, curves, 0), rel=1e-9)
-        every = [
-            line(u, np.log(curves[:, list(d)].mean(axis=1)))[0]
-            for d in np.ndindex(*[seeds] * seeds)
-        ]
+        reach = (high - rate) / found.standard_error
+        assert below(reach, seeds - 1) == pytest.approx(0.975, rel=1e-9)
         exact = math.sqrt(float(np.var(every)) * seeds / (seeds - 1))
         kurtosis = float(np.mean((every - np.mean(every)) ** 4) / np.var(every) ** 2)
-        error = math.sqrt(
-            (kurtosis - 1) / (4 * RESAMPLES)
-        )  # of the logarithm of a standard deviation
-        assert abs(found.standard_error / exact - 1) < 4 * error
+        error = math.sqrt((kurtosis - 1) / (4 * RESAMPLES))  # of the logarithm of a deviation
+        assert abs(drawn.standard_error / exact - 1) < 4 * error
+    assert asked == [5, 0] * 2
 
 
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:The BCa")  # SciPy's, of the same
 @pytest.mark.parametrize("seeds", [(3.0, -1.0), (2.0, 0.0)])
 def test_seeds_some_draws_of_which_are_not_positive_have_no_interval(seeds):
     curves = np.exp(-TIMES)[:, None] * seeds
@@ -499,3 +503,51 @@ def test_the_best_of_several_series_and_where_they_change_places():
     for wrong in ([], [ours, away]):
         with pytest.raises(InvalidInput, match="measured on the same instance"):
             best_of("best", wrong)
+
+
+def test_series_are_compared_where_both_were_measured():
+    ours, other, apart = (Series("i", name, name, "measured", "s") for name in "abc")
+    for series, epsilons, rounds in (
+        (ours, (1.0, 0.1, 0.01), (1, 4, 9)), (other, (10.0, 1.0, 0.01), (0, 4, 3)),
+        (apart, (0.5,), (2,)),
+    ):  # fmt: skip
+        for epsilon, r in zip(epsilons, rounds, strict=True):
+            series.add(epsilon, r, math.nan)
+    (found,) = crossovers([ours, other, apart], "a")
+    assert (found["smallest_epsilon"], found["largest_epsilon"]) == (0.01, 1.0)
+    assert (found["ahead_at_smallest"], found["ahead_at_largest"]) == ("b", "a")
+
+
+def test_local_steps_that_were_not_counted_have_no_slope():
+    epsilons = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+    steps = [3 / e for e in epsilons[:4]] + [math.nan]
+    series = Series("i", "m", "l", "measured", "s", epsilons, [1 / e**2 for e in epsilons], steps)
+    assert series.fit_local["points"] == 4 and series.fit_local["verdict"] == "1/eps"
+    assert series.fit["points"] == 5 and series.fit["verdict"] == "1/eps^2"
+
+
+def recorded(**metrics):
+    """A run of one client and coordinate, F(x) = x^2 with the least value -3, of two seeds."""
+    models = np.array([[4.0, 2.0], [3.0, 2.0], [1.0, -2.0], [2.0, 0.0]])[:, :, None]
+    optimum = SimpleNamespace(value=-3.0, lower_bound=-3.5)
+    problem = SimpleNamespace(
+        objective=lambda x: (np.asarray(x) ** 2).sum(axis=-1) - 3, optimum=lambda: optimum
+    )
+    return SimpleNamespace(metrics=metrics, problem=problem, server_models=lambda: models)
+
+
+def test_gaps_of_a_run_are_those_above_the_certified_optimum():
+    """The mean of x_1..x_t: 3, 2, 2 and 2, 0, 0; F is recorded, of which -3 is the least."""
+    run = recorded(objective=[13.0, 6.0, 1.0, -2.0])
+    found = rounds_to_epsilon(run, [8.0, 2.0, 5.0], floor_multiple=0)
+    assert found.first_at.tolist() == [2, 3, 2] and found.horizon == 3
+    means = rounds_to_epsilon(recorded(), [16.5, 4.5, 3.5], iterate="averaged", floor_multiple=0)
+    assert means.first_at.tolist() == [[0, 0], [2, 0], [np.inf, 2]]
+    floor = precision_floor(run.problem.optimum())
+    edge = [8 * floor, 8.1 * floor]
+    assert rounds_to_epsilon(run, edge, floor_multiple=8).unresolved.tolist() == [True, False]
+    given = SimpleNamespace(value=-4.0, lower_bound=-4.0)
+    assert rounds_to_epsilon(run, [8.0], optimum=given).first_at.tolist() == [2]
+    assert rounds_to_epsilon(run, [4.5], optimum=given).first_at.tolist() == [3]
+    with pytest.raises(InvalidInput, match="no 'objective'"):
+        rounds_to_epsilon(recorded(), [1.0])

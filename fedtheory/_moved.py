@@ -183,6 +183,7 @@ def _names(old: str, new: str, names: str) -> dict[str, str]:
 # single names, where they are not in a place of their module's, or are called otherwise there; also names that a module
 # or a package of the same name has no longer -> the name in full
 NAMES: dict[str, str] = {
+    "fedtheory.arguments.check_problem": "fedtheory.inputs.check_problem",
     "fedtheory.ball_form.BallForm": "fedtheory.optimum.duality.NonsmoothStructure",
     "fedtheory.report.figures_efl_runs.compute_bits": "fedtheory.theorems.efl.figures.bits.compute",
     "fedtheory.report.figures_efl_runs.draw_bits": "fedtheory.theorems.efl.figures.bits.draw",

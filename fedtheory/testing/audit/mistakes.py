@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedtheory.testing.audit.methods import (
     ADAGRAD,
@@ -55,6 +55,7 @@ ADAPTIVE = (ADAGRAD, ADAM, YOGI)
 TRACKED = (GATE, VRL)
 RATED = (SCAFFOLD, EN_SCAFFOLD, GATE, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE)
 
+IGNORED, WEIGHED = "client weights are ignored", "clients are weighted by their numbers of examples"
 LOCAL = "y <- y - eta (grad f_k(y) + penalty'(y)), begun at the server's x, K times"
 LOSS = "clients[k].gradient(y), of the mean over its examples of (a'y - b)^2/2, or log(1 + exp(-b a'y)), plus ridge/2 ||y||^2"
 PENALTY = "the penalty mu/2 ||y - x||^2 has the gradient mu (y - x)"
@@ -131,17 +132,17 @@ MISTAKES = (
     # what the server makes of it
     Mistake(
         "other-weights",
-        "client weights are ignored",
+        IGNORED,
         MEAN,
         (AVG, PROX, EN_PROX, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE),
-        "weighting",
+        'weighting="uniform"',
     ),
     Mistake(
         "other-weights",
-        "clients are weighted by their numbers of examples",
+        WEIGHED,
         MEAN,
         (*CONTROLLED, *DYNAMIC, MIME, *TRACKED),
-        "weighting",
+        'weighting="examples"',
     ),
     Mistake(
         "divide-by-all",
@@ -154,7 +155,7 @@ MISTAKES = (
         "the sum over the cohort is divided by what all clients have, which is line 7 as printed",
         MEAN,
         (EN_PROX,),
-        "weighting",
+        'weighting="all-examples"',
     ),
     Mistake("sum-not-mean", "the cohort's updates are summed, not averaged", MEAN, ALL),
     Mistake("last-client", "the server takes the last client's model, not a mean", MEAN, ALL),
@@ -202,7 +203,7 @@ MISTAKES = (
         CONTROL,
         CONTROLLED,
     ),
-    Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, "option"),
+    Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, 'option="gradient"'),
     Mistake(
         "control-in-place",
         "the new control variate is written into the old one's array: from a client's second round on its change is 0",
@@ -378,6 +379,22 @@ STEPS_ONLY = frozenset((
 ))  # fmt: skip
 
 
-def mistakes_of(method: str, exact: bool = False) -> tuple[Mistake, ...]:
-    """The mistakes that can be made in a method; with ``exact`` those where clients minimise to the end."""
-    return tuple(m for m in MISTAKES if method in m.methods and not (exact and m.name in STEPS_ONLY))
+def mistakes_of(method: str, exact: bool = False, weighting: str = "", option: str = "") -> tuple[Mistake, ...]:
+    """The mistakes that can be made in a method.
+
+    Parameters
+    ----------
+    exact : those where clients minimise to the end
+    weighting, option : the convention that was asked for, whose other one is what a mistake may be; default the method's
+    """
+    found = (m for m in MISTAKES if method in m.methods and not (exact and m.name in STEPS_ONLY))
+    return tuple(_where_asked(m, weighting, option) for m in found)
+
+
+def _where_asked(mistake: Mistake, weighting: str, option: str) -> Mistake:
+    if mistake.name == "other-weights" and weighting:
+        words, other = (WEIGHED, "examples") if weighting == "uniform" else (IGNORED, "uniform")
+        return replace(mistake, words=words, convention=f'weighting="{other}"')
+    if mistake.name == "other-option" and option == "gradient":
+        return replace(mistake, convention='option="difference"')
+    return mistake

@@ -165,7 +165,8 @@ class Session:
         for c in seen:
             c.rtol = self.rtol
         seen.sort(key=lambda c: (c.agrees, c.task.rounds))  # what differs, and is short, rules out most
-        known = mistakes_of(self.method.name, self.exact)
+        settings = self.settings()
+        known = mistakes_of(self.method.name, self.exact, settings["weighting"], settings.get("option", ""))
         singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:
             return singles

@@ -457,7 +457,10 @@ def test_checks_by_themselves_apply_where_they_say():
     assert abs(float(plain.got.split(": ")[1].split(" (")[0])) < 1e-9
     still = looked("penalty's slope", constant(lambda start, cohorts: start), "fedprox")
     assert still.got == "no first step"
-    for name, method in (("mean of what is kept", "fedavg"), ("certified optimum", "feddyn")):
+    for name, method in (
+        ("mean of what is kept", "fedavg"), ("mean of what is kept", "scaffold"),
+        ("certified optimum", "feddyn"),
+    ):  # fmt: skip
         found = looked(name, constant(lambda start, cohorts: start), method)
         assert found.verdict == "does not apply"
     assert looked("certified optimum", averaging, "fedgate").verdict == "does not apply"

@@ -468,6 +468,28 @@ def test_checks_by_themselves_apply_where_they_say():
     assert looked("shared optimum", averaging, "fedelasticnet-scaffold", l1=0.0).verdict == "pass"
 
 
+def test_two_equal_calls_and_another_global_seed():
+    """What differs in the last round only differs."""
+    calls = []
+
+    def found(last, takes_seed=True):
+        calls.clear()
+
+        def run(start, clients, cohorts, seed=0):
+            calls.append(seed)
+            return [start] * (len(cohorts) - 1) + [start + last()]
+
+        plain = lambda start, clients, cohorts: run(start, clients, cohorts)  # noqa: E731
+        return looked("repeatable", run if takes_seed else plain)
+
+    assert found(lambda: 0.0).verdict == "pass" and calls == [5, 5, 5]
+    assert found(lambda: 0.0, False).verdict == "pass" and calls == [0, 0, 0]
+    drawn = found(lambda: np.random.random())  # noqa: NPY002
+    assert drawn.got == "another global seed, another run"
+    assert found(lambda: float(len(calls))).got == "two different runs"
+    assert found(lambda: float(len(calls) > 1)).got == "two different runs"
+
+
 @pytest.mark.parametrize("built_in", [None, 0.05])
 def test_the_penalty_of_an_elastic_net_over_all_examples(built_in):
     """The server's move is n_k/n of the client's; an l1 that is not built in is switched off."""

@@ -170,6 +170,17 @@ def test_axes_are_logarithmic_where_there_is_something_to_draw():
     assert axes_of([0.0, -1.0], [0.0, np.inf]) == ("linear", [])
 
 
+def test_a_band_is_drawn_where_both_ends_have_a_place_on_the_axis():
+    values = np.array([[0.5, 1.5], [-1.0, 3.0], [0.2, np.inf], [2.0, 4.0], [-3.0, 1.0]])
+    given = {"values": values, "target": 0.1, "within": 4}
+    for cost, label in ((None, "round"), ([0, 1, 2, 3, 4], "cost")):
+        axes = figures.draw(evidence("reaching", cost=cost, **given)).axes[0]
+        assert axes.get_xlabel() == label
+        (band,) = axes.collections
+        corners = {(float(x), float(y)) for path in band.get_paths() for x, y in path.vertices}
+        assert corners == {(0.0, 0.5), (0.0, 1.5), (3.0, 2.0), (3.0, 4.0)}
+
+
 def test_a_figure_says_the_title_and_three_short_lines(tmp_path):
     long = ["e" * 150, "f" * 151, "third", "fourth"]
     told = evidence("none") | {"lines": long}

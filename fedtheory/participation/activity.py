@@ -158,7 +158,6 @@ class _Varying:
             if not 0 <= value <= 1:
                 raise InvalidInput(f"{shape} gives client {client} the factor {value} in round {round_index}: it must lie in [0, 1]")
             factor[client] = factor[client] * value
-        factor = factor.astype(rows.dtype) if rows.dtype != object else factor
         out = rows * factor[:, None]
         out[:, 0] = 1 - (rows[:, 1:] * factor[:, None]).sum(axis=1)
         return np.asarray(out)

@@ -38,6 +38,7 @@ from fedtheory.participation.coefficients import (
     check_coefficients,
     check_weights,
     coefficients,
+    when_complete,
 )
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.participation.moments import moments, round_moments
@@ -659,3 +660,16 @@ def test_so_many_cohorts_are_listed_and_no_more(monkeypatch):
         else:
             with pytest.raises(InvalidInput, match="4 possible cohorts, more than 3"):
                 law.enumerate_round(1, 2)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_coefficients_of_a_cohort_that_completes_its_step(scheme):
+    """A: N p^k/K; B and C: p^k; the corrected C: p^k/P(active), here 3/4."""
+    cohort = Uniform(3).enumerate(4)
+    w = [0.1, 0.2, 0.3, 0.4]
+    factor = {"A": 4 / 3, "B": 1, "C": 1, "C-corrected": 4 / 3}[scheme]
+    p, weights = when_complete(scheme, cohort, w)
+    for row, of_each, members in zip(p, weights, cohorts_of(cohort), strict=True):
+        given = [w[k] for k in members]
+        assert of_each.tolist() == given
+        assert row.tolist() == pytest.approx([factor * v for v in given], rel=1e-14)

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedtheory.testing.audit import METHODS, AuditReport, Finding, convergence, theory
+from fedtheory.testing.audit import METHODS, AuditReport, Finding, convergence, streams, theory
 from fedtheory.testing.audit.adapters import Adapter, AdapterError, Outcome
 from fedtheory.testing.audit.battery import clients_of, start_of
 from fedtheory.testing.audit.clients import Client, Task
-from fedtheory.testing.audit.comparisons import _stretched, against_reference
+from fedtheory.testing.audit.comparisons import _simpler, _stretched, against_reference
 from fedtheory.testing.audit.convergence import contraction
 from fedtheory.testing.audit.mistakes import MISTAKES
 from fedtheory.testing.audit.session import Comparison, Session
@@ -457,12 +457,37 @@ def test_checks_by_themselves_apply_where_they_say():
     assert abs(float(plain.got.split(": ")[1].split(" (")[0])) < 1e-9
     still = looked("penalty's slope", constant(lambda start, cohorts: start), "fedprox")
     assert still.got == "no first step"
-    for name, method in (("mean of what is kept", "fedavg"), ("certified optimum", "feddyn")):
+    for name, method in (
+        ("mean of what is kept", "fedavg"), ("mean of what is kept", "scaffold"),
+        ("certified optimum", "feddyn"),
+    ):  # fmt: skip
         found = looked(name, constant(lambda start, cohorts: start), method)
         assert found.verdict == "does not apply"
     assert looked("certified optimum", averaging, "fedgate").verdict == "does not apply"
     assert looked("shared optimum", averaging, "fedelasticnet-scaffold").verdict == "does not apply"
     assert looked("shared optimum", averaging, "fedelasticnet-scaffold", l1=0.0).verdict == "pass"
+
+
+def test_two_equal_calls_and_another_global_seed():
+    """What differs in the last round only differs."""
+    calls = []
+
+    def found(last, takes_seed=True):
+        calls.clear()
+
+        def run(start, clients, cohorts, seed=0):
+            calls.append(seed)
+            return [start] * (len(cohorts) - 1) + [start + last()]
+
+        plain = lambda start, clients, cohorts: run(start, clients, cohorts)  # noqa: E731
+        return looked("repeatable", run if takes_seed else plain)
+
+    assert found(lambda: 0.0).verdict == "pass" and calls == [5, 5, 5]
+    assert found(lambda: 0.0, False).verdict == "pass" and calls == [0, 0, 0]
+    drawn = found(lambda: np.random.random())  # noqa: NPY002
+    assert drawn.got == "another global seed, another run"
+    assert found(lambda: float(len(calls))).got == "two different runs"
+    assert found(lambda: float(len(calls) > 1)).got == "two different runs"
 
 
 @pytest.mark.parametrize("built_in", [None, 0.05])
@@ -595,7 +620,7 @@ def test_what_stopped_a_call_and_the_order_of_a_cohort_are_told():
         ((("mean", stopped), ("order", wrong)), True),
     ):  # fmt: skip
         report = report_of(*(Finding(name, "fail", got=got) for name, got in checks))
-        assert (order in report.sentence) is says
+        assert (order in report.sentence) is says and report.sentence.startswith("mine is not")
         only = all(got == stopped for _, got in checks)
         assert ("end without numbers that could be compared" in report.sentence) is only
     both = report_of(
@@ -642,3 +667,54 @@ def test_a_logistic_client_far_out_has_the_gradient_of_its_limit():
     x = np.array([math.log(3), 0.0])
     assert one.gradient(x) == pytest.approx([-1 / 8 + x[0] / 4, 0.5])
     assert Client(one.features, one.labels).ridge == 0
+
+
+def test_what_streams_are_called(monkeypatch):
+    g = np.random.default_rng(8)
+    a, b, c = ([tuple(map(int, p)) for p in g.integers(16, size=(16, 2))] for _ in range(3))
+    order = [(t % 16, (t + 5) % 16) for t in range(16)]
+    alike, once = [(x, x) for x, _ in a], [a[0]] * 16
+
+    def found(drawn, adapter=None, method="fedavg", **given):
+        monkeypatch.setattr(streams, "_drawn", lambda session, seed: drawn[seed])
+        session = Session(Adapter(adapter or drawing(PAIRS)), METHODS[method], given, None, 5.0, 0)
+        return streams.STREAMS.look(session, "streams")
+
+    for drawn, verdict, says in (
+        ([a, b, c], "pass", ""), ([a, a, a], "fail", "the seed has no effect"),
+        ([order] * 3, "note", "the seed has no effect"), ([order, order, a], "fail", "seed, round"),
+        ([a, b, b], "fail", "seed, round or client are added"),
+        ([alike, [(x, x) for x, _ in b], c], "fail", "each client's generator begins"),
+        ([alike, b, c], "fail", "seed, round or client"),
+        ([once, b, c], "fail", "the generator begins anew every round"),
+        ([a, b, None], "does not apply", "with batch_size = 1"),
+    ):  # fmt: skip
+        said = found(drawn)
+        assert said.verdict == verdict and said.hint.startswith(says)
+    assert found([a, b, c]).got == "48 rounds read off"
+    whole = found([a, b, c], averaging)
+    assert (whole.verdict, whole.hint) == ("does not apply", "the adapter takes no seed")
+    for method, given in (("feddyn", {}), ("fedprox", {"local": "exact"})):
+        said = found([a, b, c], drawing(PAIRS), method, **given)
+        assert said.verdict == "does not apply" and "cannot be read off" in said.hint
+    assert found([a, b, c], drawing(PAIRS), seed=3).hint == "the adapter takes no seed"
+
+
+def test_a_simpler_check_that_differs_is_the_place_to_begin():
+    def made(label, rounds=1, got=True, agrees=False):
+        task = SimpleNamespace(rounds=rounds)
+        return SimpleNamespace(label=label, task=task, got=got or None, agrees=agrees)
+
+    this = made("several rounds", 4)
+
+    def told(*before, after=()):
+        listed = [*before, this, *after]
+        return _simpler(SimpleNamespace(compared={c.label: c for c in listed}), [this])
+
+    part = made("part of the clients (3, 0)")
+    assert told(made("mean", agrees=True), part) == (
+        "the check 'part of the clients' differs already, and is simpler: begin there"
+    )
+    for other in (made("a", rounds=2), made("a", got=False), made("a", agrees=True)):
+        assert told(other) == ""
+    assert told(after=[part]) == ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedtheory.testing import ConvergenceFailure, figures
+from fedtheory.testing.failure import check_diverged
 from fedtheory.testing.statements import _fails
 from fedtheory.verification.check import Check, judge, judge_statistical
 from fedtheory.verification.checks import Checks
@@ -168,6 +170,17 @@ def test_axes_are_logarithmic_where_there_is_something_to_draw():
     assert axes_of([0.0, -1.0], [0.0, np.inf]) == ("linear", [])
 
 
+def test_a_band_is_drawn_where_both_ends_have_a_place_on_the_axis():
+    values = np.array([[0.5, 1.5], [-1.0, 3.0], [0.2, np.inf], [2.0, 4.0], [-3.0, 1.0]])
+    given = {"values": values, "target": 0.1, "within": 4}
+    for cost, label in ((None, "round"), ([0, 1, 2, 3, 4], "cost")):
+        axes = figures.draw(evidence("reaching", cost=cost, **given)).axes[0]
+        assert axes.get_xlabel() == label
+        (band,) = axes.collections
+        corners = {(float(x), float(y)) for path in band.get_paths() for x, y in path.vertices}
+        assert corners == {(0.0, 0.5), (0.0, 1.5), (3.0, 2.0), (3.0, 4.0)}
+
+
 def test_a_figure_says_the_title_and_three_short_lines(tmp_path):
     long = ["e" * 150, "f" * 151, "third", "fourth"]
     told = evidence("none") | {"lines": long}
@@ -182,3 +195,27 @@ def test_a_figure_says_the_title_and_three_short_lines(tmp_path):
     assert "measured" not in json.loads((tmp_path / "b.json").read_text())["failure"]
     rows = (tmp_path / "a.csv").read_text().splitlines()
     assert rows[0] == "entry,measured,bound" and rows[1] == "0.0,1.0,2.0" and len(rows) == 100
+
+
+def test_a_statement_is_drawn_where_it_was_compared():
+    known = form("printed", "a", lambda v: le(1, 2), "open")
+    statement = Statement("p/s", "t", "s", "run", (known,))
+    compared = Checks([judged([1, 3], [2, 2], at=(1, 2))], statement)
+    outside = Check("p/s", "printed", "any", "not applicable", "exact", reason="no mu")
+    assert figures._compared({"checks": [*compared, outside]})
+    assert len(figures.draw(evidence("statement", checks=compared)).axes) == 2
+    for kind, checks in (("statement", [outside]), ("other", compared)):
+        (axes,) = figures.draw(evidence(kind, checks=checks)).axes
+        assert not axes.axison
+    failed = ConvergenceFailure("a", ["b"], "c", {"kind": "statement", "checks": [outside], "n": 3})
+    again = pickle.loads(pickle.dumps(failed))
+    assert again.evidence == {"kind": "statement", "title": "a", "lines": ["b"], "n": 3}
+
+
+def test_an_infinite_entry_is_a_run_that_diverged_unless_it_means_never():
+    values = np.array([[1.0, np.inf]])
+    with pytest.raises(ConvergenceFailure, match=r"v\[0, 1\] \(round 1\) is inf\n  the claim\n"):
+        check_diverged("v", values, ("round",), "the claim")
+    check_diverged("v", values, ("round",), "the claim", never=True)
+    with pytest.raises(ConvergenceFailure):
+        check_diverged("v", -values, ("round",), "", never=True)

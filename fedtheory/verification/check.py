@@ -139,6 +139,10 @@ def judge(sides: Sides, **fields: Any) -> Check:
         if not (np.isfinite(lhs).all() and np.isfinite(rhs).all()):
             bad = int(np.argmin(np.isfinite(lhs) & np.isfinite(rhs)))
             return Check(verdict="inconclusive", reason=f"a side is not finite (entry {bad})", **fields)
+        known = np.isfinite(scale) & np.isfinite(noise)
+        if not known.all():
+            reason = f"how far rounding reaches is not finite (entry {int(np.argmin(known))}): rescale the problem"
+            return Check(verdict="inconclusive", reason=reason, **fields)
         tiny = np.finfo(float).tiny
         relative = slack / np.maximum(scale + noise, tiny)
         margin = slack + RELATIVE_TOLERANCE * scale + noise
@@ -197,6 +201,10 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     z = stats.t.isf((1 - confidence) / (looks * stages), df=scenarios - 1)
     scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * scale + np.max(sides.noise)
+    if not np.isfinite(tolerance).all():
+        row = int(np.argmin(np.isfinite(tolerance)))
+        reason = f"how far rounding reaches is not finite (horizon {row}, counted from 0): rescale the problem"
+        return Check(verdict="inconclusive", reason=reason, confidence=confidence, count=looks, **fields)
     lower, upper = mean - z * se, mean + z * se
     worst, violated = int(np.argmin(lower / scale)), upper < -tolerance
     if violated.any():

@@ -10,7 +10,7 @@ import pytest
 
 from fedtheory import Uniform, problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.verification.check import Check, judge
+from fedtheory.verification.check import Check, judge, judge_statistical
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.statement import Statement, eq, form, le
 
@@ -123,3 +123,23 @@ def test_a_sentence_says_where_runs_decided_that_it_holds():
     told = "it holds here in the mean of 200 runs, with"
     assert Checks([runs]).sentence.startswith(f"As repaired {told}")
     assert Checks([replace(runs, form="printed"), runs]).sentence.startswith(f"As printed and as repaired {told}")
+
+
+def test_an_overflowing_scale_decides_nothing():
+    """Terms that cancel may be larger than any float, and rounding is then of unknown size."""
+    told = {"statement": "p/s", "form": "printed", "rule": "any"}
+    huge = np.array([1.7e308, 1.0])
+    for lhs in (2.0, 0.0):  # 2 <= 1 and 0 <= 1
+        sides = le(np.array([lhs, 0.0]), np.array([1.0, 1.0]))
+        for scale in (np.array([np.inf, 1.0]), np.array([np.nan, 1.0])):
+            found = judge(replace(sides, scale=scale), mode="exact", **told)
+            assert found.verdict == "inconclusive" and "entry 0" in found.reason
+        found = judge(replace(sides, noise=np.inf), mode="exact", **told)
+        assert found.verdict == "inconclusive"
+    with np.errstate(over="ignore"):
+        assert judge(eq(huge, huge, huge), mode="exact", **told).verdict == "inconclusive"
+    runs = np.tile([[2.0], [0.0]], (1, 8)) + np.linspace(0, 1e-3, 8)
+    sides = le(runs, np.ones_like(runs))
+    assert judge_statistical(sides, 0.99, mode="statistical", **told).verdict == "violated"
+    wide = replace(sides, scale=np.full_like(runs, 1.7e308))
+    assert judge_statistical(wide, 0.99, mode="statistical", **told).verdict == "inconclusive"

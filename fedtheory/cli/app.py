@@ -43,7 +43,7 @@ app = App(
     epilog="What a command takes: `fedtheory COMMAND --help`",
 )
 
-ONE, ALL, SHARED = "With a statement", "Without one: the campaign", "On other processes"
+ONE, ALL, SHARED = "With a statement", "Without a statement: the campaign", "On other processes"
 _SAMPLE_HELP = "P: clients in a round, drawn uniformly (default: all)."
 Participants = Annotated[int | None, typer.Option("--participants", "-P", help=_SAMPLE_HELP)]
 Engine = Annotated[

@@ -49,7 +49,6 @@ _LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
         "figure",
         "quick",
         "budget",
-        "workers",
         "details",
         "json",
         "out",
@@ -115,7 +114,7 @@ def verify_command(
     rounds: Annotated[
         int | None,
         typer.Option(
-            "--rounds", "-T", help="The horizon of a statement about runs.", rich_help_panel=ONE
+            "--rounds", "-T", help="T: rounds of a statement about runs.", rich_help_panel=ONE
         ),
     ] = None,
     scenarios: Annotated[
@@ -190,7 +189,7 @@ def verify_command(
     out: Out = None,
     **options: Any,
 ) -> None:
-    """Judge a statement on a problem, or many on a battery.
+    """Judge a statement on a problem of yours, or all statements.
 
     Without a statement this is a campaign: all are judged on the whole battery; PAPER/ are those of
     one paper; FILE.py those of a Python file, on instances of their own, with a search for

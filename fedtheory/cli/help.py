@@ -51,7 +51,7 @@ class Topic:
     not_groups: tuple[str, ...] = ()
 
     def takes(self, option: Any) -> bool:
-        """Whether an option means anything here."""
+        """True for an option that means something here."""
         return (
             option.name not in self.foreign
             and getattr(option, "rich_help_panel", None) not in self.not_groups
@@ -117,7 +117,8 @@ def _page(command: HelpfulCommand, ctx: Any) -> HelpfulCommand:
     for name in (name for name in names if topic.takes(there[name])):
         shown = _shown(there[name], choices.get(name, ()), topic.words.get(name, ""))
         if name not in arguments:
-            group = getattr(shown, "rich_help_panel", None) if full else None
+            group = getattr(shown, "rich_help_panel", None)
+            group = group if full or (not named and _many(group, topic.first, there)) else None
             others = "Other options" if named else None
             shown.rich_help_panel = topic.title if name in topic.own else group or others
         page.params.append(shown)
@@ -125,6 +126,11 @@ def _page(command: HelpfulCommand, ctx: Any) -> HelpfulCommand:
     ctx.info_name = f"{ctx.info_name} {named}".strip()  # as the usage line has it
     page.epilog = _epilog(command, named, f"fedtheory {ctx.info_name}", full, topic)
     return page
+
+
+def _many(group: Any, names: tuple[str, ...], there: Mapping[str, Any]) -> bool:
+    """True where the first page has three options of a group, which keeps its title there then."""
+    return sum(getattr(there[name], "rich_help_panel", None) == group for name in names) >= 3
 
 
 def _topic(command: HelpfulCommand, ctx: Any) -> tuple[str, Topic]:

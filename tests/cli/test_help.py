@@ -1,4 +1,4 @@
-"""Help on two pages: `--help` fits two screens, `--help-all` has every option, and a method's page has its own."""
+"""Help: `--help` fits two screens, `--help-all` has every option, a method's page has its own."""
 
 from __future__ import annotations
 
@@ -136,8 +136,9 @@ def test_the_page_of_a_method_has_exactly_its_options(method):
 def test_an_option_that_is_not_on_the_page_of_a_method_is_refused(method, tmp_path):
     full = listed(page("run", method, "--help-all"))
     values = {
-        "--l1": "1", "--elastic-tau": "1", "--momentum": "0.5", "--set": "ball", "--local-solver": "exact", "--local-steps": "2",
-        "--epochs": "2", "--participants": "1", "--inactive": "0.5", "--lr-schedule": "inverse", "--betas": "0.9,0.99",
+        "--l1": "1", "--elastic-tau": "1", "--momentum": "0.5", "--set": "ball",
+        "--local-solver": "exact", "--local-steps": "2", "--epochs": "2", "--participants": "1",
+        "--inactive": "0.5", "--lr-schedule": "inverse", "--betas": "0.9,0.99",
     }  # fmt: skip
     smooth = method not in ("fedmls", "subgradient", *CENTRAL)
     needed = (

@@ -157,6 +157,40 @@ def test_a_number_whose_best_is_nothing_is_found_to_a_part_of_the_scale():
     assert F(-2, 10**7) <= found.numbers.get("n", F(0)) <= 0
 
 
+@pytest.mark.parametrize(
+    ("best", "scale", "size"),
+    [(2.0, 0.0, 2), (-3.0, 1.0, 3), (0.5, 4.0, 4), (0.01, None, 0.01)],
+)
+def test_how_much_is_given_way_to_rounding(best, scale, size, monkeypatch):
+    """A part in 10^8 of the larger one, ten times more, up to 10^-4; then it is not certified."""
+    levels, guesses = [], []
+
+    def none(_, level):
+        levels.append(level)
+
+    monkeypatch.setattr(programme._Numeric, "best", lambda _: (best, {}, {"n": 7.0}))
+    monkeypatch.setattr(programme._Numeric, "inside", none)
+    monkeypatch.setattr(programme, "_rounded", lambda floats, *_: guesses.append(floats))
+    with pytest.raises(NotCertified, match="could not be rounded"):
+        maximise(matrix_family(1, 0, 0), "n", *([] if scale is None else [scale]))
+    by_hand = [best - size * room for room in (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)]
+    assert levels == pytest.approx(by_hand, rel=1e-12) and guesses == [{"n": 7.0}] * 5
+
+
+def test_what_is_inside_is_tried_first(monkeypatch):
+    """Of two guesses the first that is proved is taken, not the best: its matrix is singular."""
+    tried = []
+
+    def rounds(floats, *_):
+        tried.append(floats)
+        return {"n": F(floats["n"])}
+
+    monkeypatch.setattr(programme._Numeric, "best", lambda _: (2.0, {}, {"n": 2.0}))
+    monkeypatch.setattr(programme._Numeric, "inside", lambda *_: {"n": 1.0})
+    monkeypatch.setattr(programme, "_rounded", rounds)
+    assert maximise(matrix_family(1, 0, 2), "n").numbers == {"n": 1} and tried == [{"n": 1.0}]
+
+
 def test_what_has_no_multipliers():
     """-y^2 - m y^2 is never at least 0, and n <= m is without a largest n."""
     with pytest.raises(NoMultipliers, match="solver says infeasible"):
@@ -183,3 +217,7 @@ def test_vectors_that_are_left_out_must_not_appear():
             check(family, numbers, {"mean": ("x",)})
     with pytest.raises(NotCertified, match="left over"):
         check(family, {"n": F(1)}, {})
+    for left, block in ((form(x_x=1, x_y=1), "mean"), (form(X_X=1, X_Y=1), "deviation")):
+        for kept in ("x", "y"):
+            with pytest.raises(NotCertified, match="left over"):
+                check(Family(left, {}, NONE), {}, {block: (kept,)})

@@ -368,6 +368,8 @@ def test_what_a_worst_case_was_asked():
     assert kinks.asked["heterogeneity"] is None and kinks.asked["lipschitz"] == 1
     assert kinks.asked["smoothness"] is None and kinks.bound == pytest.approx(1, rel=1e-6)
     assert (kinks.asked["clients"], kinks.asked["participants"]) == (2, 2)
+    steep = worst_case("fedprox", losses=Losses(None), criterion="distance", heterogeneity=1)
+    assert dict(steep.asked["options"]) == {"mu": 1}
     assert worst_case("fedavg", heterogeneity=0, local_steps=2).asked["heterogeneity"] == 0
 
 

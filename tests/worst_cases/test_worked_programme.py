@@ -101,6 +101,8 @@ def test_numbers_that_add_up_to_nothing_are_none():
     assert left == [({"d": 1, "e": -1}, 0), ({"f": 1, "g": 1}, 1)]
     assert zeros(({"a": 1, "b": 2}, 0), signed=["b"]) == ([({"a": 1, "b": 2}, 0)], set())
     assert zeros(({"a": -1, "b": -2}, 0))[1] == {"a", "b"}
+    assert zeros(({"a": F(1, 2), "b": F(-1, 2)}, 0))[1] == set()
+    assert zeros(({"a": 1, "b": 1}, 0), ({"c": 2, "d": 1}, 0))[1] == {"a", "b", "c", "d"}
 
 
 def test_equations_that_cannot_hold():
@@ -116,6 +118,9 @@ def test_equations_that_follow_from_others_are_left_out():
     both = ({"a": F(2), "b": F(7), "c": F(-3)}, F(9))  # 2 one + 3 two
     other = ({"a": F(2), "b": F(7), "c": F(-2)}, F(9))
     assert programme._independent([one, two, both]) == [one, two]
+    apart = ({"a": F(1), "c": F(2)}, F(1))  # one - 2 two
+    assert programme._independent([one, two, apart]) == [one, two]
+    assert programme._independent([apart, two, one]) == [apart, two]
     assert programme._independent([one, two, other]) == [one, two, other]
     with pytest.raises(NoMultipliers, match="contradict"):
         programme._independent([one, two, (both[0], F(10))])

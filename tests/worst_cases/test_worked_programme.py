@@ -53,6 +53,15 @@ def test_equations_hold_exactly_after_rounding():
     assert all(abs(found[n] - F(x)) < F(1, 10) for n, x in floats.items())
 
 
+def test_what_an_equation_says_of_is_put_into_those_before_it():
+    """a = (13 - 3 b - c)/2, then b = (19/2 - 3 c - 5 d)/2."""
+    floats = {"a": 3.0, "b": 2.0, "c": 1.0 + 1e-9, "d": 0.5 + 1e-9}
+    found = rounded(floats, ({"a": 2, "b": 3, "c": 1}, 13), ({"b": 2, "c": 3, "d": 5}, F(19, 2)))
+    c, d = 1 + F(1, 10**9), F(1, 2) + F(1, 10**9)
+    b = (F(19, 2) - 3 * c - 5 * d) / 2
+    assert found == {"a": (13 - 3 * b - c) / 2, "b": b, "c": c, "d": d}
+
+
 def right_of(equation):
     return F(equation[1])
 
@@ -121,6 +130,7 @@ def test_equations_that_follow_from_others_are_left_out():
     apart = ({"a": F(1), "c": F(2)}, F(1))  # one - 2 two
     assert programme._independent([one, two, apart]) == [one, two]
     assert programme._independent([apart, two, one]) == [apart, two]
+    assert programme._independent([both, one, two]) == [both, one]
     assert programme._independent([one, two, other]) == [one, two, other]
     with pytest.raises(NoMultipliers, match="contradict"):
         programme._independent([one, two, (both[0], F(10))])
@@ -180,6 +190,17 @@ def test_how_much_is_given_way_to_rounding(best, scale, size, monkeypatch):
         maximise(matrix_family(1, 0, 0), "n", *([] if scale is None else [scale]))
     by_hand = [best - size * room for room in (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)]
     assert levels == pytest.approx(by_hand, rel=1e-12) and guesses == [{"n": 7.0}] * 5
+
+
+@pytest.mark.parametrize(("a", "slack"), [(3, 1), (F(1, 2), F(1, 2)), (-2, -2)])
+def test_matrices_far_from_singular(a, slack):
+    """The least of a, 5 - n = 4 and 1 is taken from both diagonal entries."""
+    family = matrix_family(a, 0, 5)
+    numeric = programme._reduced(family, "n")[0]
+    assert numeric.inside(1.0) == pytest.approx({"n": 1.0}, abs=1e-7)
+    assert float(numeric.slack.value) == pytest.approx(float(slack), abs=1e-6)
+    fixed = Family(form(1, x_x=a, y_y=5), {**family.terms, "m": form(-1)}, frozenset({"n"}))
+    assert programme._reduced(fixed, "m")[0].inside(2.0) is None, "m can only be 1"
 
 
 def test_what_is_inside_is_tried_first(monkeypatch):

@@ -204,6 +204,23 @@ def solved(number):
     return Solution({"kappa_0": number}, {}, float(number), {}, {})
 
 
+@pytest.mark.parametrize(
+    ("given", "scale"),
+    [({"kappa_0": F(1, 2)}, 0.09), ({"c": F(1)}, 0.0), ({"clients": 1}, 0.0)],
+)
+def test_c_is_given_way_by_parts_of_the_square_of_all_steps(given, scale, monkeypatch):
+    """(3/10)^2, which c has the size of; kappa_0 by parts of itself."""
+    seen = []
+
+    def solves(_, __, number):
+        seen.append(number)
+        return solved(F(1))
+
+    monkeypatch.setattr(potentials, "maximise", solves)
+    one_round("fedavg", local_steps=3, step=F(1, 10), **given)
+    assert seen == [pytest.approx(scale, rel=1e-12, abs=0)]
+
+
 @pytest.mark.parametrize("number", [F(0), -TINY, TINY])
 def test_a_potential_has_a_kappa_0_above_nothing(number, monkeypatch):
     monkeypatch.setattr(potentials, "maximise", lambda *_: solved(number))

@@ -182,9 +182,11 @@ def chosen_question(asked: RoundQuestion) -> RoundQuestion:
         raise InvalidInput(f"participants = {asked.participants} of clients = {asked.clients}: of efl everybody is active here")
     if not ROUNDS[method].local_steps and K != 1:
         raise InvalidInput(f"local_steps = {K}: {method} solves its local problems exactly; leave it out")
-    conditions = _conditions(asked)
+    conditions = 2 * K * (2 * K - 1)  # pairs of points: as many as FedAvg has, others have fewer
     if conditions > LARGEST:
-        raise InvalidInput(f"local_steps = {K}: {conditions:,} conditions, at most {LARGEST:,}; take fewer local steps")
+        raise InvalidInput(
+            f"local_steps = {K}: up to {conditions:,} conditions, at most {LARGEST:,}; take fewer local steps"
+        )
     if "ratio" in has and asked.smoothness != 1:
         raise InvalidInput(f"smoothness = {asked.smoothness}: {method}'s constants are those of beta = 1; scale lambda_2 instead")
     if asked.rho <= 0:
@@ -200,13 +202,6 @@ def chosen_question(asked: RoundQuestion) -> RoundQuestion:
     if noisy and not fixed:
         raise InvalidInput(f"{method}: give kappa_0 or c, and the best of the other is sought")
     return asked
-
-
-def _conditions(asked: RoundQuestion) -> int:
-    """How many pairs of points a round has, where every local step adds as many points as the second."""
-    one, two = (len(ROUNDS[asked.method].round(replace(asked, local_steps=K).asked).points) for K in (1, 2))
-    points = one + (two - one) * (asked.local_steps - 1)
-    return points * (points - 1)
 
 
 def answer(asked: RoundQuestion) -> Potential:

@@ -71,7 +71,7 @@ def maximise(family: Family, goal: str, scale: float = 0.0) -> Solution:
     for room in ROOM:
         floats = numeric.inside(best - float(room) * max(abs(best), scale))
         for guess in ([] if floats is None else [floats]) + [start]:
-            numbers = _rounded(guess, equations, family.signed | {goal})
+            numbers = _rounded(guess, equations, family.signed)
             if numbers is None:
                 continue
             try:

@@ -103,6 +103,12 @@ def test_fedavg_where_gradients_differ_by_a_bounded_factor(K, participants):
     assert [p.name for p in round_.points if p.name != "*"] == [f"y{j}" for j in range(K)]
 
 
+def test_what_fedavgs_inequality_is_said_to_be():
+    plain, bounded = (ROUNDS["fedavg"].says(o) for o in ({"step": F(1)}, {"step": F(1), "B": F(2)}))
+    assert plain[0] == "E V+ <= rho V - kappa_0 D + c zeta^2" and "zeta^2 = mean" in plain[1]
+    assert bounded[0] == "E V+ <= rho V - kappa_0 D + c G^2" and "<= G^2 + 2 L B^2" in bounded[1]
+
+
 @pytest.mark.parametrize("participants", [1, 2, 3])
 @pytest.mark.parametrize("K", [1, 3])
 def test_scaffold(K, participants):

@@ -53,6 +53,15 @@ def test_equations_hold_exactly_after_rounding():
     assert all(abs(found[n] - F(x)) < F(1, 10) for n, x in floats.items())
 
 
+def test_what_an_equation_says_of_is_put_into_those_before_it():
+    """a = (13 - 3 b - c)/2, then b = (19/2 - 3 c - 5 d)/2."""
+    floats = {"a": 3.0, "b": 2.0, "c": 1.0 + 1e-9, "d": 0.5 + 1e-9}
+    found = rounded(floats, ({"a": 2, "b": 3, "c": 1}, 13), ({"b": 2, "c": 3, "d": 5}, F(19, 2)))
+    c, d = 1 + F(1, 10**9), F(1, 2) + F(1, 10**9)
+    b = (F(19, 2) - 3 * c - 5 * d) / 2
+    assert found == {"a": (13 - 3 * b - c) / 2, "b": b, "c": c, "d": d}
+
+
 def right_of(equation):
     return F(equation[1])
 
@@ -101,6 +110,8 @@ def test_numbers_that_add_up_to_nothing_are_none():
     assert left == [({"d": 1, "e": -1}, 0), ({"f": 1, "g": 1}, 1)]
     assert zeros(({"a": 1, "b": 2}, 0), signed=["b"]) == ([({"a": 1, "b": 2}, 0)], set())
     assert zeros(({"a": -1, "b": -2}, 0))[1] == {"a", "b"}
+    assert zeros(({"a": F(1, 2), "b": F(-1, 2)}, 0))[1] == set()
+    assert zeros(({"a": 1, "b": 1}, 0), ({"c": 2, "d": 1}, 0))[1] == {"a", "b", "c", "d"}
 
 
 def test_equations_that_cannot_hold():
@@ -116,6 +127,10 @@ def test_equations_that_follow_from_others_are_left_out():
     both = ({"a": F(2), "b": F(7), "c": F(-3)}, F(9))  # 2 one + 3 two
     other = ({"a": F(2), "b": F(7), "c": F(-2)}, F(9))
     assert programme._independent([one, two, both]) == [one, two]
+    apart = ({"a": F(1), "c": F(2)}, F(1))  # one - 2 two
+    assert programme._independent([one, two, apart]) == [one, two]
+    assert programme._independent([apart, two, one]) == [apart, two]
+    assert programme._independent([both, one, two]) == [both, one]
     assert programme._independent([one, two, other]) == [one, two, other]
     with pytest.raises(NoMultipliers, match="contradict"):
         programme._independent([one, two, (both[0], F(10))])
@@ -157,6 +172,51 @@ def test_a_number_whose_best_is_nothing_is_found_to_a_part_of_the_scale():
     assert F(-2, 10**7) <= found.numbers.get("n", F(0)) <= 0
 
 
+@pytest.mark.parametrize(
+    ("best", "scale", "size"),
+    [(2.0, 0.0, 2), (-3.0, 1.0, 3), (0.5, 4.0, 4), (0.01, None, 0.01)],
+)
+def test_how_much_is_given_way_to_rounding(best, scale, size, monkeypatch):
+    """A part in 10^8 of the larger one, ten times more, up to 10^-4; then it is not certified."""
+    levels, guesses = [], []
+
+    def none(_, level):
+        levels.append(level)
+
+    monkeypatch.setattr(programme._Numeric, "best", lambda _: (best, {}, {"n": 7.0}))
+    monkeypatch.setattr(programme._Numeric, "inside", none)
+    monkeypatch.setattr(programme, "_rounded", lambda floats, *_: guesses.append(floats))
+    with pytest.raises(NotCertified, match="could not be rounded"):
+        maximise(matrix_family(1, 0, 0), "n", *([] if scale is None else [scale]))
+    by_hand = [best - size * room for room in (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)]
+    assert levels == pytest.approx(by_hand, rel=1e-12) and guesses == [{"n": 7.0}] * 5
+
+
+@pytest.mark.parametrize(("a", "slack"), [(3, 1), (F(1, 2), F(1, 2)), (-2, -2)])
+def test_matrices_far_from_singular(a, slack):
+    """The least of a, 5 - n = 4 and 1 is taken from both diagonal entries."""
+    family = matrix_family(a, 0, 5)
+    numeric = programme._reduced(family, "n")[0]
+    assert numeric.inside(1.0) == pytest.approx({"n": 1.0}, abs=1e-7)
+    assert float(numeric.slack.value) == pytest.approx(float(slack), abs=1e-6)
+    fixed = Family(form(1, x_x=a, y_y=5), {**family.terms, "m": form(-1)}, frozenset({"n"}))
+    assert programme._reduced(fixed, "m")[0].inside(2.0) is None, "m can only be 1"
+
+
+def test_what_is_inside_is_tried_first(monkeypatch):
+    """Of two guesses the first that is proved is taken, not the best: its matrix is singular."""
+    tried = []
+
+    def rounds(floats, *_):
+        tried.append(floats)
+        return {"n": F(floats["n"])}
+
+    monkeypatch.setattr(programme._Numeric, "best", lambda _: (2.0, {}, {"n": 2.0}))
+    monkeypatch.setattr(programme._Numeric, "inside", lambda *_: {"n": 1.0})
+    monkeypatch.setattr(programme, "_rounded", rounds)
+    assert maximise(matrix_family(1, 0, 2), "n").numbers == {"n": 1} and tried == [{"n": 1.0}]
+
+
 def test_what_has_no_multipliers():
     """-y^2 - m y^2 is never at least 0, and n <= m is without a largest n."""
     with pytest.raises(NoMultipliers, match="solver says infeasible"):
@@ -183,3 +243,7 @@ def test_vectors_that_are_left_out_must_not_appear():
             check(family, numbers, {"mean": ("x",)})
     with pytest.raises(NotCertified, match="left over"):
         check(family, {"n": F(1)}, {})
+    for left, block in ((form(x_x=1, x_y=1), "mean"), (form(X_X=1, X_Y=1), "deviation")):
+        for kept in ("x", "y"):
+            with pytest.raises(NotCertified, match="left over"):
+                check(Family(left, {}, NONE), {}, {block: (kept,)})

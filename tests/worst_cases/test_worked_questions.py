@@ -81,28 +81,24 @@ def test_the_size_of_a_question(given, sizes, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("method", "given", "conditions"),
-    [
-        ("fedavg", {}, 8 * 7), ("fedavg", {"B": F(2)}, 5 * 4), ("scaffold", {}, 5 * 4),
-        ("efl", {}, 6 * 5), ("feddyn", {"ratio": F(2), "local_steps": 1}, 4 * 3),
-    ],
-    ids=["fedavg", "bounded", "scaffold", "efl", "feddyn"],
-)  # fmt: skip
-def test_how_many_conditions_a_round_has(method, given, conditions, monkeypatch):
-    """2 K, K + 1, K + 1 and K + 2 points of every loss for K = 4: one less would be too few."""
-    monkeypatch.setattr(potentials, "LARGEST", conditions)
-    asked = question(method, **{"local_steps": 4, **given})
-    assert len(asked.losses.conditions(ROUNDS[method].round(asked.asked).points)) == conditions
-    monkeypatch.setattr(potentials, "LARGEST", conditions - 1)
-    with pytest.raises(InvalidInput, match=f": {conditions} conditions, at most {conditions - 1};"):
-        question(method, **{"local_steps": 4, **given})
+    ("method", "given", "points"),
+    [("fedavg", {}, 8), ("fedavg", {"B": F(2)}, 5), ("scaffold", {}, 5), ("efl", {}, 6)],
+    ids=["fedavg", "bounded", "scaffold", "efl"],
+)
+def test_how_many_conditions_a_round_has_at_most(method, given, points, monkeypatch):
+    """2 K points of every loss for K = 4, or fewer: 56 pairs of them are told."""
+    monkeypatch.setattr(potentials, "LARGEST", 56)
+    asked = question(method, local_steps=4, **given)
+    assert len(ROUNDS[method].round(asked.asked).points) == points <= 8
+    monkeypatch.setattr(potentials, "LARGEST", 55)
+    with pytest.raises(InvalidInput, match="local_steps = 4: up to 56 conditions, at most 55; ta"):
+        question(method, local_steps=4, **given)
 
 
 def test_local_steps_that_are_too_many_are_refused_before_any_work():
-    with pytest.raises(InvalidInput, match="local_steps = 63: 4,032 conditions, at most 4,000; ta"):
-        question("scaffold", local_steps=63)
-    with pytest.raises(InvalidInput, match="local_steps = 32: 4,032 conditions, at most 4,000; ta"):
-        question("fedavg", local_steps=32)
+    assert question("scaffold", local_steps=31).local_steps == 31
+    with pytest.raises(InvalidInput, match="local_steps = 32: up to 4,032 conditions, at most 4,0"):
+        question("scaffold", local_steps=32)
     with pytest.raises(InvalidInput, match="take fewer local steps"):
         question("fedavg", local_steps=10**9)
 
@@ -206,6 +202,23 @@ def test_noise_by_hand():
 
 def solved(number):
     return Solution({"kappa_0": number}, {}, float(number), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "scale"),
+    [({"kappa_0": F(1, 2)}, 0.09), ({"c": F(1)}, 0.0), ({"clients": 1}, 0.0)],
+)
+def test_c_is_given_way_by_parts_of_the_square_of_all_steps(given, scale, monkeypatch):
+    """(3/10)^2, which c has the size of; kappa_0 by parts of itself."""
+    seen = []
+
+    def solves(_, __, number):
+        seen.append(number)
+        return solved(F(1))
+
+    monkeypatch.setattr(potentials, "maximise", solves)
+    one_round("fedavg", local_steps=3, step=F(1, 10), **given)
+    assert seen == [pytest.approx(scale, rel=1e-12, abs=0)]
 
 
 @pytest.mark.parametrize("number", [F(0), -TINY, TINY])
@@ -368,6 +381,8 @@ def test_what_a_worst_case_was_asked():
     assert kinks.asked["heterogeneity"] is None and kinks.asked["lipschitz"] == 1
     assert kinks.asked["smoothness"] is None and kinks.bound == pytest.approx(1, rel=1e-6)
     assert (kinks.asked["clients"], kinks.asked["participants"]) == (2, 2)
+    steep = worst_case("fedprox", losses=Losses(None), criterion="distance", heterogeneity=1)
+    assert dict(steep.asked["options"]) == {"mu": 1}
     assert worst_case("fedavg", heterogeneity=0, local_steps=2).asked["heterogeneity"] == 0
 
 

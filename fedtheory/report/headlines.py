@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from fedtheory.verification.campaign import Row
     from fedtheory.verification.witness import Witness
 
-__all__ = ["COUNTED", "STATES", "Tile", "counts", "counts_markdown", "counts_table", "repairs_in_words", "sentence", "sizes", "state_of", "tiles"]
+__all__ = [
+    "COUNTED", "STATES", "Tile", "counts", "counts_markdown", "counts_table", "repairs_in_words",
+    "sentence", "sizes", "state_of", "tiles",
+]  # fmt: skip
 
 STATES = {  # of a statement, in the order in which they are shown
     "fails": "fails as printed",

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from fedtheory.verification.campaign import Row
     from fedtheory.verification.witness import Witness
 
-__all__ = ["COUNTED", "STATES", "Tile", "counts", "counts_markdown", "counts_table", "repairs_in_words", "sentence", "sizes", "state_of", "tiles"]
+__all__ = [
+    "COUNTED", "STATES", "Tile", "counts", "counts_markdown", "counts_table", "repairs_in_words",
+    "sentence", "sizes", "state_of", "tiles",
+]  # fmt: skip
 
 STATES = {  # of a statement, in the order in which they are shown
     "fails": "fails as printed",
@@ -97,8 +100,9 @@ def counts(lines: Sequence[Line]) -> dict[str, int]:
 def counts_table(n: Mapping[str, int]) -> list[tuple[str, int, int, int]]:
     """Two rows at most, (of what, and how many `COUNTED`): what is printed, and what is said in words and made precise by us."""
     rows = (("printed statements", "printed", ""), ("sentences made precise", "in words", " in words"))
-    found = [(what, *(n[f"{state}{which}"] for state in list(STATES)[:3])) for what, total, which in rows if n[total]]
-    return [(what, *map(int, numbers)) for what, *numbers in found]  # type: ignore[misc]
+    return [
+        (what, n[f"fails{which}"], n[f"holds{which}"], n[f"unsettled{which}"]) for what, total, which in rows if n[total]
+    ]
 
 
 def counts_markdown(n: Mapping[str, int]) -> list[str]:

@@ -191,7 +191,8 @@ def test_states_and_counts(rows):
     assert table["printed statements"] == [n["fails"], n["holds"], n["unsettled"]] and sum(table["printed statements"]) == n["printed"]
     assert sum(table["sentences made precise"]) == n["in words"]
     shown = headlines.counts_markdown(n)
-    assert shown[0] == "| | fail | hold | not settled |" and shown[2] == f"| printed statements | {n['fails']} | {n['holds']} | {n['unsettled']} |"
+    assert shown[0] == "| | fail | hold | not settled |"
+    assert shown[2] == f"| printed statements | {n['fails']} | {n['holds']} | {n['unsettled']} |"
     next(r for r in rows if (r.statement, r.form) == ("fedelasticnet/eq-28", "repaired")).verdict = "violated"
     assert headlines.repairs_in_words(headlines.counts(tables.lines(rows))).startswith("1 of ")
     assert headlines.counts_markdown(headlines.counts([])) == ["No statement is printed."]

@@ -150,7 +150,7 @@ def test_filters_search_and_links(opened):
     assert page.evaluate(SHOWN) == [] and page.is_visible("#nothing")
     page.click("#clear")
     assert page.evaluate(SHOWN) == every
-    page.fill("#search", "moving average")
+    page.fill("#search", "moving-average")
     assert page.evaluate(SHOWN) == ["elastic-aggregation-moving-average"]
     page.click(".tile[href='#efl-theorem-1']")  # a link shows what a filter hides
     page.wait_for_function("() => location.hash === '#efl-theorem-1'")

@@ -7,7 +7,20 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import ALL, ONE, Address, Engine, Participants, Workers, app, examples
+from fedtheory.cli.app import (
+    ALL,
+    NO_TITLE_HELP,
+    ONE,
+    SIZE_HELP,
+    Address,
+    Engine,
+    FigureSize,
+    Participants,
+    Workers,
+    app,
+    examples,
+    refuse_look,
+)
 from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
@@ -29,6 +42,7 @@ __all__: list[str] = []
         "fedtheory verify --quick --details",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure diabetes.png",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure column.png --size icml --no-title",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
@@ -97,6 +111,8 @@ def verify_command(
             rich_help_panel=ONE,
         ),
     ] = None,
+    size: Annotated[FigureSize, typer.Option("--size", help=SIZE_HELP, rich_help_panel=ONE)] = "page",
+    no_title: Annotated[bool, typer.Option("--no-title", help=NO_TITLE_HELP, rich_help_panel=ONE)] = False,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="A tenth of the instances, no long runs, a small search.", rich_help_panel=ALL),
@@ -146,6 +162,7 @@ def verify_command(
     file, name = (None, "") if statement is None else in_file(statement)
     paper = paper_named(statement or "") if file is None else None
     given = {**options, "problem": problem, "participants": participants, "rounds": rounds, "figure": figure}
+    refuse_look(figure is not None, size, no_title)
     if instance is not None:
         from fedtheory.cli.instance import verify_instance
 
@@ -157,7 +174,8 @@ def verify_command(
         of_campaign |= {"workers": workers is not None, "details": details}
         of_campaign |= {"engine": engine != "local", "address": address is not None}
         verifying.refuse_with_statement(statement, of_campaign)
-        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure}
+        look = {"size": size, "title": not no_title}
+        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
     verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)

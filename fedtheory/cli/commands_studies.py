@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedtheory.cli.app import SHARED, Address, Engine, Workers, app, examples
+from fedtheory.cli.app import NO_TITLE_HELP, SHARED, SIZE_HELP, Address, Engine, FigureSize, Workers, app, examples
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
 from fedtheory.cli.common import Json, Out, Seed
@@ -292,6 +292,8 @@ def draw_command(
         ),
     ],
     dpi: Annotated[int, typer.Option("--dpi", min=30, max=1200, help="Resolution of the PNG.")] = 130,
+    size: Annotated[FigureSize, typer.Option("--size", help=f"Of a CSV of `verify`. {SIZE_HELP}")] = "page",
+    no_title: Annotated[bool, typer.Option("--no-title", help=f"Of a CSV of `verify`. {NO_TITLE_HELP}")] = False,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -300,4 +302,4 @@ def draw_command(
     Nothing is computed. A file that holds something else, or whose numbers cannot be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 
-    draw(files, dpi, json, out)
+    draw(files, dpi, json, out, size, not no_title)

@@ -8,9 +8,11 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance
+from fedtheory.verification.case import Case
 from fedtheory.verification.check import Check
 from fedtheory.verification.comparison import comparison
-from fedtheory.verification.statement import Statement
+from fedtheory.verification.longer import ROUNDS
+from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.summary import as_html, as_rows, as_sentence
 
 __all__ = ["Checks"]
@@ -25,14 +27,15 @@ class Checks(list[Check]):
     statement : what was checked, where it is known
     again : callable(rounds) -> the checks of a shorter run, where there is one
     setup : what was run, in words
+    case : what was run, where it is a problem of the user's
     """
 
     def __init__(
         self, checks: Iterable[Check] = (), statement: Statement | None = None,
-        again: Callable[[int], Iterable[Check]] | None = None, setup: str = "",
+        again: Callable[..., Iterable[Check]] | None = None, setup: str = "", case: Case | None = None,
     ) -> None:  # fmt: skip
         super().__init__(checks)
-        self.statement, self.again, self.setup = statement, again, setup
+        self.statement, self.again, self.setup, self.case = statement, again, setup, case
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(str(c) for c in self)])
@@ -49,15 +52,21 @@ class Checks(list[Check]):
         """One dict a check, for `pandas.DataFrame`; see `fedtheory.verification.summary.as_rows`."""
         return as_rows(self)
 
-    def plot(self, path: Path | str | None = None, **options: Any) -> Any:
-        """Bound, as each form has it, against what was measured: over the horizon, or entry by entry where there is none.
+    def plot(self, path: Path | str | None = None, *, size: str = "page", title: bool = True, **options: Any) -> Any:
+        """Bound, as each form has it, against what was measured: over the rounds, or entry by entry where there is no horizon.
+
+        Where nobody chose a horizon the picture goes on to 300 rounds, or as many as some ten seconds allow: exactly, or by the
+        mean of seeded runs with its interval. The verdicts are those of before.
 
         Parameters
         ----------
         path : where to write FILE.png, FILE.pdf and FILE.csv, which has the data and from which `fedtheory draw` draws again;
             default nowhere
-        options : ``forms`` to draw (default the printed and the repaired one, or all where they are few), ``worst=False`` to leave
-            out the worst case of all problems; see `fedtheory.verification.comparison.comparison`
+        size : 'page', 'neurips', 'icml', 'ieee' or 'slide' (`fedtheory.plotting.style.SIZES`)
+        title : whether the finding stands above, and what was run
+        options : ``forms`` to draw (default the printed and the repaired one, or all where they are few), ``rounds`` up to which a
+            picture goes on (None: as far as was judged), ``worst=False`` to leave out the worst case of all problems, which is
+            drawn where it has the same parameters; see `fedtheory.verification.comparison.comparison`
 
         Returns
         -------
@@ -67,6 +76,8 @@ class Checks(list[Check]):
         ------
         InvalidInput
             Checks that `Statement.verify` did not make, or none that compared anything.
+        UnknownName
+            Another size.
         OSError
             A path where nothing can be written.
         """
@@ -74,17 +85,23 @@ class Checks(list[Check]):
         from fedtheory.plotting.saved import write
         from fedtheory.plotting.style import house_style
 
-        data = self.compared(**options)
-        if path is not None:
-            return write(data, path, {"provenance": provenance()})[1]
-        with house_style():
-            return draw(data)
+        with house_style(size):
+            data = self.compared(**options)
+            if path is not None:
+                return write(data, path, {"provenance": provenance()}, size=size, title=title)[1]
+            return draw(data, title)
 
     def compared(self, **options: Any) -> dict[str, Any]:
         """What `plot` draws, as plain values; see `fedtheory.verification.comparison.comparison`. Errors as of `plot`."""
         if self.statement is None:
             raise InvalidInput("these checks do not know their statement, so there is nothing to draw: make them by Statement.verify")
-        return comparison(self, self.statement, self.again, **{"setup": self.setup, **options})
+        chosen = self.case is None or self.case.rounds is not None or self.case.of_rounds
+        own = {"setup": self.setup, "rounds": None if chosen else ROUNDS, "worst": self._worst_belongs}
+        return comparison(self, self.statement, self.again, **{**own, **options})
+
+    def _worst_belongs(self, form: Form) -> bool:
+        """Whether the worst case of a form has just the parameters of this case."""
+        return self.case is not None and form.worst is not None and form.worst.belongs(self.case)
 
     @property
     def verdict(self) -> str:

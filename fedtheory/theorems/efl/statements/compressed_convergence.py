@@ -298,6 +298,7 @@ STATEMENTS = (
             proof="docs/efl_claims.md#the-consistent-form-sharpened",
         ),
         assumptions=ASSUMPTIONS,
+        measures="mean squared distance to the optimum",
     ),
     statement(
         "compressed-proof",

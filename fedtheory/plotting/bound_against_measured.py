@@ -161,7 +161,7 @@ def _measures(data: Mapping[str, Any], names: Sequence[str], share: bool = False
     formulas = {left[n] for n in names}
     main = left.get("repaired", next(iter(left.values())))  # the words of a statement are about that one
     formula = left_side(data["forms"][names[0]].get("latex") or "", 2.6) if len(formulas) == 1 else ""
-    words = data.get("measures", "") if formulas == {main} else ""
+    words = _plain(data.get("measures", "")) if formulas == {main} else ""
     if share:
         return "measured/bound" + f" of\n{textwrap.fill(words, _room_on_axis()) or formula}" * bool(words or formula)
     return ",\n".join(part for part in (textwrap.fill(words, _room_on_axis()), formula) if part) or "the two sides"
@@ -420,7 +420,8 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
     ax.set_yticks(range(len(lines)), [_plain(n) for n in names])
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel(_measures(data, list(lines)).replace(",\n", ", "))
+    words, _, formula = _measures(data, list(lines)).rpartition(",\n")
+    ax.set_xlabel(f"{words.replace(chr(10), ' ')}, {formula}" if words and figure.get_figwidth() > 5 else f"{words}\n{formula}".strip())
     _legend(figure, [ax])
     return figure
 
@@ -473,7 +474,7 @@ def _nearest(ratio: np.ndarray, bad: int) -> str:
         return f"above 1 in {bad:,} of {len(ratio):,}, at most {ratio[0]:.3g}"
     nothing = int((ratio == 0).sum())
     also = f", in {nothing:,} of {len(ratio):,} nothing is measured" if nothing else ""
-    return f"at most {ratio[0]:.3g}, half of them below {np.median(ratio):.2g}{also}"
+    return f"at most {ratio[0]:.3g}{also}"
 
 
 def _in_order(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> Any:

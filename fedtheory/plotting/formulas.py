@@ -35,7 +35,8 @@ def formula(latex: str, room: float = 6.0) -> str:
 
 def left_side(latex: str, room: float = 6.0) -> str:
     """The left side of a formula, without what it is claimed under, '$...$'; '' where there is none, or it cannot be drawn."""
-    depth, start, ends = 0, 0, []
+    depth, start = 0, 0
+    ends: list[int] = []
     for found in re.finditer(r"\\[a-zA-Z]+|[{}<=]|\\ |\\.|:", latex):
         token = found.group()
         depth += {"{": 1, "}": -1}.get(token, 0)

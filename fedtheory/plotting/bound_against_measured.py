@@ -129,7 +129,8 @@ def _room(data: Mapping[str, Any], form: Mapping[str, Any], rows: Sequence[Mappi
     if near["measured"] <= near["floor"]:
         return "; what it bounds is 0 up to rounding" if long else ""
     room = near["bound"] / near["measured"]
-    where = f" at {letter} = {near['at']:,}" if letter and long else ""
+    mean = " in the mean" if not near["judged"] and data["beyond"]["scenarios"] else ""  # of the runs beyond what was judged
+    where = mean + (f" at {letter} = {near['at']:,}" if letter and long else "")
     if room < 1.005:
         return f" and is attained{where}"
     return f", {'at least ' * (len(rows) > 1)}{times(room)} times too large{where}"
@@ -510,6 +511,7 @@ def _slacks(ax: Any, line: Mapping[str, Any], form: Mapping[str, Any]) -> None:
         ax.annotate("the bound fails", (0.03, 0.02), xycoords="axes fraction", va="bottom", color=COLOURS["violated"],
                     fontsize=mpl.rcParams["legend.fontsize"])  # fmt: skip
         ax.set_ylabel("bound − measured,\nas a share of the sizes of all terms")
-    ax.set_xlabel(f"{_entries(form, len(rank))}, the nearest first")
+    first = "the farthest apart" if form["relation"] == "==" else "the nearest to its bound"
+    ax.set_xlabel(f"{_entries(form, len(rank))}, {first} first")
     ax.set_xlim(0.5 - 0.02 * len(rank), len(rank) + 0.5 + 0.02 * len(rank))
     ax.xaxis.get_major_locator().set_params(integer=True)

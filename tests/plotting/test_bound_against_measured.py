@@ -406,7 +406,7 @@ def test_a_picture_goes_on_for_hundreds_of_rounds_beyond_what_was_judged(longer)
     judged = max((r["measured"] / r["bound"], r["at"]) for r in rows if r["judged"])
     assert f"violated at T = {judged[1]} by a factor {judged[0]:.3g};" in finding(data)  # of what was judged
     repaired = [r for r in data["rows"] if r["form"] == "repaired"][-1]
-    assert f"{times(repaired['bound'] / repaired['measured'])} times too large at T = 300" in finding(data)
+    assert f"{times(repaired['bound'] / repaired['measured'])} times too large in the mean at T = 300" in finding(data)
 
 
 def test_the_band_is_the_interval_of_the_mean_at_each_round(longer):

@@ -216,7 +216,8 @@ class Paper:
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
             made = AuthoredStatement(
                 f"{self.name}/{name}", about, local if local is not None else Minimise(), sampling if sampling is not None else Full(),
-                problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function, symbols or {}, measures,
+                problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function, symbols or {},
+                measures,
             )  # fmt: skip
             _check(made, at)
             self.statements[name] = made

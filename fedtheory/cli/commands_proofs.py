@@ -167,8 +167,8 @@ def verify_command(
         from fedtheory.cli.instance import verify_instance
 
         of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios, "address": address}
-        size = (0.1, False) if quick else (scale, long_runs)
-        raise typer.Exit(verify_instance(statement, instance, of_problem, seed, size, json, out))
+        battery = (0.1, False) if quick else (scale, long_runs)
+        raise typer.Exit(verify_instance(statement, instance, of_problem, seed, battery, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         of_campaign |= {"workers": workers is not None, "details": details}

@@ -86,7 +86,7 @@ def _outcome(data: Mapping[str, Any], name: str, long: bool) -> str:
         return "is not decided"
     rows = [r for r in data["rows"] if r["form"] == name]
     if form["verdict"] == "violated":
-        return "is violated" + _by(form, [r for r in rows if r["violated"] and r["judged"]], sum(r["judged"] for r in rows), letter)
+        return "is violated" + _by(form, [r for r in rows if r["judged"]], letter)
     shorter = fails_at([r for r in rows if r["judged"]], name, letter)
     if shorter:  # the check is of the whole run, and shorter runs are drawn, too
         return f"holds at the end and fails {shorter}"
@@ -98,8 +98,9 @@ def _outcome(data: Mapping[str, Any], name: str, long: bool) -> str:
     return "holds" + _room(data, form, rows, long)
 
 
-def _by(form: Mapping[str, Any], bad: Sequence[Mapping[str, Any]], of: int, letter: str) -> str:
-    """' at T = 10 by a factor 54.8', ' in 7 of 40 cases by a factor of up to 1.6': where it is worst."""
+def _by(form: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], letter: str) -> str:
+    """' at T = 10 by a factor 54.8', ' in 7 of 40 cases by a factor of up to 1.6': where it is worst of what was judged."""
+    bad, of = [r for r in rows if r["violated"]], len(rows)
     known = form["largest_ratio"] is not None  # of some forms, as of a bound on F itself, a ratio says nothing
     ratios = [(r["measured"] / r["bound"], r["at"]) for r in bad if r["bound"] > 0 and known]
     ratio, at = max(ratios, default=(math.nan, None), key=lambda v: v[0])
@@ -107,7 +108,7 @@ def _by(form: Mapping[str, Any], bad: Sequence[Mapping[str, Any]], of: int, lett
     if letter and at is not None:
         return f" at {letter} = {at:,} by a factor {factor}"
     if letter or not bad:
-        return f" {fails_at(bad, bad[0]['form'], letter)}" if bad else ""
+        return f" {fails_at(rows, bad[0]['form'], letter)}" if bad else ""
     where = f" in {len(bad):,} of {of:,} cases" if of > 1 else ""
     if not ratios:
         excess = max((r["measured"] - r["bound"] for r in bad), default=0.0)

@@ -86,11 +86,14 @@ def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell
         if took * scenarios / before > LONGEST:  # at most that long, where nothing is shared by the scenarios
             break
         begin = time.perf_counter()
-        list(again(pilot, forms=forms, scenarios=scenarios))
+        made = list(again(pilot, forms=forms, scenarios=scenarios))
         took = time.perf_counter() - begin
         enough = min(rounds, int(SECONDS / took * pilot))
-        if scenarios >= FEWEST and (enough == rounds or not most[0]):
+        exact = bool(made) and all(c.scenarios is None for c in made)
+        if exact or (scenarios >= FEWEST and (enough == rounds or not most[0])):
             most, seconds = (enough, scenarios), took / pilot * enough
+        if exact:
+            break
     if most[0] > last and seconds >= TOLD and tell is not None:
         tell(f"{most[0]:,} rounds for the picture take about {duration(seconds)} here")
     return most

@@ -140,7 +140,7 @@ def _again(
     if scenarios is not None:
         other = replace(other, scenarios=min(scenarios, case.scenarios), at_once=True)
     if case.of_rounds:
-        other = replace(other, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)  # type: ignore[type-var]
+        other = replace(other, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)
     chosen = every if forms is None else [f for f in every if f.name in set(forms)]
     with keeping():
         return _judged(statement, chosen, other)

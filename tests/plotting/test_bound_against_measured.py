@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -474,6 +475,18 @@ def test_what_takes_long_is_announced_and_too_long_is_left_out(monkeypatch):
     assert longer_rounds._affordable(again(5e-4), 10, 300, ["a"], None) == (300, 50)
     assert longer_rounds._affordable(again(2e-3), 10, 300, ["a"], None) == (100, 50)
     assert longer_rounds._affordable(again(1.0), 10, 300, ["a"], None)[0] == 0
+    exact = SimpleNamespace(scenarios=None)
+    slow = lambda rounds, forms, scenarios: clock.__setitem__(0, clock[0] + rounds / 10) or [exact]  # noqa: E731
+    assert longer_rounds._affordable(slow, 10, 300, ["a"], None)[0] == 100  # however few scenarios
+
+
+def test_a_violated_bound_without_a_ratio_is_told_by_its_horizons_or_by_the_difference(data):
+    rows = [{**r, "bound": -1.0} if r["form"] == "printed" else r for r in data["rows"]]
+    assert finding({**data, "rows": rows}).startswith("As printed it is violated from T = 2 on;")
+    forms = {n: {**f, "largest_ratio": None} for n, f in data["forms"].items()}
+    points = [{**r, "at": None, "violated": r["at"] == 4} for r in data["rows"] if r["form"] == "printed"]
+    told = finding({**data, "kind": "points", "rows": points, "forms": {"printed": forms["printed"]}})
+    assert told == f"As printed it is violated in 1 of 4 cases by up to {points[3]['measured'] - points[3]['bound']:.3g}"
 
 
 def test_forms_that_bound_something_else_have_no_second_curve():

@@ -79,7 +79,13 @@ def test_a_band_holds_the_middle_of_the_seeds():
     assert len(axes[0, 0].lines) == 2 and len(axes[0, 0].collections) == 1
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.0042, "0.0042"), (1.4, "1.4"), (1837.0, "1,800"), (np.inf, "infinitely many")])
+FACTORS = [
+    (0.0042, "0.0042"), (1.4, "1.4"),
+    (1837.0, "1,800"), (5.34e9, "5.3 × 10⁹"), (np.inf, "infinitely many"),
+]
+
+
+@pytest.mark.parametrize(("value", "said"), FACTORS)
 def test_factors_in_words(value, said):
     assert style.times(value) == said
 

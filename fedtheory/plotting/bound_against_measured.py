@@ -38,7 +38,7 @@ def draw(data: Mapping[str, Any], title: bool = True) -> Any:
     lines = _lines(data)
     if data["kind"] == "horizon":
         figure = _over_rounds(data, lines)
-    elif all(len(line["bound"]) == 1 and data["forms"][n]["relation"] == "<=" for n, line in lines.items()):
+    elif all(len(line["bound"]) == 1 for line in lines.values()):
         figure = _one_pair(data, lines)
     elif all(data["forms"][n]["relation"] == "<=" and _has_ratio(line) for n, line in lines.items()):
         figure = _over_states(data, lines)
@@ -134,7 +134,8 @@ def _room(data: Mapping[str, Any], form: Mapping[str, Any], rows: Sequence[Mappi
     where = mean + (f" at {letter} = {near['at']:,}" if letter and long else "")
     if room < 1.005:
         return f" and is attained{where}"
-    return f", {'at least ' * (len(rows) > 1)}{times(room)} times too large{where}"
+    factor = times(room) if room >= 1.1 else f"{room:.3g}"
+    return f", {'at least ' * (len(rows) > 1)}{factor} times too large{where}"
 
 
 def _letter(data: Mapping[str, Any]) -> str:
@@ -396,14 +397,20 @@ def _worst(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any]) -> None:
 
 # --- one pair ---------------------------------------------------------------------------------------------------------------
 def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A row a form: what was measured, the bound, and how many times larger that is."""
+    """A row a form: what was measured, the bound, and how many times larger that is; of an equality what becomes of it."""
     figure, axes = _panel(share=0.35 + 0.12 * len(lines))
     ax = axes[0, 0]
-    ends = np.array([float(line[k][0]) for line in lines.values() for k in ("measured", "bound")])
+    pairs = {n: line for n, line in lines.items() if data["forms"][n]["relation"] == "<="}
+    ends = np.array([float(line[k][0]) for line in pairs.values() for k in ("measured", "bound")] or [0.0, 1.0])
     wide = (ends > 0).all() and math.log10(ends.max() / ends.min()) >= 0.5
     for y, (name, line) in enumerate(lines.items()):
         measured, bound, bad = float(line["measured"][0]), float(line["bound"][0]), bool(line["violated"][0])
         colour = COLOURS["violated" if bad else "holds"]
+        if name not in pairs:
+            told = f"an equality, which {_outcome(data, name, False)}" + f": its sides differ by {measured:.3g}" * bad
+            ax.annotate(told, (0.02, y), xycoords=("axes fraction", "data"), va="center", color=colour,
+                        fontsize=mpl.rcParams["legend.fontsize"])  # fmt: skip
+            continue
         ax.plot([measured, bound], [y, y], color=colour, alpha=0.5, zorder=2)
         ax.plot([measured], [y], "o", color=COLOURS["measured"], markersize=7, zorder=3, label="measured")
         ax.plot([bound], [y], "X" if bad else "s", color=colour, markersize=8, zorder=3,
@@ -417,12 +424,16 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
         span = float(np.ptp(ends)) or 1.0
         low, high = float(ends.min()), float(ends.max())
         low = min(0.0, low) if low < 2 * span else low  # sides that differ by little of their size are looked at closely
-        ax.set_xlim(low - 0.1 * (high - low), high + 0.7 * (high - low))
+        room = (high - low) or 1.0
+        ax.set_xlim(low - 0.1 * room, high + 0.7 * room)
     names = [textwrap.fill(data["forms"][n]["reading"].removeprefix("in the form "), 22) for n in lines]
     ax.set_yticks(range(len(lines)), [_plain(n) for n in names])
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
-    words, _, formula = _measures(data, list(lines)).rpartition(",\n")
+    if not pairs:
+        ax.set_xticks([])
+        return figure
+    words, _, formula = _measures(data, list(pairs)).rpartition(",\n")
     ax.set_xlabel(f"{words.replace(chr(10), ' ')}, {formula}" if words and figure.get_figwidth() > 5 else f"{words}\n{formula}".strip())
     _legend(figure, [ax])
     return figure
@@ -439,7 +450,9 @@ def _entries(form: Mapping[str, Any], count: int) -> str:
     axes = [axis for axis in form.get("axes") or () if axis]
     if len(axes) == 2:
         return f"{count:,} pairs of {axes[0]} and {axes[1]}"
-    return f"{count:,} {axes[0]}s" if len(axes) == 1 else f"{count:,} cases"
+    if len(axes) == 1 and axes[0].isalpha():
+        return f"{count:,} {axes[0]}{'s' * (count > 1)}"
+    return f"{count:,} case{'s' * (count > 1)}" + (f" of {axes[0]}" if len(axes) == 1 else "")
 
 
 def _over_states(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> Any:

@@ -15,7 +15,7 @@ from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.local import LocalSGD
 from fedtheory.messages import TopK
 from fedtheory.plotting import saved
-from fedtheory.plotting.bound_against_measured import draw, finding
+from fedtheory.plotting.bound_against_measured import _entries, draw, finding
 from fedtheory.plotting.failures import fails_at
 from fedtheory.plotting.formulas import left_side
 from fedtheory.plotting.style import COLOURS, SIZES, house_style, times
@@ -24,7 +24,7 @@ from fedtheory.verification.check import judge, judge_statistical
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.comparison import comparison, horizons_up_to
 from fedtheory.verification.series import MOST, keeping
-from fedtheory.verification.statement import Statement, Worst, form, le
+from fedtheory.verification.statement import Statement, Worst, eq, form, le
 
 NUMBERS = np.array([31_000.0, 48_000.0, 120_000.0])
 FIELDS = {"statement": "p/s", "rule": "any", "mode": "exact"}
@@ -522,6 +522,32 @@ def test_of_one_pair_both_sides_and_the_factor_are_drawn():
     assert finding(data) == "As printed it is violated by a factor 2; as repaired it holds, 4.5 times too large"
     assert [t.get_text() for t in figure.axes[0].texts] == ["is violated by a factor 2", "holds, 4.5 times too large"]
     assert labels(figure) == ["measured", "bound, which fails", "bound, which holds"] and figure.axes[0].get_xlabel() == "$x$"
+
+
+def test_of_an_equality_of_one_pair_the_picture_says_what_becomes_of_it():
+    statement = Statement("p/s", "t", "s", "run", tuple(form(n, r"x = y", lambda v: eq(1, 2), "open") for n in ("printed", "repaired")))
+    with keeping():
+        made = [judge(eq(np.array([2.0]), np.array([b])), form=n, **FIELDS) for n, b in (("printed", 1.5), ("repaired", 2.0))]
+    told = [t.get_text() for t in drawn(comparison(made, statement)).axes[0].texts]
+    assert told == ["an equality, which is violated: its sides differ by 0.5", "an equality, which holds"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        (["state"], "7 states"), (["state", "client"], "7 pairs of state and client"), ([], "7 cases"),
+        (["round without moves"], "7 cases of round without moves"),
+    ],
+)  # fmt: skip
+def test_what_the_entries_are_is_said(axes, said):
+    assert _entries({"axes": axes}, 7) == said and _entries({"axes": ["state"]}, 1) == "1 state"
+
+
+def test_a_bound_that_is_nearly_attained_is_not_said_to_be_one_time_too_large(data):
+    near = [{**r, "bound": 1.02 * r["measured"]} if r["form"] == "repaired" and r["at"] == 4 else r for r in data["rows"]]
+    assert finding({**data, "rows": near}).endswith("as repaired it holds, 1.02 times too large at T = 4")
+    same = [{**r, "bound": 1.001 * r["measured"]} if r["form"] == "repaired" and r["at"] == 4 else r for r in data["rows"]]
+    assert finding({**data, "rows": same}).endswith("as repaired it holds and is attained at T = 4")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance
@@ -52,7 +52,19 @@ class Checks(list[Check]):
         """One dict a check, for `pandas.DataFrame`; see `fedtheory.verification.summary.as_rows`."""
         return as_rows(self)
 
-    def plot(self, path: Path | str | None = None, *, size: str = "page", title: bool = True, **options: Any) -> Any:
+    def plot(
+        self,
+        path: Path | str | None = None,
+        *,
+        size: str = "page",
+        title: bool = True,
+        forms: Iterable[str] | None = None,
+        worst: bool | None = None,
+        setup: str | None = None,
+        on_progress: Callable[[], None] | None = None,
+        rounds: int | Literal["auto"] | None = "auto",
+        tell: Callable[[str], Any] | None = None,
+    ) -> Any:
         """Bound, as each form has it, against what was measured: over the rounds, or entry by entry where there is no horizon.
 
         Where nobody chose a horizon the picture goes on to 300 rounds, or as many as some ten seconds allow: exactly, or by the
@@ -64,9 +76,13 @@ class Checks(list[Check]):
             default nowhere
         size : 'page', 'neurips', 'icml', 'ieee' or 'slide' (`fedtheory.plotting.style.SIZES`)
         title : whether the finding stands above, and what was run
-        options : ``forms`` to draw (default the printed and the repaired one, or all where they are few), ``rounds`` up to which a
-            picture goes on (None: as far as was judged), ``worst=False`` to leave out the worst case of all problems, which is
-            drawn where it has the same parameters; see `fedtheory.verification.comparison.comparison`
+        forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
+        worst : whether the worst case of all problems is drawn, where there is a programme for it; it takes a second or two; default
+            where it has the same parameters
+        setup : what was run, in words; default as `Statement.verify` says it
+        on_progress : callable, after every shorter run
+        rounds : up to which a picture goes on; None as far as was judged, "auto" 300 where nobody chose a horizon
+        tell : callable(text), with how long that takes, where it takes seconds
 
         Returns
         -------
@@ -86,18 +102,33 @@ class Checks(list[Check]):
         from fedtheory.plotting.style import house_style
 
         with house_style(size):
-            data = self.compared(**options)
+            data = self.compared(
+                forms=forms, worst=worst, setup=setup, on_progress=on_progress, rounds=rounds, tell=tell
+            )
             if path is not None:
                 return write(data, path, {"provenance": provenance()}, size=size, title=title)[1]
             return draw(data, title)
 
-    def compared(self, **options: Any) -> dict[str, Any]:
-        """What `plot` draws, as plain values; see `fedtheory.verification.comparison.comparison`. Errors as of `plot`."""
+    def compared(
+        self,
+        *,
+        forms: Iterable[str] | None = None,
+        worst: bool | None = None,
+        setup: str | None = None,
+        on_progress: Callable[[], None] | None = None,
+        rounds: int | Literal["auto"] | None = "auto",
+        tell: Callable[[str], Any] | None = None,
+    ) -> dict[str, Any]:
+        """What `plot` draws, as plain values; parameters and errors as of `plot`."""
         if self.statement is None:
             raise InvalidInput("these checks do not know their statement, so there is nothing to draw: make them by Statement.verify")
-        chosen = self.case is None or self.case.rounds is not None or self.case.of_rounds
-        own = {"setup": self.setup, "rounds": None if chosen else ROUNDS, "worst": self._worst_belongs}
-        return comparison(self, self.statement, self.again, **{**own, **options})
+        if rounds == "auto":
+            chosen = self.case is None or self.case.rounds is not None or self.case.of_rounds
+            rounds = None if chosen else ROUNDS
+        return comparison(
+            self, self.statement, self.again, forms=forms, worst=self._worst_belongs if worst is None else worst,
+            setup=self.setup if setup is None else setup, on_progress=on_progress, rounds=rounds, tell=tell,
+        )  # fmt: skip
 
     def _worst_belongs(self, form: Form) -> bool:
         """Whether the worst case of a form has just the parameters of this case."""

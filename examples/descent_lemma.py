@@ -25,6 +25,7 @@ paper = Paper("descent-lemma", title="The descent lemma of FedAvg", source="An e
     problems=SmoothConvex(clients=(1, 4), dimension=(1, 5)),
     over="round",
     assumptions=("every f_k is convex and beta-smooth", "all clients take one step of size 1/beta"),
+    measures="loss after the round",
 )
 def lemma_1(q):
     """One local gradient step of everybody decreases F."""

@@ -21,6 +21,7 @@ paper = Paper("gradient-descent", title="Gradient descent", source="Drori and Te
     over="run",
     rounds=(1, 5),
     assumptions=("every f_k is convex and beta-smooth", "all clients take one step of size 1/beta"),
+    measures="suboptimality of the last iterate",
 )
 def rate(q):
     """The last iterate's suboptimality after T rounds."""

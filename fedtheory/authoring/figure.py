@@ -9,7 +9,6 @@ each horizon T. Beside each form stands its formula, where matplotlib can draw i
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,15 +17,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
+from fedtheory.plotting.formulas import formula
 
 __all__ = ["data", "draw", "figure", "picture"]
 
 WIDTH = 118  # characters of small print under a row's name
 LONGEST = 76  # characters of a headline
-MATHTEXT = (  # LaTeX that matplotlib does not know -> what it knows
-    (r"\\le", r"\leq"), (r"\\ge", r"\geq"), (r"\\ne", r"\neq"), (r"\\[bB]igg?[lrm]?", ""), (r"\\operatorname", r"\mathrm"),
-    (r"\\lVert", r"\|"), (r"\\rVert", r"\|"),
-)  # fmt: skip
 FAR = 10.0  # ratios above it are drawn on a logarithmic axis
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -128,25 +124,6 @@ def _counted(names: list[str]) -> str:
 def _plain(text: str) -> str:
     """Text that matplotlib takes for no formula."""
     return text.replace("$", r"\$")
-
-
-def formula(latex: str, room: float = 6.0) -> str:
-    """A formula as matplotlib draws it, '$...$'; '' where it cannot, where there is none, or where it is wider than ``room`` inches."""
-    from matplotlib.mathtext import MathTextParser
-
-    piece = r"(\{(?:[^{}]|\{[^{}]*\})*\}|\\[a-zA-Z]+|[^\s{}\\])"
-
-    def braced(match: re.Match[str]) -> str:
-        return r"\frac" + "".join(v if v.startswith("{") else f"{{{v}}}" for v in match.groups())
-
-    text = re.sub(rf"\\[td]?frac\s*{piece}\s*{piece}", braced, " ".join(latex.split()))
-    for theirs, ours in MATHTEXT:
-        text = re.sub(theirs + "(?![a-zA-Z])", ours.replace("\\", r"\\"), text)
-    try:
-        width = MathTextParser("path").parse(f"${text}$").width / 72  # at ten points
-    except (ValueError, RuntimeError):
-        return ""
-    return f"${text}$" if text and width <= room else ""
 
 
 def _excess(point: Mapping[str, Any]) -> float:

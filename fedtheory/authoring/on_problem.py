@@ -13,7 +13,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.verification.check import CONFIDENCE, Check
-from fedtheory.verification.sequential import in_looks
+from fedtheory.verification.sequential import FIRST, in_looks
 
 __all__ = ["verify"]
 
@@ -30,6 +30,7 @@ def verify(
     x0: Any = None,
     rounds: int | None = None,
     confidence: float = CONFIDENCE,
+    at_once: bool = False,
 ) -> list[Check]:
     """One check a form of an authored statement on a problem of `fedtheory.problems`.
 
@@ -45,6 +46,8 @@ def verify(
     scenarios : the most runs that Monte Carlo takes, where cohorts cannot be enumerated
     x0 : (d,); default starts that the seed draws
     rounds : default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws
+
+    at_once : as of `Case`
 
     Raises
     ------
@@ -77,4 +80,4 @@ def verify(
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in names]
 
-    return in_looks(judged, chosen, scenarios, confidence)
+    return in_looks(judged, chosen, scenarios, confidence, scenarios if at_once else FIRST)

@@ -50,6 +50,7 @@ class AuthoredStatement:
     rounds : (least, most)
         Horizons T of a run; for a round how many rounds may come before it.
     function : the author's function of the quantities
+    measures : its left side in words, for the axis of a picture
     """
 
     id: str
@@ -64,6 +65,7 @@ class AuthoredStatement:
     source: str
     function: Callable[[Any], Any]
     symbols: dict[str, str] = field(default_factory=dict)
+    measures: str = ""
 
     def on(self, view: Any) -> Forms:
         """The forms with their sides on a view."""
@@ -128,7 +130,7 @@ class AuthoredStatement:
             )
             for c in self.forms.values()
         )  # fmt: skip
-        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols)
+        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols, measures=self.measures)
 
     @property
     def place(self) -> str:
@@ -178,6 +180,7 @@ class Paper:
         title: str = "",
         source: str = "",
         symbols: dict[str, str] | None = None,
+        measures: str = "",
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
         forms.
@@ -196,6 +199,7 @@ class Paper:
             may come before it (default 0 to 2).
         assumptions : in words
         title : default the first line of the function's docstring
+        measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
 
         Raises
         ------
@@ -213,6 +217,7 @@ class Paper:
             made = AuthoredStatement(
                 f"{self.name}/{name}", about, local if local is not None else Minimise(), sampling if sampling is not None else Full(),
                 problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function, symbols or {},
+                measures,
             )  # fmt: skip
             _check(made, at)
             self.statements[name] = made

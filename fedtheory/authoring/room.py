@@ -169,7 +169,7 @@ class AuthoredSetting(Setting):
         authored = self._of(statement.id.partition("/")[2]).of_statement
         return on_problem(
             authored, case.problem, case.algorithm, sampling=case.sampling, forms=[f.name for f in forms], seed=case.seed,
-            scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence,
+            scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence, at_once=case.at_once,
         )  # fmt: skip
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:

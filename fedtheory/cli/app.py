@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fedtheory.cli.common import App, Group
+from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "ONE", "PROBLEM", "RESULTS", "SHARED", "STUDIES",
-    "TASKS", "THEOREM", "Address", "Engine", "Participants", "Workers", "app", "examples",
+    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "NO_TITLE_HELP", "ONE", "PROBLEM", "RESULTS", "SHARED",
+    "SIZE_HELP", "STUDIES", "TASKS", "THEOREM", "Address", "Engine", "FigureSize", "Participants",
+    "Workers", "app", "examples", "refuse_look",
 ]  # fmt: skip
 
 # What a user has, in the order of the help: the commands for it stand below.
@@ -66,6 +68,19 @@ Address = Annotated[
         "Ray (default: one is started).",
     ),
 ]  # fmt: skip
+
+FigureSize = Literal["page", "neurips", "icml", "ieee", "slide"]  # of `fedtheory.plotting.style.SIZES`, which takes long to import
+SIZE_HELP = (
+    "The figure's size: a page of 6.75 inches, the text of NeurIPS (5.5), a column of ICML (3.25) or of IEEE (3.5), a slide (10 x 5.6)."
+)
+NO_TITLE_HELP = "Leave out what stands above the figure, for a caption of your own."
+
+
+def refuse_look(figure: bool, size: str, no_title: bool) -> None:
+    """Raise `InvalidInput` for the look of a figure that is not drawn."""
+    given = ["--size"] * (size != "page") + ["--no-title"] * no_title
+    if given and not figure:
+        raise InvalidInput(f"{' and '.join(given)}: only with --figure, whose look it is")
 
 
 def examples(*lines: str) -> str:

@@ -10,15 +10,19 @@ import typer
 
 from fedtheory.cli.app import (
     ALL,
+    NO_TITLE_HELP,
     ONE,
     RESULTS,
+    SIZE_HELP,
     THEOREM,
     Address,
     Engine,
+    FigureSize,
     Participants,
     Workers,
     app,
     examples,
+    refuse_look,
 )
 from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.help import Topics
@@ -62,6 +66,7 @@ _LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
         "fedtheory verify",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure diabetes.png",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure column.png --size icml --no-title",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
         "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
@@ -139,6 +144,8 @@ def verify_command(
             rich_help_panel=ONE,
         ),
     ] = None,
+    size: Annotated[FigureSize, typer.Option("--size", help=SIZE_HELP, rich_help_panel=ONE)] = "page",
+    no_title: Annotated[bool, typer.Option("--no-title", help=NO_TITLE_HELP, rich_help_panel=ONE)] = False,
     quick: Annotated[
         bool,
         typer.Option(
@@ -213,18 +220,20 @@ def verify_command(
     file, name = (None, "") if statement is None else in_file(statement)
     paper = paper_named(statement or "") if file is None else None
     given = {**options, "problem": problem, "participants": participants, "rounds": rounds, "figure": figure}
+    refuse_look(figure is not None, size, no_title)
     if instance is not None:
         from fedtheory.cli.instance import verify_instance
 
         of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios, "address": address}
-        size = (0.1, False) if quick else (scale, long_runs)
-        raise typer.Exit(verify_instance(statement, instance, of_problem, seed, size, json, out))
+        battery = (0.1, False) if quick else (scale, long_runs)
+        raise typer.Exit(verify_instance(statement, instance, of_problem, seed, battery, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
         of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
         of_campaign |= {"workers": workers is not None, "details": details}
         of_campaign |= {"engine": engine != "local", "address": address is not None}
         verifying.refuse_with_statement(statement, of_campaign)
-        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure}
+        look = {"size": size, "title": not no_title}
+        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
     verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)

@@ -9,12 +9,15 @@ import typer
 
 from fedtheory.cli.app import (
     NETWORK,
+    NO_TITLE_HELP,
     PROBLEM,
     RESULTS,
     SHARED,
+    SIZE_HELP,
     STUDIES,
     Address,
     Engine,
+    FigureSize,
     Workers,
     app,
     examples,
@@ -366,6 +369,12 @@ def draw_command(
         int,
         typer.Option("--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG."),
     ] = 130,
+    size: Annotated[
+        FigureSize, typer.Option("--size", help=f"Of a CSV of `verify`. {SIZE_HELP}")
+    ] = "page",
+    no_title: Annotated[
+        bool, typer.Option("--no-title", help=f"Of a CSV of `verify`. {NO_TITLE_HELP}")
+    ] = False,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -375,4 +384,4 @@ def draw_command(
     that holds something else, or whose numbers cannot be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 
-    draw(files, dpi, json, out)
+    draw(files, dpi, json, out, size, not no_title)

@@ -9,7 +9,9 @@ from fedtheory.cli.common import emit, not_writable, out_console, progress
 __all__ = ["draw"]
 
 
-def draw(files: list[Path], dpi: int, as_json: bool, out: Path | None) -> None:
+def draw(
+    files: list[Path], dpi: int, as_json: bool, out: Path | None, size: str = "page", title: bool = True
+) -> None:
     """Draw every file, beside it or in ``out``; a file that cannot be drawn ends the command, and what was drawn stays.
 
     Raises
@@ -24,7 +26,7 @@ def draw(files: list[Path], dpi: int, as_json: bool, out: Path | None) -> None:
     for file in files:
         with progress(f"drawing {file.name}"):
             try:
-                found, written = draw_saved(file, out, dpi)
+                found, written = draw_saved(file, out, dpi, size, title)
             except DataFileError:
                 raise
             except OSError as error:

@@ -112,14 +112,15 @@ def verify_one(
 
     Parameters
     ----------
-    how : rounds, scenarios (None: the setting's) and mode, and figure: where to draw, '' for a name of ours, None for no picture
+    how : rounds, scenarios (None: the setting's) and mode; figure: where to draw, '' for a name of ours, None for no picture; and look:
+        its size, and whether it has a title
     """
     from fedtheory.verification.registry import setting_of
     from fedtheory.verification.verify import check_given
 
     statement = find_statement(name)
     how = dict(how)
-    figure = how.pop("figure", None)
+    figure, look = how.pop("figure", None), how.pop("look", {})
     setting = setting_of(statement)
     how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
     for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
@@ -143,7 +144,7 @@ def verify_one(
         named = slug("verify", statement.id.split("/")[-1], prepared.problem.name)
         stem = None if figure is None else drawn or (out or Path("results")) / named
         checks, stopped = _judge(statement, prepared, request, kept)
-        pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, stem, stopped)
+        pictures, why_none = ([], None) if stem is None else _draw(checks, prepared, request, stem, stopped, look)
         code = _tell(statement, prepared, checks, request, as_json, out, stopped, pictures)
         if folder is not None and not stopped and why_none is None:
             _keep(statement, prepared, request, folder)
@@ -183,20 +184,28 @@ def _named(figure: str, out: Path | None) -> Path | None:
     return stem
 
 
-def _draw(checks: Checks, prepared: Prepared, stem: Path, stopped: str) -> tuple[list[Path], InvalidInput | None]:
-    """The picture and its data; or, where there is nothing to draw, why not."""
+def _draw(
+    checks: Checks, prepared: Prepared, request: CommandRequest, stem: Path, stopped: str, look: Mapping[str, Any]
+) -> tuple[list[Path], InvalidInput | None]:
+    """The picture and its data; or, where there is nothing to draw, why not. Without --rounds it goes on beyond what was judged."""
     from fedtheory.cli.common import as_typed, not_writable
     from fedtheory.plotting.saved import write
     from fedtheory.provenance import provenance
+    from fedtheory.verification.longer import ROUNDS as ROUNDS_DRAWN
 
     setup = next((part for part in prepared.head if isinstance(part, str)), checks.setup)
-    with progress("drawing"):
+    rounds = ROUNDS_DRAWN if request.rounds is None and not stopped else None
+    with progress("drawing") as advance:
         try:
-            data = checks.compared(setup=setup + f" ({stopped})" * bool(stopped))
+            setup += f" ({stopped})" * bool(stopped)
+            try:
+                data = checks.compared(setup=setup, rounds=rounds, tell=advance.say)
+            except KeyboardInterrupt:  # the verdicts are there: what was judged is drawn
+                data = checks.compared(setup=setup, rounds=None)
         except InvalidInput as error:
             return [], InvalidInput(f"--figure: {error}")
         try:
-            return write(data, stem, {"command": as_typed(), "provenance": provenance()})[0], None
+            return write(data, stem, {"command": as_typed(), "provenance": provenance()}, **look)[0], None
         except OSError as error:
             raise not_writable(stem.parent, error) from error
 

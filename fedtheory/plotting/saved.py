@@ -47,7 +47,7 @@ def to_csv(data: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     words = json.dumps(to_jsonable({**head, **about}), ensure_ascii=True, allow_nan=False)
     terms = sorted({k for row in data["rows"] for k in row if k.startswith("term_")}, key=lambda k: int(k.partition("_")[2]))
     intervals = [k for k in FLOATS[4:] if any(k in row for row in data["rows"])]
-    columns = ["form", "at", "where", "measured", "bound", "slack", "violated", "floor", *intervals, *terms]
+    columns = ["form", "at", "where", "measured", "bound", "slack", "violated", "judged", "floor", *intervals, *terms]
     out = StringIO()
     out.write(f"{FIRST_LINE}\n# {words}\n")
     writer = csv.writer(out, lineterminator="\n")
@@ -65,12 +65,14 @@ def _cell(value: Any) -> str:
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
-def write(data: Mapping[str, Any], path: Path | str, about: Mapping[str, Any], dpi: int = 130) -> tuple[list[Path], Any]:
+def write(
+    data: Mapping[str, Any], path: Path | str, about: Mapping[str, Any], dpi: int = 130, size: str = "page", title: bool = True
+) -> tuple[list[Path], Any]:
     """Write FILE.csv, FILE.png and FILE.pdf, each whole or not at all: their paths, and the matplotlib figure."""
     stem = stem_of(path)
     table = write_atomic(stem.with_name(f"{stem.name}.csv"), to_csv(data, about))
-    with house_style():
-        figure = draw(data)
+    with house_style(size):
+        figure = draw(data, title)
         return [table, *save(figure, stem, dpi)], figure
 
 
@@ -95,6 +97,7 @@ def read(path: Path | str) -> dict[str, Any]:
                             "and JSON")  # fmt: skip
     head = parse_json(lines[1][2:], f"{path}, line 2")
     _check_head(head, str(path))
+    head = {"measures": "", "reruns": False, "beyond": None, **head}  # which older files do not have
     return {**head, "rows": _rows(lines[2], head, str(path))}
 
 
@@ -102,6 +105,9 @@ def _check_head(head: Any, label: str) -> None:
     for name in _TEXTS:
         if not isinstance(head.get(name), str):
             raise DataFileError(f"{label}: {name} is {head.get(name)!r}; it must be a string")
+    if not isinstance(head.get("measures", ""), str):
+        raise DataFileError(f"{label}: measures is {head['measures']!r}; it must be a string")
+    _check_beyond(head.get("beyond"), label)
     if head.get("kind") not in ("horizon", "points"):
         raise DataFileError(f"{label}: kind is {head.get('kind')!r}; use 'horizon' or 'points'")
     forms = head.get("forms")
@@ -116,6 +122,15 @@ def _check_head(head: Any, label: str) -> None:
             isinstance(worst, dict) and isinstance(worst.get("share"), int | float) and isinstance(worst.get("at"), str)
         ):
             raise DataFileError(f"{label}: worst of the form {name!r} must hold share, a number, and at, a string")
+
+
+def _check_beyond(beyond: Any, label: str) -> None:
+    if beyond is None:
+        return
+    known: dict[str, Any] = {"after": int, "to": int, "scenarios": (int, type(None)), "confidence": float}
+    if not isinstance(beyond, dict) or not all(isinstance(beyond.get(k), kind) for k, kind in known.items()):
+        told = "it must hold after, to and scenarios, whole numbers, and confidence"
+        raise DataFileError(f"{label}: beyond is {str(beyond)[:60]}; {told}")
 
 
 def _rows(text: str, head: Mapping[str, Any], label: str) -> list[dict[str, Any]]:
@@ -144,9 +159,11 @@ def _row(row: Mapping[str, Any], head: Mapping[str, Any], label: str) -> dict[st
         if at != int(at):
             raise DataFileError(f"{label}: at is {row['at']!r}; it must be a whole number")
         out["at"] = int(at)
-    if row["violated"] not in ("0", "1"):
-        raise DataFileError(f"{label}: violated is {row['violated']!r}; use 0 or 1")
-    out["violated"] = row["violated"] == "1"
+    for name, absent in (("violated", None), ("judged", "1")):  # older files have judged rows only
+        value = row.get(name, absent)
+        if value not in ("0", "1"):
+            raise DataFileError(f"{label}: {name} is {value!r}; use 0 or 1")
+        out[name] = value == "1"
     names = [n for n in row if n in FLOATS or (isinstance(n, str) and n.startswith("term_"))]
     return {**out, **{n: _float(row, n, label) for n in names if n in NEEDED or row[n] not in ("", None)}}
 

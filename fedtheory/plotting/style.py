@@ -18,11 +18,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
+from fedtheory.errors import suggest
 from fedtheory.provenance import write_atomic
 
 __all__ = [
     "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES",
-    "band", "headline", "house_style", "legend_below", "method_style", "middle", "new_figure",
+    "SIZES", "band", "grows", "headline", "house_style", "legend_below", "method_style", "middle", "new_figure",
     "page_figure", "save", "thresholds", "times",
 ]  # fmt: skip
 
@@ -104,19 +105,44 @@ _RC = {
     "axes.labelpad": 2.5,
     "axes.titlepad": 4,
 }
-_SIZES = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7}
+# width and height in inches, then the size of letters and of small ones: a page of ours, the text of NeurIPS and a column of ICML
+# (both as tueplots has them), a column of IEEEtran, and a slide of 16:9
+SIZES = {
+    "page": (6.75, 3.9, 8, 7),
+    "neurips": (5.5, 3.2, 9, 7),
+    "icml": (3.25, 2.3, 8, 6),
+    "ieee": (3.5, 2.4, 8, 6),
+    "slide": (10.0, 5.6, 15, 12),
+}
+FIXED = ("slide",)  # as high as it is: words take from the panels' room
 _WORD = re.compile(r"(?:\$[^$]*\$|[^ $])+")  # mathematics is not broken
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
+def house_style(size: str = "page") -> Iterator[None]:
     """Draw inside this context; matplotlib's own settings are left as they were.
 
     Line widths are those of tueplots for a paper; letters are matplotlib's own, which are everywhere, in sizes that a page can bear.
+
+    Parameters
+    ----------
+    size : one of `SIZES`, for which a figure without a size of its own is made
+
+    Raises
+    ------
+    UnknownName
+        Another size.
     """
     from tueplots import axes
 
-    with mpl.rc_context({**axes.lines(base_width=0.6, line_base_ratio=2.5), **_SIZES, **_RC}):
+    if size not in SIZES:
+        raise suggest(size, list(SIZES), "size of a figure")
+    width, height, letters, small = SIZES[size]
+    sizes: dict[str, Any] = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), letters)
+    sizes |= dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"), small)
+    wide = letters / SIZES["page"][2]
+    lines = axes.lines(base_width=0.6 * wide, line_base_ratio=2.5)
+    with mpl.rc_context({**lines, **_RC, **sizes, "figure.figsize": (width, height)}):
         yield
 
 
@@ -125,6 +151,11 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def grows() -> bool:
+    """Whether a figure becomes taller for words and legends, as on a page; a slide does not."""
+    return tuple(mpl.rcParams["figure.figsize"]) not in [SIZES[name][:2] for name in FIXED]
 
 
 def method_style(method: str, paired: bool = False) -> dict[str, Any]:
@@ -172,27 +203,33 @@ def _lines(figure: Figure, text: str, size: float, weight: str) -> list[str]:
 
 def headline(figure: Figure, finding: str, detail: str = "") -> None:
     """The finding in bold above everything, and under it what was run; both broken into lines, and the figure made taller for them."""
-    bold = _lines(figure, finding, 9.5, "bold")
-    small = _lines(figure, detail, 7, "normal") if detail else []
-    above, gap = (13.5 * len(bold) + 9.5 * len(small) + 8) / 72, 13.5 * len(bold) / 72
-    height = figure.get_figheight() + above
+    size = mpl.rcParams["font.size"] / 8  # of a page of ours
+    bold = _lines(figure, finding, 9.5 * size, "bold")
+    small = _lines(figure, detail, 7 * size, "normal") if detail else []
+    above, gap = (13.5 * len(bold) + 9.5 * len(small) + 8) * size / 72, 13.5 * len(bold) * size / 72
+    height = figure.get_figheight() + above * grows()
     figure.set_figheight(height)
-    figure.text(0.01, 1 - 0.03 / height, "\n".join(bold), va="top", fontsize=9.5, fontweight="bold", linespacing=1.15)
+    figure.text(0.01, 1 - 0.03 / height, "\n".join(bold), va="top", fontsize=9.5 * size, fontweight="bold", linespacing=1.15)
     if small:
         top = 1 - (0.05 + gap) / height
-        figure.text(0.01, top, "\n".join(small), va="top", fontsize=7, color=GREY, linespacing=1.15)
+        figure.text(0.01, top, "\n".join(small), va="top", fontsize=7 * size, color=GREY, linespacing=1.15)
     engine: Any = figure.get_layout_engine()  # one that makes room, `constrained` or `tight`: both know the rectangle
     if engine is not None:
         engine.set(rect=(0, 0, 1, 1 - above / height))
 
 
 def legend_below(figure: Figure, axes: Iterable[Any], columns: int = 4, **options: Any) -> Any:
-    """One legend for several panels, each name once."""
+    """One legend for several panels, each name once, in as many columns as the figure's width has room for."""
     seen: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             seen.setdefault(label, handle)
-    return figure.legend(seen.values(), seen.keys(), loc="outside lower center", ncols=min(columns, max(1, len(seen))), **options)
+    for count in range(min(columns, max(1, len(seen))), 0, -1):
+        made = figure.legend(seen.values(), seen.keys(), loc="outside lower center", ncols=count, **options)
+        if count == 1 or made.get_window_extent().width <= figure.bbox.width:
+            break
+        made.remove()
+    return made
 
 
 def middle(values: Any, axis: int = -1, share: float = 0.8) -> dict[str, np.ndarray]:
@@ -219,9 +256,12 @@ def band(ax: Any, x: Any, values: Any, floor: float | None = None, **style: Any)
 
 
 def times(value: float) -> str:
-    """A factor as a sentence has it: 0.0042, 1.4, 19, 1,800."""
+    """A factor as a sentence has it: 0.0042, 1.4, 19, 1,800, 5.3 × 10⁹."""
     if not np.isfinite(value):
         return "infinitely many" if value > 0 else "no"
+    if abs(value) >= 1e7:
+        digits, _, power = f"{value:.1e}".partition("e+")
+        return f"{digits} × 10{str(int(power)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
     return f"{float(f'{value:.2g}'):,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 

@@ -29,12 +29,13 @@ from fedtheory.verification.registry import papers
 __all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
 
 MAX_BYTES = 50_000_000
+TABLE = "bound against measured"
 RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
 ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
 STUDIES = "fedtheory.authoring.figure"
 STUDY = {"statement", "forms", "points"}
 KINDS = (
-    ("FILE.csv of `verify --figure`", "bound against measured"),
+    ("FILE.csv of `verify --figure`", TABLE),
     ("FILE.json beside a figure or of `experiment`", "that figure"),
     ("run-METHOD-PROBLEM.json of `run`", "the curves of the run"),
     ("rates.json of `rates`", "rounds to epsilon"),
@@ -53,8 +54,8 @@ class Saved:
     draw: Callable[[], Any]
 
 
-def opened(path: Path | str) -> Saved:
-    """What a file holds.
+def opened(path: Path | str, title: bool = True) -> Saved:
+    """What a file holds; ``title``: of bound against measured, whether the finding stands above it.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def opened(path: Path | str) -> Saved:
     text = read_text(path, MAX_BYTES, "a saved result")
     if saved.is_table(text):
         data = saved.read(path)
-        return Saved("bound against measured", path.stem, lambda: bound_against_measured.draw(data))
+        return Saved(TABLE, path.stem, lambda: bound_against_measured.draw(data, title))
     try:
         content = parse_json(text, "it")
     except DataFileError as error:
@@ -86,12 +87,22 @@ def _drawable() -> str:
     return "what can be drawn: " + ", ".join(file for file, _ in KINDS)
 
 
-def draw_saved(path: Path | str, out: Path | None = None, dpi: int = 130) -> tuple[Saved, list[Path]]:
-    """The PNG and PDF of a saved result, beside it or in ``out``. Raises `DataFileError` as `opened` does, or for wrong data."""
-    path, found = Path(path), opened(path)
+def draw_saved(
+    path: Path | str, out: Path | None = None, dpi: int = 130, size: str = "page", title: bool = True
+) -> tuple[Saved, list[Path]]:
+    """The PNG and PDF of a saved result, beside it or in ``out``.
+
+    Raises
+    ------
+    DataFileError
+        As `opened` raises it, or for wrong data; a size, or no title, for a figure that is laid out in one way only.
+    """
+    path, found = Path(path), opened(path, title)
     folder = path.parent if out is None else out
+    if (size != "page" or not title) and found.kind != TABLE:
+        raise DataFileError(f"{path}: {found.kind} has one look; --size and --no-title are for a CSV of `verify --figure`")
     try:
-        with house_style():
+        with house_style(size):
             figure = found.draw()
             return found, save(figure, folder / found.name, dpi)
     except NOT_DRAWN as error:

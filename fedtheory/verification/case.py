@@ -56,6 +56,7 @@ class Case:
     ----------
     given : dict name -> value
         What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
+    at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
     """
 
     problem: Any
@@ -73,6 +74,12 @@ class Case:
     on_progress: Callable[[int, int, int], None] | None = None
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
+    at_once: bool = False
+
+    @property
+    def of_rounds(self) -> bool:
+        """Whether the method is made for a number of rounds."""
+        return is_dataclass(self.algorithm) and any(f.name == "rounds" for f in fields(self.algorithm))
 
     def check_solver(self, work: LocalWork | None, run: bool = False) -> None:
         """Raise `InvalidInput` for local work that a statement is not judged with.

@@ -15,6 +15,7 @@ import numpy as np
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.failures import fails_at
 from fedtheory.verification.check import Check, judge_worst
+from fedtheory.verification.longer import BAND, beyond, with_band
 from fedtheory.verification.series import Series
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.summary import as_sentence, number, reading
@@ -33,26 +34,33 @@ def comparison(
     again: Callable[[int], Iterable[Check]] | None = None,
     *,
     forms: Iterable[str] | None = None,
-    worst: bool = True,
+    worst: bool | Callable[[Form], bool] = True,
     setup: str = "",
     on_progress: Callable[[], None] | None = None,
+    rounds: int | None = None,
+    tell: Callable[[str], Any] | None = None,
 ) -> dict[str, Any]:
     """What a picture of the checks is drawn from: strings, numbers, lists and dicts only.
 
     Parameters
     ----------
     checks : with their series
-    again : callable(rounds) -> the checks of a shorter run
+    again : callable(rounds) -> the checks of a shorter run; of a longer one also with forms=, their names, and scenarios=, how many
     forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
-    worst : whether the worst case of all problems is computed, where there is a programme for it; it takes a second or two
+    worst : whether the worst case of all problems is computed, where there is a programme for it, or of which forms it is; it takes a
+        second or two
     setup : what was run, in words
     on_progress : callable, after every shorter run
+    rounds : how far a picture over a horizon goes on beyond what was judged; default nowhere (`fedtheory.verification.longer`)
+    tell : callable(text), with how long that takes, where it takes seconds
 
     Returns
     -------
     dict
         'figure', 'statement', 'title', 'sentence', 'problem', 'setup', 'kind' ('horizon' or 'points'), 'horizon' (its letter), 'forms'
-        (name -> verdict, how, rule, reading, formula, ...), 'rows' (dicts with the keys of `columns`), 'caption'.
+        (name -> verdict, how, rule, reading, formula, ...), 'rows' (dicts with the keys of `columns`), 'caption', 'measures' (the left
+        side in words), 'reruns' (whether every horizon is a run of its own), 'beyond' (how far the picture goes beyond what was
+        judged).
 
     Raises
     ------
@@ -65,20 +73,28 @@ def comparison(
         reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or symbols}" for c in checks))
         raise InvalidInput(f"{statement.id}: no form was compared on this problem, so there is nothing to draw ({reasons})")
     judged = [c for c in checks if c.form in kept]
-    chosen = _shown(judged, statement) if forms is None else [statement.form(f).name for f in forms]
+    chosen = _shown(judged, statement, kept) if forms is None else [statement.form(f).name for f in forms]
     ends = [c for c in judged if c.series is not None and c.series.total == 1 and c.series.at is not None]
-    if again is not None and len(ends) == len(judged):
-        _lengthen(kept, int(max(c.series.at[0] for c in ends)), again, on_progress)  # type: ignore[union-attr,index]
-    horizon = _horizon(kept, chosen)
+    reruns = again is not None and len(ends) == len(judged)
+    last = max((int(c.series.at.max()) for c in judged if c.series is not None and c.series.at is not None), default=0)
+    if again is not None and reruns:
+        _lengthen(kept, last, again, on_progress)
+    longer: list[Check] = []
+    letters = {s.horizon for n in chosen for s in kept.get(n, [])}
+    if again is not None and rounds is not None and last and len(letters) == 1 and "" not in letters:
+        longer = beyond(again, last, rounds, [n for n in chosen if n in kept], reruns, tell)
+    after = {n: [c for c in longer if c.form == n] for n in kept}
+    horizon = _horizon({n: kept[n] + [c.series for c in after[n] if c.series is not None] for n in kept}, chosen)
     data: dict[str, Any] = {
         "figure": FIGURE, "statement": statement.id, "title": statement.title, "sentence": as_sentence(checks, statement),
         "problem": next((c.instance for c in checks if c.instance), ""), "setup": setup,
         "kind": "horizon" if horizon else "points", "horizon": horizon, "forms": {}, "rows": [],
+        "measures": statement.measures, "reruns": reruns, "beyond": _beyond(last, longer, reruns),
     }  # fmt: skip
     for check in judged:
         rows = [row for series in kept[check.form] for row in _rows(check, series, horizon)]
         data["forms"][check.form] = _about(check, statement, rows, check.form in chosen, worst)
-        data["rows"] += rows
+        data["rows"] += _with_longer(rows, check, after[check.form], horizon, reruns)
     data["caption"] = caption(data)
     return data
 
@@ -98,6 +114,8 @@ def _lengthen(kept: dict[str, list[Series]], last: int, again: Callable[[int], I
             found = list(again(rounds))
         except FedTheoryError:
             found = []
+        if any(check.series is not None and check.series.at is not None and check.series.at.max() > rounds for check in found):
+            break  # the statement has the length of its run from elsewhere
         for check in found:
             if check.series is not None and check.form in before and check.verdict in ("holds", "violated", "inconclusive"):
                 before[check.form].append(check.series)
@@ -107,14 +125,26 @@ def _lengthen(kept: dict[str, list[Series]], last: int, again: Callable[[int], I
         kept[name] = series + kept[name]
 
 
-def _shown(checks: Sequence[Check], statement: Statement) -> list[str]:
-    """All forms where they are few, else the one as printed (or in its place) and the repaired one."""
+def _shown(checks: Sequence[Check], statement: Statement, kept: Mapping[str, list[Series]]) -> list[str]:
+    """All forms where they are few, else the one as printed (or in its place) and the repaired one; over a horizon only those that
+    bound the same, up to a constant."""
     names = list(dict.fromkeys(c.form for c in checks))
+    first = kept["repaired" if "repaired" in names else names[0]][-1]
+    names = [n for n in names if _bounds_the_same(kept[n][-1], first)]
     if len(names) <= MOST_SHOWN:
         return names
     printed = statement.as_printed
     main = [n for n in names if (printed is not None and n == printed.name) or n in ("printed", "repaired")]
     return main or names[:MOST_SHOWN]
+
+
+def _bounds_the_same(one: Series, main: Series) -> bool:
+    """Whether the left sides of two forms over one horizon are one, up to a constant; entries that have none are not compared."""
+    if main.at is None or one.at is None or len(main.at) != len(one.at):
+        return True
+    seen = (np.abs(main.lhs) > main.floor) & (np.abs(one.lhs) > one.floor)
+    ratios = one.lhs[seen] / main.lhs[seen]
+    return bool(not len(ratios) or np.ptp(ratios) <= 1e-6 * abs(ratios[0]))
 
 
 def _horizon(kept: Mapping[str, list[Series]], chosen: Sequence[str]) -> str:
@@ -139,6 +169,7 @@ def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
             "slack": float(series.slack[i]),
             "floor": float(series.floor[i]),
             "violated": told and bool(series.violated[i]),
+            "judged": True,
         }
         for name, error in (("measured", series.lhs_error), ("bound", series.rhs_error)):
             if error is not None:
@@ -150,7 +181,26 @@ def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
     return out
 
 
-def _about(check: Check, statement: Statement, rows: Sequence[Mapping[str, Any]], shown: bool, worst: bool) -> dict[str, Any]:
+def _with_longer(
+    rows: list[dict[str, Any]], check: Check, longer: Sequence[Check], horizon: str, reruns: bool
+) -> list[dict[str, Any]]:
+    """What was judged, and the longer run after it; all of that where both are means of scenarios, so that one band is drawn."""
+    more = [row for c in longer if c.series is not None for row in with_band(_rows(c, c.series, horizon), c, reruns)]
+    last = max((r["at"] for r in rows if r["at"] is not None), default=0)
+    return rows + [r for r in more if check.scenarios or r["at"] > last]
+
+
+def _beyond(last: int, longer: Sequence[Check], reruns: bool) -> dict[str, Any] | None:
+    """How far the picture goes beyond what was judged, and by how many scenarios (None: exactly); None where it does not."""
+    ends = [int(c.series.at.max()) for c in longer if c.series is not None and c.series.at is not None]
+    if not ends:
+        return None
+    own = next((c.confidence for c in longer if c.confidence is not None), BAND)
+    runs = max((c.scenarios or 0 for c in longer), default=0) or None
+    return {"after": last, "to": max(ends), "scenarios": runs, "confidence": own if reruns else BAND}
+
+
+def _about(check: Check, statement: Statement, rows: Sequence[Mapping[str, Any]], shown: bool, worst: Any) -> dict[str, Any]:
     form = statement.form(check.form)
     ratio = check.relation == "<=" and "no_ratio" not in check.where
     ratios = [r["measured"] / r["bound"] for r in rows if r["bound"] > 0] if ratio else []
@@ -159,9 +209,9 @@ def _about(check: Check, statement: Statement, rows: Sequence[Mapping[str, Any]]
         "verdict": check.verdict, "rule": check.rule, "mode": check.mode, "relation": check.relation, "shown": shown,
         "reading": reading(check, statement), "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
         "confidence": check.confidence, "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
-        "least_slack": check.slack if math.isfinite(check.slack) else None,
+        "axes": list(check.where.get("axes", [])), "least_slack": check.slack if math.isfinite(check.slack) else None,
     }  # fmt: skip
-    if worst and form.worst is not None and shown:
+    if form.worst is not None and shown and (worst(form) if callable(worst) else worst):
         found = next((c for c in judge_worst(statement, form) if c.rule == check.rule and c.verdict == "holds"), None)
         if found is not None:
             about["worst"] = {"share": found.tightness, "at": form.worst.at}
@@ -189,7 +239,12 @@ def caption(data: Mapping[str, Any]) -> str:
             share, at = number(form["worst"]["share"]), form["worst"]["at"]
             told.append(f"{_upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")
     runs = {(f["scenarios"], f["confidence"]) for f in shown.values() if f["scenarios"]}
-    for count, confidence in sorted(runs):
+    if (beyond := data.get("beyond")) is not None:
+        how = "exact"
+        if beyond["scenarios"]:
+            how = f"the means of {beyond['scenarios']:,} runs with their {100 * beyond['confidence']:g} % intervals"
+        told.append(f"Beyond {data['horizon']} = {beyond['after']} both sides are {how}: no verdict is taken from there.")
+    for count, confidence in () if beyond is not None and beyond["scenarios"] else sorted(runs):
         told.append(f"Bands: {100 * confidence:g} % intervals of the means of {count:,} runs, for all horizons together.")
     hidden = [n for n, f in data["forms"].items() if not f["shown"]]
     if hidden:

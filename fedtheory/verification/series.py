@@ -40,7 +40,7 @@ class Series:
         The terms of the right side, in the order in which they were added.
     index, axes : (n, k), and what each of the k axes that are longer than 1 counts ('' where that is not known)
     total : how many entries were compared; more than n where only some are kept
-    horizon, at : the letter of the horizon ('T', 'tau', 'K', 'round') and its value in every entry, (n,); '' and None where the
+    horizon, at : the letter of the horizon ('T', 'tau', 'K', 't', 'round') and its value in every entry, (n,); '' and None where the
         entries are no horizons
     """
 

@@ -139,7 +139,8 @@ class Setting:
             so_far = replace(case, scenarios=scenarios, confidence=confidence)
             return self.verify_once(statement, [statement.form(n) for n in names], so_far)
 
-        return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, self.fewest(case))
+        least = case.scenarios if case.at_once else self.fewest(case)
+        return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, least)
 
     def fewest(self, case: Case) -> int:
         """Scenarios below which no verdict is looked for."""

@@ -120,11 +120,13 @@ class Worst:
     at : the point, in words
     share : callable() -> worst case/bound, a fraction that is proved: no problem of the class has a larger ratio
     rules : those under which the method is the one whose worst case it is; default all of the form
+    belongs : callable(case) -> whether a user's case has just these parameters, so that it may be drawn beside that
     """
 
     at: str
     share: Callable[[], Fraction]
     rules: tuple[str, ...] = ()
+    belongs: Callable[[Any], bool] = lambda case: False
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,7 @@ class Statement:
     witness_limits : dict parameter -> number
         Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
     shown_by : of a claim, the command that measures what it is about, or several with '; ' between them
+    measures : its left side in words, for the axis of a picture; '' where its formula is to stand there
     """
 
     id: str
@@ -254,6 +257,7 @@ class Statement:
     kind: str = "statement"
     witness_limits: Mapping[str, float] = field(default_factory=dict)
     shown_by: str = ""
+    measures: str = ""
 
     runner: ClassVar[Callable[..., Any]]  # `fedtheory.verification.verify.verify`, which stands above this file
     bounder: ClassVar[Callable[..., Any]]  # `fedtheory.verification.own_run.bound`, likewise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -124,7 +124,7 @@ def verify(
             checks += _judged(statement, data, case)
     order = {f.name: i for i, f in enumerate(chosen)}
     again = partial(_again, statement, data, case) if data else None
-    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case))
+    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case), case)
 
 
 def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
@@ -145,13 +145,25 @@ def _setup(case: Case) -> str:
     return "; ".join([problem, *(named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
 
 
-def _again(statement: Statement, forms: Sequence[Form], case: Case, rounds: int) -> list[Any]:
-    """The checks of a run of fewer rounds; of a method that is made for a number of rounds, of that method made for fewer."""
-    shorter = replace(case, rounds=rounds, on_progress=None, on_stage=None)
-    if is_dataclass(case.algorithm) and any(f.name == "rounds" for f in fields(case.algorithm)):
-        shorter = replace(shorter, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)  # type: ignore[type-var]
+def _again(
+    statement: Statement, every: Sequence[Form], case: Case, rounds: int, forms: Iterable[str] | None = None,
+    scenarios: int | None = None,
+) -> list[Any]:  # fmt: skip
+    """The checks of a run of other rounds; of a method that is made for a number of rounds, of that method made for these.
+
+    Parameters
+    ----------
+    forms : their names; default all
+    scenarios : that are run together where the run is one of Monte Carlo, if the case has as many; default as the case has it
+    """
+    other = replace(case, rounds=rounds, on_progress=None, on_stage=None)
+    if scenarios is not None:
+        other = replace(other, scenarios=min(scenarios, case.scenarios), at_once=True)
+    if case.of_rounds:
+        other = replace(other, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)
+    chosen = every if forms is None else [f for f in every if f.name in set(forms)]
     with keeping():
-        return _judged(statement, forms, shorter)
+        return _judged(statement, chosen, other)
 
 
 def keep(

@@ -3,11 +3,15 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from command_line import call, refused
+from PIL import Image
 
+from fedtheory.cli.app import FigureSize
 from fedtheory.plotting import saved
+from fedtheory.plotting.style import SIZES
 from fedtheory.report.redraw import KINDS, known_figures, opened
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -54,6 +58,52 @@ def test_a_statement_of_ones_own_is_drawn_over_its_horizon(tmp_path):
     data = saved.read(tmp_path / "own.csv")
     assert [r["at"] for r in data["rows"] if r["form"] == "repaired"] == [1, 2, 3]
     assert data["sentence"] == result["sentence"]
+
+
+def inches(path, dpi=130):
+    with Image.open(path) as picture:
+        return picture.width / dpi, picture.height / dpi
+
+
+def test_a_figure_for_a_paper_has_its_width_and_no_title(figure, tmp_path):
+    assert set(get_args(FigureSize)) == set(SIZES)
+    call("verify", "eq-29", *SMALL, "--figure", tmp_path / "icml", "--size", "icml", "--no-title")
+    call("draw", figure / "mine.csv", "--out", tmp_path, "--size", "slide")
+    assert inches(tmp_path / "icml.png")[0] == pytest.approx(3.25, abs=0.01)
+    assert inches(tmp_path / "mine.png") == pytest.approx((10, 5.6), abs=0.01)
+    titled = inches(tmp_path / "icml.png")[1]
+    call("draw", tmp_path / "icml.csv", "--size", "icml")
+    assert inches(tmp_path / "icml.png")[1] > titled + 0.3 and inches(figure / "mine.png")[0] == pytest.approx(6.75, abs=0.01)
+
+
+def test_the_look_of_a_figure_that_is_not_drawn_is_refused(tmp_path):
+    assert "--size and --no-title: only with --figure" in refused("verify", "eq-29", *SMALL, "--size", "ieee", "--no-title")
+    call("solve", "quadratic", "--clients", 2, "--dimension", 2, "--out", tmp_path)
+    told = refused("draw", tmp_path / "solve-quadratic.json", "--size", "ieee")
+    assert "has one look; --size and --no-title are for a CSV of `verify --figure`" in told
+
+
+def test_without_rounds_a_picture_has_hundreds_and_an_interrupt_leaves_what_was_judged(tmp_path, monkeypatch):
+    call("verify", "theorem-c", *SMALL, "--figure", tmp_path / "long")
+    data = saved.read(tmp_path / "long.csv")
+    assert data["beyond"]["to"] == 300 and {r["at"] for r in data["rows"] if r["judged"]} == set(range(1, data["beyond"]["after"] + 1))
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedtheory.verification.comparison.beyond", stopped)
+    call("verify", "theorem-c", *SMALL, "--figure", tmp_path / "short")
+    assert saved.read(tmp_path / "short.csv")["beyond"] is None
+
+
+def test_a_table_of_before_this_column_is_drawn(figure, tmp_path):
+    first, head, *rows = (figure / "mine.csv").read_text().splitlines()
+    at = rows[0].split(",").index("judged")
+    old = [",".join(v for i, v in enumerate(row.split(",")) if i != at) for row in rows]
+    told = {k: v for k, v in json.loads(head[2:]).items() if k not in ("measures", "beyond", "reruns")}
+    (tmp_path / "old.csv").write_text("\n".join([first, f"# {json.dumps(told)}", *old]) + "\n")
+    assert all(r["judged"] for r in saved.read(tmp_path / "old.csv")["rows"])
+    call("draw", tmp_path / "old.csv")
 
 
 def test_what_cannot_be_drawn_is_told_after_the_verdicts(tmp_path):

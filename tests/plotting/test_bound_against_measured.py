@@ -4,23 +4,28 @@ import csv
 import json
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
 from fedtheory import Uniform, problems, theorems
-from fedtheory.algorithms import FedElasticNetDyn, FedMLS
-from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.algorithms import EFL, FedElasticNetDyn, FedMLS
+from fedtheory.errors import DataFileError, InvalidInput, UnknownName
+from fedtheory.local import LocalSGD
+from fedtheory.messages import TopK
 from fedtheory.plotting import saved
-from fedtheory.plotting.bound_against_measured import draw, finding
+from fedtheory.plotting.bound_against_measured import _entries, draw, finding
 from fedtheory.plotting.failures import fails_at
-from fedtheory.plotting.style import COLOURS, house_style
+from fedtheory.plotting.formulas import left_side
+from fedtheory.plotting.style import COLOURS, SIZES, house_style, times
+from fedtheory.verification import longer as longer_rounds
 from fedtheory.verification.check import judge, judge_statistical
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.comparison import comparison, horizons_up_to
 from fedtheory.verification.series import MOST, keeping
-from fedtheory.verification.statement import Statement, Worst, form, le
+from fedtheory.verification.statement import Statement, Worst, eq, form, le
 
 NUMBERS = np.array([31_000.0, 48_000.0, 120_000.0])
 FIELDS = {"statement": "p/s", "rule": "any", "mode": "exact"}
@@ -49,7 +54,11 @@ def drawn(data):
 
 
 def labels(figure):
-    return [t.get_text() for ax in figure.axes if ax.get_legend() for t in ax.get_legend().get_texts()]
+    return [t.get_text() for legend in figure.legends for t in legend.get_texts()]
+
+
+def line_of(figure, label):
+    return next(line for line in figure.axes[0].lines if line.get_label().replace("\n", " ").startswith(label))
 
 
 def test_the_series_is_both_sides_at_every_horizon(checks, data):
@@ -71,31 +80,72 @@ def test_the_first_violated_horizon_is_where_the_sides_cross(data):
     assert data["forms"]["printed"]["first_violated"] == crossed[0] == 2
     assert data["forms"]["repaired"]["first_violated"] is None
     assert not any(r["violated"] for r in data["rows"] if r["form"] == "repaired")
-    assert finding(data) == "As printed it fails from T = 2 on; as repaired it holds"
+    worst = next(r for r in printed if r["at"] == 4)
+    repaired = next(r for r in data["rows"] if r["form"] == "repaired" and r["at"] == 4)
+    factor, room = worst["measured"] / worst["bound"], repaired["bound"] / repaired["measured"]
+    assert finding(data) == (
+        f"As printed it is violated at T = 4 by a factor {factor:.3g}; as repaired it holds, {times(room)} times too large at T = 4"
+    )
+    assert times(room) == "3,300" and f"{factor:.3g}" == "12.8"
 
 
-def test_the_picture_shows_both_sides_the_first_failure_and_the_worst_of_all_problems(data):
+def test_the_picture_shows_both_sides_and_the_first_failure_with_words_on_its_axes(data):
     figure = drawn(data)
-    top, below = figure.axes
-    words = " | ".join(labels(figure))
-    for part in ("measured", "bound as printed", "bound as repaired", "first horizon", "the bound fails", "worst of all problems"):
-        assert part in words.replace("\n", " ")
-    lines = {line.get_label(): line for line in top.lines}
-    assert to_hex(lines["bound as printed"].get_color()) == COLOURS["printed"].lower()
-    drawn_bound = np.asarray(lines["bound as printed"].get_ydata(), float)
+    [top] = figure.axes
+    assert labels(figure) == ["measured", "bound as printed", "first T at which a bound fails", "bound as repaired"]
+    bound = line_of(figure, "bound as printed")
+    assert to_hex(bound.get_color()) == COLOURS["printed"].lower()
+    drawn_bound = np.asarray(bound.get_ydata(), float)
     assert drawn_bound == pytest.approx([r["bound"] for r in data["rows"] if r["form"] == "printed"])
-    assert list(lines["first horizon at which\nthe bound fails"].get_xdata()) == [2]
-    assert (top.get_yscale(), below.get_yscale()) == ("log", "log")
-    share = data["forms"]["repaired"]["worst"]["share"]
-    assert any(list(line.get_ydata()) == [share] and list(line.get_xdata()) == [8] for line in below.lines)  # at T = 8, as it says
+    assert list(line_of(figure, "first T").get_xdata()) == [2]
+    assert top.get_yscale() == "log" and top.get_xlabel() == "communication round T"
+    assert top.get_ylabel().startswith("suboptimality of the mean iterate,\n$\\mathbb{E}[R(")
+
+
+def test_of_left_sides_that_the_words_are_not_about_the_formula_stands_on_the_axis(data):
+    about = {n: {**f, "latex": f["latex"].replace("R(", "2R(")} for n, f in data["forms"].items() if n == "printed"}
+    assert "suboptimality" not in drawn({**data, "forms": {**data["forms"], **about}}).axes[0].get_ylabel()
+    assert drawn({**data, "measures": ""}).axes[0].get_ylabel().startswith("$\\mathbb{E}[R(")
+    silent = {n: {**f, "latex": "no formula"} for n, f in data["forms"].items()}
+    assert drawn({**data, "measures": "", "forms": silent}).axes[0].get_ylabel() == "the two sides"
+
+
+def overlaps(figure):
+    """Whether a legend lies over a panel, where the curves are."""
+    figure.canvas.draw()
+    boxes = [ax.get_window_extent() for ax in figure.axes]
+    return any(legend.get_window_extent().overlaps(box) for legend in figure.legends for box in boxes)
+
+
+@pytest.mark.parametrize("size", list(SIZES))
+@pytest.mark.parametrize("title", [True, False])
+def test_a_figure_has_the_size_of_its_venue_and_its_legend_is_beside_the_curves(size, title, data):
+    with house_style(size):
+        figure = draw(data, title)
+        width, height, letters, _ = SIZES[size]
+        assert figure.get_figwidth() == width and (size != "slide" or figure.get_figheight() == height)
+        assert figure.axes[0].yaxis.label.get_fontsize() == letters
+        assert not overlaps(figure) and len(figure.legends) == 1
+        whole, legend = figure.bbox, figure.legends[0].get_window_extent()
+        assert legend.x0 >= whole.x0 and legend.x1 <= whole.x1 and legend.y0 >= whole.y0
+        assert bool(figure.texts) == title
+        panel = figure.axes[0].get_window_extent()
+        assert panel.height > 0.25 * whole.height and all(t.get_window_extent().y0 > panel.y1 for t in figure.texts)
+
+
+def test_a_size_that_is_none_is_refused_before_anything_is_computed(checks, monkeypatch):
+    monkeypatch.setattr(Checks, "compared", lambda *a, **b: pytest.fail("computed"))
+    with pytest.raises(UnknownName, match="neurips"):
+        checks.plot(size="neurip")
 
 
 def test_what_is_0_up_to_rounding_is_not_drawn_as_a_number(data):
     """At T = 1 nothing has moved: R(theta^0) = R*, which floats miss by 1e-7 of 1e9."""
     first = next(r for r in data["rows"] if r["at"] == 1)
     assert abs(first["measured"]) <= first["floor"] < 1e-3 * first["bound"]
-    line = next(li for li in drawn(data).axes[0].lines if li.get_label().startswith("measured"))
-    assert np.isnan(np.asarray(line.get_ydata(), float)[0]) and "0 up to rounding" in line.get_label()
+    figure = drawn(data)
+    assert np.isnan(np.asarray(line_of(figure, "measured").get_ydata(), float)[0])
+    assert any("Where no point is, what is measured is 0 up to rounding." in t.get_text().replace("\n", " ") for t in figure.texts)
 
 
 def test_lines_that_are_one_to_the_eye_are_named_together(data):
@@ -176,7 +226,7 @@ def test_an_entry_is_marked_where_it_alone_would_be_judged_violated():
     assert not any(r["violated"] for r in comparison([undecided], statement)["rows"])
 
 
-def test_entries_that_are_no_horizons_are_points_beside_the_diagonal():
+def test_entries_that_are_no_horizons_are_shares_of_their_bounds():
     checks = theorems.get("fedelasticnet/eq-28").verify(
         problems.Quadratic(np.ones((3, 1, 1)), np.array([[-1.0], [0.0], [2.0]])), FedElasticNetDyn(l1=1.0, l2=100.0),
         sampling=Uniform(2), states=8,
@@ -185,9 +235,17 @@ def test_entries_that_are_no_horizons_are_points_beside_the_diagonal():
     assert data["kind"] == "points" and {r["at"] for r in data["rows"]} == {None}
     assert len(data["rows"]) == sum(c.count for c in checks)
     figure = drawn(data)
-    assert len(figure.axes) == 2 and all(ax.get_ylabel() for ax in figure.axes)
-    red = sum(to_hex(c) == COLOURS["violated"].lower() for c in figure.axes[0].collections[-1].get_facecolors())
-    assert red == sum(r["violated"] for r in data["rows"] if r["form"] == "printed") > 0
+    [ax] = figure.axes
+    rows = [r for r in data["rows"] if r["form"] == "printed"]
+    bad = sum(r["violated"] for r in rows)
+    shares = sorted((r["measured"] / r["bound"] for r in rows), reverse=True)
+    line = line_of(figure, "as printed")
+    assert np.asarray(line.get_ydata(), float) == pytest.approx(shares, rel=1e-6) and bad > 0
+    assert f"above 1 in {bad} of {len(rows)}, at most {shares[0]:.3g}" in line.get_label().replace("\n", " ")
+    assert ax.get_xlabel() == f"{len(rows)} states, the nearest to its bound first"
+    assert ax.get_ylabel().replace("\n", " ") == "measured/bound of mean squared error of the stored gradients after a round"
+    assert finding(data).startswith(f"As printed it is violated in {bad} of {len(rows)} cases by a factor of up to {shares[0]:.3g}")
+    assert any(list(li.get_ydata()) == [1, 1] for li in ax.lines) and not overlaps(figure)
 
 
 def test_a_bound_on_the_last_round_is_judged_again_at_shorter_horizons():
@@ -211,12 +269,25 @@ def test_horizons_are_spread_over_a_logarithmic_axis():
     assert many[0] == 1 and many[-1] < 1000 and len(many) <= 11 and many == sorted(set(many))
 
 
-def test_the_worst_case_is_drawn_only_where_it_is_asked_for(checks):
-    assert "worst" not in checks.compared(worst=False)["forms"]["repaired"]
+def test_the_worst_case_is_drawn_only_where_it_has_the_same_parameters_or_is_asked_for(checks):
+    assert "worst" not in checks.compared()["forms"]["repaired"]  # its lambda_1 is 0, this one's is not
+    problem = problems.Quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[1.0], [-1.0]]))
+    theorem = theorems.get("efl/theorem-1")
+
+    def found(E, problem=problem):
+        made = theorem.verify(problem, EFL(), local_solver=LocalSGD(E, 1.0), rounds=4, forms=["repaired"])
+        return made.compared()["forms"]["repaired"].get("worst")
+
+    assert found(2)["at"].startswith("everybody completes E = 2 steps, no noise, L = 2 mu, tau = 3")
+    assert found(3) is None and found(2, problems.Quadratic(np.array([[[1.0]], [[3.0]]]), np.zeros((2, 1)))) is None
+    data = theorem.verify(problem, EFL(), local_solver=LocalSGD(2, 1.0), rounds=4, forms=["repaired"]).compared()
+    at, value = line_of(drawn(data), "worst of all problems").get_data()
+    bound = next(r["bound"] for r in data["rows"] if r["at"] == 3)
+    assert (list(at), list(value)) == ([3], [pytest.approx(found(2)["share"] * bound)])
     asked = []
     statement, worst = checks.statement, Worst("T = 3", lambda: asked.append(1) or 0)
     spied = [replace(f, worst=worst) for f in statement.forms if f.name in ("printed", "repaired")]
-    comparison(checks, replace(statement, forms=tuple(spied)), forms=["printed"])
+    comparison(checks, replace(statement, forms=tuple(spied)), forms=["printed"], worst=True)
     assert asked == [1]  # of the form that is drawn
 
 
@@ -305,6 +376,9 @@ BAD = {
     "infinite": (_cell("measured", "inf"), "must be finite"),
     "half a round": (_cell("at", "1.5"), "whole number"),
     "violated": (_cell("violated", "maybe"), "use 0 or 1"),
+    "judged": (_cell("judged", "maybe"), "judged is 'maybe'"),
+    "words": (_head(lambda h: h.update(measures=3)), "measures is 3"),
+    "beyond": (_head(lambda h: h.update(beyond={"after": 3, "to": "x"})), "beyond is"),
     "no rows": (lambda t: "\n".join(t.split("\n")[:3]) + "\n", "no row of the form"),
 }
 
@@ -342,3 +416,183 @@ def test_a_bound_that_fails_in_shorter_runs_only_is_not_said_to_hold(data):
     rows = [{**r, "violated": r["at"] == 2} if r["form"] == "printed" else r for r in data["rows"]]
     forms = {**data["forms"], "printed": {**data["forms"]["printed"], "verdict": "holds"}}
     assert finding({**data, "rows": rows, "forms": forms}).startswith("As printed it holds at the end and fails at T = 2")
+
+
+# --- beyond what was judged ---------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def longer():
+    """Nobody chose a horizon: all cohorts as far as that is affordable, then runs."""
+    problem = problems.Quadratic(np.ones((3, 1, 1)), NUMBERS[:, None])
+    return theorems.get("fedelasticnet/theorem-3.1").verify(
+        problem, FedElasticNetDyn(l1=0.1, l2=30.0), sampling=Uniform(1), x0=[NUMBERS.mean()], forms=["printed", "repaired"],
+        max_leaves=100,
+    )  # fmt: skip
+
+
+def test_a_picture_goes_on_for_hundreds_of_rounds_beyond_what_was_judged(longer):
+    before = [(c.verdict, c.lhs, c.rhs, c.count) for c in longer]
+    data = longer.compared()
+    assert [(c.verdict, c.lhs, c.rhs, c.count) for c in longer] == before and {c.count for c in longer} == {5}
+    rows = [r for r in data["rows"] if r["form"] == "printed"]
+    assert [r["at"] for r in rows if r["judged"]] == [1, 2, 3, 4, 5] and rows[-1]["at"] == 300
+    assert data["beyond"] == {"after": 5, "to": 300, "scenarios": 200, "confidence": 0.95}
+    figure = drawn(data)
+    line = line_of(figure, "measured: exact up to T = 5, then the mean of 200 runs")
+    assert list(line.get_xdata()) == [r["at"] for r in rows] and len(rows) > 20
+    assert "95 % interval of that mean" in labels(figure) and figure.axes[0].get_xscale() == "log"
+    assert "Beyond T = 5 both sides are the means of 200 runs with their 95 % intervals" in data["caption"]
+    judged = max((r["measured"] / r["bound"], r["at"]) for r in rows if r["judged"])
+    assert f"violated at T = {judged[1]} by a factor {judged[0]:.3g};" in finding(data)  # of what was judged
+    repaired = [r for r in data["rows"] if r["form"] == "repaired"][-1]
+    assert f"{times(repaired['bound'] / repaired['measured'])} times too large in the mean at T = 300" in finding(data)
+
+
+def test_the_band_is_the_interval_of_the_mean_at_each_round(longer):
+    from scipy import stats
+
+    rounds, runs = 8, 200
+    row = next(r for r in longer.compared(rounds=rounds)["rows"] if r["at"] == rounds)
+    again = longer.again(rounds, forms=["printed"], scenarios=runs)[0]
+    assert again.scenarios == runs and row["measured"] == again.series.lhs[-1]
+    reach = stats.t.ppf(0.975, runs - 1) * again.series.lhs_error[-1]
+    assert (row["measured_low"], row["measured_high"]) == pytest.approx((row["measured"] - reach, row["measured"] + reach))
+
+
+def test_a_horizon_that_somebody_chose_is_the_pictures(data):
+    assert data["beyond"] is None and all(r["judged"] for r in data["rows"])
+
+
+def test_a_longer_run_is_exact_where_that_is_affordable():
+    problem = problems.Quadratic(np.ones((3, 1, 1)), NUMBERS[:, None])
+    checks = theorems.get("fedelasticnet/theorem-3.1").verify(problem, FedElasticNetDyn(l1=0.1, l2=30.0), forms=["repaired"])
+    data = checks.compared(rounds=60)
+    assert data["beyond"]["scenarios"] is None and data["rows"][-1]["at"] == 60 and "measured_low" not in data["rows"][-1]
+    assert "both sides are exact: no verdict" in data["caption"]
+
+
+def test_where_scenarios_were_judged_the_longer_run_is_the_line():
+    problem = problems.random_quadratic(12, 2, seed=1)
+    method = FedElasticNetDyn(l1=0.1, l2=30 * float(problem.beta_k.max()))
+    theorem = theorems.get("fedelasticnet/theorem-3.1")
+    checks = theorem.verify(problem, method, sampling=Uniform(4), forms=["repaired"], mode="monte-carlo")
+    [check] = checks
+    data = checks.compared(rounds=70)
+    line = line_of(drawn(data), "measured: mean of 200 runs")
+    at = list(line.get_xdata())
+    assert check.scenarios < 200 and at[0] == 1 and at[-1] == 70 and at == sorted(set(at))
+    assert {r["at"] for r in data["rows"] if r["judged"]} == set(checks[0].series.at)
+
+
+def test_runs_of_their_own_for_each_horizon_go_on_as_long_as_there_is_time(monkeypatch):
+    problem = problems.LAD(np.eye(2)[:, None, :], np.ones((2, 1)))
+    algorithm = FedMLS(lam=0.5, D=2.0, rounds=3, radius=2.0, lipschitz=1.0)
+    checks = theorems.get("fedmls/theorem-1").verify(problem, algorithm, forms=["repaired"])
+    assert checks.compared()["beyond"] is None  # the method is made for K = 3
+    data = checks.compared(rounds=12)
+    assert data["reruns"] and [r["at"] for r in data["rows"] if r["judged"]] == [1, 2, 3]
+    assert data["rows"][-1]["at"] == 12 and data["beyond"]["scenarios"] is None
+    assert drawn(data).axes[0].get_xlabel() == "communication rounds K (a run of its own for each)"
+    monkeypatch.setattr(longer_rounds, "SECONDS", 0.0)
+    assert checks.compared(rounds=12)["beyond"] is None
+
+
+def test_what_takes_long_is_announced_and_too_long_is_left_out(monkeypatch):
+    clock, told = [0.0], []
+    monkeypatch.setattr(longer_rounds.time, "perf_counter", lambda: clock[0])
+
+    def again(each):
+        def run(rounds, forms, scenarios):
+            clock[0] += each * rounds * scenarios
+            return []
+
+        return run
+
+    assert longer_rounds._affordable(again(1e-4), 10, 300, ["a"], told.append) == (300, 200)
+    assert told == ["300 rounds for the picture take about 6 seconds here"]
+    assert longer_rounds._affordable(again(5e-4), 10, 300, ["a"], None) == (300, 50)
+    assert longer_rounds._affordable(again(2e-3), 10, 300, ["a"], None) == (100, 50)
+    assert longer_rounds._affordable(again(1.0), 10, 300, ["a"], None)[0] == 0
+    exact = SimpleNamespace(scenarios=None)
+    slow = lambda rounds, forms, scenarios: clock.__setitem__(0, clock[0] + rounds / 10) or [exact]  # noqa: E731
+    assert longer_rounds._affordable(slow, 10, 300, ["a"], None)[0] == 100  # however few scenarios
+
+
+def test_a_violated_bound_without_a_ratio_is_told_by_its_horizons_or_by_the_difference(data):
+    rows = [{**r, "bound": -1.0} if r["form"] == "printed" else r for r in data["rows"]]
+    assert finding({**data, "rows": rows}).startswith("As printed it is violated from T = 2 on;")
+    forms = {n: {**f, "largest_ratio": None} for n, f in data["forms"].items()}
+    points = [{**r, "at": None, "violated": r["at"] == 4} for r in data["rows"] if r["form"] == "printed"]
+    told = finding({**data, "kind": "points", "rows": points, "forms": {"printed": forms["printed"]}})
+    assert told == f"As printed it is violated in 1 of 4 cases by up to {points[3]['measured'] - points[3]['bound']:.3g}"
+
+
+def test_forms_that_bound_something_else_have_no_second_curve():
+    problem = problems.Quadratic(np.array([np.diag([1.0, 2.0]), np.diag([2.0, 1.0])]), np.array([[1.0, 3.0], [-1.0, 0.5]]))
+    method = EFL(compressor=TopK(k=1))
+    checks = theorems.get("efl/compressed-convergence").verify(problem, method, local_solver=LocalSGD(2, 1.0), rounds=6)
+    data = checks.compared()
+    shown = {n for n, f in data["forms"].items() if f["shown"]}
+    assert data["horizon"] == "t" and "repaired" in shown and not {n for n in shown if "virtual" in n}
+    assert sum(label.startswith("measured") for label in labels(drawn(data))) == 1
+
+
+def test_left_sides_that_differ_by_a_constant_are_one_curve():
+    problem = problems.Quadratic(np.array([[[1.0]], [[3.0]]]), np.array([[1.0], [-1.0]]))
+    checks = theorems.get("fedelasticnet/theorem-c").verify(problem, FedElasticNetDyn(l1=0.1, l2=90.0), rounds=4)
+    data = checks.compared()
+    sides = {n: [r for r in data["rows"] if r["form"] == n] for n in ("repaired", "strongly convex clients")}
+    share = sides["strongly convex clients"][0]["measured"] / sides["repaired"][0]["measured"]
+    assert share == pytest.approx(1 / 2)  # the least curvature of a client, 1, over that of the mean, 2
+    figure = drawn(data)
+    assert sum(label.startswith("measured") for label in labels(figure)) == 1
+    line = line_of(figure, "bound 'strongly convex clients', both its sides times a constant")
+    assert np.asarray(line.get_ydata(), float) == pytest.approx([r["bound"] / share for r in sides["strongly convex clients"]])
+
+
+def test_of_one_pair_both_sides_and_the_factor_are_drawn():
+    forms = tuple(form(n, r"x \le y", lambda v: le(1, 2), "open") for n in ("printed", "repaired"))
+    statement = Statement("p/s", "t", "s", "run", forms)
+    with keeping():
+        made = [judge(le(np.array([2.0]), np.array([b])), form=n, **FIELDS) for n, b in (("printed", 1.0), ("repaired", 9.0))]
+    data = comparison(made, statement)
+    figure = drawn(data)
+    assert finding(data) == "As printed it is violated by a factor 2; as repaired it holds, 4.5 times too large"
+    assert [t.get_text() for t in figure.axes[0].texts] == ["is violated by a factor 2", "holds, 4.5 times too large"]
+    assert labels(figure) == ["measured", "bound, which fails", "bound, which holds"] and figure.axes[0].get_xlabel() == "$x$"
+
+
+def test_of_an_equality_of_one_pair_the_picture_says_what_becomes_of_it():
+    statement = Statement("p/s", "t", "s", "run", tuple(form(n, r"x = y", lambda v: eq(1, 2), "open") for n in ("printed", "repaired")))
+    with keeping():
+        made = [judge(eq(np.array([2.0]), np.array([b])), form=n, **FIELDS) for n, b in (("printed", 1.5), ("repaired", 2.0))]
+    told = [t.get_text() for t in drawn(comparison(made, statement)).axes[0].texts]
+    assert told == ["an equality, which is violated: its sides differ by 0.5", "an equality, which holds"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        (["state"], "7 states"), (["state", "client"], "7 pairs of state and client"), ([], "7 cases"),
+        (["round without moves"], "7 cases of round without moves"),
+    ],
+)  # fmt: skip
+def test_what_the_entries_are_is_said(axes, said):
+    assert _entries({"axes": axes}, 7) == said and _entries({"axes": ["state"]}, 1) == "1 state"
+
+
+def test_a_bound_that_is_nearly_attained_is_not_said_to_be_one_time_too_large(data):
+    near = [{**r, "bound": 1.02 * r["measured"]} if r["form"] == "repaired" and r["at"] == 4 else r for r in data["rows"]]
+    assert finding({**data, "rows": near}).endswith("as repaired it holds, 1.02 times too large at T = 4")
+    same = [{**r, "bound": 1.001 * r["measured"]} if r["form"] == "repaired" and r["at"] == 4 else r for r in data["rows"]]
+    assert finding({**data, "rows": same}).endswith("as repaired it holds and is attained at T = 4")
+
+
+@pytest.mark.parametrize(
+    ("latex", "left"),
+    [
+        (r"F(x) \le G", "$F(x)$"), (r"a>0\Rightarrow\tfrac1m\sum_{k=1}^mx_k<y", r"$\frac{1}{m}\sum_{k=1}^mx_k$"),
+        (r"\text{sign rule: }C_t\le D", "$C_t$"), ("no relation", ""), (r"\unknown{x} \le y", ""),
+    ],
+)  # fmt: skip
+def test_the_left_side_of_a_formula_stands_on_an_axis(latex, left):
+    assert left_side(latex) == left

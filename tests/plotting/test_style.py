@@ -67,6 +67,19 @@ def test_a_page_is_as_wide_whatever_stands_on_it_and_words_fit():
             assert all(box.y0 > ax.get_window_extent().y1 for ax in axes.ravel())
 
 
+def test_sizes_are_those_of_the_venues():
+    from tueplots import figsizes
+
+    widths = {name: size[0] for name, size in style.SIZES.items()}
+    assert widths == {"page": 6.75, "neurips": 5.5, "icml": 3.25, "ieee": 3.5, "slide": 10.0} and style.SIZES["slide"][1] == 5.6
+    assert widths["neurips"] == figsizes.neurips2024()["figure.figsize"][0]
+    assert widths["icml"] == figsizes.icml2024_half()["figure.figsize"][0]
+    with style.house_style("icml"):
+        assert style.new_figure(*style.mpl.rcParams["figure.figsize"])[0].get_figwidth() == 3.25 and style.grows()
+    with style.house_style("slide"):
+        assert not style.grows()
+
+
 def test_a_band_holds_the_middle_of_the_seeds():
     values = np.arange(11.0)[None] * np.array([[1.0], [2.0]])
     found = style.middle(values)
@@ -79,7 +92,13 @@ def test_a_band_holds_the_middle_of_the_seeds():
     assert len(axes[0, 0].lines) == 2 and len(axes[0, 0].collections) == 1
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.0042, "0.0042"), (1.4, "1.4"), (1837.0, "1,800"), (np.inf, "infinitely many")])
+FACTORS = [
+    (0.0042, "0.0042"), (1.4, "1.4"),
+    (1837.0, "1,800"), (5.34e9, "5.3 × 10⁹"), (np.inf, "infinitely many"),
+]
+
+
+@pytest.mark.parametrize(("value", "said"), FACTORS)
 def test_factors_in_words(value, said):
     assert style.times(value) == said
 

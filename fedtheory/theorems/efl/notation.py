@@ -23,10 +23,11 @@ SYMBOLS = {
 
 
 def statement(
-    id: str, title: str, source: str, *forms: Form, assumptions: tuple[str, ...] = (), kind: str = "statement", **symbols: str
-) -> Statement:
+    id: str, title: str, source: str, *forms: Form, assumptions: tuple[str, ...] = (), kind: str = "statement", measures: str = "",
+    **symbols: str,
+) -> Statement:  # fmt: skip
     """A statement about EFL."""
-    return Statement(f"efl/{id}", title, source, "efl", forms, assumptions, {**SYMBOLS, **symbols}, kind)
+    return Statement(f"efl/{id}", title, source, "efl", forms, assumptions, {**SYMBOLS, **symbols}, kind, measures=measures)
 
 
 class FractionsInstance(DataInstance):

@@ -7,6 +7,7 @@ itself, or the bound as a whole. The value is the same for every N >= 2 with equ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache
@@ -14,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import whole_number
+from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.verification.statement import Sides, Worst
@@ -103,4 +105,19 @@ def worst_at(bound: Callable[[IrregularRunView], Sides], E: int = 2, condition: 
         start, of_d, of_g = (rate_of(bound, constants_of(E, condition, 1, rounds, *unit)) for unit in units)
         return worst_distance(constants_of(E, condition, 1, rounds), [(start, of_d, of_g, 1)])
 
-    return Worst(f"everybody completes E = {E} steps, no noise, L = {condition} mu, tau = {rounds}", share, (SCHEME,))
+    at = f"everybody completes E = {E} steps, no noise, L = {condition} mu, tau = {rounds}"
+    return Worst(at, share, (SCHEME,), lambda case: _is_at(case, E, condition, rounds))
+
+
+def _is_at(case: Any, E: int, condition: int, rounds: int) -> bool:
+    """Whether a user's clients are alike in weight, complete E steps without noise, and have L = ``condition`` mu."""
+    problem, law, solver = case.problem, case.sampling, case.local_solver
+    steps = getattr(law, "max_steps", None) or getattr(solver, "steps", None)
+    everybody = law is None or isinstance(law, Full) or all((law.law(t)[:, -1] == 1).all() for t in range(1, rounds + 1))
+    noisy = getattr(solver, "batch_size", None) is not None or getattr(solver, "noise_std", 0) != 0
+    try:
+        found = float(problem.beta_k.max()) / float(problem.mu_k.min())
+    except (MissingCapability, ZeroDivisionError):
+        return False
+    alike = problem.num_clients > 1 and np.ptp(problem.weights) <= 1e-12
+    return bool(steps == E and everybody and not noisy and alike and math.isclose(found, condition, rel_tol=1e-9) and not case.given)

@@ -85,6 +85,7 @@ def statement(
     scope: str = "round",
     assumptions: tuple[str, ...] = SAMPLED,
     symbols: dict[str, str] = SYMBOLS,
+    measures: str = "",
 ) -> Statement:
     """A `Statement` of this paper; by default about one round of Algorithm 3 with uniform cohorts.
 
@@ -93,7 +94,7 @@ def statement(
     """
     limits = above(PRINTED_THRESHOLD) if scope == "round" else {}
     judged = tuple(f if f.sides is None else replace(f, kind=scope) for f in forms)
-    return Statement(f"fedelasticnet/{id}", title, source, scope, judged, assumptions, symbols, kind, limits)
+    return Statement(f"fedelasticnet/{id}", title, source, scope, judged, assumptions, symbols, kind, limits, measures=measures)
 
 
 def nine_tenths(sides: Sides) -> Sides:

@@ -129,7 +129,7 @@ def _over_a_run(
             case.on_stage(Checks(sorted([*before, *found], key=lambda c: order[c.form]), statement))
 
     rounds = case.rounds or ROUNDS
-    least = fewest(getattr(sampling, "size", problem.num_clients) / problem.num_clients, rounds)
+    least = case.scenarios if case.at_once else fewest(getattr(sampling, "size", problem.num_clients) / problem.num_clients, rounds)
     sizes = [n for n, _ in looks(case.scenarios, case.confidence, least)]
     views = growing_views(
         problem, algorithm, sampling, rounds, case.x0, sizes, case.seed, losses, case.on_progress,

@@ -83,7 +83,8 @@ def constant(view: Any, value: float) -> Any:
 def statement(
     id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement",
     assumptions: tuple[str, ...] = ASSUMPTIONS, symbols: dict[str, str] = SYMBOLS, shown_by: str = "",
+    measures: str = "",
 ) -> Statement:  # fmt: skip
     """A `Statement`: the forms that have sides are judged on the kind of instance that they name, else on runs of FedMLS."""
     judged = tuple(f if f.sides is None or f.kind else replace(f, kind="run") for f in forms)
-    return Statement(f"{PAPER_ID}/{id}", title, source, scope, judged, assumptions, symbols, kind, shown_by=shown_by)
+    return Statement(f"{PAPER_ID}/{id}", title, source, scope, judged, assumptions, symbols, kind, shown_by=shown_by, measures=measures)

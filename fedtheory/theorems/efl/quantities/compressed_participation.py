@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class PartialView(ClosedView):
     noise : absolute error of squared distances, of what is known in floats
     """
 
+    horizon: ClassVar[str] = "t"
+
     weights: np.ndarray
     chance: np.ndarray
     moments: Moments
@@ -77,6 +79,11 @@ class PartialView(ClosedView):
     @property
     def T(self) -> int:
         return len(self.w) - 1
+
+    @property
+    def horizons(self) -> np.ndarray:
+        """t = 1..T, of what is compared round by round."""
+        return np.arange(1, self.T + 1)
 
     @cached_property
     def times(self) -> np.ndarray:

@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class CompressedView(ClosedView):
     noise, noise_of_points : absolute error of squared distances, and of models, of what is known in floats
     """
 
+    horizon: ClassVar[str] = "t"
+
     weights: np.ndarray
     E: int
     gamma: Any
@@ -74,6 +76,11 @@ class CompressedView(ClosedView):
     @property
     def T(self) -> int:
         return len(self.local)
+
+    @property
+    def horizons(self) -> np.ndarray:
+        """t = 1..T, of what is compared round by round."""
+        return np.arange(1, self.T + 1)
 
     @cached_property
     def times(self) -> np.ndarray:

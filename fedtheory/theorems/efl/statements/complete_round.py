@@ -78,5 +78,6 @@ STATEMENTS = (
         assumptions=ASSUMPTIONS,
         kind="sharpened",
         t="StepState.turn",
+        measures="squared distance to the optimum after a round",
     ),
 )

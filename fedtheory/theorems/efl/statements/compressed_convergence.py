@@ -314,6 +314,7 @@ STATEMENTS = (
             "Proof: docs/efl_claims.md, the consistent form sharpened",
         ),
         assumptions=ASSUMPTIONS,
+        measures="mean squared distance to the optimum",
     ),
     statement(
         "compressed-proof",

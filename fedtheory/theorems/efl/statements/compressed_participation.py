@@ -192,5 +192,6 @@ STATEMENTS = (
             "term only",
             "eta_t = 16E/(mu ((t + 1)E + gamma) S)",
         ),
+        measures="mean squared distance to the optimum",
     ),
 )  # fmt: skip

@@ -206,6 +206,7 @@ STATEMENTS = (
             proof="the m kept entries are sent as S/k, so that ||C(x) - x||^2 = ||x||^2 - 2 S^2/k "
             "+ m S^2/k^2",
         ),
+        measures="squared error of compression",
     ),
     statement(
         "contraction-factors",
@@ -303,5 +304,6 @@ STATEMENTS = (
                 ("stochastic rounding", TO_MAX), ("rounding to a grid", TO_GRID),
             )
         ),
+        measures="squared error of compression",
     ),
 )  # fmt: skip

@@ -138,5 +138,6 @@ STATEMENTS = (
             proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         ),
         assumptions=(*ASSUMPTIONS, "L and mu are those of all clients, before and after"),
+        measures="mean squared distance to the new optimum",
     ),
 )  # fmt: skip

@@ -261,5 +261,6 @@ STATEMENTS = (
         assumptions=ASSUMPTIONS,
         L="EFLConstants.L",
         gamma="EFLConstants.gamma",
+        measures="mean squared distance to the optimum",
     ),
 )

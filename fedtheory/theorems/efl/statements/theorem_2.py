@@ -287,6 +287,7 @@ STATEMENTS = (
             proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         assumptions=SMOOTH,
+        measures="squared distance that the optimum moves",
     ),
     statement(
         "theorem-2-arrival",
@@ -320,6 +321,7 @@ STATEMENTS = (
             proof="docs/efl.md#theorem-2-the-optimum-moves",
         ),
         assumptions=SMOOTH,
+        measures="squared distance that the optimum moves",
     ),
     statement(
         "departure-heterogeneity",

@@ -169,6 +169,7 @@ STATEMENTS = (
         ),
         assumptions=SMOOTH,
         kind="assumption",
+        measures="distance between two gradients",
     ),
     statement(
         "eq-15",
@@ -208,6 +209,7 @@ STATEMENTS = (
             "R(x_*) = 0",
         ),
         assumptions=CONVEX_SMOOTH,
+        measures="mean squared distance of the gradients from those at the optimum, over 2 beta",
     ),
     statement(
         "eq-17",

@@ -144,6 +144,7 @@ STATEMENTS = (
             proof="weaker than fedelasticnet/lemma-no-l1-floor: 5 for 3 on the left makes it "
             "smaller, and every term on the right is larger",
         ),
+        measures="squared drift of the clients, times a constant",
     ),
     statement(
         "eq-36",
@@ -243,5 +244,6 @@ STATEMENTS = (
             proof="docs/fedelasticnet.md#no-l1-floor-in-lemma-b5",
         ),
         kind="sharpened",
+        measures="squared drift of the clients, times a constant",
     ),
 )

@@ -287,6 +287,7 @@ STATEMENTS = (
             proof="h is the mean of g_k - grad L_k(theta_*), as grad R(theta_*) = 0; Jensen's "
             "inequality",
         ),
+        measures="squared norm of the server state h",
     ),
     statement(
         "eq-28",
@@ -313,6 +314,7 @@ STATEMENTS = (
             note="tau = 2; z_t is the mean number of zero coordinates of theta_tilde_k - theta",
             proof=PROOF_OF_B,
         ),
+        measures="mean squared error of the stored gradients after a round",
     ),
     statement(
         "eq-29",
@@ -329,6 +331,7 @@ STATEMENTS = (
             proof="gamma^t is the mean of theta_tilde_k over a uniform cohort; Jensen's "
             "inequality",
         ),
+        measures="squared move of gamma in a round",
     ),
     statement(
         "lemma-b4",
@@ -350,6 +353,7 @@ STATEMENTS = (
             ("epsilon term dropped", lambda v: _b4(v, v.lambda1_s, quadratic=0)),
             proof="(32) repaired, then (33), (34) and (35) with s for the sign",
         ),
+        measures="squared distance to the optimum after a round",
     ),
     statement(
         "eq-32",

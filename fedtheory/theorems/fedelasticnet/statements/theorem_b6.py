@@ -126,6 +126,7 @@ STATEMENTS = (
             limits=above(REPAIRED_THRESHOLD),
             proof="Lemma B.4 repaired plus kappa times (28), under the sign rule (28) repaired",
         ),
+        measures="potential after a round",
     ),
     statement(
         "eq-41",
@@ -254,6 +255,7 @@ STATEMENTS = (
             note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
             proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d",
         ),
+        measures="suboptimality before the round, times kappa_0",
     ),
     statement(
         "theorem-a-step",
@@ -274,6 +276,7 @@ STATEMENTS = (
             proof=PROOF_OF_A,
         ),
         kind="sharpened",
+        measures="suboptimality before the round, times a constant",
     ),
     statement(
         "theorem-b-step",
@@ -290,6 +293,7 @@ STATEMENTS = (
             proof=PROOF_OF_B,
         ),
         kind="sharpened",
+        measures="suboptimality before the round, times a constant",
     ),
     statement(
         "sag-identity",

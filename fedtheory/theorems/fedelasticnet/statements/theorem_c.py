@@ -85,5 +85,6 @@ STATEMENTS = (
             "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
         ),
         kind="sharpened",
+        measures="suboptimality of the mean iterate, times mu",
     ),
 )

@@ -54,6 +54,7 @@ STATEMENTS = (
         ),
         kind="sharpened",
         assumptions=ASSUMPTIONS,
+        measures="suboptimality before the round, times a constant",
     ),
     statement(
         "theorem-e",
@@ -78,6 +79,7 @@ STATEMENTS = (
         scope="run",
         assumptions=ASSUMPTIONS,
         kind="sharpened",
+        measures="suboptimality of the mean iterate",
     ),
     statement(
         "theorem-e-proof",

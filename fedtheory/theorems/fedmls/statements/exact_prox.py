@@ -73,6 +73,7 @@ EXACT_PROX = (
             proof="docs/fedmls.md#local-problems-solved",
         ),
         scope="exact-prox", assumptions=WITH_GAPS, symbols=SYMBOLS,
+        measures="gap of the penalised loss",
     ),
     statement(
         "exact-prox",
@@ -113,5 +114,6 @@ EXACT_PROX = (
             proof="docs/fedmls.md#local-problems-solved",
         ),
         scope="exact-prox", assumptions=WITH_GAPS, symbols=SYMBOLS,
+        measures="suboptimality of the last iterate",
     ),
 )  # fmt: skip

@@ -103,6 +103,7 @@ MOPES = (
             proof="docs/fedmls.md#local-problems-solved",
         ),
         scope="mopes", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
+        measures="suboptimality of the last iterate",
     ),
     statement(
         "moles-bound",
@@ -117,6 +118,7 @@ MOPES = (
             proof="the docstring of fedtheory.central.moles, 1; the note has the step that differs from MOPES",
         ),
         scope="mopes", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
+        measures="suboptimality of the last iterate",
     ),
     statement(
         "moles-calls",

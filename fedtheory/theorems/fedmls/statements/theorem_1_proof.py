@@ -150,6 +150,7 @@ PROOF = (
             ("E a hundred times smaller", lambda v: _inner(v, "lan", error=0.01)),
             proof="Lan 2016, Proposition 1; as [repaired], whose E_i is smaller",
         ),
+        measures="gap of the local problem",
     ),
     statement(
         "recursion",
@@ -164,6 +165,7 @@ PROOF = (
             ("clients' distances dropped", lambda v: _recursion(v, clients=0.0)),
             proof=PROVED,
         ),
+        measures="gap of the penalised loss",
     ),
     statement(
         "telescoped",
@@ -177,6 +179,7 @@ PROOF = (
             ("distance a hundred times smaller", lambda v: _telescoped(v, error=0.0, start=0.01)),
             proof=PROVED,
         ),
+        measures="gap of the penalised loss",
     ),
     statement(
         "penalty-gap",
@@ -191,5 +194,6 @@ PROOF = (
             note="needs x_k where G_i bounds the subgradients: in the ball",
             proof=PROVED,
         ),
+        measures="loss of the server model",
     ),
 )

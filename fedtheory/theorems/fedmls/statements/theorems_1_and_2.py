@@ -184,6 +184,7 @@ THEOREMS = (
             )
             for name in ("consensus G", "Lipschitz G", "no server projection", "mixed norms", "prox without the square")
         ),
+        measures="suboptimality of the last iterate",
     ),
     statement(
         "theorem-2",
@@ -279,5 +280,6 @@ THEOREMS = (
             note="with the form above: sum T_k ~ (4G^2+sigma^2) lambda^2 K^4/(6D), the asymptotic constant of Theorem 2",
             proof=PROVED,
         ),
+        measures="suboptimality of the last iterate",
     ),
 )

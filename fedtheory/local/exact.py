@@ -72,7 +72,7 @@ class Exact(LocalSolver):
         if path == "direct":
             if flat.any():
                 self._not_unique(rows, int(np.argmax(flat)), float((lower / np.maximum(upper, 1e-300))[np.argmax(flat)]))
-            result = _direct(problem, objective, start)
+            result = _direct(problem, objective, start, self.tolerance)
         elif path == "prox":
             run = affine_proximal_gradient if fast else _proximal_gradient
             result = run(problem, objective, start, rows, lower, upper, count)
@@ -186,28 +186,50 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     return 2 if contraction < 1e-8 else math.ceil(math.log(_REDUCTION) / math.log(contraction))
 
 
-def _direct(problem: Problem, objective: LocalObjective, start: Array) -> LocalResult:
-    """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse and two refinements."""
+def _direct(problem: Problem, objective: LocalObjective, start: Array, tolerance: float) -> LocalResult:
+    """y = center - (H_k + q)^-1 (grad f_k(center) - linear), refined at most twice, until the residual is within the tolerance.
+
+    It begins at the center so that y - center is right to its own last digits, however small it is.
+    """
     xp = namespace(start)
+    inverse = xp.matrix_transpose(_inverse(problem, float(objective.curvature), start))
     center = xp.broadcast_to(objective.center, start.shape)
-    inverse, y = _inverse(problem, float(objective.curvature), start), center
-    for _ in range(3):
-        gradient = problem.client_gradient(y) + objective.smooth_penalty_gradient(y)
-        y = y - xp.matmul(gradient, xp.matrix_transpose(inverse))
-    return LocalResult(y, objective.kkt_residual(y, problem.client_gradient(y)))
+    slope = problem.client_gradient(center)
+    slope = slope if objective.linear is None else slope - objective.linear
+    y = center - xp.matmul(slope, inverse)
+    for refined in range(3):
+        gradient = problem.client_gradient(y)
+        residual = objective.kkt_residual(y, gradient)
+        if refined == 2 or bool(xp.all(residual <= tolerance)):
+            break
+        y = y - xp.matmul(gradient + objective.smooth_penalty_gradient(y), inverse)
+    return LocalResult(y, residual)
 
 
 def _inverse(problem: Problem, curvature: float, like: Array) -> Array:
-    """(H_k + q)^-1 of every client (N, d, d), which a problem that lives for many rounds keeps where it is not large."""
-    kept = problem.__dict__.get("_inverse")
-    if kept is not None and kept[0] == curvature:
-        return kept[1]
+    """(H_k + q)^-1 of every client (N, d, d).
+
+    The whole problem keeps those of all clients where they are not large, once a cohort has asked for one curvature twice.
+    """
+    whole, clients = problem.__dict__.get("_whole", (problem, None))
+    if clients is None or isinstance(clients, slice):  # not a part of one
+        whole, clients = problem, None
+    if math.prod((whole.num_clients, problem.dim, problem.dim)) > _KEPT:
+        return _inverted(problem, curvature, like)
+    kept = whole.__dict__.get("_inverses")
+    if kept is None or kept[0] != curvature:
+        whole.__dict__["_inverses"] = kept = (curvature, None)
+        if clients is not None:
+            return _inverted(problem, curvature, like)
+    if kept[1] is None:
+        whole.__dict__["_inverses"] = kept = (curvature, _inverted(whole, curvature, like))
+    return kept[1] if clients is None else namespace(like).take(kept[1], astype_like(clients, like), axis=0)
+
+
+def _inverted(problem: Problem, curvature: float, like: Array) -> Array:
     xp = namespace(like)
-    hessian = problem.client_hessian(like[:, :1, :])[:, 0, :, :]
-    inverse = xp.linalg.inv(hessian + curvature * astype_like(np.eye(problem.dim), like))
-    if math.prod(inverse.shape) <= _KEPT:
-        problem.__dict__["_inverse"] = (curvature, inverse)
-    return inverse
+    hessian = problem.client_hessian(astype_like(np.zeros((problem.num_clients, 1, problem.dim)), like))[:, 0, :, :]
+    return xp.linalg.inv(hessian + curvature * astype_like(np.eye(problem.dim), like))
 
 
 def _proximal_gradient(

@@ -10,7 +10,8 @@ from active_rows import rows_of
 from local_problems import PROBLEMS, elastic, kkt, least_squares, logistic, quadratic
 from scipy.optimize import minimize
 
-from fedtheory import problems
+from fedtheory import Uniform, problems, simulate
+from fedtheory.algorithms import FedDyn
 from fedtheory.arrays import to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed, MissingCapability
@@ -282,3 +283,19 @@ def test_unavailable_paths_are_refused() -> None:
     flat = LocalObjective(np.zeros((1, 1, 2)), None, 0.5, 0.1)
     with pytest.raises(InvalidInput, match="strongly convex"):
         Exact(method="prox").solve(saddle, flat, np.zeros((1, 1, 2)), rows_of(1, 1))
+
+
+def test_the_hessians_are_inverted_once_whatever_the_cohorts(monkeypatch):
+    rng = np.random.default_rng(3)
+    problem = problems.LeastSquares(rng.normal(size=(12, 9, 4)), rng.normal(size=(12, 9)))
+    inverted, plain = [], np.linalg.inv
+    monkeypatch.setattr(np.linalg, "inv", lambda a: (inverted.append(len(a)), plain(a))[1])
+    long = simulate(problem, FedDyn(alpha=0.5), 40, sampling=Uniform(3), local_solver=Exact())
+    assert sum(inverted) <= 12 + 3 and len(inverted) <= 2
+    inverted.clear()
+    again = problems.LeastSquares(problem.features, problem.targets)
+    again.__dict__["_inverses"] = (0.25, None)  # asked for another curvature before
+    np.testing.assert_array_equal(
+        simulate(again, FedDyn(alpha=0.5), 40, sampling=Uniform(3), local_solver=Exact()).x, long.x
+    )
+    assert sum(inverted) <= 12 + 3

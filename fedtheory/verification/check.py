@@ -199,7 +199,8 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
     z = stats.t.isf((1 - confidence) / (looks * stages), df=scenarios - 1)
-    scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * scale + np.max(sides.noise)
     if not np.isfinite(tolerance).all():
         row = int(np.argmin(np.isfinite(tolerance)))

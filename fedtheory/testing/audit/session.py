@@ -137,7 +137,12 @@ class Session:
         first = reference.init(self.method.name, task)
         known = {name: value for name, value in first.items() if name in self.method.state}
         shown = Task(task.clients, task.start, task.cohorts, self._public(task.settings), task.state)
-        outcome = self.adapter.run(shown, known, seed)
+        try:
+            outcome = self.adapter.run(shown, known, seed)
+        except AdapterError as error:
+            if error.what in ("wrong state", "wrong shape"):  # it would be the same in every call
+                self.stopped = error
+            raise
         self.single |= outcome.float32
         self.changed |= set(outcome.changed)
         return outcome

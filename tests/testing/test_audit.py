@@ -282,6 +282,15 @@ def scaffold_with_c_changed_within_the_round(state, clients, cohort, learning_ra
     return {"x": np.mean(models, axis=0), "c": c, "c_k": c_k}
 
 
-def test_what_no_known_mistake_explains_is_told_by_the_order_of_the_cohort():
+def test_a_c_that_changes_within_the_round_is_named():
     report = audit_algorithm(scaffold_with_c_changed_within_the_round, "scaffold", skip=["convergence"])
+    assert [[m.name for m in found] for found in report.explanations] == [["c-within-round"]]
+
+
+def test_what_no_known_mistake_explains_is_told_by_the_order_of_the_cohort():
+    def round(state, clients, cohort, learning_rate, local_steps):
+        after = scaffold_with_c_changed_within_the_round(state, clients, cohort, learning_rate, local_steps)
+        return {**after, "c": np.sin(after["c"])}
+
+    report = audit_algorithm(round, "scaffold", skip=["convergence"])
     assert not report.explanations and "The order of a cohort matters, which it must not" in report.sentence

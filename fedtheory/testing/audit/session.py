@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,27 +49,24 @@ class Comparison:
     def agrees(self) -> bool:
         return self.got is not None and self.matches(self.expected)
 
-    def matches(self, states: list[reference.State]) -> bool:
-        """Whether the implementation gave these states, so far as it shows them."""
+    def matches(self, states: Iterable[reference.State]) -> bool:
+        """Whether the implementation gave these states, so far as it shows them; after the first that differs none is worked out."""
         return self.got is not None and next(self.differences(states), None) is None
 
-    def differences(self, states: list[reference.State]) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
+    def differences(self, states: Iterable[reference.State]) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
         """(round, name, got, expected) of what differs, in order of the rounds."""
         assert self.got is not None
-        for number, model in self.got.models.items():
-            if not _close(model, states[number]["x"], self._scale(states, number, "x"), self.rtol):
-                yield number, "x", model, states[number]["x"]
-            for name, value in (self.got.states[number - 1] if self.got.states else {}).items():
-                wanted = states[number].get(name)
-                if name == "x" or wanted is None or wanted.shape != value.shape:
-                    continue
-                if not _close(value, wanted, self._scale(states, number, name), self.rtol):
-                    yield number, name, value, wanted
-
-    def _scale(self, states: list[reference.State], number: int, name: str) -> float:
-        """How large numbers get on the way, which is what rounding is relative to."""
-        sizes = [np.abs(self.task.start).max()] + [np.abs(states[t][name]).max(initial=0.0) for t in range(number + 1)]
-        return float(max(1.0, *sizes))
+        at_least = float(max(1.0, np.abs(self.task.start).max()))
+        names = ("x", *(n for n in (self.got.states[0] if self.got.states else {}) if n != "x"))
+        largest = dict.fromkeys(names, at_least)  # how large numbers get on the way, which is what rounding is relative to
+        for number, state in enumerate(states):
+            for name in names:
+                largest[name] = max(largest[name], float(np.abs(state[name]).max(initial=0.0)))
+            if number in self.got.models:
+                kept = self.got.states[number - 1] if self.got.states else {}
+                for name, value in {**kept, "x": self.got.models[number]}.items():
+                    if not _close(value, state[name], largest[name], self.rtol):
+                        yield number, name, value, state[name]
 
 
 def _close(a: np.ndarray, b: np.ndarray, scale: float, rtol: float) -> bool:
@@ -169,7 +166,8 @@ class Session:
             return []
         for c in seen:
             c.rtol = self.rtol
-        seen.sort(key=lambda c: (c.agrees, c.task.rounds))  # what differs, and is short, rules out most
+        # what begins with every part of the state away from 0 rules out most, and then what differs; short runs come first
+        seen.sort(key=lambda c: (c.task.state is None, c.agrees, c.task.rounds, len(c.task.cohorts[0])))
         known = mistakes_of(self.method.name, self.exact)
         singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:
@@ -182,7 +180,11 @@ class Session:
 
     def _explains(self, mistakes: tuple[Mistake, ...], seen: list[Comparison]) -> bool:
         wrong = frozenset(m.name for m in mistakes)
-        return all(c.matches(reference.run(self.method.name, c.task, wrong)) for c in seen)
+        for i, c in enumerate(seen):
+            if not c.matches(reference.states_of(self.method.name, c.task, wrong)):
+                seen.insert(0, seen.pop(i))  # what ruled one out is likely to rule out the next
+                return False
+        return True
 
     def _first_controls(self, seen: list[Comparison]) -> tuple[Mistake, ...] | None:
         """Whether all control variates that start at one vector other than 0 explain the runs; the vector is worked out.

@@ -148,8 +148,9 @@ def audit_algorithm(
     -------
     AuditReport
     """
+    as_ = str(as_).lower()
     if as_ not in METHODS:
-        raise suggest(str(as_), list(METHODS), "method", "these can be audited: " + ", ".join(METHODS))
+        raise suggest(as_, list(METHODS), "method", "these can be audited: " + ", ".join(METHODS))
     method = METHODS[as_]
     given = _given(method, settings, {"weighting": weighting, "option": option, "local": local})
     unknown = [name for name in skip if name not in check_names()]
@@ -167,7 +168,8 @@ def audit_algorithm(
         if progress is not None:
             progress(check.name)
         findings.append(_looked(check, session))
-    explanations = session.explanations() if any(f.verdict == "fail" for f in findings) else []
+    with np.errstate(all="ignore"):
+        explanations = session.explanations() if any(f.verdict == "fail" for f in findings) else []
     return AuditReport(made.name, method.name, method.source, tuple(findings), tuple(explanations), session.rtol)
 
 

@@ -44,6 +44,7 @@ class Comparison:
     got: Outcome | None
     error: AdapterError | None
     rtol: float
+    check: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -148,15 +149,16 @@ class Session:
         """What is handed over: all but how the reference is told to read the method."""
         return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
-    def compare(self, label: str, task: Task) -> Comparison:
-        """Run a task by both; the comparison is kept for the diagnosis."""
+    def compare(self, check: str, task: Task, which: str = "") -> Comparison:
+        """Run a task by both; the comparison, which of the check's it is, is kept for the diagnosis."""
+        label = check + which
         if label not in self.compared:
             got, error = None, None
             try:
                 got = self.call(task)
             except AdapterError as failed:
                 error = failed
-            self.compared[label] = Comparison(label, task, reference.run(self.method.name, task), got, error, self.rtol)
+            self.compared[label] = Comparison(label, task, reference.run(self.method.name, task), got, error, self.rtol, check)
         return self.compared[label]
 
     def explanations(self) -> list[tuple[Mistake, ...]]:
@@ -175,8 +177,7 @@ class Session:
         if (begun := self._first_controls(seen)) is not None:
             return [begun]
         pairs = (p for p in itertools.combinations(known, 2) if p[0].name != p[1].name)
-        found: list[tuple[Mistake, ...]] = [p for p in pairs if self._explains(p, seen)]
-        return found[:3]
+        return [p for p in pairs if self._explains(p, seen)]
 
     def _explains(self, mistakes: tuple[Mistake, ...], seen: list[Comparison]) -> bool:
         wrong = frozenset(m.name for m in mistakes)

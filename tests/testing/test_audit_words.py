@@ -2,13 +2,14 @@
 
 import re
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fedtheory.testing import audit_algorithm
+from fedtheory.problems import random_quadratic
+from fedtheory.testing import assert_contraction, assert_rate, audit_algorithm
 from fedtheory.testing.audit import METHODS, mistakes_of
+from fedtheory.testing.audit.battery import clients_of
 from tests.testing.test_audit_names import LINE_17, SCAFFOLD, made
 
 SLOW = ("convergence",)
@@ -124,10 +125,6 @@ def test_a_method_is_taken_in_any_case():
     assert audit_algorithm(made(SCAFFOLD), "SCAFFOLD", skip=SLOW).method == "scaffold"
 
 
-def test_a_report_has_whatever_name_it_is_given():
-    assert replace(audited(), adapter="mine.py:mine").sentence.startswith("mine.py:mine is scaffold")
-
-
 def test_mini_batches_are_suspected_where_a_single_step_is_wrong_and_the_order_matters():
     source = SCAFFOLD.replace("    for k in cohort:\n", "    rng = np.random.default_rng(0)\n    for k in cohort:\n")
     batch = "clients[k].gradient(y, rng.integers(clients[k].num_examples, size=2))"
@@ -136,7 +133,20 @@ def test_mini_batches_are_suspected_where_a_single_step_is_wrong_and_the_order_m
 
 
 def test_a_run_that_overflows_warns_of_nothing():
+    """Models of 1e308 and the other sign: their distance is infinite."""
+    problem, far = random_quadratic(4, 3, seed=1), np.array([[1e200] * 3, [1e308] * 3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = audit_algorithm(made(SCAFFOLD, ("y -= learning_rate", "y -= -1e140 * learning_rate")), "scaffold")
+        report = audit_algorithm(made(SCAFFOLD, ('"x": x,', '"x": np.where(x > 0, 1.7e308, -1.7e308),')), "scaffold", skip=SLOW)
+        gaps = problem.objective(far) - problem.optimum().lower_bound
+        assert not np.isfinite(gaps).any() and clients_of("squared", 0)[0].value(np.full(4, 1e200)) == np.inf
+        with pytest.raises(AssertionError, match="Run diverged"):
+            assert_rate(np.tile(gaps, 20), -1, window=(2, 30))
     assert not report.passed
+
+
+@pytest.mark.parametrize("check", [assert_rate, assert_contraction])
+def test_what_a_fit_leaves_out_is_said_in_words(check):
+    gaps = np.where(np.arange(60) < 40, 0.5 ** np.arange(60), 0)
+    with pytest.raises(AssertionError, match=r"left out: 19 with a value of 0 or less, which has no logarithm"):
+        check(gaps, -1 if check is assert_rate else 0.5, window=(2, 58))

@@ -96,8 +96,8 @@ def _object_of(made_by: type, where: str) -> Any:
             why = f"gives no object without arguments ({type(error).__name__}: {error})"
     raise InvalidInput(
         f"{where} is a class that {why}. "
-        "An adapter is a function round(state, clients, cohort, learning_rate, local_steps, ...) that calls it, or an object with "
-        "init, round and model."
+        "An adapter is a function round(state, clients, cohort, learning_rate, local_steps, ...) "
+        "that calls it, or an object with init, round and model."
     )
 
 

@@ -226,7 +226,8 @@ def test_what_is_ten_times_the_floor_or_less_is_left_out_and_both_ends_of_the_wi
         make(values, window=(3, 14), first_round=1, optimum=optimum).x.tolist() == found.x.tolist()
     )
     zero = np.r_[values[:4], 0.0, values[8:]]
-    assert make(zero, window=(1, 20), first_round=1).excluded == ("1 with a value of 0 or less, which has no logarithm",)
+    left_out = "1 with a value of 0 or less, which has no logarithm"
+    assert make(zero, window=(1, 20), first_round=1).excluded == (left_out,)
 
 
 def test_which_points_are_taken_of_many():

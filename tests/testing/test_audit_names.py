@@ -86,14 +86,26 @@ def test_the_scaffold_that_is_changed_is_right():
 def test_a_scaffold_with_one_line_changed_is_named(name, old, new):
     changes = [(old, new)]
     if name == "start-stale":  # and it is kept
-        changes.append(('"c_k": c_k}', '"c_k": c_k, "own": {**state.get("own", {}), **dict(zip(cohort, ys))}, "first": state.get("first", state["x"])}'))
+        changes.append(
+            (
+                '"c_k": c_k}',
+                '"c_k": c_k, "own": {**state.get("own", {}), **dict(zip(cohort, ys))}, "first": state.get("first", state["x"])}',
+            )
+        )
     if name == "controls-early":
-        changes += [("new = c_k[k] - c + (x - y) / (local_steps * learning_rate)", "new = c_k[k]"), (LINE_17, "pass")]
+        changes += [
+            ("new = c_k[k] - c + (x - y) / (local_steps * learning_rate)", "new = c_k[k]"),
+            (LINE_17, "pass"),
+        ]
     assert named(made(SCAFFOLD, *changes), "scaffold") == [{name}]
 
 
 def test_two_of_them_together_are_both_named():
-    adapter = made(SCAFFOLD, (LINE_12, LINE_12.replace("- c +", "+ c +")), (LINE_17, LINE_17.replace("c + len", "c - len")))
+    adapter = made(
+        SCAFFOLD,
+        (LINE_12, LINE_12.replace("- c +", "+ c +")),
+        (LINE_17, LINE_17.replace("c + len", "c - len")),
+    )
     assert {"control-c-sign", "c-sign"} in named(adapter, "scaffold")
 
 
@@ -137,7 +149,9 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("method, source, name, old, new", OTHERS, ids=[f"{m[0]}-{m[2]}" for m in OTHERS])
+@pytest.mark.parametrize(
+    "method, source, name, old, new", OTHERS, ids=[f"{m[0]}-{m[2]}" for m in OTHERS]
+)
 def test_another_method_with_one_line_changed_is_named(method, source, name, old, new):
     assert audit_algorithm(made(source), method, skip=("convergence",)).passed
     assert named(made(source, (old, new)), method) == [{name}]

@@ -22,7 +22,11 @@ def rows_as(keep, read=np.asarray):
             new[k] = old[k] - c + (x - y) / (local_steps * learning_rate)
             moves.append(y - x)
         change = sum(a - b for a, b in zip(new, old, strict=True))
-        return {"x": x + server_lr * np.mean(moves, axis=0), "c": c + change / len(clients), "c_k": keep(new)}
+        return {
+            "x": x + server_lr * np.mean(moves, axis=0),
+            "c": c + change / len(clients),
+            "c_k": keep(new),
+        }
 
     return round
 
@@ -32,7 +36,11 @@ def halves(rows):
 
 
 def joined(value):
-    return np.concatenate([np.ravel(v) for v in value]) if isinstance(value, list) else np.asarray(value)
+    return (
+        np.concatenate([np.ravel(v) for v in value])
+        if isinstance(value, list)
+        else np.asarray(value)
+    )
 
 
 KEPT = {
@@ -84,7 +92,12 @@ def test_what_a_state_holds_besides_is_its_own_business():
 
     def round(state, clients, cohort, learning_rate, local_steps, server_lr):
         after = right(state, clients, cohort, learning_rate, local_steps, server_lr)
-        return {**after, "layers": ["weight", np.zeros(2)], "rng": np.random.default_rng(0), "best": np.nan}
+        return {
+            **after,
+            "layers": ["weight", np.zeros(2)],
+            "rng": np.random.default_rng(0),
+            "best": np.nan,
+        }
 
     assert check_algorithm(round, "scaffold", skip=SLOW).passed
 
@@ -128,7 +141,14 @@ def one_by_one(last):
 
 @pytest.mark.parametrize(
     "last",
-    [list, lambda x: [x[:1], x[1:]], lambda x: x[:, None], lambda x: x[None], lambda x: [x], lambda x: list(x.reshape(4, 1))],
+    [
+        list,
+        lambda x: [x[:1], x[1:]],
+        lambda x: x[:, None],
+        lambda x: x[None],
+        lambda x: [x],
+        lambda x: list(x.reshape(4, 1)),
+    ],
 )
 def test_a_last_model_in_parts_is_not_taken_for_the_models_of_as_many_rounds(last):
     assert check_algorithm(one_by_one(last), "fedavg", skip=SLOW).passed

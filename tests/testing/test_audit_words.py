@@ -32,7 +32,10 @@ def test_a_c_that_is_negated_is_told_and_the_gradient_is_not_suspected():
     assert not report.explanations
     assert found["one local step"] == "x and c_k are right, c changes by -1 times what it should"
     assert found["any state"].startswith("x and c_k are right, c is -1 times what it should be")
-    assert "(one local step: x and c_k are right, c changes by -1 times what it should)" in report.sentence
+    assert (
+        "(one local step: x and c_k are right, c changes by -1 times what it should)"
+        in report.sentence
+    )
     assert not any("gradient" in hint for hint in found.values())
 
 
@@ -42,7 +45,11 @@ def test_a_c_that_is_negated_is_told_and_the_gradient_is_not_suspected():
         ("2", "one local step", "c changes by 2 times what it should"),
         ("0.5 * (1 + 0 * c)", "one local step", "c changes by 0.5 times what it should"),
         ("(N / len(cohort))**2", "part of the clients", "c changes by 6.25 times what it should;"),
-        ("-N / len(cohort)", "part of the clients", "c changes by -2.5 times what it should (here -N/|S|)"),
+        (
+            "-N / len(cohort)",
+            "part of the clients",
+            "c changes by -2.5 times what it should (here -N/|S|)",
+        ),
         ("1 / local_steps", "local steps", "c changes by 0.25 times what it should (here 1/K)"),
         ("learning_rate", "one local step", "c changes by 0.15 times what it should (here eta)"),
         ("0", "one local step", "x and c_k are right, c does not change"),
@@ -56,18 +63,34 @@ def test_a_factor_of_the_expected_change_is_said_and_in_the_rounds_letters(facto
 def test_where_c_k_is_right_the_servers_step_is_suspected_not_the_gradient():
     report = audited(('"x": x,', '"x": x + 0.1 * c**2,'))
     hint = hints(report)["one local step"]
-    assert hint.startswith("c and c_k are right, x differs; ") and hint.endswith("look at the server's step")
-    both = hints(audited(("clients[k].gradient(y)", "np.sin(clients[k].gradient(y))")))["one local step"]
+    assert hint.startswith("c and c_k are right, x differs; ") and hint.endswith(
+        "look at the server's step"
+    )
+    both = hints(audited(("clients[k].gradient(y)", "np.sin(clients[k].gradient(y))")))[
+        "one local step"
+    ]
     assert both.startswith("x, c and c_k differ; a single step of one client: look at the gradient")
 
 
 def test_squared_losses_are_right_is_said_only_where_they_are():
     """Wrong from the second round on: 'any state' and 'several rounds' are squared losses, and simpler."""
-    found = hints(audited(("clients[k].gradient(y)", "clients[k].gradient(y * (1 + 0.01 * c_k[k]))")))
-    assert list(found)[0] == "any state"
+    found = hints(
+        audited(("clients[k].gradient(y)", "clients[k].gradient(y * (1 + 0.01 * c_k[k]))"))
+    )
+    assert next(iter(found)) == "any state"
     assert "squared losses are right" not in " ".join(found.values())
-    assert "'any state' differs already" in found["logistic loss"] and "'any state' differs already" in found["several rounds"]
-    alone = hints(audited(("clients[k].gradient(y)", "(clients[k].gradient(y) + (clients[k].loss == 'logistic') * y**2)")))
+    assert (
+        "'any state' differs already" in found["logistic loss"]
+        and "'any state' differs already" in found["several rounds"]
+    )
+    alone = hints(
+        audited(
+            (
+                "clients[k].gradient(y)",
+                "(clients[k].gradient(y) + (clients[k].loss == 'logistic') * y**2)",
+            )
+        )
+    )
     assert list(alone) == ["logistic loss"] and "squared losses are right" in alone["logistic loss"]
 
 
@@ -82,7 +105,12 @@ def test_each_methods_lines_are_its_own():
     for name in METHODS:
         for m in mistakes_of(name):
             assert "penalty'" not in m.line
-            if name not in ("scaffold", "fedelasticnet-prox", "fedelasticnet-scaffold", "fedelasticnet-dyn"):
+            if name not in (
+                "scaffold",
+                "fedelasticnet-prox",
+                "fedelasticnet-scaffold",
+                "fedelasticnet-dyn",
+            ):
                 assert not re.match("lines? [0-9]", m.line), (name, m.line)
             if "mu" not in METHODS[name].settings:
                 assert not re.search(r"\bmu\b", m.line), (name, m.line)
@@ -90,21 +118,32 @@ def test_each_methods_lines_are_its_own():
                 assert "c_k" not in m.line, (name, m.line)
     own = {m.name: m.line for m in mistakes_of("scaffold")}
     theirs = {m.name: m.line for m in mistakes_of("fedelasticnet-scaffold")}
-    assert own["steps-one-more"].startswith("lines 7 to 10: ") and own["sum-not-mean"].startswith("lines 16 and 17: ")
-    assert theirs["control-c-sign"].startswith("line 9: ") and theirs["c-sign"].startswith("line 13: ")
-    assert theirs["correction-sign"].startswith("line 7: ") and theirs["server-sign"].startswith("line 12: ")
+    assert own["steps-one-more"].startswith("lines 7 to 10: ") and own["sum-not-mean"].startswith(
+        "lines 16 and 17: "
+    )
+    assert theirs["control-c-sign"].startswith("line 9: ") and theirs["c-sign"].startswith(
+        "line 13: "
+    )
+    assert theirs["correction-sign"].startswith("line 7: ") and theirs["server-sign"].startswith(
+        "line 12: "
+    )
 
 
 def test_a_printed_line_is_said_to_be_one():
     told = audited(("y = x.copy()", "y = x")).sentence
-    assert "The printed lines 7 to 10 are: y <- x, then K times y <- y - eta (grad f_k(y) - c_k + c)." in told
+    assert (
+        "The printed lines 7 to 10 are: y <- x, then K times y <- y - eta (grad f_k(y) - c_k + c)."
+        in told
+    )
     assert told.endswith("In the reference, this mistake alone gives all your numbers.")
 
 
 def test_settings_that_were_never_varied_are_said():
     report = audited((", server_lr)", ")"), ("server_lr *", ""))
     assert report.passed
-    assert report.sentence.endswith("server_lr (1) was never varied: the adapter has no such parameter.")
+    assert report.sentence.endswith(
+        "server_lr (1) was never varied: the adapter has no such parameter."
+    )
     assert next(f for f in report.findings if f.check == "settings").verdict == "note"
     assert "never varied" not in audited().sentence
 
@@ -118,7 +157,10 @@ def test_settings_that_were_never_varied_are_said():
         return x
 
     built_in = audit_algorithm(nothing, "fedavg", settings={"learning_rate": 0.2, "local_steps": 1})
-    assert built_in.passed and "learning_rate (0.2) and local_steps (1) were never varied" in built_in.sentence
+    assert (
+        built_in.passed
+        and "learning_rate (0.2) and local_steps (1) were never varied" in built_in.sentence
+    )
 
 
 def test_a_method_is_taken_in_any_case():
@@ -126,7 +168,9 @@ def test_a_method_is_taken_in_any_case():
 
 
 def test_mini_batches_are_suspected_where_a_single_step_is_wrong_and_the_order_matters():
-    source = SCAFFOLD.replace("    for k in cohort:\n", "    rng = np.random.default_rng(0)\n    for k in cohort:\n")
+    source = SCAFFOLD.replace(
+        "    for k in cohort:\n", "    rng = np.random.default_rng(0)\n    for k in cohort:\n"
+    )
     batch = "clients[k].gradient(y, rng.integers(clients[k].num_examples, size=2))"
     report = audit_algorithm(made(source, ("clients[k].gradient(y)", batch)), "scaffold", skip=SLOW)
     assert "does it draw mini-batches, from a generator that clients share?" in report.sentence
@@ -137,9 +181,16 @@ def test_a_run_that_overflows_warns_of_nothing():
     problem, far = random_quadratic(4, 3, seed=1), np.array([[1e200] * 3, [1e308] * 3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = audit_algorithm(made(SCAFFOLD, ('"x": x,', '"x": np.where(x > 0, 1.7e308, -1.7e308),')), "scaffold", skip=SLOW)
+        report = audit_algorithm(
+            made(SCAFFOLD, ('"x": x,', '"x": np.where(x > 0, 1.7e308, -1.7e308),')),
+            "scaffold",
+            skip=SLOW,
+        )
         gaps = problem.objective(far) - problem.optimum().lower_bound
-        assert not np.isfinite(gaps).any() and clients_of("squared", 0)[0].value(np.full(4, 1e200)) == np.inf
+        assert (
+            not np.isfinite(gaps).any()
+            and clients_of("squared", 0)[0].value(np.full(4, 1e200)) == np.inf
+        )
         with pytest.raises(AssertionError, match="Run diverged"):
             assert_rate(np.tile(gaps, 20), -1, window=(2, 30))
     assert not report.passed
@@ -148,5 +199,7 @@ def test_a_run_that_overflows_warns_of_nothing():
 @pytest.mark.parametrize("check", [assert_rate, assert_contraction])
 def test_what_a_fit_leaves_out_is_said_in_words(check):
     gaps = np.where(np.arange(60) < 40, 0.5 ** np.arange(60), 0)
-    with pytest.raises(AssertionError, match=r"left out: 19 with a value of 0 or less, which has no logarithm"):
+    with pytest.raises(
+        AssertionError, match=r"left out: 19 with a value of 0 or less, which has no logarithm"
+    ):
         check(gaps, -1 if check is assert_rate else 0.5, window=(2, 58))

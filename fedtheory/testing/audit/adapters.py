@@ -293,7 +293,7 @@ def _raised(error: BaseException) -> AdapterError:
 
 
 def _several(given: Any, dim: int, rounds: int) -> bool:
-    """Whether this is one model for each round, the first one before them or not, and no single model laid out in as many parts."""
+    """Whether this is one model a round, and perhaps the first, and no one model in so many parts."""
     parts = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 2
     return parts and len(given) in (rounds, rounds + 1) and _size(_plain(given)) != dim
 
@@ -305,13 +305,16 @@ def _size(value: Any) -> int:
 def _still(now: Any, kept: dict[str, np.ndarray]) -> bool:
     """Whether an old state holds what it held."""
     try:
-        return all(np.array_equal(part(now[name], name, 0, value.shape), value) for name, value in kept.items())
+        return all(np.array_equal(part(now[n], n, 0, v.shape), v) for n, v in kept.items())
     except (KeyError, AdapterError):
         return False
 
 
 def part(value: Any, name: str, number: int, shape: tuple[int, ...]) -> np.ndarray:
-    """A part of a state as float64 in this shape: (d,), or (N, d) also from a list, a tuple or a dict with the clients' own."""
+    """A part of a state as float64 in this shape, (d,) or (N, d).
+
+    The latter also from a list, a tuple or a dict with the clients' own.
+    """
     if len(shape) == 2:
         if isinstance(value, Mapping) and set(value) == set(range(shape[0])):
             value = [value[k] for k in range(shape[0])]
@@ -319,9 +322,10 @@ def part(value: Any, name: str, number: int, shape: tuple[int, ...]) -> np.ndarr
         if isinstance(value, list) and len(value) == shape[0]:
             value = [array(row, name, number)[0].ravel() for row in value]
     found = array(value, name, number)[0]
-    outer = found.shape[: len(shape) - 1]
-    if found.size != np.prod(shape) or (found.ndim > 1 and outer != shape[:-1] and 1 not in found.shape):
-        raise AdapterError("wrong shape", f"{name} after round {number} has shape {found.shape}, it must have {shape}")
+    rows = found.ndim < 2 or found.shape[: len(shape) - 1] == shape[:-1] or 1 in found.shape
+    if found.size != np.prod(shape) or not rows:
+        said = f"{name} after round {number} has shape {found.shape}, it must have {shape}"
+        raise AdapterError("wrong shape", said)
     return found.reshape(shape)
 
 
@@ -342,16 +346,18 @@ def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
 
 
 def _laid_out(value: Any) -> np.ndarray:
-    if isinstance(value, list) and value and all(isinstance(v, list) or np.ndim(v) > 0 for v in value):
+    parts = isinstance(value, list) and len(value) > 0
+    if parts and all(isinstance(v, list) or np.ndim(v) > 0 for v in value):
         return np.concatenate([_laid_out(v).ravel() for v in value])
     return np.asarray(value)
 
 
 def _plain(value: Any) -> Any:
-    """The same in arrays and lists: tensors become arrays, also where they are kept in a list, a tuple or an array of objects."""
+    """The same in arrays and lists; tensors become arrays, also those in a list or a tuple."""
     if hasattr(value, "detach"):
         return value.detach().cpu().numpy()
-    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype == object and value.ndim):
+    of_objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 0
+    if isinstance(value, list | tuple) or of_objects:
         return [_plain(v) for v in value]
     return value
 

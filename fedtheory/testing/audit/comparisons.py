@@ -20,7 +20,7 @@ def _number(value: float) -> str:
 def against_reference(
     session: Session, name: str, made: list[Comparison], hint: str, of_model: bool = False
 ) -> Finding:
-    """The finding of a check that compares runs; with ``of_model`` the hint is about x, and leads away where x is right."""
+    """The finding of a check that compares runs; with ``of_model`` the hint is about local models."""
     for c in made:
         if c.error is not None:
             return Finding(name, "fail", "a run", f"{c.error.what}: {c.error}")
@@ -34,15 +34,16 @@ def against_reference(
                 else f"{what} after round {number}"
             )
             if number == 1 and c.task.rounds > 1:
-                hint = "; ".join(("the first round differs already", *([hint] if hint and name != "several rounds" else [])))
+                already = "the first round differs already"
+                hint = f"{already}; {hint}" if hint and name != "several rounds" else already
             looked = _of_model(session, c, number, hint) if of_model else hint
-            told = _entries(c, number), _stretched(c, got, wanted, what) or _simpler(session, made) or looked
+            place = _stretched(c, got, wanted, what) or _simpler(session, made) or looked
             return Finding(
                 name,
                 "fail",
                 f"{at} = {_number(wanted[where])}",
                 _number(got[where]),
-                "; ".join(t for t in told if t),
+                "; ".join(t for t in (_entries(c, number), place) if t),
             )
     rounds = sum(len(c.got.models) for c in made if c.got is not None)
     return Finding(name, "pass", "the reference's numbers", f"{rounds} of {rounds} models agree to {session.rtol:.0e}")
@@ -59,7 +60,10 @@ def _simpler(session: Session, made: list[Comparison]) -> str:
 
 
 def _entries(c: Comparison, number: int) -> str:
-    """Which parts of the state are right after a round, and which change by a factor of what they should; '' where x alone is shown."""
+    """Which parts of the state are right after a round, and which change by a factor.
+
+    '' where x alone is shown.
+    """
     if c.got is None or not c.got.states or len(c.got.states[number - 1]) < 2:
         return ""
     wrong = _wrong(c, number)
@@ -70,13 +74,15 @@ def _entries(c: Comparison, number: int) -> str:
         before = c.expected[number - 1][what]
         factor = _factor(got - before, wanted - before)
         if factor is None and (of_all := _factor(got, wanted)):
-            said.append(f"{what} is {of_all:.6g} times what it should be{_known(of_all, c, number)}")
+            letters = _known(of_all, c, number)
+            said.append(f"{what} is {of_all:.6g} times what it should be{letters}")
         elif factor is None:
             plain.append(what)
         elif abs(factor) < 1e-9:
             said.append(f"{what} does not change")
         else:
-            said.append(f"{what} changes by {factor:.6g} times what it should{_known(factor, c, number)}")
+            letters = _known(factor, c, number)
+            said.append(f"{what} changes by {factor:.6g} times what it should{letters}")
     if plain:
         said.append(f"{_listed(plain)} {'differs' if len(plain) == 1 else 'differ'}")
     return ", ".join(said)
@@ -84,17 +90,19 @@ def _entries(c: Comparison, number: int) -> str:
 
 def _wrong(c: Comparison, number: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """What differs after a round: got and expected by its name."""
-    return {what: (got, wanted) for at, what, got, wanted in c.differences(c.expected) if at == number}
+    found = c.differences(c.expected)
+    return {what: (got, wanted) for at, what, got, wanted in found if at == number}
 
 
 def _of_model(session: Session, c: Comparison, number: int, hint: str) -> str:
-    """A hint about the local work, where neither the model nor what clients keep of it speaks against that."""
+    """A hint about the local work, where neither x nor what clients keep speaks against it."""
     wrong = _wrong(c, number)
     if "x" not in wrong:
         return ""
-    kept = [n for n in session.method.state if n.endswith("_k")] if c.got is not None and c.got.states else []
+    shown = session.method.state if c.got is not None and c.got.states else ()
+    kept = [n for n in shown if n.endswith("_k")]
     if kept and kept[0] not in wrong and session.given.get("option") != "gradient":
-        return f"{kept[0]} is made of the local models, which are right, then: look at the server's step"
+        return f"{kept[0]} is made of the local models, so they are right: look at the server's step"
     return hint
 
 
@@ -103,7 +111,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _factor(move: np.ndarray, right: np.ndarray) -> float | None:
-    """How many times as far this went as it should, where it went in the right direction or straight back."""
+    """How many times as far this went as it should, where that is all that is wrong."""
     size = float((right * right).sum())
     if size == 0:
         return None
@@ -114,14 +122,22 @@ def _factor(move: np.ndarray, right: np.ndarray) -> float | None:
 
 def _known(factor: float, c: Comparison, number: int) -> str:
     """A factor in the letters of the round: K, N, |S|, eta, server_lr."""
-    settings, clients, cohort = c.task.settings, len(c.task.clients), len(c.task.cohorts[number - 1])
-    values = {"N/|S|": clients / cohort, "N": clients, "|S|": cohort, "eta": settings.get("learning_rate"),
-              "K": settings.get("local_steps"), "server_lr": settings.get("server_lr")}  # fmt: skip
+    settings, clients = c.task.settings, len(c.task.clients)
+    cohort = len(c.task.cohorts[number - 1])
+    values = {
+        "N/|S|": clients / cohort,
+        "N": clients,
+        "|S|": cohort,
+        "eta": settings.get("learning_rate"),
+        "K": settings.get("local_steps"),
+        "server_lr": settings.get("server_lr"),
+    }
     names = []
     for letters, value in values.items():
         if isinstance(value, int | float) and value not in (0, 1):
             turned = f"1/{letters}" if "/" not in letters else "|S|/N"
-            names += [n for n, v in ((letters, value), (turned, 1 / value)) if abs(abs(factor) - v) <= 1e-6 * v]
+            both = ((letters, value), (turned, 1 / value))
+            names += [n for n, v in both if abs(abs(factor) - v) <= 1e-6 * v]
     sign = "-" if factor < 0 else ""
     return f" (here {' or '.join(sign + n for n in names)})" if names else ""
 
@@ -288,10 +304,13 @@ def _settings_matter(session: Session, name: str) -> Finding:
 
 
 def _never_varied(session: Session) -> str:
-    """The settings that the adapter has built in, and what they were taken for; '' where there are none."""
+    """The settings that the adapter has built in, and what they were taken for; '' without any."""
     names = [*(() if session.exact else ("learning_rate", "local_steps")), *session.method.settings]
     kept = [f"{n} ({session.settings()[n]:g})" for n in names if not session.can(n)]
-    return f"{_listed(kept)} {'was' if len(kept) == 1 else 'were'} never varied: the adapter has no such parameter" if kept else ""
+    if not kept:
+        return ""
+    were = "was" if len(kept) == 1 else "were"
+    return f"{_listed(kept)} {were} never varied: the adapter has no such parameter"
 
 
 def _no_penalty(session: Session, name: str) -> Finding:

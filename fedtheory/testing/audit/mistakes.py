@@ -55,7 +55,8 @@ ADAPTIVE = (ADAGRAD, ADAM, YOGI)
 TRACKED = (GATE, VRL)
 RATED = (SCAFFOLD, EN_SCAFFOLD, GATE, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE)
 
-# Lines as they should be. Where a method has its own writing of one, `OWN_LINES` has it, with its number in the paper.
+# Lines as they should be. Where a method has its own writing of one, `OWN_LINES` has it, with its
+# number in the paper.
 LOCAL = "y <- x, then K times y <- y - eta grad f_k(y)"
 LOSS = "clients[k].gradient(y), of the mean over its examples of (a'y - b)^2/2, or log(1 + exp(-b a'y)), plus ridge/2 ||y||^2"
 PENALTY = "the penalty mu/2 ||y - x||^2 has the gradient mu (y - x)"
@@ -76,6 +77,7 @@ ZETA = "x <- x + server_lr (1 + tau - Omega/max Omega) * mean of (y - x)"
 DYN_LOCAL = "y minimises f_k(y) - <h_k, y> + alpha/2 ||y - x||^2"
 
 BY_EXAMPLES = "x <- mean over the cohort of y, each client weighing n_k"
+UPDATE = "the update is the cohort's mean of (y - x), by n_k (Algorithm 2 prints a plain mean)"
 ADAPTIVE_STEP = "x <- x + server_lr m/(sqrt(v) + tau)"
 EN_STEP = "line 7: y <- y - eta (grad f_k(y) - c_k + c + mu (y - x) + l1 sign(y - x))"
 EN_PROX_LOCAL = "line 4: y minimises f_k(y) + mu/2 ||y - x||^2 + l1 ||y - x||_1"
@@ -95,28 +97,31 @@ OWN_LINES = {
     },
     DYN: {LOCAL: f"{DYN_LOCAL}, here by K steps from x", PENALTY: DYN_LOCAL, MEAN: X_LINE},
     EN_PROX: {
-        LOCAL: f"{EN_PROX_LOCAL}, here by K steps from x", PENALTY: EN_PROX_LOCAL, L1: EN_PROX_LOCAL, MEAN: EN_PROX_MEAN,
-        SERVER_STEP: EN_PROX_MEAN,
+        LOCAL: f"{EN_PROX_LOCAL}, here by K steps from x", PENALTY: EN_PROX_LOCAL,
+        L1: EN_PROX_LOCAL, MEAN: EN_PROX_MEAN, SERVER_STEP: EN_PROX_MEAN,
     },
     EN_SCAFFOLD: {
-        LOCAL: EN_STEP.replace("line 7: ", "lines 4 to 7: y <- x, then B times "), PENALTY: EN_STEP, L1: EN_STEP, CORRECTION: EN_STEP,
+        LOCAL: EN_STEP.replace("line 7: ", "lines 4 to 7: y <- x, then B times "),
+        PENALTY: EN_STEP, L1: EN_STEP, CORRECTION: EN_STEP,
         CONTROL: "line 9: c_k+ <- c_k - c + (x - y)/(B eta)",
         MEAN: "line 12: x <- x + server_lr times the mean over the cohort of (y - x)",
         SERVER_STEP: "line 12: x <- x + server_lr times the mean over the cohort of (y - x)",
         SERVER_CONTROL: "line 13: c <- c + 1/N sum over the cohort of (c_k+ - c_k)",
     },
     EN_DYN: {
-        LOCAL: f"{EN_DYN_LOCAL}, here by K steps from x", PENALTY: EN_DYN_LOCAL, L1: EN_DYN_LOCAL, DYN_LOCAL: EN_DYN_LOCAL,
+        LOCAL: f"{EN_DYN_LOCAL}, here by K steps from x", PENALTY: EN_DYN_LOCAL,
+        L1: EN_DYN_LOCAL, DYN_LOCAL: EN_DYN_LOCAL,
         STORED_LINE: "line 5: h_k <- h_k - alpha (y - x) - l1 sign(y - x)",
         H_LINE: "line 11: h <- h - 1/N sum over the cohort of (alpha (y - x) + l1 sign(y - x))",
         X_LINE: f"line 12: {X_LINE}", MEAN: f"line 12: {X_LINE}",
     },
     MIME: {LOCAL: f"y <- x, then K times {MIME_LOCAL}"},
-    **dict.fromkeys((GATE, VRL), {LOCAL: f"y <- x, then K times {TRACKING}"}),
+    **{m: {LOCAL: f"y <- x, then K times {TRACKING}"} for m in TRACKED},
     ELASTIC_AGGREGATION: {MEAN: ZETA, SERVER_STEP: ZETA},
-    MOMENTUM: {MEAN: BY_EXAMPLES, SERVER_STEP: "x <- x + server_lr m, m <- beta1 m + mean of (y - x)"},
-    **dict.fromkeys(ADAPTIVE, {MEAN: "the update is the cohort's mean of (y - x), each client weighing n_k (Algorithm 2 prints a plain mean)",
-                               SERVER_STEP: ADAPTIVE_STEP}),
+    MOMENTUM: {
+        MEAN: BY_EXAMPLES, SERVER_STEP: "x <- x + server_lr m, m <- beta1 m + mean of (y - x)",
+    },
+    **{m: {MEAN: UPDATE, SERVER_STEP: ADAPTIVE_STEP} for m in ADAPTIVE},
 }  # fmt: skip
 
 MISTAKES = (
@@ -264,7 +269,8 @@ MISTAKES = (
     ),
     Mistake(
         "control-at-new-x",
-        "the new control variate is made with the server's new x, not with the x that the client was sent",
+        "the new control variate is made with the server's new x, not with the x that the "
+        "client was sent",
         CONTROL,
         CONTROLLED,
     ),
@@ -327,7 +333,8 @@ MISTAKES = (
     ),
     Mistake(
         "controls-early",
-        "the control variates are updated before the local steps, as gradients at x, and the steps use the new ones",
+        "the control variates are updated before the local steps, as gradients at x, and "
+        "the steps use the new ones",
         CONTROL,
         CONTROLLED,
     ),
@@ -500,7 +507,10 @@ STEPS_ONLY = frozenset((
 
 
 def mistakes_of(method: str, exact: bool = False) -> tuple[Mistake, ...]:
-    """The mistakes that can be made in a method, each with its own line; with ``exact`` those where clients minimise to the end."""
+    """The mistakes that can be made in a method, each with the method's own line.
+
+    With ``exact`` those where clients minimise to the end.
+    """
     own = OWN_LINES.get(method, {})
     return tuple(
         replace(m, line=own.get(m.line, m.line))

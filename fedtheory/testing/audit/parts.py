@@ -28,7 +28,8 @@ def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wro
         return np.zeros_like(y)
     move = y - center
     slope = mu * move
-    if wrong("penalty-none") or wrong("local-plain") or wrong("model-shared"):  # where y is x itself, y - x is 0
+    shared = wrong("model-shared")  # where y is x itself, y - x is 0
+    if wrong("penalty-none") or wrong("local-plain") or shared:
         return np.zeros_like(y)
     if wrong("penalty-without-rate"):
         slope = slope / settings["learning_rate"]
@@ -122,7 +123,10 @@ def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y
 
 def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear: np.ndarray, settings: Mapping[str, Any],
           wrong: Faults) -> np.ndarray:  # fmt: skip
-    """The local models of the cohort (P, d); linear (P, d). Where clients work on the server's own model, it is put into ``state``."""
+    """The local models of the cohort (P, d); linear (P, d).
+
+    Where clients work on the server's own model, it is put into ``state``.
+    """
     models: list[np.ndarray] = []
     for slot, k in enumerate(cohort):
         models.append(_local(clients[k], state, k, linear[slot], settings, wrong, models[-1] if models else None))

@@ -108,7 +108,8 @@ def _feddyn(
     if wrong("h_k-replaced"):
         kept = -slope
     sizes = np.array([c.num_examples for c in clients], dtype=float)
-    share = sizes[list(cohort), None] * len(clients) / sizes.sum() if wrong("h-by-examples") else 1.0
+    by_examples = sizes[list(cohort), None] * len(clients) / sizes.sum()
+    share = by_examples if wrong("h-by-examples") else 1.0
     served = share * alpha * move + (0.0 if wrong("l1-not-in-h") else l1) * np.sign(move)
     many = len(cohort) if wrong("h-over-cohort") else 1 if wrong("h-not-divided") else len(clients)
     change = served.sum(axis=0) / many

@@ -14,7 +14,11 @@ __all__ = ["scaffold"]
 
 
 def scaffold(
-    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+    state: State,
+    clients: Sequence[Client],
+    cohort: Sequence[int],
+    settings: Mapping[str, Any],
+    wrong: Faults,
 ) -> State:
     """Karimireddy et al. 2020, Algorithm 1; its lines are named in `mistakes`."""
     if wrong("c-within-round") and len(cohort) > 1:
@@ -36,9 +40,20 @@ def scaffold(
     rate = rate**2 if wrong("server-lr-squared") else rate
     moved_to = x + (-rate if wrong("server-sign") else rate) * step
     if not by_gradient:
-        new = _by_difference(moved_to if wrong("control-at-new-x") else x, y, c, c_k, clients, cohort, settings, wrong)
+        new = _by_difference(
+            moved_to if wrong("control-at-new-x") else x,
+            y,
+            c,
+            c_k,
+            clients,
+            cohort,
+            settings,
+            wrong,
+        )
     change = np.where(again, 0.0, new - c_k)
-    after = c + _share(new if wrong("control-sent-whole") else change, clients, cohort, settings, wrong)
+    after = c + _share(
+        new if wrong("control-sent-whole") else change, clients, cohort, settings, wrong
+    )
     if wrong("control-replaced"):
         after = new.mean(axis=0)
     kept = state["c_k"] if wrong("c_k-never-updated") else put(state["c_k"], cohort, new)
@@ -51,7 +66,11 @@ def scaffold(
 
 
 def _one_after_another(
-    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+    state: State,
+    clients: Sequence[Client],
+    cohort: Sequence[int],
+    settings: Mapping[str, Any],
+    wrong: Faults,
 ) -> State:
     """A round in which c changes after every client of the cohort."""
     x, now, models = state["x"], state, []
@@ -62,7 +81,9 @@ def _one_after_another(
     return {**now, "x": x + settings.get("server_lr", 1.0) * step}
 
 
-def _correction(c: np.ndarray, c_k: np.ndarray, settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
+def _correction(
+    c: np.ndarray, c_k: np.ndarray, settings: Mapping[str, Any], wrong: Faults
+) -> np.ndarray:
     """What line 10 adds to each client's gradient (P, d)."""
     of_server, of_client = np.broadcast_to(c, c_k.shape), -c_k
     if wrong("correction-none"):
@@ -71,7 +92,9 @@ def _correction(c: np.ndarray, c_k: np.ndarray, settings: Mapping[str, Any], wro
         of_server = 0 * c_k if wrong("correction-without-c") else -of_server
     if wrong("correction-sign") or wrong("correction-c_k-sign") or wrong("correction-without-c_k"):
         of_client = 0 * c_k if wrong("correction-without-c_k") else c_k
-    return (of_server + of_client) / (settings["learning_rate"] if wrong("correction-without-rate") else 1.0)
+    return (of_server + of_client) / (
+        settings["learning_rate"] if wrong("correction-without-rate") else 1.0
+    )
 
 
 def _by_difference(
@@ -84,7 +107,11 @@ def _by_difference(
     over = np.array([[float(steps_of(settings, k))] for k in cohort])
     over = over + wrong("control-over-one-more") - wrong("control-over-one-less")
     over = np.ones_like(over) if wrong("local-steps-not-divided") else over
-    over = over * np.array([[clients[k].num_examples] for k in cohort]) if wrong("control-over-examples") else over
+    over = (
+        over * np.array([[clients[k].num_examples] for k in cohort])
+        if wrong("control-over-examples")
+        else over
+    )
     over = over * settings.get("server_lr", 1.0) if wrong("control-over-server-lr") else over
     over = over if wrong("learning-rate-not-divided") else over * settings["learning_rate"]
     moved = (x - y) / over
@@ -98,16 +125,30 @@ def _by_difference(
 
 
 def _share(
-    sent: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
+    sent: np.ndarray,
+    clients: Sequence[Client],
+    cohort: Sequence[int],
+    settings: Mapping[str, Any],
+    wrong: Faults,
 ) -> np.ndarray:
     """What lines 16 and 17 add to c for what the cohort sends (P, d)."""
     sizes = np.array([c.num_examples for c in clients], dtype=float)
     many, taking = float(len(clients)), float(settings.get("taking", len(cohort)))
     if wrong("c-by-examples"):
-        sent, many, taking = sizes[list(cohort), None] * sent, sizes.sum(), sizes[list(cohort)].sum()
+        sent, many, taking = (
+            sizes[list(cohort), None] * sent,
+            sizes.sum(),
+            sizes[list(cohort)].sum(),
+        )
     if wrong("c-by-cohorts-examples"):
         sent = taking * sizes[list(cohort), None] / sizes[list(cohort)].sum() * sent
-    many = taking if wrong("control-over-cohort") else many**2 / taking if wrong("c-share-twice") else many
+    many = (
+        taking
+        if wrong("control-over-cohort")
+        else many**2 / taking
+        if wrong("c-share-twice")
+        else many
+    )
     many = 1.0 if wrong("control-not-divided") else many
     rate = settings.get("server_lr", 1.0) if wrong("c-with-server-lr") else 1.0
     return (-rate if wrong("c-sign") else rate) * sent.sum(axis=0) / many

@@ -64,7 +64,8 @@ class AuditReport:
         """The audit in a sentence or two."""
         made = sum(f.verdict in ("pass", "fail", "note") for f in self.findings)
         if self.passed:
-            still = "".join(f" {f.hint}." for f in self.findings if f.check == "settings" and f.verdict == "note")
+            notes = [f for f in self.findings if f.check == "settings" and f.verdict == "note"]
+            still = "".join(f" {f.hint}." for f in notes)
             return f"{self.adapter} is {self.method} in all {made} checks that apply to it.{still}"
         fails = [f for f in self.findings if f.verdict == "fail"]
         waiting = sum(f.verdict == "not run" for f in self.findings)
@@ -83,14 +84,17 @@ class AuditReport:
             return f"{head} All of them end without numbers that could be compared: {fails[0].got}."
         begin = next(f for f in fails if not f.unfinished)
         there = f"{begin.check}: {begin.hint}" if begin.hint else begin.check
-        text = f"{head} No known mistake, nor two of them, explains all its numbers; the first failed check is the place to begin ({there})."
+        text = (
+            f"{head} No known mistake, nor two of them, explains all its numbers; "
+            f"the first failed check is the place to begin ({there})."
+        )
         wrong = {f.check for f in fails if not f.unfinished}
         if "order" in wrong:
             text += " The order of a cohort matters, which it must not: within a round one client changes what the next is handed."
             if "one local step" in wrong:
                 text += (
-                    " As a single local step is wrong, too: does it draw mini-batches, from a generator that clients share? "
-                    "The audit compares full gradients."
+                    " As a single local step is wrong, too: does it draw mini-batches, from a "
+                    "generator that clients share? The audit compares full gradients."
                 )
         return text
 
@@ -101,7 +105,8 @@ class AuditReport:
             label = "Likely mistakes" if both else "Likely mistake"
             alone = "these two mistakes together give" if both else "this mistake alone gives"
         else:
-            label = f"Likely one of {many} {'pairs of ' if both else ''}mistakes, which nothing that is shown tells apart"
+            what = "pairs of mistakes" if both else "mistakes"
+            label = f"Likely one of {many} {what}, which nothing that is shown tells apart"
             alone = "each of these pairs gives" if both else "each of them alone gives"
         return f"{label}: {self.diagnosis} In the reference, {alone} all your numbers."
 
@@ -132,9 +137,11 @@ def _of_lines(lines: list[str]) -> str:
         if (numbered := re.match(r"(lines? [^:]+): (.*)", line)) is None:
             right.append(line)
         else:
-            text += f" The printed {numbered[1]} {'are' if numbered[1].startswith('lines') else 'is'}: {numbered[2]}."
+            is_ = "are" if numbered[1].startswith("lines") else "is"
+            text += f" The printed {numbered[1]} {is_}: {numbered[2]}."
     if right:
-        text += f" The right {'lines are' if len(right) > 1 else 'line is'}: {'; and '.join(right)}."
+        lines_are = "lines are" if len(right) > 1 else "line is"
+        text += f" The right {lines_are}: {'; and '.join(right)}."
     return text
 
 

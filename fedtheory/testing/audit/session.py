@@ -51,15 +51,21 @@ class Comparison:
         return self.got is not None and self.matches(self.expected)
 
     def matches(self, states: Iterable[reference.State]) -> bool:
-        """Whether the implementation gave these states, so far as it shows them; after the first that differs none is worked out."""
+        """Whether the implementation gave these states, so far as it shows them.
+
+        After the first that differs none is worked out.
+        """
         return self.got is not None and next(self.differences(states), None) is None
 
-    def differences(self, states: Iterable[reference.State]) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
+    def differences(
+        self, states: Iterable[reference.State]
+    ) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
         """(round, name, got, expected) of what differs, in order of the rounds."""
         assert self.got is not None
         at_least = float(max(1.0, np.abs(self.task.start).max()))
         names = ("x", *(n for n in (self.got.states[0] if self.got.states else {}) if n != "x"))
-        largest = dict.fromkeys(names, at_least)  # how large numbers get on the way, which is what rounding is relative to
+        # how large numbers get on the way, which is what rounding is relative to
+        largest = dict.fromkeys(names, at_least)
         for number, state in enumerate(states):
             for name in names:
                 largest[name] = max(largest[name], float(np.abs(state[name]).max(initial=0.0)))
@@ -150,7 +156,7 @@ class Session:
         return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
     def compare(self, check: str, task: Task, which: str = "") -> Comparison:
-        """Run a task by both; the comparison, which of the check's it is, is kept for the diagnosis."""
+        """Run a task by both; the comparison, ``which`` of its check, is kept for the diagnosis."""
         label = check + which
         if label not in self.compared:
             got, error = None, None
@@ -158,7 +164,8 @@ class Session:
                 got = self.call(task)
             except AdapterError as failed:
                 error = failed
-            self.compared[label] = Comparison(label, task, reference.run(self.method.name, task), got, error, self.rtol, check)
+            expected = reference.run(self.method.name, task)
+            self.compared[label] = Comparison(label, task, expected, got, error, self.rtol, check)
         return self.compared[label]
 
     def explanations(self) -> list[tuple[Mistake, ...]]:
@@ -168,8 +175,11 @@ class Session:
             return []
         for c in seen:
             c.rtol = self.rtol
-        # what begins with every part of the state away from 0 rules out most, and then what differs; short runs come first
-        seen.sort(key=lambda c: (c.task.state is None, c.agrees, c.task.rounds, len(c.task.cohorts[0])))
+        # what begins with every part of the state away from 0 rules out most, then what differs;
+        # short runs come first
+        seen.sort(
+            key=lambda c: (c.task.state is None, c.agrees, c.task.rounds, len(c.task.cohorts[0]))
+        )
         known = mistakes_of(self.method.name, self.exact)
         singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:

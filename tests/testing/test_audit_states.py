@@ -123,6 +123,26 @@ def test_a_wrong_key_or_shape_is_one_error():
         assert {f.verdict for f in report.findings[1:]} == {"not run"}
 
 
+def test_a_number_of_clients_that_is_written_down_stops_no_other_check():
+    right = rows_as(list)
+
+    def round(state, clients, cohort, learning_rate, local_steps, server_lr):
+        after = right(state, clients, cohort, learning_rate, local_steps, server_lr)
+        return {**after, "c_k": np.resize(after["c_k"], (5, 4))}
+
+    report = audit_algorithm(round, "scaffold", skip=SLOW)
+    assert [f.check for f in report.failed] == ["clients come and go"]
+    assert "has shape (5, 4), it must have (4, 4)" in report.failed[0].got
+
+
+@pytest.mark.parametrize("rows", [np.array, list])
+def test_control_variates_in_single_precision_are_judged_as_such(rows):
+    report = audit_algorithm(
+        rows_as(lambda new: rows([r.astype(np.float32) for r in new])), "scaffold"
+    )
+    assert report.passed and report.rtol == 3e-4
+
+
 def one_by_one(last):
     def run(start, clients, cohorts, learning_rate, local_steps):
         x = start

@@ -87,7 +87,8 @@ class Outcome:
     ----------
     models : round -> server model (d,) float64, of the rounds that it gave
     states : the states that it gave back, one a round, where it makes single rounds
-    float32 : whether a model came in single precision or less, or in float64 with numbers of single precision
+    float32 : whether a part of a state or a model came in single precision or less, or a model in
+        float64 with numbers of single precision
     changed : what it wrote into of what it was handed: 'start', 'clients', 'state'
     """
 
@@ -222,8 +223,10 @@ class Adapter:
                 if after is not now and not _still(now, kept):
                     outcome.changed = ("state",)
                 after = self._state(after, first, number)
-                kept = {name: part(after[name], name, number, first[name].shape) for name in first}
+                parts = {n: part(after[n], n, number, first[n].shape) for n in first}
+                kept = {name: value for name, (value, _) in parts.items()}
                 outcome.states.append(kept)
+                outcome.float32 |= any(single for _, single in parts.values())
             model = self.given.model(after) if hasattr(self.given, "model") else _model_of(after)
             outcome.models[number], single = vector(model, len(start), number)
             outcome.float32 |= single
@@ -305,28 +308,32 @@ def _size(value: Any) -> int:
 def _still(now: Any, kept: dict[str, np.ndarray]) -> bool:
     """Whether an old state holds what it held."""
     try:
-        return all(np.array_equal(part(now[n], n, 0, v.shape), v) for n, v in kept.items())
+        return all(np.array_equal(part(now[n], n, 0, v.shape)[0], v) for n, v in kept.items())
     except (KeyError, AdapterError):
         return False
 
 
-def part(value: Any, name: str, number: int, shape: tuple[int, ...]) -> np.ndarray:
-    """A part of a state as float64 in this shape, (d,) or (N, d).
+def part(
+    value: Any, name: str, number: int, shape: tuple[int, ...]
+) -> tuple[np.ndarray, bool]:
+    """A part of a state as float64 in this shape, (d,) or (N, d), and whether it came with less.
 
-    The latter also from a list, a tuple or a dict with the clients' own.
+    (N, d) also from a list, a tuple or a dict with the clients' own.
     """
+    single = False
     if len(shape) == 2:
         if isinstance(value, Mapping) and set(value) == set(range(shape[0])):
             value = [value[k] for k in range(shape[0])]
         value = _plain(value)
         if isinstance(value, list) and len(value) == shape[0]:
-            value = [array(row, name, number)[0].ravel() for row in value]
-    found = array(value, name, number)[0]
-    rows = found.ndim < 2 or found.shape[: len(shape) - 1] == shape[:-1] or 1 in found.shape
-    if found.size != np.prod(shape) or not rows:
+            rows = [array(row, name, number) for row in value]
+            value, single = [row.ravel() for row, _ in rows], any(less for _, less in rows)
+    found, less = array(value, name, number)
+    by_rows = found.ndim < 2 or found.shape[: len(shape) - 1] == shape[:-1] or 1 in found.shape
+    if found.size != np.prod(shape) or not by_rows:
         said = f"{name} after round {number} has shape {found.shape}, it must have {shape}"
         raise AdapterError("wrong shape", said)
-    return found.reshape(shape)
+    return found.reshape(shape), single or less
 
 
 def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:

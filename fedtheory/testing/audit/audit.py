@@ -56,7 +56,8 @@ def check_algorithm(
         One of
 
         - a function ``round(state, clients, cohort, **settings)`` that gives the next state. A state is a dict with the server's model
-          ``x`` (d,), and what the method keeps besides (`METHODS` has the names); ``clients[k]`` has ``gradient(x)``, ``features``,
+          ``x`` (d,), and what the method keeps besides (`METHODS` has the names), what clients keep
+          with a row a client, or as a list; ``clients[k]`` has ``gradient(x)``, ``features``,
           ``labels`` and ``num_examples``; ``cohort`` is a list of client numbers;
         - a function ``run(start, clients, cohorts, **settings)`` that gives the server's model after every round, or the last one;
         - an object with a method ``round``, and with ``init(start, clients, **settings)`` and ``model(state)`` for states of its own.

@@ -102,6 +102,7 @@ class Session:
         self.single = False
         self.changed: set[str] = set()
         self.stopped: AdapterError | None = None
+        self.answered = False
 
     @property
     def exact(self) -> bool:
@@ -144,9 +145,10 @@ class Session:
         try:
             outcome = self.adapter.run(shown, known, seed)
         except AdapterError as error:
-            if error.what in ("wrong state", "wrong shape"):  # it would be the same in every call
-                self.stopped = error
+            if error.what in ("wrong state", "wrong shape") and not self.answered:
+                self.stopped = error  # it would be the same in every call
             raise
+        self.answered = True
         self.single |= outcome.float32
         self.changed |= set(outcome.changed)
         return outcome

@@ -42,8 +42,12 @@ def _pieces(latex: str, breaks: tuple[str, ...]) -> list[str]:
 
 
 def broken(latex: str) -> str:
-    """A formula in rows that fit a narrow page, as far as its terms do; one that fits, or has rows already, as it stands."""
-    if width(latex) <= _NARROW or r"\begin" in latex or r"\\" in latex:
+    """A formula in rows that fit a narrow page, as far as its terms do; one that fits, or has rows already, as it stands.
+
+    A case distinction stays together.
+    """
+    outside = re.sub(r"\\begin\{cases\}.*?\\end\{cases\}", "", latex, flags=re.S)
+    if width(latex) <= _NARROW or r"\begin" in outside or r"\\" in outside:
         return latex
     rows: list[str] = []
     for part in _packed(_pieces(re.sub(r"([,;])\\ ", r"\1\\quad ", latex), (r"\quad", r"\qquad"))):

@@ -146,7 +146,7 @@ def headline(paper: str) -> list[str]:
     known, witnesses = paper_named(paper), {w.name: w for found in _witnesses().values() for w in found}
     rows = _rows(known)
     told = headlines.sentence(known, lines(rows), rows, witnesses)
-    return [typeset(told), "", typeset(headlines.counts_in_words(headlines.counts(lines(rows))))]
+    return [typeset(told), "", *headlines.counts_markdown(headlines.counts(lines(rows)))]
 
 
 def _rows(paper: Any) -> list[Any]:

@@ -60,7 +60,8 @@ Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several start
 cohorts stand on the others. Each form is judged by itself: where one divides by 0, or needs a
 minimiser that does not exist, the others are judged all the same.
 
-Clients' weights w_k in F = sum_k w_k f_k are at once their shares of the samples.
+Clients' weights w_k in F = sum_k w_k f_k are at once their shares of the samples, and a method that
+averages by samples is run with them on a problem whose clients have uneven numbers of samples, too.
 
 What one can do with it
 -----------------------

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.authoring.absent import Undefined
 from fedtheory.authoring.claims import reduced
+from fedtheory.authoring.problem_classes import not_shares
 from fedtheory.authoring.quantities import RunQuantities
 from fedtheory.authoring.said import as_said, depends_on_the_horizon, others
 from fedtheory.authoring.worlds import Path, ProblemWorld
@@ -55,6 +56,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     if setting.scope != "run":
         raise InvalidInput(not_about_runs(f"{where} is about a {setting.scope.replace('-', ' ')}"))
     reason = setting.refusal() or setting.problems.why_not_problem(case.problem) or setting.not_its_law(case.sampling, case.problem)
+    reason = reason or not_shares(case.problem)  # the run was made by others, whose server may have averaged by samples
     if reason is not None:
         raise InvalidInput(reason)
     sampling = case.sampling or (setting.sampling if setting.sampling is not Uniform else Uniform(case.problem.num_clients))

@@ -21,7 +21,7 @@ from fedtheory.authoring.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_flags
 
-__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex"]
+__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex", "not_shares"]
 
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
 MOST = 40  # clients or dimensions of a problem that is drawn
@@ -168,8 +168,6 @@ class ProblemClass:
             return "some client's loss is not convex (property: convex)"
         if self.weights == "equal" and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12:
             return "the weights are not equal (property: weights)"
-        if float(np.abs(problem.sample_counts / problem.sample_counts.sum() - problem.weights).max()) > 1e-12:
-            return _not_shares(problem)
         try:
             beta = float(problem.beta_k.max())
         except TypeError as error:
@@ -185,9 +183,11 @@ class ProblemClass:
         return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {self.weights} weights"
 
 
-def _not_shares(problem: Any) -> str:
-    """That a server which averages by samples does not weigh the clients as F does, and which numbers of clients would do."""
+def not_shares(problem: Any) -> str | None:
+    """That a server which averages by samples does not weigh the clients as F does, and which numbers of clients would do, or None."""
     counts, weights = problem.sample_counts, problem.weights
+    if float(np.abs(counts / counts.sum() - weights).max()) <= 1e-12:
+        return None
     total, equal = int(counts.sum()), float(np.ptp(weights)) < 1e-12
     has = f"{int(counts.min())} to {int(counts.max())} samples each" + (f", and weights 1/{len(weights)}" if equal else "")
     fits = [str(n) for n in range(2, min(total, 200)) if total % n == 0][:4]

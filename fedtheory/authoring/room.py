@@ -15,6 +15,7 @@ from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.on_problem import verify as on_problem
 from fedtheory.authoring.own_run import own_run
+from fedtheory.authoring.problem_classes import not_shares
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
@@ -194,6 +195,8 @@ class AuthoredSetting(Setting):
         chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        if not_shares(problem) is not None:
+            head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
         return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
 
     def declares(self, statement: Statement) -> dict[str, str]:

@@ -185,7 +185,7 @@ def check_fractions(state: Any, what: str) -> None:
             if not isinstance(value, Fraction | int | np.integer):
                 raise NotInFractions(
                     f"{what} makes {type(value).__name__} numbers in its {name} (such as {value!r}): only + - * / and comparisons of "
-                    "what it is given stay fractions; the verdicts in floats stand"
+                    "what it is given stay fractions. For zeros use 0 * x in place of np.zeros; the verdicts in floats stand"
                 )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtheory.arrays import Array
 from fedtheory.authoring.declare import Whole, number
 from fedtheory.authoring.losses import SeparableLosses
 from fedtheory.authoring.slots import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
@@ -141,7 +142,14 @@ class ProblemWorld:
         from fedtheory.local import Exact, GradientSteps
 
         solver = GradientSteps(int(work["E"]), float(work["eta"])) if "E" in work else Exact()
-        return Clients(self.problem, cohort, solver, like, stream, t)
+        return WeighedClients(self.problem, cohort, solver, like, stream, t)
+
+
+class WeighedClients(Clients):
+    """Clients whose shares of the samples are their weights in F, as in fractions, whatever numbers of samples they have."""
+
+    def sample_shares(self) -> Array:
+        return self.weights()
 
 
 class Path(NamedTuple):

@@ -22,6 +22,7 @@ _NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 _SUPERSCRIPTS = dict(zip("0123456789+-−=()AaBbdeiknmtTx'′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᴬᵃᴮᵇᵈᵉⁱᵏⁿᵐᵗᵀˣ′′", strict=True))
 _SUBSCRIPTS = dict(zip("0123456789+-−=()aeijkmnpstx", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎ₐₑᵢⱼₖₘₙₚₛₜₓ", strict=True))
 _DOUBLE = {"E": "𝔼", "R": "ℝ", "P": "ℙ"}
+_TOGETHER = "\ue000"  # for a space at which no line may end, while others are put right
 _RELATIONS = set("=≤≥<>⇒→∈≔≠≈")
 _BRACKETS = set("([{|‖⟨⌊⌈")
 _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―": "\u0304", "^": "\u0302", "ˆ": "\u0302"}
@@ -29,10 +30,11 @@ _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―
 
 @cache
 def to_text(latex: str) -> str:
-    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'."""
+    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'; no line ends within a case of several."""
     root = ElementTree.fromstring(to_mathml(latex))
     text = _render(root)
-    return re.sub(r" +([,;.)\]])", r"\1", re.sub(r"\s+", " ", text)).replace(": =", " :=").strip()
+    shown = re.sub(r" +([,;.)\]])", r"\1", re.sub(r"\s+", " ", text)).replace(": =", " :=").strip()
+    return shown.replace(_TOGETHER, "\xa0")
 
 
 @cache
@@ -101,6 +103,8 @@ def _row(node: ElementTree.Element) -> str:
                 piece = f" {piece} "
             elif piece in ",;":
                 piece += " "
+        if _tag(child) == "mtable" and out.endswith("{"):
+            piece += "}"  # a case distinction
         out += f"{piece} " if piece.startswith("arg") and len(piece) > 3 else piece
     return out
 
@@ -150,6 +154,12 @@ def _root(node: ElementTree.Element) -> str:
     return f"√{inside}" if re.fullmatch(r"\d+|\w", inside) else f"√({inside})"
 
 
+def _table(node: ElementTree.Element) -> str:
+    """Its rows, with '; ' between two of them; a row is kept together."""
+    rows = (" ".join(_render(cell).strip() for cell in row) for row in node)
+    return "; ".join(re.sub(r"\s+", _TOGETHER, row.strip()) for row in rows)
+
+
 def _leaf(node: ElementTree.Element) -> str:
     text = node.text or ""
     variant = node.get("mathvariant", "")
@@ -166,6 +176,7 @@ def _tag(node: ElementTree.Element) -> str:
 
 _RENDER: dict[str, Callable[[ElementTree.Element], str]] = {
     "mfrac": _fraction,
+    "mtable": _table,
     "msqrt": _root,
     **dict.fromkeys(("msub", "msup", "msubsup", "mover", "munder", "munderover"), _scripts),
     **dict.fromkeys(("mi", "mo", "mn", "mtext"), _leaf),

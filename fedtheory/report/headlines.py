@@ -1,4 +1,4 @@
-"""What a reader learns of a paper in a minute: one sentence, how many printed statements hold, fail or are not settled, and tiles."""
+"""What a reader learns of a paper in a minute: one sentence, how many statements hold, fail or are not settled, and tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from fedtheory.verification.campaign import Row
     from fedtheory.verification.witness import Witness
 
-__all__ = ["STATES", "Tile", "counts", "counts_in_words", "sentence", "sizes", "state_of", "tiles"]
+__all__ = [
+    "COUNTED", "STATES", "Tile", "counts", "counts_markdown", "counts_table", "repairs_in_words",
+    "sentence", "sizes", "state_of", "tiles",
+]  # fmt: skip
 
 STATES = {  # of a statement, in the order in which they are shown
     "fails": "fails as printed",
@@ -25,6 +28,7 @@ STATES = {  # of a statement, in the order in which they are shown
     "readings": "read in several ways",
     "ours": "ours",
 }
+COUNTED = ("fail", "hold", "not settled")  # of `counts_table`
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _SHORT = 24  # characters of a fraction in a sentence
 
@@ -93,31 +97,27 @@ def counts(lines: Sequence[Line]) -> dict[str, int]:
     }
 
 
-def counts_in_words(n: Mapping[str, int]) -> str:
-    """'4 of 6 printed statements fail, 2 hold; of 3 in words 1 fails; every repair holds.'"""
-    parts = []
-    if n["printed"]:
-        one = n["printed"] == 1
-        parts.append(f"{n['fails']} of {n['printed']} printed statement{'' if one else 's'} {_fail(n['fails'])}{_rest(n, '')}")
-    if n["in words"]:
-        failing = n["fails in words"]
-        parts.append(f"of {n['in words']} said in words only {failing or 'none'} {_fail(failing)}{_rest(n, ' in words')}")
-    if n["repairs"]:
-        failing = n["repairs"] - n["repairs that hold"]
-        parts.append(f"{failing} of {n['repairs']} repairs do not hold" if failing else "every repair holds")
-    text = "; ".join(parts) or "no statement is printed"
-    return f"{text[0].upper()}{text[1:]}."
+def counts_table(n: Mapping[str, int]) -> list[tuple[str, int, int, int]]:
+    """Two rows at most, (of what, and how many `COUNTED`): what is printed, and what is said in words and made precise by us."""
+    rows = (("printed statements", "printed", ""), ("sentences made precise", "in words", " in words"))
+    return [
+        (what, n[f"fails{which}"], n[f"holds{which}"], n[f"unsettled{which}"]) for what, total, which in rows if n[total]
+    ]
 
 
-def _fail(number: int) -> str:
-    return "fails" if number == 1 else "fail"
+def counts_markdown(n: Mapping[str, int]) -> list[str]:
+    """The same as a table in Markdown, and the sentence on the repairs below it."""
+    rows = [f"| {what} | {' | '.join(map(str, numbers))} |" for what, *numbers in counts_table(n)]
+    out = [f"| | {' | '.join(COUNTED)} |", "|---|---:|---:|---:|", *rows] if rows else ["No statement is printed."]
+    return [*out, "", repairs_in_words(n)] if repairs_in_words(n) else out
 
 
-def _rest(n: Mapping[str, int], which: str) -> str:
-    """', 3 hold, 1 is not settled': what there is of both."""
-    holds, open = n[f"holds{which}"], n[f"unsettled{which}"]
-    parts = [f"{holds} hold{'s' * (holds == 1)}" if holds else "", f"{open} {'is' if open == 1 else 'are'} not settled" if open else ""]
-    return "".join(f", {p}" for p in parts if p)
+def repairs_in_words(n: Mapping[str, int]) -> str:
+    """'Every repair holds.', or how many do not; '' where there is none."""
+    failing = n["repairs"] - n["repairs that hold"]
+    if failing:
+        return f"{failing} of {n['repairs']} repairs {'does' if failing == 1 else 'do'} not hold."
+    return "Every repair holds." if n["repairs"] else ""
 
 
 def sentence(paper: Paper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:

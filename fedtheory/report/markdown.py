@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.evidence import witnesses_of
-from fedtheory.report.headlines import counts, counts_in_words, sentence
+from fedtheory.report.headlines import counts, counts_markdown, sentence
 from fedtheory.report.tables import (
     disagreements,
     instance_text,
@@ -19,7 +19,7 @@ from fedtheory.report.tables import (
     worst_case_key,
     worst_case_text,
 )
-from fedtheory.report.words import TITLE, findings, headline, subjects, summary, worded
+from fedtheory.report.words import findings, headline, subjects, summary, title, worded
 from fedtheory.verification.registry import by_paper, get, paper_of
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def _findings_markdown(record: Mapping[str, Any]) -> list[str]:
 
 def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = (), out: Path | None = None) -> str:
     """The report as Markdown; figures are linked relative to `out`."""
-    text = [f"# {TITLE}", "", subjects(rows), "", headline(rows, record), ""]
-    text += [counts_in_words(counts(lines(rows))), ""]
+    text = [f"# {title(rows)}", "", subjects(rows), "", headline(rows, record), ""]
+    text += [*counts_markdown(counts(lines(rows))), ""]
     text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
     text += [f"- {k}: {v}" for k, v in summary(record)]
     witnesses = witnesses_of(rows, out)
     for paper, group in by_paper(lines(rows), lambda ln: ln.statement):
         mine = [r for r in rows if paper_of(r.statement) is paper]
-        text += ["", f"## {paper.name}", "", f"**{sentence(paper, group, mine, witnesses)}** {counts_in_words(counts(group))}"]
+        text += ["", f"## {paper.name}", "", f"**{sentence(paper, group, mine, witnesses)}**", "", *counts_markdown(counts(group))]
         text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
         text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | worst case/bound "
                  "| witness |"]  # fmt: skip

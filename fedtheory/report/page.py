@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.evidence import witnesses_of
-from fedtheory.report.headlines import STATES, counts, counts_in_words, sentence, tiles
+from fedtheory.report.headlines import COUNTED, STATES, counts, counts_table, repairs_in_words, sentence, tiles
 from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
 from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
-from fedtheory.report.words import TITLE, findings, headline, subjects, summary
+from fedtheory.report.words import findings, headline, subjects, summary, title
 from fedtheory.verification.registry import Paper, by_paper, paper, paper_of, setting_of
 from fedtheory.verification.reviews import KINDS, points_of, told
 
@@ -42,12 +42,13 @@ def page(
     papers = by_paper(main, lambda line: line.statement)
     drawn = pictures(figures, [p for p, _ in papers])
     return {
-        "title": TITLE,
+        "title": title(rows),
         "about": subjects(rows),
         "headline": headline(rows, record),
         "complete": record["complete"],
         "wrong": disagreements(rows, record["complete"]),
-        "total": counts_in_words(counts(main)),
+        "total": _counted(main),
+        "counted": COUNTED,
         "states": STATES,
         "worded": WORDED,
         "worded_note": WORDED_NOTE,
@@ -69,12 +70,18 @@ def _paper(chosen: Paper, group: Sequence[Any], rows: Sequence[Row], context: Co
         "printed": chosen.printed,
         "rules": chosen.rules,
         "sentence": context.prose(sentence(chosen, group, mine, context.witnesses)),
-        "counts": counts_in_words(counts(group)),
+        "counts": _counted(group),
         "tiles": [(STATES[state], state, [(anchor(t.statement), t) for t in found]) for state, found in shown.items()],
         "statements": [shown_statement(line, context) for line in group],
         "points": [_point(p, chosen, context) for p in points_of(chosen)],
         "figures": figures,
     }
+
+
+def _counted(group: Sequence[Any]) -> dict[str, Any]:
+    """How many statements fail, hold and are not settled, and how their repairs fare."""
+    n = counts(group)
+    return {"rows": counts_table(n), "repairs": repairs_in_words(n)}
 
 
 def _point(point: Any, chosen: Paper, context: Context) -> dict[str, Any]:

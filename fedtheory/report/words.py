@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.tables import WORDED_NOTE, disagreements, tried
-from fedtheory.verification.registry import by_paper
+from fedtheory.verification.registry import by_paper, is_ours
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
     from fedtheory.verification.campaign import Row
 
-__all__ = ["TITLE", "findings", "headline", "subjects", "summary", "worded"]
+__all__ = ["TITLE", "findings", "headline", "subjects", "summary", "title", "worded"]
 
 TITLE = "Verdicts on the theory of federated optimisation"
 
@@ -60,6 +60,12 @@ def findings(record: Mapping[str, Any]) -> dict[str, list[tuple[str, list[str]]]
             groups.setdefault(label, []).append(words)
         out[statement] = list(groups.items())
     return out
+
+
+def title(rows: Sequence[Row]) -> str:
+    """The title of a report: this package's, or of papers of somebody's own their names."""
+    papers = [paper for paper, _ in by_paper(rows, lambda r: r.statement)]
+    return TITLE if any(map(is_ours, papers)) or not papers else f"Verdicts: {', '.join(paper.name for paper in papers)}"
 
 
 def subjects(rows: Sequence[Row]) -> str:

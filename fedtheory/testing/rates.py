@@ -33,7 +33,7 @@ def assert_rate(
     values: Any,
     claimed: float,
     *,
-    window: tuple[float, float],
+    window: tuple[float, float] | None = None,
     confidence: float = 0.95,
     tolerance: float = 0.25,
     kind: Kind = "equal",
@@ -55,7 +55,7 @@ def assert_rate(
     claimed : float
         The exponent: -1 for O(1/T), -0.5 for O(1/sqrt(T)).
     window : (low, high)
-        Rounds (or values of x) the claim is about.
+        Rounds (or values of x) the claim is about; it must be named.
     tolerance : float > 0
         What separates the claim from others; the default is a quarter of the way from 1/T to 1/T^2.
     kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower bound's)
@@ -103,6 +103,7 @@ def assert_rate(
     """
     __tracebackhide__ = True
     _check_kind(kind)
+    window = _named(window, "window=(10, 1000)")
     claimed, tolerance = real_number("claimed", claimed), real_number("tolerance", tolerance, above=0)
     confidence = check_unit("confidence", confidence)
     against = None if against is None else real_number("against", against)
@@ -129,6 +130,15 @@ def assert_rate(
 def _check_kind(kind: Any) -> None:
     if kind not in KINDS:
         raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(repr(k) for k in KINDS)}")
+
+
+def _named(window: tuple[float, float] | None, example: str) -> tuple[float, float]:
+    if window is None:
+        raise InvalidInput(
+            f"no window was given. Say which rounds the claim is about, as {example}: after the first rounds have died away, and "
+            "before the gaps reach the precision of F*"
+        )
+    return window
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -228,7 +238,7 @@ def assert_contraction(
     values: Any,
     claimed: float,
     *,
-    window: tuple[float, float],
+    window: tuple[float, float] | None = None,
     confidence: float = 0.95,
     tolerance: float = 0.1,
     kind: Kind = "equal",
@@ -253,7 +263,7 @@ def assert_contraction(
     claimed : float in (0, 1)
         The factor a round; 1 - 1/kappa for gradient descent on squared distances, say.
     window : (low, high)
-        Rounds; low may be 0.
+        Rounds; low may be 0. It must be named.
     tolerance : float in (0, 1)
         Share of log(claimed).
     kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower bound's)
@@ -284,6 +294,7 @@ def assert_contraction(
     """
     __tracebackhide__ = True
     _check_kind(kind)
+    window = _named(window, "window=(0, 100)")
     claimed = real_number("claimed", claimed, above=0, below=1)
     tolerance, confidence = real_number("tolerance", tolerance, above=0, below=1), check_unit("confidence", confidence)
     against = None if against is None else real_number("against", against, above=0, most=1)

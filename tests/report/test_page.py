@@ -186,9 +186,16 @@ def test_states_and_counts(rows):
     n = headlines.counts(list(lines.values()))
     assert n["printed"] + n["in words"] == sum(s in ("fails", "holds", "unsettled") for s in states.values())
     assert sum(map(len, headlines.tiles(lines.values()).values())) == len(lines)
-    assert "every repair holds" in headlines.counts_in_words(n)
+    assert headlines.repairs_in_words(n) == "Every repair holds."
+    table = {what: numbers for what, *numbers in headlines.counts_table(n)}
+    assert table["printed statements"] == [n["fails"], n["holds"], n["unsettled"]] and sum(table["printed statements"]) == n["printed"]
+    assert sum(table["sentences made precise"]) == n["in words"]
+    shown = headlines.counts_markdown(n)
+    assert shown[0] == "| | fail | hold | not settled |"
+    assert shown[2] == f"| printed statements | {n['fails']} | {n['holds']} | {n['unsettled']} |"
     next(r for r in rows if (r.statement, r.form) == ("fedelasticnet/eq-28", "repaired")).verdict = "violated"
-    assert "1 of " in headlines.counts_in_words(headlines.counts(tables.lines(rows)))
+    assert headlines.repairs_in_words(headlines.counts(tables.lines(rows))).startswith("1 of ")
+    assert headlines.counts_markdown(headlines.counts([])) == ["No statement is printed."]
 
 
 # --- formulas and notes --------------------------------------------------------------------------------------------------------

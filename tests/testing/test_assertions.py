@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 
 from fedtheory.errors import InvalidInput
-from fedtheory.testing import assert_bound_holds, assert_rate, assert_reaches
+from fedtheory.testing import assert_bound_holds, assert_contraction, assert_rate, assert_reaches
 
 ROUNDS = np.arange(1, 2001)
 WINDOW = (20, 2000)
 ONE = np.r_[5.0, 3.0 / ROUNDS]
 HALF = np.r_[5.0, 3.0 / np.sqrt(ROUNDS)]
+
+
+def test_a_claim_needs_its_window():
+    """Python's own words for a missing argument do not say what a window is."""
+    with pytest.raises(InvalidInput, match=r"no window was given. Say which rounds the claim is about, as window=\(10, 1000\)"):
+        assert_rate(ONE, -1)
+    with pytest.raises(InvalidInput, match=r"no window was given.*as window=\(0, 100\)"):
+        assert_contraction(ONE, 0.9)
 
 
 def message(call, *arguments, **options):

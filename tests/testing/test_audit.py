@@ -181,7 +181,7 @@ def test_another_convention_is_said_to_be_one():
         return {**after, "c_k": c_k, "c": state["c"] + (c_k - state["c_k"]).sum(axis=0) / len(clients)}
 
     report = audit_algorithm(option_1, "scaffold")
-    assert report.explanations[0][0].convention == "option" and "ask for the other convention: option" in report.sentence
+    assert report.explanations[0][0].convention == 'option="gradient"' and 'convention: option="gradient".' in report.sentence
     check_algorithm(option_1, "scaffold", option="gradient")
 
 

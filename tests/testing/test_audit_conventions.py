@@ -36,6 +36,24 @@ def test_a_scaffold_that_weighs_clients_still_ends_at_the_optimum_of_the_plain_m
     assert check_algorithm(round, "scaffold", weighting="examples").passed
 
 
+@pytest.mark.parametrize(
+    ("by_size", "asked", "says"),
+    [
+        (False, {}, 'client weights are ignored.*: weighting="uniform"'),
+        (True, {"weighting": "uniform"}, 'weighted by their numbers of examples.*: weighting="examples"'),
+    ],
+)
+def test_what_to_ask_for_is_said_with_its_value(by_size, asked, says):
+    def round(state, clients, cohort, learning_rate, local_steps):
+        models = [local_work(state, clients[k], learning_rate, local_steps) for k in cohort]
+        return {"x": weighed(models, clients, cohort) if by_size else np.mean(models, axis=0)}
+
+    with pytest.raises(AssertionError, match=says):
+        check_algorithm(round, "fedavg", **asked)
+    value = "examples" if by_size else "uniform"
+    assert check_algorithm(round, "fedavg", weighting=value).passed
+
+
 def averaging_in(kind, given):
     def round(state, clients, cohort, learning_rate, local_steps):
         models = []
@@ -83,7 +101,7 @@ def test_an_elastic_net_whose_l1_is_built_in_passes():
 def test_the_sum_over_the_cohort_as_fedelasticnet_prints_it_is_a_convention():
     told = audit_algorithm(elastic_net(False, True), "fedelasticnet-prox").diagnosis
     assert "as printed" in told
-    assert "weighting" in told
+    assert 'ask for the other convention: weighting="all-examples".' in told
     assert check_algorithm(elastic_net(False, True), "fedelasticnet-prox", weighting="all-examples").passed
 
 

@@ -129,6 +129,21 @@ def test_each_methods_lines_are_its_own():
     )
 
 
+def test_a_line_is_that_of_the_convention_that_was_asked_for():
+    def line(name, method, **asked):
+        return next(m.line for m in mistakes_of(method, **asked) if m.name == name)
+
+    assert line("other-weights", "fedavg").endswith("each client weighing n_k")
+    for method, weighting in (("fedavg", "uniform"), ("scaffold", "examples")):
+        own = line("other-weights", method, weighting=weighting)
+        assert own == f'x <- mean over the cohort of y, with weighting="{weighting}" as asked for'
+    assert "n_k" not in line("server-sign", "fedprox", weighting="uniform")
+    assert line("server-sign", "scaffold", weighting="examples").startswith("lines 16 and 17: ")
+    assert line("other-option", "scaffold") == line("control-c-sign", "scaffold")
+    first = line("other-option", "scaffold", option="gradient")
+    assert first == "line 12 (i): c_k+ <- grad f_k(x)"
+
+
 def test_a_printed_line_is_said_to_be_one():
     told = audited(("y = x.copy()", "y = x")).sentence
     assert (

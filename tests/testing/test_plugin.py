@@ -194,6 +194,12 @@ def template(pytester, change=("", ""), chosen="steep and not mean"):
     return pytester.runpytest_inprocess(*PLUGIN, "-k", chosen, "-x")
 
 
+def test_the_readme_of_the_template_names_every_file():
+    files = {str(file.relative_to(TEMPLATE)) for file in TEMPLATE.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    told = re.findall(r"^\| `([^`]+)` \|", (TEMPLATE / "README.md").read_text(), re.MULTILINE)
+    assert set(told) == files - {"README.md"} and len(told) == len(set(told))
+
+
 def test_the_template_passes_as_it_stands(pytester):
     template(pytester, chosen="steep").assert_outcomes(passed=3)
 

@@ -28,6 +28,8 @@ def main() -> None:
     assert_type(statement, Statement)
     checks = verify(statement, problem, FedElasticNetDyn(l1=0.1, l2=30.0), sampling=Full(), rounds=3)
     assert_type(checks, Checks)
+    assert_type(statement.verify(problem, FedElasticNetDyn(l1=0.1, l2=30.0), sampling=Full(), rounds=3), Checks)
+    assert_type(statement.bound(problem, FedDyn(30.0), 5), Bound)
     assert_type(checks[0].tightness, float)
     assert_type(checks.verdict, str)
     assert testing.BoundCheck is not None

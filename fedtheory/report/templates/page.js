@@ -77,7 +77,7 @@
       else if (box.hasAttribute("tabindex")) for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
     }
   };
-  const watcher = new IntersectionObserver(mark), boxes = all(".formula, .picture");  // only what is in view is laid out
+  const watcher = new IntersectionObserver(mark), boxes = all(".formula");  // only what is in view is laid out
   const watch = () => { watcher.disconnect(); for (const box of boxes) watcher.observe(box); };
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(watch, 200); });

@@ -55,6 +55,7 @@ ADAPTIVE = (ADAGRAD, ADAM, YOGI)
 TRACKED = (GATE, VRL)
 RATED = (SCAFFOLD, EN_SCAFFOLD, GATE, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE)
 
+IGNORED, WEIGHED = "client weights are ignored", "clients are weighted by their numbers of examples"
 # Lines as they should be. Where a method has its own writing of one, `OWN_LINES` has it, with its
 # number in the paper.
 LOCAL = "y <- x, then K times y <- y - eta grad f_k(y)"
@@ -64,6 +65,7 @@ L1 = "l1 ||y - x||_1"
 MEAN = "x <- mean over the cohort of y"
 SERVER_STEP = "x <- x + server_lr times the cohort's mean of (y - x)"
 CONTROL = "line 12 (ii): c_k+ <- c_k - c + (x - y)/(K eta)"
+BY_GRADIENT = "line 12 (i): c_k+ <- grad f_k(x)"
 SERVER_CONTROL = "lines 16 and 17: c <- c + |S|/N times the mean over the cohort S of (c_k+ - c_k)"
 CORRECTION = "line 10: y <- y - eta (grad f_k(y) - c_k + c)"
 STORED_LINE = "h_k <- h_k - alpha (y - x)"
@@ -190,17 +192,17 @@ MISTAKES = (
     # what the server makes of it
     Mistake(
         "other-weights",
-        "client weights are ignored",
+        IGNORED,
         MEAN,
         (AVG, PROX, EN_PROX, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE),
-        "weighting",
+        'weighting="uniform"',
     ),
     Mistake(
         "other-weights",
-        "clients are weighted by their numbers of examples",
+        WEIGHED,
         MEAN,
         (*CONTROLLED, *DYNAMIC, MIME, *TRACKED),
-        "weighting",
+        'weighting="examples"',
     ),
     Mistake(
         "divide-by-all",
@@ -213,7 +215,7 @@ MISTAKES = (
         "the sum over the cohort is divided by what all clients have, which is line 7 as printed",
         MEAN,
         (EN_PROX,),
-        "weighting",
+        'weighting="all-examples"',
     ),
     Mistake("sum-not-mean", "the cohort's updates are summed, not averaged", MEAN, ALL),
     Mistake("last-client", "the server takes the last client's model, not a mean", MEAN, ALL),
@@ -283,7 +285,7 @@ MISTAKES = (
         CONTROL,
         CONTROLLED,
     ),
-    Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, "option"),
+    Mistake("other-option", "the new control variate is the one of the other option", CONTROL, CONTROLLED, 'option="gradient"'),
     Mistake(
         "control-in-place",
         "the new control variate is written into the old one's array: from a client's second round on its change is 0",
@@ -506,14 +508,31 @@ STEPS_ONLY = frozenset((
 ))  # fmt: skip
 
 
-def mistakes_of(method: str, exact: bool = False) -> tuple[Mistake, ...]:
+def mistakes_of(
+    method: str, exact: bool = False, weighting: str = "", option: str = ""
+) -> tuple[Mistake, ...]:
     """The mistakes that can be made in a method, each with the method's own line.
 
-    With ``exact`` those where clients minimise to the end.
+    Parameters
+    ----------
+    exact : those where clients minimise to the end
+    weighting, option : the convention that was asked for, whose other one is what a mistake may be; default the method's
     """
+    found = (m for m in MISTAKES if method in m.methods and not (exact and m.name in STEPS_ONLY))
     own = OWN_LINES.get(method, {})
-    return tuple(
-        replace(m, line=own.get(m.line, m.line))
-        for m in MISTAKES
-        if method in m.methods and not (exact and m.name in STEPS_ONLY)
-    )
+    if option == "gradient":
+        own = {CONTROL: BY_GRADIENT, **own}
+    if weighting and weighting != METHODS[method].weighting:
+        asked = f'{MEAN}, with weighting="{weighting}" as asked for'
+        weighed = [k for k in (MEAN, SERVER_STEP) if k == MEAN or BY_EXAMPLES in own.get(k, "")]
+        own = {**own, **dict.fromkeys(weighed, asked)}
+    return tuple(_where_asked(replace(m, line=own.get(m.line, m.line)), weighting, option) for m in found)
+
+
+def _where_asked(mistake: Mistake, weighting: str, option: str) -> Mistake:
+    if mistake.name == "other-weights" and weighting:
+        words, other = (WEIGHED, "examples") if weighting == "uniform" else (IGNORED, "uniform")
+        return replace(mistake, words=words, convention=f'weighting="{other}"')
+    if mistake.name == "other-option" and option == "gradient":
+        return replace(mistake, convention='option="difference"')
+    return mistake

@@ -182,7 +182,10 @@ class Session:
         seen.sort(
             key=lambda c: (c.task.state is None, c.agrees, c.task.rounds, len(c.task.cohorts[0]))
         )
-        known = mistakes_of(self.method.name, self.exact)
+        asked = self.settings()
+        known = mistakes_of(
+            self.method.name, self.exact, asked["weighting"], asked.get("option", "")
+        )
         singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:
             return singles

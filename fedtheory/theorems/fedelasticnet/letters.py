@@ -63,10 +63,11 @@ def definition(of: str) -> str:
 def _definition_of_e(constants: ElasticConstants) -> str:
     """Theorem E has one pair of constants up to lambda_2 = (2 + 2 sqrt 2) beta, and another beyond."""
     small, large = ([written(x) for x in pair[1:]] for pair in (constants.theorem_e_small, constants.theorem_e_large))
-    return (
-        rf",\quad\kappa^E={small[0]},\ \kappa_0^E={small[1]}\text{{ for }}\lambda_2\le(2+2\sqrt2)\beta,"
-        rf"\text{{ else }}\kappa^E={large[0]},\ \kappa_0^E={large[1]}"
+    cases = (
+        rf"\begin{{cases}}{a}&\text{{for }}\lambda_2\le(2+2\sqrt2)\beta\\{b}&\text{{else}}\end{{cases}}"
+        for a, b in zip(small, large, strict=True)
     )
+    return "".join(rf",\quad{name}={of}" for name, of in zip((r"\kappa^E", r"\kappa_0^E"), cases, strict=True))
 
 
 def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,18 @@ from fedtheory.testing.audit.clients import Client
 from fedtheory.testing.audit.parts import Faults, State, mean_of, put, steps_of, work
 
 __all__ = ["scaffold"]
+
+
+# What line 12 is made with in place of c_k - c.
+OLD: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "control-without-c": lambda c_k, c: c_k,
+    "control-without-old": lambda c_k, c: 0 * c_k,
+    "control-with-c": lambda c_k, c: 0 * c_k + c,
+    "control-without-c_k": lambda c_k, c: 0 * c_k - c,
+    "control-c-sign": lambda c_k, c: c_k + c,
+    "control-c_k-sign": lambda c_k, c: -c_k - c,
+    "control-both-signs": lambda c_k, c: c - c_k,
+}
 
 
 def scaffold(
@@ -115,12 +127,7 @@ def _by_difference(
     over = over * settings.get("server_lr", 1.0) if wrong("control-over-server-lr") else over
     over = over if wrong("learning-rate-not-divided") else over * settings["learning_rate"]
     moved = (x - y) / over
-    old = c_k - c
-    for name, instead in (
-        ("control-without-c", c_k), ("control-without-old", 0 * c_k), ("control-with-c", c), ("control-without-c_k", -c),
-        ("control-c-sign", c_k + c), ("control-c_k-sign", -c_k - c), ("control-both-signs", c - c_k),
-    ):  # fmt: skip
-        old = instead if wrong(name) else old
+    old = next((instead(c_k, c) for name, instead in OLD.items() if wrong(name)), c_k - c)
     return old + (-moved if wrong("control-update-sign") else moved)
 
 

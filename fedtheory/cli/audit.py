@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -46,10 +47,10 @@ def list_audits(as_json: bool, out: Path | None) -> int:
         emit(told)
         return 0
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("method", "settings", "state"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "method")
+    for heading in ("method", "weighting", "settings", "state"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("method", "weighting"))
     for m in METHODS.values():
-        table.add_row(m.name, " ".join(("learning_rate", "local_steps", *m.settings)), " ".join(m.state))
+        table.add_row(m.name, m.weighting, " ".join(("learning_rate", "local_steps", *m.settings)), " ".join(m.state))
     console = out_console()
     console.print(table)
     checks = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
@@ -82,7 +83,22 @@ def loaded(where: str) -> Any:
             known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
             raise suggest(name, known, "adapter", f"{module_name} has {', '.join(sorted(known)) or 'nothing that can be called'}")
         found = getattr(found, part)
-    return found() if isinstance(found, type) else found
+    return _object_of(found, where) if isinstance(found, type) else found
+
+
+def _object_of(made_by: type, where: str) -> Any:
+    """An object of a class of adapters."""
+    why = "has no method round"
+    if hasattr(made_by, "round"):
+        try:
+            return made_by()
+        except Exception as error:  # someone else's code
+            why = f"gives no object without arguments ({type(error).__name__}: {error})"
+    raise InvalidInput(
+        f"{where} is a class that {why}. "
+        "An adapter is a function round(state, clients, cohort, learning_rate, local_steps, ...) "
+        "that calls it, or an object with init, round and model."
+    )
 
 
 def _file(path: Path) -> ModuleType:
@@ -138,6 +154,7 @@ def audit(where: str, as_: str, options: Mapping[str, Any], built_in: Sequence[s
     from fedtheory.provenance import provenance
     from fedtheory.testing.audit import METHODS, audit_algorithm, check_names
 
+    as_ = as_.lower()
     if as_ not in METHODS:
         raise suggest(as_, list(METHODS), "method", "`fedtheory audit --list` has all")
     settings = _settings(built_in)
@@ -145,7 +162,8 @@ def audit(where: str, as_: str, options: Mapping[str, Any], built_in: Sequence[s
         adapter = loaded(where)
     with progress("auditing", len(check_names())) as advance, redirect_stdout(sys.stderr):
         report = audit_algorithm(adapter, as_, settings=settings, **options, progress=lambda _: advance(1))
-    told = {**report.to_json(), "adapter": where, "provenance": provenance(options.get("seed", 0))}
+    report = replace(report, adapter=where)
+    told = {**report.to_json(), "provenance": provenance(options.get("seed", 0))}
     file = save(out, f"audit-{slug(as_)}-{slug(where.rpartition(':')[2])}", told)
     if as_json:
         emit({**told, "file": file})

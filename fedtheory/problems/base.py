@@ -216,7 +216,8 @@ class Problem(OldNames):
         """f_k(x) of every client: x (..., d) -> (..., N). The one number that is minimised is `objective`."""
         x = points("x", x)
         xp = namespace(x)
-        values = xp.permute_dims(self.like(x).client_value(self._to_client_major(x)), (1, 0))
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged: it is inf
+            values = xp.permute_dims(self.like(x).client_value(self._to_client_major(x)), (1, 0))
         return values if x.ndim == 2 else xp.reshape(values, (*x.shape[:-1], self.num_clients))
 
     def gradient(self, x: Array) -> Array:

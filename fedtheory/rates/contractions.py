@@ -192,7 +192,7 @@ def _usable(
     if len(keep) > most:
         keep = keep[np.unique(np.linspace(0, len(keep) - 1, most).round().astype(int))]
     if len(keep) < LEAST_POINTS:
-        why = f" ({', '.join(excluded)} left out)" if excluded else ""
+        why = f" (left out: {', '.join(excluded)})" if excluded else ""
         what = "the window lies at the precision floor" if 2 * low.sum() > inside.sum() and floor > 0 else "the window is too short"
         raise InvalidInput(
             f"{what}: {len(keep)} usable rounds in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} "

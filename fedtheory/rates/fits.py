@@ -37,7 +37,7 @@ MAX_POINTS = 12
 LEAST_POINTS = 4  # two parameters and at least two degrees of freedom
 RESAMPLES = 999
 UNSTATED = "not stated"
-NOT_POSITIVE = "that are <= 0"
+NOT_POSITIVE = "with a value of 0 or less, which has no logarithm"
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def _usable(
     keep = keep[np.argsort(x[keep], kind="stable")]
     keep = keep[_thin(x[keep], max_points)] if len(keep) else keep
     if len(keep) < LEAST_POINTS:
-        why = f" ({', '.join(excluded)} left out)" if excluded else ""
+        why = f" (left out: {', '.join(excluded)})" if excluded else ""
         raise InvalidInput(
             f"{len(keep)} usable points with x in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} are needed: "
             "widen the window, run longer, or certify the optimum to a smaller gap"

@@ -38,6 +38,19 @@ def unweighted(state, clients, cohort, learning_rate, local_steps):
     return {"x": np.mean(models, axis=0)}
 
 
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def round(self, state, clients, cohort, learning_rate, local_steps):
+        return state
+
+
+class Plain:
+    def train(self):
+        pass
+
+
 def at_a_rate_of_its_own(state, clients, cohort, local_steps):
     return averaging(state, clients, cohort, RATE, local_steps)
 """
@@ -52,7 +65,7 @@ def mine(tmp_path):
 
 def test_one_that_is_right_passes(mine, tmp_path):
     text = call("audit", f"{mine}:averaging", "--as", "fedavg", "--out", tmp_path / "out").stdout
-    assert "averaging is fedavg in all" in " ".join(text.split())
+    assert f"{mine}:averaging is fedavg in all" in text.replace("\n", "")
     saved = json.loads((tmp_path / "out" / "audit-fedavg-averaging.json").read_text())
     assert saved["passed"] and saved["provenance"] and saved["checks"]
     call("audit", f"{mine}:Averaging", "--as", "fedavg")
@@ -64,6 +77,20 @@ def test_one_that_is_wrong_ends_with_1_and_the_line(mine):
     told = json.loads(call("audit", f"{mine}:unweighted", "--as", "fedavg", "--json", code=1).stdout)
     assert told["explanations"][0][0]["name"] == "other-weights"
     call("audit", f"{mine}:unweighted", "--as", "fedavg", "--weighting", "uniform")
+
+
+def test_a_method_is_taken_in_any_case_and_the_sentence_names_what_was_typed(mine):
+    told = json.loads(call("audit", f"{mine}:unweighted", "--as", "FedAvg", "--json", code=1).stdout)
+    assert told["method"] == "fedavg" and told["sentence"].startswith(f"{mine}:unweighted is not fedavg: ")
+
+
+@pytest.mark.parametrize(
+    "name, why", [("Trainer", "gives no object without arguments (TypeError: "), ("Plain", "has no method round")]
+)
+def test_a_class_that_is_no_adapter_is_told_what_one_is(mine, name, why):
+    told = refused("audit", f"{mine}:{name}", "--as", "fedavg")
+    assert f"{mine}:{name} is a class that {why}" in told
+    assert "An adapter is a function round(state, clients, cohort, learning_rate, local_steps, ...)" in told
 
 
 def test_what_it_has_built_in_is_said(mine):
@@ -79,6 +106,8 @@ def test_what_it_prints_is_no_result(mine):
 
 def test_the_list_and_the_help_teach():
     text = call("audit", "--list").stdout
+    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+    assert lines["method"][1] == "weighting" and (lines["fedprox"][1], lines["scaffold"][1]) == ("examples", "uniform")
     assert "fedelasticnet-dyn" in text and "certified optimum" in text and max(map(len, text.splitlines())) <= 80
     told = json.loads(call("audit", "--list", "--json").stdout)
     assert {m["method"] for m in told["methods"]} >= {"scaffold", "fedadam"} and "streams" in told["checks"]

@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 import types
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -181,8 +182,8 @@ def test_the_readme_is_short_and_what_it_shows_is_what_comes_back():
     exec(compile(theorem, "my_lemma.py", "exec"), names)
     assert " ".join(refuted.split()) in " ".join(str(study(names["paper"], 120, 0)).split())
     exec(compile(wrong, "my_scaffold.py", "exec"), names)
-    told = audit_algorithm(names["mine"], "scaffold").sentence
-    assert named.split() == told.split()
+    told = replace(audit_algorithm(names["mine"], "scaffold"), adapter="examples/my_scaffold.py:mine")
+    assert named.split() == told.sentence.split()
     right = wrong.replace("c + np.mean(changes, axis=0)", "c + np.sum(changes, axis=0) / len(clients)")
     exec(compile(right, "my_scaffold.py", "exec"), names)
     assert audit_algorithm(names["mine"], "scaffold").passed

@@ -226,7 +226,8 @@ def test_what_is_ten_times_the_floor_or_less_is_left_out_and_both_ends_of_the_wi
         make(values, window=(3, 14), first_round=1, optimum=optimum).x.tolist() == found.x.tolist()
     )
     zero = np.r_[values[:4], 0.0, values[8:]]
-    assert make(zero, window=(1, 20), first_round=1).excluded == ("1 that are <= 0",)
+    left_out = "1 with a value of 0 or less, which has no logarithm"
+    assert make(zero, window=(1, 20), first_round=1).excluded == (left_out,)
 
 
 def test_which_points_are_taken_of_many():
@@ -264,11 +265,11 @@ def test_the_fewest_points():
     with pytest.raises(InvalidInput, match=r"max_points .* 6"):
         fit_contraction(0.5**x, window=(0, 5), max_points=5)
     half, more = (np.r_[np.full(good, 1.0), np.full(10 - good, 0.1)] for good in (5, 4))
-    with pytest.raises(InvalidInput, match=r"too short: 5 usable .*\(5 at or below 2 x"):
+    with pytest.raises(InvalidInput, match=r"too short: 5 usable .*\(left out: 5 at or below 2 x"):
         fit_contraction(half, window=(0, 9), floor=0.1, floor_multiple=2)
     with pytest.raises(InvalidInput, match="lies at the precision floor: 4 usable"):
         fit_contraction(more, window=(0, 9), floor=0.1, floor_multiple=2)
-    with pytest.raises(InvalidInput, match=r"too short: 4 usable .*\(6 that are <= 0 left out"):
+    with pytest.raises(InvalidInput, match=r"too short: 4 usable .*\(left out: 6 with a value of 0 or less"):
         fit_contraction(np.where(more < 1, 0, more), window=(0, 9))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -601,10 +602,25 @@ def test_the_sentence_of_a_report_counts_its_checks():
     report = said("fail", "not run")
     assert "1 of 1 checks fail (c0). 1 further checks were not run" in report.sentence
     one, two = MISTAKES[:2]
-    assert "With this line changed" in said("fail", explanations=[(one,)]).sentence
-    assert "With these two lines changed" in said("fail", explanations=[(one, two)]).sentence
-    several = said("fail", explanations=[(one,), (two,)]).diagnosis
-    assert f"The same numbers come about if {two.words}" in several
+    alone = said("fail", explanations=[(one,)]).sentence
+    assert f"Likely mistake: {one.words}. The right line is: {one.line}." in alone
+    assert alone.endswith("In the reference, this mistake alone gives all your numbers.")
+    both = said("fail", explanations=[(one, two)]).sentence
+    assert f"Likely mistakes: {one.words} and {two.words}." in both
+    assert both.endswith("In the reference, these two mistakes together give all your numbers.")
+    several = said("fail", explanations=[(one,), (two,)]).sentence
+    assert "Likely mistake" not in several and "Likely one of 2 mistakes" in several
+    assert f": either {one.words}; or {two.words}." in several
+    assert several.endswith("In the reference, each of them alone gives all your numbers.")
+    many = [(one, m) for m in MISTAKES[1:6]]
+    pairs = said("fail", explanations=many).sentence
+    assert "Likely one of 5 pairs of mistakes" in pairs and "; or one of 2 more." in pairs
+    assert MISTAKES[3].words in pairs and MISTAKES[4].words not in pairs
+    assert pairs.endswith("In the reference, each of these pairs gives all your numbers.")
+    numbered = [(replace(one, line=line),) for line in ("line 3: a", "lines 4 and 5: b", "c", "d")]
+    told = said("fail", explanations=numbered[:2]).diagnosis
+    assert " The printed line 3 is: a. The printed lines 4 and 5 are: b." in told
+    assert " The right lines are: c; and d." in said("fail", explanations=numbered[2:]).diagnosis
 
 
 def report_of(*findings, explanations=()):
@@ -629,18 +645,19 @@ def test_what_stopped_a_call_and_the_order_of_a_cohort_are_told():
     assert "is open" not in both.sentence and "1 further checks were not run" in both.sentence
 
 
-def test_a_convention_is_offered_where_the_first_explanation_has_one():
+def test_a_convention_is_offered_where_an_explanation_has_one():
     convention = next(m for m in MISTAKES if m.convention)
     plain = next(m for m in MISTAKES if not m.convention)
-    fails, offer = Finding("a", "fail"), "If that is meant, ask for the other convention: "
-    for found, said in (
-        ([(convention,)], True), ([(plain, convention)], True), ([(plain,)], False),
-        ([(plain,), (convention,)], False),
+    fails, quoted = Finding("a", "fail"), f'"{convention.words}"'
+    for found, meant in (
+        ([(convention,)], "that"), ([(plain, convention)], quoted), ([(plain,)], None),
+        ([(plain,), (convention,)], quoted),
     ):  # fmt: skip
         diagnosis = report_of(fails, explanations=found).diagnosis
-        assert (f"{offer}{convention.convention}." in diagnosis) is said
-        assert diagnosis.startswith(f"{found[0][0].words}")
-        assert ("The same numbers come about if" in diagnosis) is (len(found) > 1)
+        offer = f"If {meant} is meant, ask for the other convention: {convention.convention}."
+        assert (offer in diagnosis) is (meant is not None)
+        assert ("other convention" in diagnosis) is (meant is not None)
+        assert diagnosis.startswith(f"either {found[0][0].words}") is (len(found) > 1)
 
 
 def test_a_printed_report_line_by_line():

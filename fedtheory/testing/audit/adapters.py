@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +87,8 @@ class Outcome:
     ----------
     models : round -> server model (d,) float64, of the rounds that it gave
     states : the states that it gave back, one a round, where it makes single rounds
-    float32 : whether a model came in single precision or less, or in float64 with numbers of single precision
+    float32 : whether a part of a state or a model came in single precision or less, or a model in
+        float64 with numbers of single precision
     changed : what it wrote into of what it was handed: 'start', 'clients', 'state'
     """
 
@@ -215,22 +216,24 @@ class Adapter:
         now: Any = {name: value.copy() for name, value in first.items()}
         if not self.open_states:
             now = self.given.init(start, clients, **self._for("init", settings))
-        outcome, settings = Outcome({}), self._for("round", settings)
+        outcome, settings, kept = Outcome({}), self._for("round", settings), first
         for number, cohort in enumerate(task.cohorts, start=1):
-            kept = {name: _snapshot(value) for name, value in now.items()} if self.open_states else None
             after = self.call(now, clients, list(cohort), **settings)
-            if kept is not None:
-                if any(name not in now or not np.array_equal(kept[name], _snapshot(now[name])) for name in kept) and after is not now:
+            if self.open_states:
+                if after is not now and not _still(now, kept):
                     outcome.changed = ("state",)
-                after = self._state(after, kept, number)
-                outcome.states.append({name: array(value, name, number)[0] for name, value in after.items()})
+                after = self._state(after, first, number)
+                parts = {n: part(after[n], n, number, first[n].shape) for n in first}
+                kept = {name: value for name, (value, _) in parts.items()}
+                outcome.states.append(kept)
+                outcome.float32 |= any(single for _, single in parts.values())
             model = self.given.model(after) if hasattr(self.given, "model") else _model_of(after)
             outcome.models[number], single = vector(model, len(start), number)
             outcome.float32 |= single
             now = after
         return outcome
 
-    def _state(self, after: Any, kept: dict[str, np.ndarray], number: int) -> dict[str, Any]:
+    def _state(self, after: Any, first: dict[str, np.ndarray], number: int) -> dict[str, Any]:
         if not isinstance(after, dict) or "x" not in after:
             said = "None (a return is missing)" if after is None else f"a {type(after).__name__}"
             said += f" of {', '.join(map(repr, after)) or 'nothing'}" if isinstance(after, dict) else ""
@@ -238,7 +241,7 @@ class Adapter:
                 "wrong state",
                 f"round {number} gave {said}; it must give a dict of arrays with the server's model as 'x'",
             )
-        missing = sorted(set(kept) - set(after))
+        missing = sorted(set(first) - set(after))
         if missing:
             raise AdapterError(
                 "wrong state", f"the state that round {number} gave has no {missing[0]!r}, which it was handed"
@@ -250,15 +253,8 @@ class Adapter:
         if inspect.isgenerator(given):
             given = list(given)
         dim, rounds = len(start), task.rounds
-        if (
-            isinstance(given, list | tuple)
-            and len(given) in (rounds, rounds + 1)
-            and (rounds > 1 or np.ndim(given[0]) == 1)
-        ):
-            models = list(given)[-rounds:]
-        elif getattr(given, "ndim", 0) == 2 and given.shape[0] in (rounds, rounds + 1):
-            models = list(given)[-rounds:]
-        else:
+        models = list(given)[-rounds:] if _several(given, dim, rounds) else [given]
+        if len(models) < rounds:
             last, single = vector(given, dim, rounds)
             return Outcome({rounds: last}, float32=single)
         if rounds > 1 and all(model is models[0] for model in models):
@@ -299,19 +295,52 @@ def _raised(error: BaseException) -> AdapterError:
     return AdapterError("needs a GPU", f"{said}; let it run on the CPU") if lost else AdapterError("raises", said)
 
 
-def _snapshot(value: Any) -> np.ndarray:
-    """A copy of a part of a state, whatever kind of array it is."""
-    return np.array(_plain(value), copy=True)
+def _several(given: Any, dim: int, rounds: int) -> bool:
+    """Whether this is one model a round, and perhaps the first, and no one model in so many parts."""
+    parts = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 2
+    return parts and len(given) in (rounds, rounds + 1) and _size(_plain(given)) != dim
+
+
+def _size(value: Any) -> int:
+    return sum(map(_size, value)) if isinstance(value, list) else int(np.size(value))
+
+
+def _still(now: Any, kept: dict[str, np.ndarray]) -> bool:
+    """Whether an old state holds what it held."""
+    try:
+        return all(np.array_equal(part(now[n], n, 0, v.shape)[0], v) for n, v in kept.items())
+    except (KeyError, AdapterError):
+        return False
+
+
+def part(
+    value: Any, name: str, number: int, shape: tuple[int, ...]
+) -> tuple[np.ndarray, bool]:
+    """A part of a state as float64 in this shape, (d,) or (N, d), and whether it came with less.
+
+    (N, d) also from a list, a tuple or a dict with the clients' own.
+    """
+    single = False
+    if len(shape) == 2:
+        if isinstance(value, Mapping) and set(value) == set(range(shape[0])):
+            value = [value[k] for k in range(shape[0])]
+        value = _plain(value)
+        if isinstance(value, list) and len(value) == shape[0]:
+            rows = [array(row, name, number) for row in value]
+            value, single = [row.ravel() for row, _ in rows], any(less for _, less in rows)
+    found, less = array(value, name, number)
+    by_rows = found.ndim < 2 or found.shape[: len(shape) - 1] == shape[:-1] or 1 in found.shape
+    if found.size != np.prod(shape) or not by_rows:
+        said = f"{name} after round {number} has shape {found.shape}, it must have {shape}"
+        raise AdapterError("wrong shape", said)
+    return found.reshape(shape), single or less
 
 
 def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
     """A value as float64, and whether it came with less precision; a list of arrays is laid end to end."""
     what = f"{name} after round {number} is a {type(value).__name__}, no array of"
     try:
-        value = _plain(value)
-        if isinstance(value, list | tuple) and len(value) and all(np.ndim(_plain(v)) > 0 for v in value):
-            value = np.concatenate([np.ravel(_plain(v)) for v in value])
-        found = np.asarray(value)
+        found = _laid_out(_plain(value))
         if found.dtype.kind == "c":
             raise AdapterError("wrong shape", f"{what} real numbers ({found.dtype})")
         single = found.dtype.kind == "f" and found.dtype.itemsize < 8
@@ -323,8 +352,21 @@ def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
     return found, single
 
 
+def _laid_out(value: Any) -> np.ndarray:
+    parts = isinstance(value, list) and len(value) > 0
+    if parts and all(isinstance(v, list) or np.ndim(v) > 0 for v in value):
+        return np.concatenate([_laid_out(v).ravel() for v in value])
+    return np.asarray(value)
+
+
 def _plain(value: Any) -> Any:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+    """The same in arrays and lists; tensors become arrays, also those in a list or a tuple."""
+    if hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    of_objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 0
+    if isinstance(value, list | tuple) or of_objects:
+        return [_plain(v) for v in value]
+    return value
 
 
 def vector(value: Any, dim: int, number: int) -> tuple[np.ndarray, bool]:

@@ -56,7 +56,8 @@ def check_algorithm(
         One of
 
         - a function ``round(state, clients, cohort, **settings)`` that gives the next state. A state is a dict with the server's model
-          ``x`` (d,), and what the method keeps besides (`METHODS` has the names); ``clients[k]`` has ``gradient(x)``, ``features``,
+          ``x`` (d,), and what the method keeps besides (`METHODS` has the names), what clients keep
+          with a row a client, or as a list; ``clients[k]`` has ``gradient(x)``, ``features``,
           ``labels`` and ``num_examples``; ``cohort`` is a list of client numbers;
         - a function ``run(start, clients, cohorts, **settings)`` that gives the server's model after every round, or the last one;
         - an object with a method ``round``, and with ``init(start, clients, **settings)`` and ``model(state)`` for states of its own.
@@ -148,8 +149,9 @@ def audit_algorithm(
     -------
     AuditReport
     """
+    as_ = str(as_).lower()
     if as_ not in METHODS:
-        raise suggest(str(as_), list(METHODS), "method", "these can be audited: " + ", ".join(METHODS))
+        raise suggest(as_, list(METHODS), "method", "these can be audited: " + ", ".join(METHODS))
     method = METHODS[as_]
     given = _given(method, settings, {"weighting": weighting, "option": option, "local": local})
     unknown = [name for name in skip if name not in check_names()]
@@ -167,7 +169,8 @@ def audit_algorithm(
         if progress is not None:
             progress(check.name)
         findings.append(_looked(check, session))
-    explanations = session.explanations() if any(f.verdict == "fail" for f in findings) else []
+    with np.errstate(all="ignore"):
+        explanations = session.explanations() if any(f.verdict == "fail" for f in findings) else []
     return AuditReport(made.name, method.name, method.source, tuple(findings), tuple(explanations), session.rtol)
 
 

@@ -53,9 +53,13 @@ class Client:
     def value(self, x: Any) -> float:
         """The loss at x (d,)."""
         x = np.asarray(x, dtype=float)
-        margin = self.features @ x
-        each = (margin - self.labels) ** 2 / 2 if self.loss == "squared" else np.logaddexp(0, -self.labels * margin)
-        return float(each.mean() + self.ridge / 2 * x @ x)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged: the loss is inf
+            margin = self.features @ x
+            if self.loss == "squared":
+                each = (margin - self.labels) ** 2 / 2
+            else:
+                each = np.logaddexp(0, -self.labels * margin)
+            return float(each.mean() + self.ridge / 2 * x @ x)
 
     def curvature(self, x: np.ndarray) -> np.ndarray:
         """Hessian of the loss at x (d,): (d, d)."""

@@ -17,7 +17,10 @@ def _number(value: float) -> str:
     return f"{value:.10g}"
 
 
-def against_reference(session: Session, name: str, made: list[Comparison], hint: str) -> Finding:
+def against_reference(
+    session: Session, name: str, made: list[Comparison], hint: str, of_model: bool = False
+) -> Finding:
+    """The finding of a check that compares runs; with ``of_model`` the hint is about local models."""
     for c in made:
         if c.error is not None:
             return Finding(name, "fail", "a run", f"{c.error.what}: {c.error}")
@@ -30,31 +33,113 @@ def against_reference(session: Session, name: str, made: list[Comparison], hint:
                 if where
                 else f"{what} after round {number}"
             )
-            hint = _simpler(session, made) or (
-                hint
-                if number > 1 or c.task.rounds == 1
-                else "the first round differs already: look at the checks before this one"
-            )
+            if number == 1 and c.task.rounds > 1:
+                already = "the first round differs already"
+                hint = f"{already}; {hint}" if hint and name != "several rounds" else already
+            looked = _of_model(session, c, number, hint) if of_model else hint
+            place = _stretched(c, got, wanted, what) or _simpler(session, made) or looked
             return Finding(
                 name,
                 "fail",
                 f"{at} = {_number(wanted[where])}",
                 _number(got[where]),
-                _stretched(c, got, wanted, what) or hint,
+                "; ".join(t for t in (_entries(c, number), place) if t),
             )
     rounds = sum(len(c.got.models) for c in made if c.got is not None)
     return Finding(name, "pass", "the reference's numbers", f"{rounds} of {rounds} models agree to {session.rtol:.0e}")
 
 
 def _simpler(session: Session, made: list[Comparison]) -> str:
-    """Where a single client is wrong already, or all of them with equal sizes, what comes after is no place to look at."""
-    now = {c.label for c in made}
-    for label, c in session.compared.items():
-        if label in now:
+    """Where a check before this one differs already, what comes after is no place to look at."""
+    for c in session.compared.values():
+        if c in made:
             break
-        if c.task.rounds == 1 and c.got is not None and not c.agrees:
-            return f"the check '{label.rstrip(' 0123456789(),')}' differs already, and is simpler: begin there"
+        if c.got is not None and not c.agrees:
+            return f"the check '{c.check}' differs already, and is simpler: begin there"
     return ""
+
+
+def _entries(c: Comparison, number: int) -> str:
+    """Which parts of the state are right after a round, and which change by a factor.
+
+    '' where x alone is shown.
+    """
+    if c.got is None or not c.got.states or len(c.got.states[number - 1]) < 2:
+        return ""
+    wrong = _wrong(c, number)
+    right = [n for n in c.expected[number] if n not in wrong and n in c.got.states[number - 1]]
+    said = [f"{_listed(right)} {'is' if len(right) == 1 else 'are'} right"] if right else []
+    plain = []
+    for what, (got, wanted) in wrong.items():
+        before = c.expected[number - 1][what]
+        factor = _factor(got - before, wanted - before)
+        if factor is None and (of_all := _factor(got, wanted)):
+            letters = _known(of_all, c, number)
+            said.append(f"{what} is {of_all:.6g} times what it should be{letters}")
+        elif factor is None:
+            plain.append(what)
+        elif abs(factor) < 1e-9:
+            said.append(f"{what} does not change")
+        else:
+            letters = _known(factor, c, number)
+            said.append(f"{what} changes by {factor:.6g} times what it should{letters}")
+    if plain:
+        said.append(f"{_listed(plain)} {'differs' if len(plain) == 1 else 'differ'}")
+    return ", ".join(said)
+
+
+def _wrong(c: Comparison, number: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What differs after a round: got and expected by its name."""
+    found = c.differences(c.expected)
+    return {what: (got, wanted) for at, what, got, wanted in found if at == number}
+
+
+def _of_model(session: Session, c: Comparison, number: int, hint: str) -> str:
+    """A hint about the local work, where neither x nor what clients keep speaks against it."""
+    wrong = _wrong(c, number)
+    if "x" not in wrong:
+        return ""
+    shown = session.method.state if c.got is not None and c.got.states else ()
+    kept = [n for n in shown if n.endswith("_k")]
+    if kept and kept[0] not in wrong and session.given.get("option") != "gradient":
+        return f"{kept[0]} is made of the local models, so they are right: look at the server's step"
+    return hint
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _factor(move: np.ndarray, right: np.ndarray) -> float | None:
+    """How many times as far this went as it should, where that is all that is wrong."""
+    size = float((right * right).sum())
+    if size == 0:
+        return None
+    factor = float((move * right).sum()) / size
+    same = np.linalg.norm(move - factor * right) <= 1e-6 * np.linalg.norm(right)
+    return factor if same and abs(factor - 1) > 1e-5 else None
+
+
+def _known(factor: float, c: Comparison, number: int) -> str:
+    """A factor in the letters of the round: K, N, |S|, eta, server_lr."""
+    settings, clients = c.task.settings, len(c.task.clients)
+    cohort = len(c.task.cohorts[number - 1])
+    values = {
+        "N/|S|": clients / cohort,
+        "N": clients,
+        "|S|": cohort,
+        "eta": settings.get("learning_rate"),
+        "K": settings.get("local_steps"),
+        "server_lr": settings.get("server_lr"),
+    }
+    names = []
+    for letters, value in values.items():
+        if isinstance(value, int | float) and value not in (0, 1):
+            turned = f"1/{letters}" if "/" not in letters else "|S|/N"
+            both = ((letters, value), (turned, 1 / value))
+            names += [n for n, v in both if abs(abs(factor) - v) <= 1e-6 * v]
+    sign = "-" if factor < 0 else ""
+    return f" (here {' or '.join(sign + n for n in names)})" if names else ""
 
 
 def _stretched(c: Comparison, got: np.ndarray, wanted: np.ndarray, what: str) -> str:
@@ -82,31 +167,33 @@ def _one_step(session: Session, name: str) -> Finding:
         return Finding(name, "does not apply", hint="the adapter takes no local_steps")
     c = session.compare(name, session.task(clients_of("squared", session.seed), ((2,),), local_steps=1))
     return against_reference(
-        session, name, [c], "a single step of one client: look at the gradient, the learning rate, and the step's sign"
+        session, name, [c], "a single step of one client: look at the gradient, the learning rate, and the step's sign", of_model=True
     )
 
 
 def _local_steps(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
     over: dict[str, Any] = {"local_steps": 4} if session.can("local_steps") else {}
-    made = [session.compare(f"{name} {k}", session.task(clients, ((k,),), **over)) for k in (2, 0)]
+    made = [session.compare(name, session.task(clients, ((k,),), **over), f" {k}") for k in (2, 0)]
     return against_reference(
-        session, name, made, "one client alone: look at what happens from its second local step on, such as the penalty"
+        session, name, made, "one client alone: look at what happens from its second local step on, such as the penalty",
+        of_model=True,
     )
 
 
 def _one_client(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
-    made = [session.compare(f"{name} {k}", session.task(clients, ((k,),))) for k in (2, 0)]
+    made = [session.compare(name, session.task(clients, ((k,),)), f" {k}") for k in (2, 0)]
     return against_reference(
-        session, name, made, "one client alone: look at the local objective and how it is minimised"
+        session, name, made, "one client alone: look at the local objective and how it is minimised", of_model=True
     )
 
 
 def _mean(session: Session, name: str) -> Finding:
     c = session.compare(name, session.task(clients_of("squared", session.seed, equal=True), everybody()))
     return against_reference(
-        session, name, [c], "one client alone is right, all of them are not: look at how the server takes the mean"
+        session, name, [c], "one client alone is right, all of them are not: look at how the server takes the mean",
+        of_model=True,
     )
 
 
@@ -114,13 +201,13 @@ def _sizes(session: Session, name: str) -> Finding:
     c = session.compare(name, session.task(clients_of("squared", session.seed), everybody()))
     kind = "n_k, its number of examples" if session.settings()["weighting"] != "uniform" else "as much as any other"
     return against_reference(
-        session, name, [c], f"clients of unequal sizes: here a client counts for {kind} (weighting=)"
+        session, name, [c], f"clients of unequal sizes: here a client counts for {kind} (weighting=)", of_model=True
     )
 
 
 def _part(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
-    made = [session.compare(f"{name} {cohort}", session.task(clients, (cohort,))) for cohort in ((3, 0), (1, 2, 4))]
+    made = [session.compare(name, session.task(clients, (cohort,)), f" {cohort}") for cohort in ((3, 0), (1, 2, 4))]
     return against_reference(
         session, name, made, "some of the clients: look at what a sum over the cohort is divided by"
     )
@@ -135,7 +222,7 @@ def _come_and_go(session: Session, name: str) -> Finding:
     five = clients_of("squared", session.seed)
     made = [session.compare(name, session.task(five, COME_AND_GO))]
     for clients in (five[:4], (*five, *five[:4])):  # so that a number of clients that is written down shows
-        made.append(session.compare(f"{name}, {len(clients)} clients", session.task(clients, FOUR_OR_MORE)))
+        made.append(session.compare(name, session.task(clients, FOUR_OR_MORE), f", {len(clients)} clients"))
     return against_reference(
         session,
         name,
@@ -175,7 +262,7 @@ def _random_state(session: Session, name: str) -> Finding:
         state = {n: np.abs(g.normal(size=DIM)) if n == "v" else g.normal(size=(len(clients), DIM) if n.endswith("_k") else DIM)
                  for n in session.method.state if n != "x"}  # fmt: skip
         made.append(
-            session.compare(f"{name} {i}", session.task(clients, (cohort,), start=g.normal(size=DIM), state=state))
+            session.compare(name, session.task(clients, (cohort,), start=g.normal(size=DIM), state=state), f" {i}")
         )
     return against_reference(session, name, made, "one round from a state with every part of it away from 0")
 
@@ -187,8 +274,8 @@ def _settings_matter(session: Session, name: str) -> Finding:
     if session.exact:
         names = [s for s in names if s not in ("learning_rate", "local_steps")]
     if not names:
-        return Finding(name, "does not apply", hint="the adapter takes no settings")
-    first = session.compare(f"{name}: as before", base)
+        return Finding(name, "note", "every setting is varied", "none is", _never_varied(session))
+    first = session.compare(name, base, ": as before")
     for setting in names:
         value = base.settings[setting]
         other = (
@@ -198,7 +285,7 @@ def _settings_matter(session: Session, name: str) -> Finding:
             if setting.startswith(("beta", "momentum"))
             else value * 1.7
         )
-        c = session.compare(f"{name}: {setting}", base.with_(**{setting: other}))
+        c = session.compare(name, base.with_(**{setting: other}), f": {setting}")
         made.append(c)
         if first.got and c.got and all(np.array_equal(first.got.models[t], c.got.models[t]) for t in first.got.models):
             without.append(setting)
@@ -210,7 +297,20 @@ def _settings_matter(session: Session, name: str) -> Finding:
             "the same models",
             f"{', '.join(without)} has no effect",
         )
-    return against_reference(session, name, made, "with other settings than before: look at where each of them enters")
+    found = against_reference(session, name, made, "with other settings than before: look at where each of them enters")
+    if found.verdict == "pass" and (still := _never_varied(session)):
+        return Finding(name, "note", "every setting is varied, and as in the reference", found.got, still)
+    return found
+
+
+def _never_varied(session: Session) -> str:
+    """The settings that the adapter has built in, and what they were taken for; '' without any."""
+    names = [*(() if session.exact else ("learning_rate", "local_steps")), *session.method.settings]
+    kept = [f"{n} ({session.settings()[n]:g})" for n in names if not session.can(n)]
+    if not kept:
+        return ""
+    were = "was" if len(kept) == 1 else "were"
+    return f"{_listed(kept)} {were} never varied: the adapter has no such parameter"
 
 
 def _no_penalty(session: Session, name: str) -> Finding:
@@ -234,11 +334,11 @@ COMPARED = (
     Check("mean", "all clients, of equal sizes, one round", _mean),
     Check("unequal sizes", "all clients, of unequal sizes, one round", _sizes),
     Check("part of the clients", "a cohort of some, one round", _part),
+    Check("any state", "one round from random states", _random_state),
     Check("several rounds", "all clients, four rounds", several_rounds),
     Check("clients come and go", "changing cohorts, seven rounds", _come_and_go),
-    Check("logistic loss", "changing cohorts, four rounds on logistic losses", _logistic),
     Check("unequal local steps", "each client its own number of local steps, two rounds", _unequal_steps),
-    Check("any state", "one round from random states", _random_state),
     Check("settings", "every setting matters, and as in the reference", _settings_matter),
     Check("no penalty", "without its penalty the method is the simpler one", _no_penalty),
+    Check("logistic loss", "changing cohorts, four rounds on logistic losses", _logistic),
 )

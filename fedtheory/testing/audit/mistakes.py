@@ -56,12 +56,17 @@ TRACKED = (GATE, VRL)
 RATED = (SCAFFOLD, EN_SCAFFOLD, GATE, ELASTIC_AGGREGATION, MOMENTUM, *ADAPTIVE)
 
 IGNORED, WEIGHED = "client weights are ignored", "clients are weighted by their numbers of examples"
-LOCAL = "y <- y - eta (grad f_k(y) + penalty'(y)), begun at the server's x, K times"
+# Lines as they should be. Where a method has its own writing of one, `OWN_LINES` has it, with its
+# number in the paper.
+LOCAL = "y <- x, then K times y <- y - eta grad f_k(y)"
 LOSS = "clients[k].gradient(y), of the mean over its examples of (a'y - b)^2/2, or log(1 + exp(-b a'y)), plus ridge/2 ||y||^2"
 PENALTY = "the penalty mu/2 ||y - x||^2 has the gradient mu (y - x)"
-MEAN = "the server takes the mean over the cohort"
+L1 = "l1 ||y - x||_1"
+MEAN = "x <- mean over the cohort of y"
+SERVER_STEP = "x <- x + server_lr times the cohort's mean of (y - x)"
 CONTROL = "line 12 (ii): c_k+ <- c_k - c + (x - y)/(K eta)"
-SERVER_CONTROL = "lines 16 and 17: c <- c + 1/N sum over the cohort of (c_k+ - c_k)"
+BY_GRADIENT = "line 12 (i): c_k+ <- grad f_k(x)"
+SERVER_CONTROL = "lines 16 and 17: c <- c + |S|/N times the mean over the cohort S of (c_k+ - c_k)"
 CORRECTION = "line 10: y <- y - eta (grad f_k(y) - c_k + c)"
 STORED_LINE = "h_k <- h_k - alpha (y - x)"
 H_LINE = "h <- h - alpha/N sum over the cohort of (y - x)"
@@ -73,6 +78,54 @@ TRACKER = "d_k <- d_k + (x - y)/(K eta) - the cohort's mean of that"
 ZETA = "x <- x + server_lr (1 + tau - Omega/max Omega) * mean of (y - x)"
 DYN_LOCAL = "y minimises f_k(y) - <h_k, y> + alpha/2 ||y - x||^2"
 
+BY_EXAMPLES = "x <- mean over the cohort of y, each client weighing n_k"
+UPDATE = "the update is the cohort's mean of (y - x), by n_k (Algorithm 2 prints a plain mean)"
+ADAPTIVE_STEP = "x <- x + server_lr m/(sqrt(v) + tau)"
+EN_STEP = "line 7: y <- y - eta (grad f_k(y) - c_k + c + mu (y - x) + l1 sign(y - x))"
+EN_PROX_LOCAL = "line 4: y minimises f_k(y) + mu/2 ||y - x||^2 + l1 ||y - x||_1"
+EN_DYN_LOCAL = "line 4: y minimises f_k(y) - <h_k, y> + alpha/2 ||y - x||^2 + l1 ||y - x||_1"
+EN_PROX_MEAN = "line 7: x <- x + sum over the cohort of n_k/n (y - x), n the examples of all clients"
+OWN_LINES = {
+    AVG: {MEAN: BY_EXAMPLES, SERVER_STEP: BY_EXAMPLES},
+    PROX: {
+        LOCAL: "y <- x, then K times y <- y - eta (grad f_k(y) + mu (y - x))",
+        MEAN: f"{BY_EXAMPLES} (Algorithm 2 prints a plain mean)",
+        SERVER_STEP: f"{BY_EXAMPLES} (Algorithm 2 prints a plain mean)",
+    },
+    SCAFFOLD: {
+        LOCAL: "lines 7 to 10: y <- x, then K times y <- y - eta (grad f_k(y) - c_k + c)",
+        MEAN: "lines 16 and 17: x <- x + server_lr times the mean over the cohort of (y - x)",
+        SERVER_STEP: "lines 16 and 17: x <- x + server_lr times the mean over the cohort of (y - x)",
+    },
+    DYN: {LOCAL: f"{DYN_LOCAL}, here by K steps from x", PENALTY: DYN_LOCAL, MEAN: X_LINE},
+    EN_PROX: {
+        LOCAL: f"{EN_PROX_LOCAL}, here by K steps from x", PENALTY: EN_PROX_LOCAL,
+        L1: EN_PROX_LOCAL, MEAN: EN_PROX_MEAN, SERVER_STEP: EN_PROX_MEAN,
+    },
+    EN_SCAFFOLD: {
+        LOCAL: EN_STEP.replace("line 7: ", "lines 4 to 7: y <- x, then B times "),
+        PENALTY: EN_STEP, L1: EN_STEP, CORRECTION: EN_STEP,
+        CONTROL: "line 9: c_k+ <- c_k - c + (x - y)/(B eta)",
+        MEAN: "line 12: x <- x + server_lr times the mean over the cohort of (y - x)",
+        SERVER_STEP: "line 12: x <- x + server_lr times the mean over the cohort of (y - x)",
+        SERVER_CONTROL: "line 13: c <- c + 1/N sum over the cohort of (c_k+ - c_k)",
+    },
+    EN_DYN: {
+        LOCAL: f"{EN_DYN_LOCAL}, here by K steps from x", PENALTY: EN_DYN_LOCAL,
+        L1: EN_DYN_LOCAL, DYN_LOCAL: EN_DYN_LOCAL,
+        STORED_LINE: "line 5: h_k <- h_k - alpha (y - x) - l1 sign(y - x)",
+        H_LINE: "line 11: h <- h - 1/N sum over the cohort of (alpha (y - x) + l1 sign(y - x))",
+        X_LINE: f"line 12: {X_LINE}", MEAN: f"line 12: {X_LINE}",
+    },
+    MIME: {LOCAL: f"y <- x, then K times {MIME_LOCAL}"},
+    **{m: {LOCAL: f"y <- x, then K times {TRACKING}"} for m in TRACKED},
+    ELASTIC_AGGREGATION: {MEAN: ZETA, SERVER_STEP: ZETA},
+    MOMENTUM: {
+        MEAN: BY_EXAMPLES, SERVER_STEP: "x <- x + server_lr m, m <- beta1 m + mean of (y - x)",
+    },
+    **{m: {MEAN: UPDATE, SERVER_STEP: ADAPTIVE_STEP} for m in ADAPTIVE},
+}  # fmt: skip
+
 MISTAKES = (
     # what a client does
     Mistake("steps-one-more", "one local step too many is taken", LOCAL, ALL),
@@ -81,6 +134,12 @@ MISTAKES = (
     Mistake("steps-one", "the number of local steps has no effect: one is taken", LOCAL, ALL),
     Mistake("gradient-stale", "all local steps use the gradient at the server's model", LOCAL, ALL),
     Mistake("start-stale", "clients go on from their own last model, not from the server's", LOCAL, ALL),
+    Mistake(
+        "model-shared",
+        "the local model is no copy: local steps write into the server's own x, and y - x is 0",
+        LOCAL,
+        ALL,
+    ),
     Mistake("clients-chained", "a client goes on where the one before it stopped: they share one model", LOCAL, ALL),
     Mistake("gradient-sign", "the local steps go up the gradient", LOCAL, ALL),
     Mistake("squared-without-half", "the squared error has no half: its gradient is twice what it should be", LOSS, ALL),
@@ -119,14 +178,15 @@ MISTAKES = (
     ),
     Mistake("penalty-overwritten", "of the penalty only its linear part -mu <y, x> is left", PENALTY, PENALISED),
     Mistake("penalty-late", "the penalty's gradient is taken at the model of one step before", PENALTY, PENALISED),
+    Mistake("penalty-without-rate", "the penalty's gradient is not multiplied by the step size", PENALTY, PENALISED),
     Mistake("penalty-last-only", "the penalty acts in the last local step only", PENALTY, PENALISED),
     Mistake("loss-lost", "the loss is overwritten by the penalty: its gradient is lost", LOCAL, PENALISED),
-    Mistake("l1-none", "the l1 penalty has no gradient: it changes nothing", "l1 ||y - x||_1", ELASTIC),
-    Mistake("l1-sign", "the l1 penalty has the wrong sign", "l1 ||y - x||_1", ELASTIC),
+    Mistake("l1-none", "the l1 penalty has no gradient: it changes nothing", L1, ELASTIC),
+    Mistake("l1-sign", "the l1 penalty has the wrong sign", L1, ELASTIC),
     Mistake(
         "l1-of-model",
         "the l1 penalty is on the model itself, not on its distance from the server's",
-        "l1 ||y - x||_1",
+        L1,
         ELASTIC,
     ),
     # what the server makes of it
@@ -166,16 +226,20 @@ MISTAKES = (
         MEAN,
         (AVG, PROX, EN_PROX, *RATED),
     ),
-    Mistake("server-lr-ignored", "server_lr has no effect", "x <- x + server_lr * mean of (y - x)", RATED),
-    Mistake(
-        "server-sign",
-        "the server's step has the wrong sign",
-        "x <- x + server_lr * mean of (y - x)",
-        (AVG, PROX, EN_PROX, *RATED),
-    ),
+    Mistake("server-lr-ignored", "server_lr has no effect", SERVER_STEP, RATED),
+    Mistake("server-lr-squared", "server_lr is multiplied in twice", SERVER_STEP, RATED),
+    Mistake("server-sign", "the server's step has the wrong sign", SERVER_STEP, (AVG, PROX, EN_PROX, *RATED)),
     # SCAFFOLD
     Mistake("correction-none", "the control variates are not used in the local steps", CORRECTION, CONTROLLED),
     Mistake("correction-sign", "the correction has the wrong sign: + c_k - c", CORRECTION, CONTROLLED),
+    Mistake("correction-c-sign", "c has the wrong sign in the local steps: - c_k - c", CORRECTION, CONTROLLED),
+    Mistake("correction-c_k-sign", "c_k has the wrong sign in the local steps: + c_k + c", CORRECTION, CONTROLLED),
+    Mistake(
+        "correction-without-rate",
+        "the correction is not multiplied by the step size: y <- y - eta grad f_k(y) + c_k - c",
+        CORRECTION,
+        CONTROLLED,
+    ),
     Mistake("correction-without-c", "the server's c is left out of the local steps", CORRECTION, CONTROLLED),
     Mistake("correction-without-c_k", "the client's own c_k is left out of the local steps", CORRECTION, CONTROLLED),
     Mistake(
@@ -194,6 +258,24 @@ MISTAKES = (
         CONTROLLED,
     ),
     Mistake("control-with-c", "the new control variate has + c where c_k - c should be", CONTROL, CONTROLLED),
+    Mistake("control-c-sign", "c has the wrong sign in the new control variate: c_k + c", CONTROL, CONTROLLED),
+    Mistake("control-c_k-sign", "c_k has the wrong sign in the new control variate: - c_k - c", CONTROL, CONTROLLED),
+    Mistake(
+        "control-both-signs", "c_k and c have the wrong signs in the new control variate: - c_k + c", CONTROL, CONTROLLED
+    ),
+    Mistake("control-without-c_k", "the new control variate is made without c_k", CONTROL, CONTROLLED),
+    Mistake("control-over-one-more", "K + 1 steps are divided out of the new control variate", CONTROL, CONTROLLED),
+    Mistake("control-over-one-less", "K - 1 steps are divided out of the new control variate", CONTROL, CONTROLLED),
+    Mistake(
+        "control-over-server-lr", "server_lr, too, is divided out of the new control variate", CONTROL, CONTROLLED
+    ),
+    Mistake(
+        "control-at-new-x",
+        "the new control variate is made with the server's new x, not with the x that the "
+        "client was sent",
+        CONTROL,
+        CONTROLLED,
+    ),
     Mistake("control-update-sign", "the new control variate has y - x for x - y", CONTROL, CONTROLLED),
     Mistake("control-without-c", "the new control variate is made without - c", CONTROL, CONTROLLED),
     Mistake("control-without-old", "the new control variate is made without c_k - c", CONTROL, CONTROLLED),
@@ -225,6 +307,40 @@ MISTAKES = (
         SERVER_CONTROL,
         CONTROLLED,
     ),
+    Mistake("c-sign", "c is updated with the wrong sign: - for +", SERVER_CONTROL, CONTROLLED),
+    Mistake("c-with-server-lr", "the change of c is multiplied by server_lr, too", SERVER_CONTROL, CONTROLLED),
+    Mistake(
+        "c-share-twice",
+        "the cohort's share |S|/N is multiplied into the change of c twice",
+        SERVER_CONTROL,
+        CONTROLLED,
+    ),
+    Mistake(
+        "c-by-examples",
+        "the changes of the control variates are weighted by the clients' shares of all examples",
+        SERVER_CONTROL,
+        CONTROLLED,
+    ),
+    Mistake(
+        "c-by-cohorts-examples",
+        "the cohort's mean change of the control variates is weighted by examples",
+        SERVER_CONTROL,
+        CONTROLLED,
+    ),
+    Mistake(
+        "c-within-round",
+        "c is updated after each client, so that the cohort's next one works with another c",
+        SERVER_CONTROL,
+        CONTROLLED,
+    ),
+    Mistake(
+        "controls-early",
+        "the control variates are updated before the local steps, as gradients at x, and "
+        "the steps use the new ones",
+        CONTROL,
+        CONTROLLED,
+    ),
+    Mistake("c_k-set-to-c", "every client's c_k is set to the new c", CONTROL, CONTROLLED),
     Mistake("control-replaced", "c is replaced by the cohort's mean control variate", SERVER_CONTROL, CONTROLLED),
     # FedDyn
     Mistake(
@@ -240,27 +356,40 @@ MISTAKES = (
         DYNAMIC,
     ),
     Mistake("linear-none", "the stored gradient h_k is not used in the local steps", DYN_LOCAL, DYNAMIC),
+    Mistake(
+        "linear-without-rate",
+        "the stored gradient h_k is not multiplied by the step size in the local steps",
+        DYN_LOCAL,
+        DYNAMIC,
+    ),
     Mistake("linear-sign", "the stored gradient h_k has the wrong sign in the local steps", DYN_LOCAL, DYNAMIC),
     Mistake("h_k-never-updated", "the stored gradient h_k is never updated", STORED_LINE, DYNAMIC),
     Mistake("h_k-sign", "the stored gradient h_k is updated with the wrong sign", STORED_LINE, DYNAMIC),
     Mistake("h_k-replaced", "the stored gradient h_k is replaced, not added to", STORED_LINE, DYNAMIC),
+    Mistake(
+        "h_k-at-new-x",
+        "h_k is updated with the server's new x, not with the x that the client was sent",
+        STORED_LINE,
+        DYNAMIC,
+    ),
     Mistake("alpha-not-stored", "alpha is left out where h_k is updated", STORED_LINE, DYNAMIC),
     Mistake(
         "l1-not-stored",
         "the sign term is left out where h_k is updated",
-        "h_k <- h_k - alpha (y - x) - l1 sign(y - x)",
+        STORED_LINE,
         (EN_DYN,),
     ),
     Mistake(
         "l1-not-in-h",
         "the sign term is left out of h",
-        "h <- h - 1/N sum of (alpha (y - x) + l1 sign(y - x))",
+        H_LINE,
         (EN_DYN,),
     ),
     Mistake("h-never-updated", "h is never updated", H_LINE, DYNAMIC),
     Mistake("h-sign", "h is updated with the wrong sign", H_LINE, DYNAMIC),
     Mistake("h-over-cohort", "h is divided by the cohort's size, not by the number of all clients", H_LINE, DYNAMIC),
     Mistake("h-not-divided", "h is not divided by the number of clients", H_LINE, DYNAMIC),
+    Mistake("h-by-examples", "the clients' shares in h are weighted by their numbers of examples", H_LINE, DYNAMIC),
     Mistake("h-without-alpha", "alpha is left out of h", H_LINE, DYNAMIC),
     Mistake("h-replaced", "h is replaced, not added to", H_LINE, DYNAMIC),
     Mistake(
@@ -327,7 +456,7 @@ MISTAKES = (
     Mistake(
         "move-for-momentum",
         "the server's step is along the update, not along its momentum m",
-        "x <- x + server_lr m/(sqrt(v) + tau)",
+        SERVER_STEP,
         ADAPTIVE,
     ),
     Mistake(
@@ -353,18 +482,18 @@ MISTAKES = (
         ADAPTIVE,
         'option="v-from-tau"',
     ),
-    Mistake("root-missing", "the root of v is missing", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
-    Mistake("tau-inside", "tau is added under the root", "x <- x + server_lr m/(sqrt(v) + tau)", ADAPTIVE),
+    Mistake("root-missing", "the root of v is missing", SERVER_STEP, ADAPTIVE),
+    Mistake("tau-inside", "tau is added under the root", SERVER_STEP, ADAPTIVE),
     Mistake(
         "bias-corrected-late",
         "the moments are corrected for the first rounds, with the exponent of the round after",
-        "x <- x + server_lr m/(sqrt(v) + tau)",
+        SERVER_STEP,
         (ADAM,),
     ),
     Mistake(
         "bias-corrected",
         "the moments are corrected for the first rounds, as Adam's are",
-        "x <- x + server_lr m/(sqrt(v) + tau)",
+        SERVER_STEP,
         (ADAM,),
     ),
 )
@@ -373,14 +502,16 @@ MISTAKES = (
 # These are about single local steps, or would leave a client without a minimiser.
 STEPS_ONLY = frozenset((
     "steps-one-more", "steps-one-less", "steps-none", "steps-one", "gradient-stale", "start-stale", "clients-chained",
-    "penalty-sign", "penalty-norm",
+    "penalty-sign", "penalty-norm", "penalty-without-rate", "linear-without-rate", "model-shared",
     "penalty-norm-by-array",
     "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
 ))  # fmt: skip
 
 
-def mistakes_of(method: str, exact: bool = False, weighting: str = "", option: str = "") -> tuple[Mistake, ...]:
-    """The mistakes that can be made in a method.
+def mistakes_of(
+    method: str, exact: bool = False, weighting: str = "", option: str = ""
+) -> tuple[Mistake, ...]:
+    """The mistakes that can be made in a method, each with the method's own line.
 
     Parameters
     ----------
@@ -388,7 +519,14 @@ def mistakes_of(method: str, exact: bool = False, weighting: str = "", option: s
     weighting, option : the convention that was asked for, whose other one is what a mistake may be; default the method's
     """
     found = (m for m in MISTAKES if method in m.methods and not (exact and m.name in STEPS_ONLY))
-    return tuple(_where_asked(m, weighting, option) for m in found)
+    own = OWN_LINES.get(method, {})
+    if option == "gradient":
+        own = {CONTROL: BY_GRADIENT, **own}
+    if weighting and weighting != METHODS[method].weighting:
+        asked = f'{MEAN}, with weighting="{weighting}" as asked for'
+        weighed = [k for k in (MEAN, SERVER_STEP) if k == MEAN or BY_EXAMPLES in own.get(k, "")]
+        own = {**own, **dict.fromkeys(weighed, asked)}
+    return tuple(_where_asked(replace(m, line=own.get(m.line, m.line)), weighting, option) for m in found)
 
 
 def _where_asked(mistake: Mistake, weighting: str, option: str) -> Mistake:

@@ -23,10 +23,16 @@ def steps_of(settings: Mapping[str, Any], k: int) -> int:
 
 def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
     """Gradient at y of mu/2 ||y - center||^2 + l1 ||y - center||_1, with 0 for the second one's where it may be anything."""
-    move, mu, l1 = y - center, settings.get("mu", 0.0), settings.get("l1", 0.0)
-    slope = mu * move
-    if wrong("penalty-none") or wrong("local-plain"):
+    mu, l1 = settings.get("mu", 0.0), settings.get("l1", 0.0)
+    if not mu and not l1:
         return np.zeros_like(y)
+    move = y - center
+    slope = mu * move
+    shared = wrong("model-shared")  # where y is x itself, y - x is 0
+    if wrong("penalty-none") or wrong("local-plain") or shared:
+        return np.zeros_like(y)
+    if wrong("penalty-without-rate"):
+        slope = slope / settings["learning_rate"]
     if wrong("penalty-half"):
         slope = slope / 2
     if wrong("penalty-double"):
@@ -55,7 +61,7 @@ def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: M
     x = state["x"]
     center = state["y"][k] if wrong("penalty-own-center") else x
     y = state["y"][k] if wrong("start-stale") else x
-    if wrong("clients-chained") and chained is not None:
+    if (wrong("clients-chained") or wrong("model-shared")) and chained is not None:
         y = chained
     if settings.get("local", "steps") == "exact":
         return _minimise(client, center, linear, settings, wrong)
@@ -117,10 +123,16 @@ def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y
 
 def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear: np.ndarray, settings: Mapping[str, Any],
           wrong: Faults) -> np.ndarray:  # fmt: skip
-    """The local models of the cohort (P, d); linear (P, d)."""
+    """The local models of the cohort (P, d); linear (P, d).
+
+    Where clients work on the server's own model, it is put into ``state``.
+    """
     models: list[np.ndarray] = []
     for slot, k in enumerate(cohort):
         models.append(_local(clients[k], state, k, linear[slot], settings, wrong, models[-1] if models else None))
+    if wrong("model-shared"):
+        state["x"] = models[-1]
+        return np.array(models[-1:] * len(models))
     return np.array(models)
 
 

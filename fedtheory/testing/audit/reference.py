@@ -8,26 +8,33 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedtheory.testing.audit.clients import Client, Task
-from fedtheory.testing.audit.parts import Faults, State, mean_of, put, steps_of, work
+from fedtheory.testing.audit.parts import Faults, State, mean_of, put, work
+from fedtheory.testing.audit.reference_controls import scaffold
 from fedtheory.testing.audit.reference_more import elastic_aggregation, fedgate, mime
 from fedtheory.testing.audit.wrong_losses import mistaken
 
-__all__ = ["init", "rounds_of", "run"]
+__all__ = ["init", "rounds_of", "run", "states_of"]
+
+
+def states_of(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> Iterator[State]:
+    """The states of the reference one by one, the first one included."""
+    state, clients, one_round = init(method, task), mistaken(task.clients, wrong), rounds_of(method)
+    yield state
+    for cohort in task.cohorts:
+        with np.errstate(all="ignore"):  # a mistake may make a run diverge
+            state = one_round(dict(state), clients, cohort, task.settings, wrong.__contains__)
+        yield state
 
 
 def run(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> list[State]:
     """The states of the reference, the first one included."""
-    states, clients = [init(method, task)], mistaken(task.clients, wrong)
-    with np.errstate(all="ignore"):  # a mistake may make a run diverge
-        for cohort in task.cohorts:
-            states.append(rounds_of(method)(states[-1], clients, cohort, task.settings, wrong.__contains__))
-    return states
+    return list(states_of(method, task, wrong))
 
 
 def init(method: str, task: Task) -> State:
@@ -45,8 +52,8 @@ def init(method: str, task: Task) -> State:
 def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], Mapping[str, Any], Faults], State]:
     """The round of a method by its name."""
     return {
-        "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": _scaffold, "feddyn": _feddyn,
-        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": _scaffold, "fedelasticnet-dyn": _feddyn,
+        "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": scaffold, "feddyn": _feddyn,
+        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": scaffold, "fedelasticnet-dyn": _feddyn,
         "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate, "elastic-aggregation": elastic_aggregation,
         "fedavgm": _fedopt, "fedadagrad": _fedopt, "fedadam": _fedopt, "fedyogi": _fedopt,
     }[method]  # fmt: skip
@@ -67,7 +74,7 @@ def _fedavg(
     y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     step = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
     step = step + state["x"] if wrong("model-added") else step
-    rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    rate = settings.get("server_lr", 1.0)
     return {
         **state,
         "x": state["x"] + (-rate if wrong("server-sign") else rate) * step,
@@ -80,61 +87,6 @@ def _fedavg(
 _fedprox = _fedavg
 
 
-def _scaffold(
-    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
-) -> State:
-    """Karimireddy et al. 2020, Algorithm 1; its lines are named in `mistakes`."""
-    x, c, c_k = state["x"], state["c"], state["c_k"][list(cohort)]
-    correction = c - c_k
-    if wrong("correction-none"):
-        correction = 0 * correction
-    if wrong("correction-sign"):
-        correction = -correction
-    if wrong("correction-without-c"):
-        correction = -c_k
-    if wrong("correction-without-c_k"):
-        correction = np.broadcast_to(c, c_k.shape)
-    option = settings.get("option", "difference")
-    if wrong("other-option"):
-        option = "gradient" if option == "difference" else "difference"
-    again = c_k.any(axis=1, keepdims=True) & wrong("control-in-place")
-    if option == "gradient":
-        new = np.array([clients[k].gradient(x) for k in cohort])
-        correction = np.where(again, new - c if wrong("correction-sign") else c - new, correction)
-    y = work(state, clients, cohort, correction, settings, wrong)
-    if option != "gradient":
-        steps = np.array([steps_of(settings, k) for k in cohort])[:, None]
-        over = np.ones_like(steps, dtype=float) if wrong("local-steps-not-divided") else steps.astype(float)
-        over = over * np.array([[clients[k].num_examples] for k in cohort]) if wrong("control-over-examples") else over
-        over = over if wrong("learning-rate-not-divided") else over * settings["learning_rate"]
-        moved = (x - y) / over
-        new = c_k - c + (-moved if wrong("control-update-sign") else moved)
-        if wrong("control-without-c"):
-            new = c_k + moved
-        if wrong("control-without-old"):
-            new = moved
-        if wrong("control-with-c"):
-            new = c + moved
-        if wrong("control-at-local-model"):
-            new = np.array([clients[k].gradient(model) for k, model in zip(cohort, y, strict=True)])
-    change = np.where(again, 0.0, new - c_k)
-    sent = new if wrong("control-sent-whole") else change
-    many = len(cohort) if wrong("control-over-cohort") else len(clients)
-    many = 1 if wrong("control-not-divided") else many
-    after = c + sent.sum(axis=0) / many
-    if wrong("control-replaced"):
-        after = new.mean(axis=0)
-    step = mean_of(y - x, clients, cohort, settings, wrong)
-    step = step + x if wrong("model-added") else step
-    rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
-    return {
-        "x": x + (-rate if wrong("server-sign") else rate) * step,
-        "y": put(state["y"], cohort, y),
-        "c": c if wrong("c-never-updated") else after,
-        "c_k": state["c_k"] if wrong("c_k-never-updated") else put(state["c_k"], cohort, new),
-    }
-
-
 def _feddyn(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
@@ -145,7 +97,9 @@ def _feddyn(
     x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
     h_k = state["h_k"][list(cohort)]
     linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") or wrong("local-plain") else -h_k
+    linear = linear / settings["learning_rate"] if wrong("linear-without-rate") else linear
     y = work(state, clients, cohort, linear, {**settings, "mu": alpha}, wrong)
+    x = state["x"]  # which is another one where clients work on the server's own
     move = y - x
     slope = alpha * move + (0.0 if wrong("l1-not-stored") else l1) * np.sign(move)
     if wrong("alpha-not-stored"):
@@ -153,7 +107,10 @@ def _feddyn(
     kept = h_k + slope if wrong("h_k-sign") else h_k - slope
     if wrong("h_k-replaced"):
         kept = -slope
-    served = alpha * move + (0.0 if wrong("l1-not-in-h") else l1) * np.sign(move)
+    sizes = np.array([c.num_examples for c in clients], dtype=float)
+    by_examples = sizes[list(cohort), None] * len(clients) / sizes.sum()
+    share = by_examples if wrong("h-by-examples") else 1.0
+    served = share * alpha * move + (0.0 if wrong("l1-not-in-h") else l1) * np.sign(move)
     many = len(cohort) if wrong("h-over-cohort") else 1 if wrong("h-not-divided") else len(clients)
     change = served.sum(axis=0) / many
     if wrong("h-of-models"):
@@ -166,8 +123,11 @@ def _feddyn(
     used = kept.mean(axis=0) if wrong("h-of-cohort") else used
     over = 1.0 if wrong("h-not-over-alpha") else alpha
     mean = x + mean_of(move, clients, cohort, settings, wrong)
+    moved_to = mean + used / over if wrong("h-added") else mean - used / over
+    if wrong("h_k-at-new-x"):
+        kept = h_k - alpha * (y - moved_to) - l1 * np.sign(y - moved_to)
     return {
-        "x": mean + used / over if wrong("h-added") else mean - used / over,
+        "x": moved_to,
         "y": put(state["y"], cohort, y),
         "h": h,
         "h_k": state["h_k"] if wrong("h_k-never-updated") else put(state["h_k"], cohort, kept),
@@ -187,6 +147,7 @@ def _fedopt(
     move = move + state["x"] if wrong("model-added") else move
     move = -move if wrong("server-sign") else move
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    rate = rate**2 if wrong("server-lr-squared") else rate
     kind, beta1 = settings["server"], settings["beta1"]
     new: State = {**state, "y": put(state["y"], cohort, y)}
     if kind == "fedavgm":

@@ -29,6 +29,7 @@ def mime(
     used = after if wrong("s-early") else 0 * s if wrong("s-unused") else s
     share = 1.0 if wrong("gradient-undamped") else 1 - beta
     y = work(state, clients, cohort, share * correction + beta * used, {**settings, "of_gradient": share}, wrong)
+    x = state["x"]
     step = mean_of(y - x, clients, cohort, settings, wrong)
     return {"x": x + step, "y": put(state["y"], cohort, y), "s": after}
 
@@ -40,11 +41,13 @@ def fedgate(
     x, d_k = state["x"], state["d_k"][list(cohort)]
     linear = d_k if wrong("tracker-sign") else 0 * d_k if wrong("tracker-unused") else -d_k
     y = work(state, clients, cohort, linear, settings, wrong)
+    x = state["x"]
     over = 1 if wrong("tracker-steps-not-divided") else steps_of(settings, cohort[0])
     moved = (x - y) / (over * (1.0 if wrong("tracker-rate-not-divided") else settings["learning_rate"]))
     mean = moved.mean(axis=0)
     change = moved if wrong("tracker-without-mean") else mean - moved if wrong("tracker-update-sign") else moved - mean
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    rate = rate**2 if wrong("server-lr-squared") else rate
     step = mean_of(y - x, clients, cohort, settings, wrong)
     step = step + x if wrong("model-added") else step
     return {
@@ -62,8 +65,9 @@ def elastic_aggregation(
     The samples that sensitivities are taken on stay in the training data, from which the printed algorithm drops them.
     A client's sensitivity is |gradient of the mean of (a_j'x)^2|; where it is 0 in every coordinate, zeta is 1.
     """
-    x, tau = state["x"], settings["tau"]
-    y = work(state, clients, cohort, np.zeros((len(cohort), len(x))), settings, wrong)
+    tau = settings["tau"]
+    y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
+    x = state["x"]
     step = mean_of(y - x, clients, cohort, settings, wrong, "examples")
     step = step + x if wrong("model-added") else step
     at = y if wrong("sensitivity-at-local-model") else np.broadcast_to(x, y.shape)
@@ -86,4 +90,5 @@ def elastic_aggregation(
     if wrong("zeta-unused"):
         zeta = np.ones_like(x)
     rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
+    rate = rate**2 if wrong("server-lr-squared") else rate
     return {"x": x + (-rate if wrong("server-sign") else rate) * zeta * step, "y": put(state["y"], cohort, y)}

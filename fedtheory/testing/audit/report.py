@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from fedtheory.testing.audit.mistakes import Mistake
 
 __all__ = ["AuditReport"]
 
+SHOWN = 3  # explanations in words
 MARKS = {"pass": "pass", "fail": "FAIL", "note": "note", "does not apply": "-", "not run": "not run"}
 
 
@@ -47,14 +49,14 @@ class AuditReport:
         if not self.explanations:
             return ""
         said = [" and ".join(m.words for m in found) for found in self.explanations]
-        first = self.explanations[0]
-        where = "; ".join(dict.fromkeys(f"the line is: {m.line}" for m in first))
-        text = f"{said[0]} ({where})."
-        if any(m.convention for m in first):
-            asks = " and ".join(m.convention for m in first if m.convention)
-            text += f" If that is meant, ask for the other convention: {asks}."
-        if len(said) > 1:
-            text += " The same numbers come about if " + ", or if ".join(said[1:]) + "."
+        more = [f"one of {len(said) - SHOWN} more"] if len(said) > SHOWN else []
+        text = f"{said[0]}." if len(said) == 1 else f"either {'; or '.join(said[:SHOWN] + more)}."
+        named = list(dict.fromkeys(m for found in self.explanations[:SHOWN] for m in found))
+        text += _of_lines(list(dict.fromkeys(m.line for m in named)))
+        for m in named:
+            if m.convention:
+                meant = "that" if len(named) == 1 else f'"{m.words}"'
+                text += f" If {meant} is meant, ask for the other convention: {m.convention}."
         return text
 
     @property
@@ -62,7 +64,9 @@ class AuditReport:
         """The audit in a sentence or two."""
         made = sum(f.verdict in ("pass", "fail", "note") for f in self.findings)
         if self.passed:
-            return f"{self.adapter} is {self.method} in all {made} checks that apply to it."
+            notes = [f for f in self.findings if f.check == "settings" and f.verdict == "note"]
+            still = "".join(f" {f.hint}." for f in notes)
+            return f"{self.adapter} is {self.method} in all {made} checks that apply to it.{still}"
         fails = [f for f in self.findings if f.verdict == "fail"]
         waiting = sum(f.verdict == "not run" for f in self.findings)
         if waiting and all(f.unfinished for f in fails):
@@ -75,14 +79,36 @@ class AuditReport:
         if waiting:
             head += f" {waiting} further checks were not run, as a call was stopped."
         if self.diagnosis:
-            lines = "this line" if len(self.explanations[0]) == 1 else "these two lines"
-            return f"{head} Likely mistake: {self.diagnosis} With {lines} changed the reference gives all its numbers."
+            return f"{head} {self._named()}"
         if all(f.unfinished for f in fails):
             return f"{head} All of them end without numbers that could be compared: {fails[0].got}."
-        text = f"{head} No known mistake, nor two of them, explains all its numbers; the first failed check is the place to begin."
-        if any(f.check == "order" and not f.unfinished for f in fails):
+        begin = next(f for f in fails if not f.unfinished)
+        there = f"{begin.check}: {begin.hint}" if begin.hint else begin.check
+        text = (
+            f"{head} No known mistake, nor two of them, explains all its numbers; "
+            f"the first failed check is the place to begin ({there})."
+        )
+        wrong = {f.check for f in fails if not f.unfinished}
+        if "order" in wrong:
             text += " The order of a cohort matters, which it must not: within a round one client changes what the next is handed."
+            if "one local step" in wrong:
+                text += (
+                    " As a single local step is wrong, too: does it draw mini-batches, from a "
+                    "generator that clients share? The audit compares full gradients."
+                )
         return text
+
+    def _named(self) -> str:
+        """The known mistakes, all with equal weight where several give the same numbers."""
+        many, both = len(self.explanations), len(self.explanations[0]) > 1
+        if many == 1:
+            label = "Likely mistakes" if both else "Likely mistake"
+            alone = "these two mistakes together give" if both else "this mistake alone gives"
+        else:
+            what = "pairs of mistakes" if both else "mistakes"
+            label = f"Likely one of {many} {what}, which nothing that is shown tells apart"
+            alone = "each of these pairs gives" if both else "each of them alone gives"
+        return f"{label}: {self.diagnosis} In the reference, {alone} all your numbers."
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a check: check, verdict, expected, got, hint."""
@@ -102,6 +128,21 @@ class AuditReport:
         for f in self.findings:
             lines.append(f"{f.check:<{width}}  {MARKS[f.verdict]}{_told(f, bool(self.explanations))}")
         return "\n".join(lines)
+
+
+def _of_lines(lines: list[str]) -> str:
+    """Lines as they should be, with their numbers where the paper has some."""
+    text, right = "", []
+    for line in lines:
+        if (numbered := re.match(r"(lines? [^:]+): (.*)", line)) is None:
+            right.append(line)
+        else:
+            is_ = "are" if numbered[1].startswith("lines") else "is"
+            text += f" The printed {numbered[1]} {is_}: {numbered[2]}."
+    if right:
+        lines_are = "lines are" if len(right) > 1 else "line is"
+        text += f" The right {lines_are}: {'; and '.join(right)}."
+    return text
 
 
 def _told(f: Finding, explained: bool) -> str:

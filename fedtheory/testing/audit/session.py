@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,32 +44,36 @@ class Comparison:
     got: Outcome | None
     error: AdapterError | None
     rtol: float
+    check: str = ""
 
     @property
     def agrees(self) -> bool:
         return self.got is not None and self.matches(self.expected)
 
-    def matches(self, states: list[reference.State]) -> bool:
-        """Whether the implementation gave these states, so far as it shows them."""
+    def matches(self, states: Iterable[reference.State]) -> bool:
+        """Whether the implementation gave these states, so far as it shows them.
+
+        After the first that differs none is worked out.
+        """
         return self.got is not None and next(self.differences(states), None) is None
 
-    def differences(self, states: list[reference.State]) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
+    def differences(
+        self, states: Iterable[reference.State]
+    ) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
         """(round, name, got, expected) of what differs, in order of the rounds."""
         assert self.got is not None
-        for number, model in self.got.models.items():
-            if not _close(model, states[number]["x"], self._scale(states, number, "x"), self.rtol):
-                yield number, "x", model, states[number]["x"]
-            for name, value in (self.got.states[number - 1] if self.got.states else {}).items():
-                wanted = states[number].get(name)
-                if name == "x" or wanted is None or wanted.shape != value.shape:
-                    continue
-                if not _close(value, wanted, self._scale(states, number, name), self.rtol):
-                    yield number, name, value, wanted
-
-    def _scale(self, states: list[reference.State], number: int, name: str) -> float:
-        """How large numbers get on the way, which is what rounding is relative to."""
-        sizes = [np.abs(self.task.start).max()] + [np.abs(states[t][name]).max(initial=0.0) for t in range(number + 1)]
-        return float(max(1.0, *sizes))
+        at_least = float(max(1.0, np.abs(self.task.start).max()))
+        names = ("x", *(n for n in (self.got.states[0] if self.got.states else {}) if n != "x"))
+        # how large numbers get on the way, which is what rounding is relative to
+        largest = dict.fromkeys(names, at_least)
+        for number, state in enumerate(states):
+            for name in names:
+                largest[name] = max(largest[name], float(np.abs(state[name]).max(initial=0.0)))
+            if number in self.got.models:
+                kept = self.got.states[number - 1] if self.got.states else {}
+                for name, value in {**kept, "x": self.got.models[number]}.items():
+                    if not _close(value, state[name], largest[name], self.rtol):
+                        yield number, name, value, state[name]
 
 
 def _close(a: np.ndarray, b: np.ndarray, scale: float, rtol: float) -> bool:
@@ -98,6 +102,7 @@ class Session:
         self.single = False
         self.changed: set[str] = set()
         self.stopped: AdapterError | None = None
+        self.answered = False
 
     @property
     def exact(self) -> bool:
@@ -137,7 +142,13 @@ class Session:
         first = reference.init(self.method.name, task)
         known = {name: value for name, value in first.items() if name in self.method.state}
         shown = Task(task.clients, task.start, task.cohorts, self._public(task.settings), task.state)
-        outcome = self.adapter.run(shown, known, seed)
+        try:
+            outcome = self.adapter.run(shown, known, seed)
+        except AdapterError as error:
+            if error.what in ("wrong state", "wrong shape") and not self.answered:
+                self.stopped = error  # it would be the same in every call
+            raise
+        self.answered = True
         self.single |= outcome.float32
         self.changed |= set(outcome.changed)
         return outcome
@@ -146,15 +157,17 @@ class Session:
         """What is handed over: all but how the reference is told to read the method."""
         return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
-    def compare(self, label: str, task: Task) -> Comparison:
-        """Run a task by both; the comparison is kept for the diagnosis."""
+    def compare(self, check: str, task: Task, which: str = "") -> Comparison:
+        """Run a task by both; the comparison, ``which`` of its check, is kept for the diagnosis."""
+        label = check + which
         if label not in self.compared:
             got, error = None, None
             try:
                 got = self.call(task)
             except AdapterError as failed:
                 error = failed
-            self.compared[label] = Comparison(label, task, reference.run(self.method.name, task), got, error, self.rtol)
+            expected = reference.run(self.method.name, task)
+            self.compared[label] = Comparison(label, task, expected, got, error, self.rtol, check)
         return self.compared[label]
 
     def explanations(self) -> list[tuple[Mistake, ...]]:
@@ -164,21 +177,30 @@ class Session:
             return []
         for c in seen:
             c.rtol = self.rtol
-        seen.sort(key=lambda c: (c.agrees, c.task.rounds))  # what differs, and is short, rules out most
-        settings = self.settings()
-        known = mistakes_of(self.method.name, self.exact, settings["weighting"], settings.get("option", ""))
+        # what begins with every part of the state away from 0 rules out most, then what differs;
+        # short runs come first
+        seen.sort(
+            key=lambda c: (c.task.state is None, c.agrees, c.task.rounds, len(c.task.cohorts[0]))
+        )
+        asked = self.settings()
+        known = mistakes_of(
+            self.method.name, self.exact, asked["weighting"], asked.get("option", "")
+        )
         singles: list[tuple[Mistake, ...]] = [(m,) for m in known if self._explains((m,), seen)]
         if singles:
             return singles
         if (begun := self._first_controls(seen)) is not None:
             return [begun]
         pairs = (p for p in itertools.combinations(known, 2) if p[0].name != p[1].name)
-        found: list[tuple[Mistake, ...]] = [p for p in pairs if self._explains(p, seen)]
-        return found[:3]
+        return [p for p in pairs if self._explains(p, seen)]
 
     def _explains(self, mistakes: tuple[Mistake, ...], seen: list[Comparison]) -> bool:
         wrong = frozenset(m.name for m in mistakes)
-        return all(c.matches(reference.run(self.method.name, c.task, wrong)) for c in seen)
+        for i, c in enumerate(seen):
+            if not c.matches(reference.states_of(self.method.name, c.task, wrong)):
+                seen.insert(0, seen.pop(i))  # what ruled one out is likely to rule out the next
+                return False
+        return True
 
     def _first_controls(self, seen: list[Comparison]) -> tuple[Mistake, ...] | None:
         """Whether all control variates that start at one vector other than 0 explain the runs; the vector is worked out.

@@ -57,7 +57,7 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     over: dict[str, Any] = {"l1": 0.0} if "l1" in session.method.settings and session.can("l1") else {}
     for k in (2, 0, 4):
         tasks = [session.task(clients, ((k,),), local_steps=n, **over) for n in (1, 2)]
-        one, two = (session.compare(f"{name} {k} {n}", t) for n, t in enumerate(tasks, start=1))
+        one, two = (session.compare(name, t, f" {k} {n}") for n, t in enumerate(tasks, start=1))
         if one.got is None or two.got is None:
             return against_reference(session, name, [one, two], "")
         start, rate = tasks[0].start, tasks[0].settings["learning_rate"]

@@ -55,7 +55,7 @@ def test_a_row_has_both_sides_and_the_terms():
     assert (told["kind"], told["horizon"], told["problem"]) == ("horizon", "T", "a problem")
     first, second = told["rows"]
     assert first == {
-        "form": "printed", "at": 3, "where": "T = 3", "measured": 2, "bound": 1.5, "violated": True,
+        "form": "printed", "at": 3, "where": "T = 3", "measured": 2, "bound": 1.5, "violated": True, "judged": True,
         "slack": pytest.approx(-0.5 / 3.5), "floor": 4 * 2.0**-52 * 3.5, "term_1": 1, "term_2": 0.5,
     }  # fmt: skip
     assert (second["at"], second["bound"], second["violated"]) == (5, 6, False)

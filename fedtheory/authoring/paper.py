@@ -22,6 +22,7 @@ from fedtheory.authoring.probe import check_sums, probe
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.proofs import ProofStep, core_proof
 from fedtheory.authoring.ratios import moves_with_offset
+from fedtheory.authoring.reads import check_slices
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.shapes import wide_view
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -91,6 +92,7 @@ class AuthoredStatement:
         if wide is not None:
             with suppress(Undefined, Unbounded):
                 self.on(wide)
+        check_slices(self, self.probe)
         check_sums(MethodSetting.of(self))
         return found.all
 

@@ -15,6 +15,7 @@ from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.on_problem import verify as on_problem
 from fedtheory.authoring.own_run import own_run
+from fedtheory.authoring.reads import read_there
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
@@ -223,8 +224,10 @@ class AuthoredSetting(Setting):
         return f"{witness.statement} [{witness.form}]: {Draw.from_data(witness.data)}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        """The instance in words, then its data."""
-        return [("instance", str(Draw.from_data(witness.data))), *super().facts(witness)[1:]]
+        """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
+        instance = Draw.from_data(witness.data)
+        read = read_there(self._of(witness.kind), witness.form, instance)
+        return [("instance", str(instance)), *super().facts(witness)[1:], *read.items()]
 
     def study(
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.reads import read_there
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.participation.cohorts import Full, Uniform
 
 __all__ = ["findings", "renderables", "scope", "table"]
@@ -108,6 +110,9 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
 
     for form, example in one.counterexamples.items():
         yield "refuted", f"{form}: {example.instance}: {example.sides}"
+        read = read_there(MethodSetting.of(one.statement), form, example.instance)
+        if read:
+            yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:

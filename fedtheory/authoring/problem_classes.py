@@ -21,7 +21,7 @@ from fedtheory.authoring.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_flags
 
-__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex"]
+__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex", "evenly_dealt"]
 
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
 MOST = 40  # clients or dimensions of a problem that is drawn
@@ -185,16 +185,22 @@ class ProblemClass:
         return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {self.weights} weights"
 
 
+def evenly_dealt(samples: int, clients: tuple[int, int]) -> tuple[int | None, int | None]:
+    """How many clients have as many samples each: the most in the range, and the fewest above it; None where there are none."""
+    least, most = clients
+    inside = [n for n in range(least, min(most, samples) + 1) if samples % n == 0]
+    above = (n for n in range(max(most, 1) + 1, samples + 1) if samples % n == 0)
+    return (inside[-1] if inside else None), next(above, None)
+
+
 def _not_shares(problem: Any) -> str:
-    """That a server which averages by samples does not weigh the clients as F does, and which numbers of clients would do."""
+    """That a server which averages by samples does not weigh the clients as F does, and what to do."""
     counts, weights = problem.sample_counts, problem.weights
-    total, equal = int(counts.sum()), float(np.ptp(weights)) < 1e-12
-    has = f"{int(counts.min())} to {int(counts.max())} samples each" + (f", and weights 1/{len(weights)}" if equal else "")
-    fits = [str(n) for n in range(2, min(total, 200)) if total % n == 0][:4]
-    deal = f"take a number of clients that divides the {total} samples, as {' or '.join(fits)} (--clients), " if fits else ""
+    has = f"{int(counts.min())} to {int(counts.max())} samples each"
+    has += f", and weights 1/{len(weights)}" if float(np.ptp(weights)) < 1e-12 else ""
     return (
-        f"the clients have {has}: the weights are not the clients' shares of the samples, as a file's statements have them (property: "
-        f"sample_counts); {deal}{'or ' * bool(fits)}in Python a problem with weights='samples', for a statement with weights='any'"
+        f"the clients have {has}: the weights are not the clients' shares of the samples (property: sample_counts); deal as many "
+        "samples to each, or give the problem weights='samples', and the statement weights='any'"
     )
 
 

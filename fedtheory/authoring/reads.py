@@ -3,7 +3,6 @@ and slices of them that mean something else than they seem to."""
 
 from __future__ import annotations
 
-import traceback
 from fractions import Fraction
 from typing import Any
 

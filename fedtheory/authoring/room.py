@@ -15,6 +15,7 @@ from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.on_problem import verify as on_problem
 from fedtheory.authoring.own_run import own_run
+from fedtheory.authoring.problem_classes import evenly_dealt
 from fedtheory.authoring.reads import read_there
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
@@ -176,6 +177,11 @@ class AuthoredSetting(Setting):
         """Of statements about a run; `fedtheory.authoring.own_run`."""
         return own_run(self._of(statement.id.partition("/")[2]), form, case, record)
 
+    def refuses(self, statement: Statement) -> tuple[str, ...]:
+        """What a file says itself: the local work; and the size of a cohort, where it is not left free."""
+        free = self._of(statement.id.partition("/")[2]).sampling is Uniform
+        return _NOT_OURS if free else (*_NOT_OURS, "participants")
+
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The statement's own method, local work and cohorts on the user's problem; their size may be
         chosen where the statement leaves it free."""
@@ -185,7 +191,8 @@ class AuthoredSetting(Setting):
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse(_NOT_OURS, own)
         request.refuse_hyperparameters(own)
-        setting, problem = self._of(statement.id.partition("/")[2]), request.problem("quadratic")
+        setting = self._of(statement.id.partition("/")[2])
+        problem, dealt = _evenly_dealt(setting, request, request.problem("quadratic"))
         if request.participants is not None and setting.sampling is not Uniform:
             raise InvalidInput(
                 f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
@@ -194,7 +201,7 @@ class AuthoredSetting(Setting):
         algorithm, numbers = setting.on_problem(problem, sampling)
         chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
         name = getattr(algorithm, "name", type(algorithm).__name__)
-        head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        head = [f"{problem!r}, {setting.problems.words}{dealt}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
 
     def declares(self, statement: Statement) -> dict[str, str]:
@@ -238,6 +245,30 @@ class AuthoredSetting(Setting):
         authored = self.authored[statement.id]
         again = _drawn_again(MethodSetting.of(authored), seed, {c.instance for c in checks if c.verdict == "violated"})
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
+
+
+def _evenly_dealt(setting: MethodSetting, request: Request, problem: Any) -> tuple[Any, str]:
+    """The problem with the weights as the clients' shares of the samples, as a file's statements have them, and a word on the
+    number of clients where the user has not chosen it.
+
+    Raises
+    ------
+    InvalidInput
+        No number of clients in the statement's range has equal shares, or the user's has not; with the command to paste.
+    """
+    reason = setting.problems.why_not_problem(problem) or ""
+    if "(property: sample_counts)" not in reason:
+        return problem, ""
+    samples, options, (least, most) = int(problem.sample_counts.sum()), request.options, setting.problems.clients
+    best, above = evenly_dealt(samples, (least, most)) if options.get("partition") in (None, "iid") else (None, None)
+    if not options.get("clients") and best is not None:
+        some = f"{best} client{'s' * (best > 1)}, the most" + f" of {least} to {most}" * (least < most)
+        return request.problem("quadratic", best), f"; {some} among whom the {samples} samples divide evenly (--clients chooses)"
+    told, _, remedy = reason.partition("; ")
+    number = best or above
+    if number is not None:
+        remedy = f"among {number} clients the {samples} samples divide evenly: `{request.again('--clients', number)}`"
+    raise InvalidInput(f"{setting.of_statement.id}: {told}; {remedy}")
 
 
 def _draws(setting: MethodSetting, seed: int) -> Iterator[Draw]:

@@ -118,7 +118,7 @@ def _page(command: HelpfulCommand, ctx: Any) -> HelpfulCommand:
         shown = _shown(there[name], choices.get(name, ()), topic.words.get(name, ""))
         if name not in arguments:
             group = getattr(shown, "rich_help_panel", None) if full else None
-            others = "Other options" if named else None
+            others = "Other options" if topic.own else None
             shown.rich_help_panel = topic.title if name in topic.own else group or others
         page.params.append(shown)
     page.help = command.help if full and not named else topic.about

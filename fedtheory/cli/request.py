@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedtheory.cli.common import problem_of, sampling_of
+from fedtheory.cli.common import as_typed, problem_of, sampling_of
 from fedtheory.cli.options import flag, hyperparameters, make_algorithm
 from fedtheory.errors import InvalidInput
 
@@ -34,11 +35,21 @@ class CommandRequest:
     problem_name: str | None = None
     made: Any = None
 
-    def problem(self, default: str) -> Any:
-        """The user's problem, or the named one."""
+    def problem(self, default: str, clients: int | None = None) -> Any:
+        """The user's problem, or the named one; ``clients``: how many, where the user says nothing of it."""
         if self.made is not None:
             return self.made
-        return problem_of(self.problem_name or (None if self.options.get("data") else default), self.options, self.seed)
+        options = self.options if clients is None or self.options.get("clients") else {**self.options, "clients": clients}
+        return problem_of(self.problem_name or (None if options.get("data") else default), options, self.seed)
+
+    def again(self, option: str, value: Any) -> str:
+        """The command that was given, with one option changed: to be pasted."""
+        words = shlex.split(as_typed())
+        for i, word in enumerate(words):
+            if word.partition("=")[0] == option:
+                del words[i : i + 1 + ("=" not in word)]
+                break
+        return shlex.join([*words, option, str(value)])
 
     def start(self, problem: Any) -> np.ndarray:
         """x_0 of --start, (d,)."""

@@ -34,8 +34,11 @@ class Request(Protocol):
     @property
     def seed(self) -> int: ...
 
-    def problem(self, default: str) -> Any:
-        """The user's problem, or the named one."""
+    def problem(self, default: str, clients: int | None = None) -> Any:
+        """The user's problem, or the named one; ``clients``: how many, where the user says nothing of it."""
+
+    def again(self, option: str, value: Any) -> str:
+        """The command that was given, with one option changed: to be pasted."""
 
     def start(self, problem: Any) -> Any:
         """x_0 as given, (d,); 0 by default."""

@@ -9,6 +9,7 @@ import pytest
 from command_line import call, refused
 from markupsafe import escape
 
+from fedtheory.authoring import Uniform, load_file
 from fedtheory.verification import Setting, Statement, form, le, registry
 
 ROOT = Path(__file__).parents[2]
@@ -158,14 +159,47 @@ def test_the_sites_lemma_is_judged_on_its_problem():
     assert {c["form"]: c["verdict"] for c in found["checks"]} == {"printed": "violated", "repaired": "holds"}
 
 
-def test_unequal_numbers_of_samples_name_the_numbers_of_clients_that_would_do():
-    lemma = ROOT / "examples/descent_lemma.py::lemma-1"
-    reason = json.loads(call("verify", lemma, "--problem", "diabetes", "--json").stdout)["checks"][0]["reason"]
-    assert "the clients have 88 to 89 samples each, and weights 1/5" in reason
-    [numbers] = re.findall(r"as ([\d or]+) \(--clients\)", reason)
-    for clients in numbers.split(" or "):
-        judged = json.loads(call("verify", lemma, "--problem", "diabetes", "--clients", clients, "--json").stdout)
-        assert judged["verdict"] == "holds"
+@pytest.mark.parametrize("file, form", [("descent_lemma.py::lemma-1", "repaired"), ("my_lemma.py::descent", "printed")])
+def test_where_nothing_is_said_of_clients_all_have_as_many_samples(file, form):
+    """442 = 2 * 13 * 17, and of 1 to 4 clients 2 is the most."""
+    done = call("verify", ROOT / "examples" / file, "--problem", "diabetes")
+    text = " ".join(done.stdout.split())
+    assert "LeastSquares(clients=2, dim=10)" in text
+    assert "2 clients, the most of 1 to 4 among whom the 442 samples divide evenly (--clients chooses)" in text
+    found = json.loads(call("verify", ROOT / "examples" / file, "--problem", "diabetes", "--json").stdout)
+    assert {c["form"]: c["verdict"] for c in found["checks"]}[form] in ("holds", "violated")
+
+
+@pytest.mark.parametrize("clients, given, number", [("(1, 4)", ["--clients", "5"], 2), ("(3, 4)", [], 13), ("(1, 9)", ["--clients=3"], 2)])
+def test_unequal_numbers_of_samples_are_told_once_with_a_command_that_works(written, clients, given, number):
+    file = written("yield printed(le(q.F_next, q.F))", problems=f"SmoothConvex(clients={clients})")
+    told = refused("verify", f"{file}::a", "--problem", "diabetes", *given)
+    assert told.count("samples each, and weights 1/") == 1
+    [command] = re.findall(r"`fedtheory ([^`]*)`", told)
+    assert command.split()[-2:] == ["--clients", str(number)] and command.count("--clients") == 1
+    assert json.loads(call(*command.split(), "--json").stdout)["verdict"] == "holds"
+
+
+def test_shares_that_no_number_of_clients_evens_are_told_with_what_python_has(written):
+    file = written("yield printed(le(q.F_next, q.F))", problems="SmoothConvex()")
+    told = refused("verify", f"{file}::a", "--problem", "breast-cancer", "--partition", "dirichlet")
+    assert "weights='samples'" in told and "`" not in told
+
+
+def test_help_on_a_statement_of_a_file_has_its_options():
+    lemma = f"{ROOT / 'examples/descent_lemma.py'}::lemma-1"
+    text = call("verify", lemma, "--help").stdout
+    shown = {*re.findall(r"--[a-z][a-z-]+", text)}
+    assert "Verify descent-lemma/lemma-1: One local gradient step of everybody decreases F." in " ".join(text.split())
+    assert {"--problem", "--clients", "--figure", "--help-all"} <= shown and not {"--participants", "--budget", "--local-lr"} & shown
+    own = call("verify", f"{ROOT / 'examples/own_method.py'}::{own_statement()}", "--help").stdout
+    assert "--participants" in own
+
+
+def own_statement():
+    """A statement about cohorts of every size."""
+    paper = load_file(ROOT / "examples/own_method.py")
+    return next(s.name for s in paper.statements.values() if s.sampling is Uniform)
 
 
 def test_explain_says_what_a_file_declares(written):

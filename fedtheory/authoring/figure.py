@@ -70,7 +70,7 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
         out["worst"] = f"{found.sides} for {found.instance}"
     elif tight is not None:
         out["attained"] = tight.attained
-        how = "attained" if tight.attained else "nearest to equality" if out["no_ratio"] else f"measured/bound up to {tight.ratio:.4g}"
+        how = "attained" if tight.attained else "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")
         out["worst"] = f"{how} for {tight.instance}"
     return out
 

@@ -126,9 +126,13 @@ class AuthoredSetting(Setting):
                 out += [DrawnProblem(kind, i, plan.seed) for i in range(max(2, round(PROBLEMS * plan.scale)))]
         return out
 
+    def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
+        """Whether its statement is one of these."""
+        return instance.kind in {s.id.partition("/")[2] for s in statements}
+
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
         """Every form of the instance's statement."""
-        if instance.kind not in {s.id.partition("/")[2] for s in statements}:
+        if not self.concerns(instance, statements):
             return []
         setting = self._of(instance.kind)
         statement = setting.of_statement

@@ -129,6 +129,7 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         if t.form in standing:
             if t.attained or np.isfinite(t.ratio):
                 yield "tightness", f"{t.form}: {'attained' if t.attained else t.up_to} on {t.instance}"
+    yield from (("holds", words) for words in _held(one))
     none: dict[str, list[str]] = {}
     for name in one.statement.forms:
         none.setdefault(one.no_ratio(name), []).append(name)
@@ -142,6 +143,18 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
         by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {m.fate}"
         yield label, f"{of(m.form)}{m.mutant}{by}"
+
+
+def _held(one: Any) -> Iterator[str]:
+    """What it means that forms hold: how often they were judged, and where a proof may stand."""
+    rows = [row for row in one.rows if row.verdict == "holds" and row.form in one.statement.forms]
+    for row in rows:
+        proof = one.statement.forms[row.form].proof
+        judged = f"no violation was found on {row.instances} instance{'s' * (row.instances != 1)} judged"
+        walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)" if one.statement.over == "run" else (
+            "a form may cite one, proof=..., and docs/proofs.md has how a theorem about a run is proved from it"
+        )  # fmt: skip
+        yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}")
 
 
 def _varied(statement: Any) -> list[str]:

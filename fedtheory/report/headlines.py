@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.tables import MARKS, short
 from fedtheory.verification.headline import Clause, clauses_of
-from fedtheory.verification.registry import Paper, get, rule_words, setting_of
+from fedtheory.verification.registry import Paper, get, paper_of, rule_words, setting_of
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
@@ -54,7 +54,7 @@ def state_of(line: Line) -> str:
     if line.printed is not None:
         if line.printed.verdict == "violated":
             return "fails"
-        settled = line.printed.verdict == "holds" and line.printed.established != "open"
+        settled = line.printed.verdict == "holds" and (line.printed.established != "open" or bool(paper_of(line.statement).source))
         return "holds" if settled else "unsettled"
     return "ours" if get(line.statement).kind == "sharpened" else "readings"
 
@@ -97,8 +97,9 @@ def counts_in_words(n: Mapping[str, int]) -> str:
     """'4 of 6 printed statements fail, 2 hold; of 3 in words 1 fails; every repair holds.'"""
     parts = []
     if n["printed"]:
-        one = n["printed"] == 1
-        parts.append(f"{n['fails']} of {n['printed']} printed statement{'' if one else 's'} {_fail(n['fails'])}{_rest(n, '')}")
+        one = "fails" if n["fails"] else "holds" if n["holds"] else "is not settled"
+        many = f"{n['fails']} of {n['printed']} printed statements {_fail(n['fails'])}{_rest(n, '')}"
+        parts.append(f"the printed statement {one}" if n["printed"] == 1 else many)
     if n["in words"]:
         failing = n["fails in words"]
         parts.append(f"of {n['in words']} said in words only {failing or 'none'} {_fail(failing)}{_rest(n, ' in words')}")

@@ -191,7 +191,11 @@ def tightness_text(row: Row | None, brief: bool = False) -> str:
     if row is None or math.isnan(row.tightness_worst):
         return NO_FORM
     ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
-    texts = (f"{value:.1e}".replace("e-0", "e-") if brief and 0 < value < 1e-3 else below_one(value, digits) for value, digits in ratios)
+
+    def shown(value: float, digits: int) -> str:
+        return f"{value:.1e}".replace("e-0", "e-") if brief and 0 < value < 1e-3 else below_one(value, digits)
+
+    texts = (shown(*ratio) for ratio in ratios)
     return ("/" if brief else " / ").join("<0" if text.startswith("-") else text for text in texts)
 
 

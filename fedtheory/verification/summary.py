@@ -70,7 +70,8 @@ def as_sentence(checks: Sequence[Any], statement: Statement | None = None) -> st
     if len(told) == 2 and {c.verdict for c in told} == {"holds"} and all(math.isfinite(c.tightness) for c in told):
         ratios = [ratio_text(c.tightness) for c in told]
         at_most = ratios[0] if len(set(ratios)) == 1 else f"{ratios[0]} and {ratios[1]}"
-        if len({_runs(c) for c in told}) == 1 and min(c.tightness for c in told) > 0 and not any(_negative_bounds(c) or SAME_AT_START in c.where for c in told):
+        alone = any(_negative_bounds(c) or SAME_AT_START in c.where for c in told)  # of which more is to be said
+        if len({_runs(c) for c in told}) == 1 and min(c.tightness for c in told) > 0 and not alone:
             how = f"{_upper(found[0][0])} and {found[1][0]}"
             return f"{how} it holds here{_runs(told[0])}, with measured/bound at most {at_most}."
     return " ".join(f"{_upper(how)} it {words}." for how, words in found)

@@ -225,8 +225,10 @@ def _last_line(function: Callable[..., Any]) -> int:
 def _keyword(error: Exception) -> str:
     """The nearest keywords of a function of this file, where one got another."""
     found = re.fullmatch(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
-    known = {"form": form, "le": le, "eq": eq, "wrong": wrong}.get(found[1]) if found else None
-    return "" if found is None or known is None else str(suggest(found[2], inspect.signature(known).parameters, "keyword"))
+    functions: dict[str, Callable[..., Any]] = {"form": form, "le": le, "eq": eq, "wrong": wrong}
+    if found is None or found[1] not in functions:
+        return ""
+    return str(suggest(found[2], inspect.signature(functions[found[1]]).parameters, "keyword"))
 
 
 def _kind(error: FedTheoryError) -> type[FedTheoryError]:

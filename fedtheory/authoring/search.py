@@ -226,9 +226,10 @@ class Search:
             return beyond[name]
 
         for name, score in found.excess.items():
-            for at in [(name, k, instance.drawn[k]) for k in self._among] if score > VISIBLE else []:
-                if at not in self.chosen or self.chosen[at].score < score:
-                    self.chosen[at] = Elite(score, instance)
+            for drawn in self._among if score > VISIBLE else ():
+                key = name, drawn, instance.drawn[drawn]
+                if key not in self.chosen or self.chosen[key].score < score:
+                    self.chosen[key] = Elite(score, instance)
             if score <= VISIBLE or not self._enters((name, None), score) or violated(name):
                 self._keep((name, None), score, instance)
         for (name, constant), (leeway, direction) in found.leeway.items():

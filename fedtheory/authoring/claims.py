@@ -3,7 +3,9 @@ error names file, line and statement."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ import numpy as np
 from fedtheory.authoring.absent import SILENT, Absent, Loose, Undefined, absent_among
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName, suggest
 from fedtheory.inputs import flag, shown
 from fedtheory.verification import statement as core
 from fedtheory.verification.mathml import unbalanced
@@ -182,10 +184,11 @@ def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, 
         with np.errstate(all="ignore"):
             found = function(given)
             if isinstance(found, np.ndarray) or not hasattr(found, "__iter__"):
-                raise InvalidInput(f"the function returned {_told(found)}. Yield its forms: `yield printed(le(lhs, rhs))`.")
+                line = _last_line(function)
+                raise InvalidInput(f"yield the forms, `yield printed(le(lhs, rhs))`: the function returned {_told(found)}")
             for claimed in found:
                 frame = getattr(found, "gi_frame", None)
-                line = function.__code__.co_firstlineno if frame is None else frame.f_lineno
+                line = _last_line(function) if frame is None else frame.f_lineno
                 _add(out, claimed, view, line, place(function, None, statement, line))
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
@@ -199,17 +202,33 @@ def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, 
             if "broadcast" in str(error) or "shape" in str(error)
             else "a value is wrong"
         )
-        raise InvalidInput(f"{place(function, error, statement)}: {what} ({error})") from error
+        raise InvalidInput(f"{place(function, error, statement, line)}: {what} ({error})") from error
     except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
         if view.rational and isinstance(error, TypeError | AttributeError):
             raise NotInFractions(
                 f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
             ) from error
-        raise InvalidInput(f"{place(function, error, statement)}: {type(error).__name__}: {error}") from error
+        told = _keyword(error) or f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"{place(function, error, statement, line)}: {told}") from error
     if not out.order:
         raise InvalidInput(
             f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"
         )
+
+
+def _last_line(function: Callable[..., Any]) -> int:
+    """Where a function that is no generator most likely returns."""
+    code = function.__code__
+    return max(line or 0 for *_, line in code.co_lines()) or code.co_firstlineno
+
+
+def _keyword(error: Exception) -> str:
+    """The nearest keywords of a function of this file, where one got another."""
+    found = re.fullmatch(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    functions: dict[str, Callable[..., Any]] = {"form": form, "le": le, "eq": eq, "wrong": wrong}
+    if found is None or found[1] not in functions:
+        return ""
+    return str(suggest(found[2], inspect.signature(functions[found[1]]).parameters, "keyword"))
 
 
 def _kind(error: FedTheoryError) -> type[FedTheoryError]:
@@ -246,8 +265,8 @@ def _told(value: Any) -> str:
     """A value that should be another in a few words, never a dump of its numbers."""
     if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
         return "the outcome of <=, >= or =="
-    if isinstance(value, Sides):
-        return "what le or eq gives, by itself"
+    if isinstance(value, Sides | Claimed):
+        return "a form" if isinstance(value, Claimed) else "what le or eq gives, by itself"
     return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
 
 

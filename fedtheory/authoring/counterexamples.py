@@ -8,7 +8,7 @@ arithmetic.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, reduced
+from fedtheory.authoring.declare import Among
 from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.judging import exact_sides
 from fedtheory.authoring.search import without_client, without_coordinate
@@ -28,7 +29,7 @@ from fedtheory.verification.check import Check, judge
 from fedtheory.verification.rational import fraction
 from fedtheory.verification.witness import Witness
 
-__all__ = ["Counterexample", "prove", "replay", "shrink"]
+__all__ = ["Counterexample", "prove", "replay", "shrink", "smaller"]
 
 Pick = Callable[[Claimed], Any] | None
 CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
@@ -200,16 +201,17 @@ def shrink(
     pick: Pick = None,
     budget: int = 400,
 ) -> Draw:
-    """A simpler instance that is violated too: fewer clients, coordinates and rounds, then
-    shorter fractions.
+    """A simpler instance that is violated too: fewer clients, coordinates and rounds, smaller
+    numbers of those drawn `among` some, then shorter fractions.
 
     A violation that is clear stays so: a thousandth of the sides, or a tenth of what it was.
     """
+    choices = {name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)}
     least = min(CLEAR, _clear(excess(setting, form, instance, overrides, pick)) / 10)
     tries, again = 0, True
     while again and tries < budget:
         again = False
-        for simpler in _simpler(instance):
+        for simpler in _simpler(instance, choices):
             tries += 1
             if tries > budget:
                 break
@@ -223,17 +225,20 @@ def shrink(
     return instance
 
 
-def _simpler(instance: Draw) -> Iterator[Draw]:
-    """Simpler neighbours, the greatest simplifications first."""
+def _simpler(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator[Draw]:
+    """Simpler neighbours, the greatest simplifications first; choices: what a drawn number is one of, by name."""
     n, d = instance.num_clients, instance.dim
     yield from _structural(instance)
+    for name, value in instance.drawn.items():
+        for new in smaller(choices.get(name, ()), value):
+            yield instance.changed(drawn={**instance.drawn, name: new})
     if len(set(instance.weights)) > 1:
         equal = instance.weights.copy()
         equal[:] = Fraction(1, n)
         yield instance.changed(weights=equal)
     yield from _plainer_losses(instance)
     for name, value in instance.drawn.items():
-        for new in _shorter(value):
+        for new in () if name in choices else _shorter(value):
             yield instance.changed(drawn={**instance.drawn, name: new})
     shift = instance.c[0].copy()
     if (shift != 0).any():  # everything measured from the first client's centre
@@ -274,6 +279,11 @@ def _plainer_losses(instance: Draw) -> Iterator[Draw]:
         values = getattr(instance, name)
         if instance.num_clients > 1 and name != "c" and any((row != values[0]).any() for row in values):
             yield instance.changed(**{name: np.repeat(values[:1], instance.num_clients, axis=0)})
+
+
+def smaller(choices: Iterable[Any], value: Fraction) -> list[Fraction]:
+    """The numbers of a few that are smaller than one of them, the smallest first."""
+    return sorted({v for v in map(Fraction, choices) if abs(v) < abs(value)}, key=abs)
 
 
 def _with(instance: Draw, name: str, k: int, i: int, value: Any) -> Draw:

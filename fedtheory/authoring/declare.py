@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.errors import InvalidInput, suggest
+from fedtheory.errors import InvalidInput, UnknownName, suggest
 
-__all__ = ["Among", "Facts", "GradientSteps", "Method", "Minimise", "Upto", "Whole", "among", "method", "upto"]
+__all__ = [
+    "Among", "Facts", "GradientSteps", "Keywords", "Method", "Minimise", "Upto", "Whole", "alias", "among", "method", "only_keywords",
+    "upto",
+]  # fmt: skip
 
 SHARES = [
     Fraction(1),
@@ -36,6 +39,45 @@ SHARES = [
 
 
 DIGITS = 14  # a float of a longer mantissa, sign and point included, was rounded
+
+
+ALIASES = {  # what papers call a quantity -> (its name here, what it is)
+    "L": ("beta", "the smoothness"), "smoothness": ("beta", "the smoothness"), "strong_convexity": ("mu", "the strong convexity"),
+    "K": ("E", "the number of local steps"), "tau": ("E", "the number of local steps"), "steps": ("E", "the number of local steps"),
+    "local_steps": ("E", "the number of local steps"), "gamma": ("eta", "the local step size"), "lr": ("eta", "the local step size"),
+    "local_lr": ("eta", "the local step size"), "step_size": ("eta", "the local step size"), "n": ("N", "the number of clients"),
+    "m": ("N", "the number of clients"), "M": ("N", "the number of clients"), "num_clients": ("N", "the number of clients"),
+    "clients": ("N", "the number of clients"), "S": ("P", "the size of a cohort"), "R": ("T", "the number of rounds"),
+    "rounds": ("T", "the number of rounds"), "G": ("G_sq", "the square of the bound on subgradients"), "f": ("F", "the objective"),
+    "dim": ("d", "the dimension"), "f_star": ("F_star", "the least value of F"), "grad": ("gradient", "the gradient of F"),
+    "zeta": ("dissimilarity", "how far the clients' gradients are apart, squared,"),
+    "zeta_sq": ("dissimilarity", "how far the clients' gradients are apart, squared,"),
+}  # fmt: skip
+NOISE = "gradients are exact here, so there is no variance of noise; how far the clients' gradients are apart is 'dissimilarity'"
+
+
+def alias(name: str, known: Iterable[str], kind: str, before: str = "") -> str:
+    """What a quantity that papers give another name is called here; '' for a name that is none of those."""
+    here, what = ALIASES.get(name, ("", ""))
+    if here in {*known}:
+        return f"unknown {kind} {name!r}: {what} is {before}{here}"
+    return f"unknown {kind} {name!r}: {NOISE}" if name.lower() in ("sigma", "sigma_sq", "variance") else ""
+
+
+def only_keywords(given: Mapping[str, Any], known: Iterable[str], of: str) -> None:
+    """Raise `UnknownName` for a keyword that is none of those, with the nearest ones."""
+    known = [*known]
+    for name in given:
+        if name not in known:
+            raise suggest(name, known, f"keyword of {of}")
+
+
+class Keywords:
+    """A dataclass whose unknown keywords are refused with the nearest ones."""
+
+    def __new__(cls, *args: Any, **given: Any) -> Any:
+        only_keywords(given, [f.name for f in dataclasses.fields(cls)], cls.__name__)  # type: ignore[arg-type]
+        return super().__new__(cls)
 
 
 class Whole(Fraction):
@@ -62,6 +104,8 @@ class Facts(Mapping[str, Any]):
         if name.startswith("__") or "_numbers" not in self.__dict__:
             raise AttributeError(name)
         if name not in self._numbers:
+            if told := alias(name, self._numbers, "constant"):
+                raise UnknownName(told)
             raise suggest(name, self._numbers, "constant")
         return self._numbers[name]
 
@@ -211,7 +255,7 @@ def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
 
 
 @dataclass(frozen=True)
-class GradientSteps:
+class GradientSteps(Keywords):
     """The local work: ``steps`` full gradient steps of size ``lr`` on the local objective.
 
     Parameters

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any
 
 from fedtheory.authoring.declare import Among, GradientSteps, Method, Upto
-from fedtheory.authoring.study import quantities
+from fedtheory.authoring.study import told_quantities
 from fedtheory.participation.cohorts import Full, Uniform
 
 __all__ = ["as_written", "declared", "symbols"]
@@ -41,7 +41,7 @@ def declared(statement: Any) -> dict[str, str]:
 
 def symbols(statement: Any) -> dict[str, str]:
     """The quantities that the statement's function takes by name, and what they are."""
-    used, known = set(_names(statement.function.__code__)), quantities(statement.over)
+    used, known = set(_names(statement.function.__code__)), told_quantities(statement.over)
     return {name: words for name, words in known.items() if name in used}
 
 

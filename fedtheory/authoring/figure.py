@@ -66,7 +66,8 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
         out["worst"] = f"{found.sides} for {found.instance}"
     elif tight is not None:
         out["attained"] = tight.attained
-        how = "attained" if tight.attained else "nearest to equality" if out["no_ratio"] else f"measured/bound up to {tight.ratio:.4g}"
+        near = "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")
+        how = "attained" if tight.attained else near
         out["worst"] = f"{how} for {tight.instance}"
     return out
 
@@ -87,12 +88,14 @@ def picture(shown: Mapping[str, Any]) -> Any:
     from fedtheory.plotting.style import headline, new_figure
 
     rounds = any(len(rows) > 1 for rows in shown.get("rounds", {}).values())
-    title = f"{shown['statement'].partition('/')[2]}: {shown['title'].rstrip('.')}. {shown['searched']:,} instances tried in the search"
+    name = shown["statement"].partition("/")[2]
+    title = f"{shown['title'].rstrip('.')}. {shown['searched']:,} instances tried in the search"
     lines = textwrap.wrap(_plain(title), 118)
     height = 4.0 + 0.2 * len(shown["points"]) if rounds else 1.6 + 1.05 * len(shown["points"])
     made, axes = new_figure(7.6, height + 0.15 * (len(lines) - 1))
     (_draw_rounds if rounds else _draw_points)(axes[0, 0], shown)
-    headline(made, _plain(finding(shown)), "\n".join(lines))
+    found = finding(shown)
+    headline(made, _plain(f"{name}: {found[0].lower()}{found[1:]}"), "\n".join(lines))
     return made
 
 

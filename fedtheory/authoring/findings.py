@@ -16,6 +16,7 @@ from fedtheory.authoring.setting import MethodSetting
 from fedtheory.verification import campaign
 from fedtheory.verification.check import Check
 from fedtheory.verification.search import SearchResult
+from fedtheory.verification.summary import ratio_text
 
 __all__ = ["Row", "StatementStudy", "Tightness"]
 
@@ -35,8 +36,14 @@ class Tightness:
     instance: str
     attained: bool = False
 
+    @property
+    def up_to(self) -> str:
+        """'lhs/rhs up to 0.9'; '1' alone only where it is attained."""
+        text = ratio_text(self.ratio, 4)
+        return f"lhs/rhs up to {text}" + " but for rounding" * (text == "1" and not self.attained)
+
     def __str__(self) -> str:
-        how = [f"lhs/rhs up to {self.ratio:.4g}"] * bool(np.isfinite(self.ratio)) + ["attained"] * self.attained
+        how = [self.up_to] * bool(np.isfinite(self.ratio)) + ["attained"] * self.attained
         return f"[{self.form}] {', '.join(how) or 'near to equality'} on {self.instance}"
 
 

@@ -190,14 +190,21 @@ def _floats(value: Any) -> bool:
 def _term(h: Fraction, c: Fraction, m: Fraction, a: Fraction, delta: Fraction | None, x: str) -> list[str]:
     r = x if c == 0 else f"({x} {'-' if c > 0 else '+'} {abs(c)})"
     out = []
+    if delta is None:
+        h, m = Fraction(0), h + m
     if h:
-        times = "" if h == 1 else "-" if h == -1 else f"{h} "
-        out.append(f"{times}{r}²/2" if delta is None else f"{times}huber_{delta}({r.strip('()')})")
+        out.append(f"{'' if h == 1 else '-' if h == -1 else f'{h} '}huber_{delta}({r.strip('()')})")
     if m:
-        out.append(f"{'' if m == 1 else f'{m} '}{r}²/2")
+        out.append(_times(m / 2, f"{r}²"))
     if a:
         out.append(f"{'' if a == 1 else f'{a} '}|{r.strip('()')}|")
     return out
+
+
+def _times(factor: Fraction, what: str) -> str:
+    """'x²', '-3 x²', '3 x²/2'."""
+    above, below = factor.numerator, factor.denominator
+    return f"{'' if above == 1 else '-' if above == -1 else f'{above} '}{what}{'' if below == 1 else f'/{below}'}"
 
 
 def _text(values: np.ndarray) -> Any:

@@ -78,7 +78,7 @@ def judged(
         verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
         return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
     if view.rational:
-        return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides)
+        return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides, view)
     claimed = statement.on(view)[name]
     if view.sampled and not claimed.pathwise and sides.relation == "<=":
         lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
@@ -88,8 +88,8 @@ def judged(
             sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
             made = judge_statistical(sides, confidence, mode="statistical", **fields)
             means = replace(sides, lhs=sides.lhs.mean(axis=1), rhs=sides.rhs.mean(axis=1), scale=sides.scale.mean(axis=1))
-            return _met(with_ratio(made, statement, name, means), view)
-    return with_ratio(judge(sides, mode="exact", **fields), statement, name, sides)
+            return _met(with_ratio(made, statement, name, means, view), view)
+    return with_ratio(judge(sides, mode="exact", **fields), statement, name, sides, view)
 
 
 def _met(check: Check, view: Quantities) -> Check:

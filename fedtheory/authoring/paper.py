@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.authoring.claims import Claimed, Forms, Undefined, evaluate, place
-from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto
+from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto, only_keywords
 from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.probe import check_sums, probe
 from fedtheory.authoring.problem_classes import ProblemClass
 from fedtheory.authoring.proofs import ProofStep, core_proof
 from fedtheory.authoring.ratios import moves_with_offset
+from fedtheory.authoring.reads import check_slices
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.shapes import wide_view
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -93,6 +94,7 @@ class AuthoredStatement:
         if wide is not None:
             with suppress(Undefined, Unbounded):
                 self.on(wide)
+        check_slices(self, self.probe)
         check_sums(MethodSetting.of(self))
         return found.all
 
@@ -170,8 +172,8 @@ class Paper:
         self,
         name: str,
         *,
-        about: Any,
-        problems: ProblemClass,
+        about: Any = None,
+        problems: Any = None,
         local: GradientSteps | Minimise | None = None,
         sampling: Any = None,
         over: str = "round",
@@ -181,14 +183,15 @@ class Paper:
         source: str = "",
         symbols: dict[str, str] | None = None,
         measures: str = "",
+        **unknown: Any,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
         forms.
 
         Parameters
         ----------
-        about : the method: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
-        problems : the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics`,
+        about : the method, which must be given: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
+        problems : must be given: the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics`,
         `Lipschitz` or `Smooth`
         local : `GradientSteps(E, lr)`, or `Minimise()`, the default
         sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
@@ -203,9 +206,12 @@ class Paper:
 
         Raises
         ------
+        UnknownName
+            Another keyword, with the nearest ones.
         InvalidInput
             Values of another kind; two statements of one name. With the place.
         """
+        only_keywords(unknown, list(inspect.signature(Paper.statement).parameters)[1:-1], "paper.statement")
 
         def add(function: Callable[[Any], Any]) -> AuthoredStatement:
             at = place(function, None, f"{self.name}/{name}")

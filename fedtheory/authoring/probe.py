@@ -67,8 +67,8 @@ def check_sums(setting: MethodSetting) -> None:
                 what = "starts" if setting.scope == "round" else "sequences of cohorts"
                 raise InvalidInput(
                     f"{place(statement.function, None, statement.id, said.lines[name])}: form {name!r}: its sides change where "
-                    f"several {what} are judged together: a sum, mean or maximum takes the others in; let it run over the last "
-                    "axis only (axis=-1), or use q.sq(v), q.dot(v, w) and q.mean(v)"
+                    f"several {what} are judged together: an index, a sum, a mean or a maximum takes others in; let it run over "
+                    "the last axis only (axis=-1), or use q.sq(v), q.dot(v, w) and q.mean(v)"
                 )
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedtheory.authoring.declare import Keywords
 from fedtheory.authoring.float_problems import identical, in_floats
 from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.losses import Unbounded
@@ -39,7 +40,7 @@ def _range(name: str, value: Any) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class ProblemClass:
+class ProblemClass(Keywords):
     """min F = sum_k w_k f_k with clients' losses of one kind.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.authoring.declare import Facts, number
+from fedtheory.authoring.declare import Facts, alias, number
 from fedtheory.authoring.named import ROUND, RUN, Named, of_the_other, sq
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
@@ -165,9 +165,9 @@ class Quantities:
             return value
         if elsewhere := of_the_other(name, self.table is RUN):
             raise UnknownQuantity(elsewhere)
-        if name == "lr":
-            raise UnknownQuantity("unknown quantity 'lr': the local step size is q.eta")
         if name not in self.table:
+            if told := alias(name, [*self.table, *self.facts], "quantity", "q."):
+                raise UnknownQuantity(told)
             raise UnknownQuantity(
                 str(
                     suggest(
@@ -287,8 +287,9 @@ class RoundQuantities(Quantities):
             len(shape) > 1 and shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)
         ):
             return None
-        axes = f"starts (1 or {scenarios}), cohorts (1 or {self._cohorts}), then others"
-        return f"a side has shape {shape}: of a round its axes are {axes}"
+        some = " or with a 1 for either" * (max(scenarios, self._cohorts) > 1)
+        want = f"starts by cohorts, here ({scenarios}, {self._cohorts}){some}"
+        return f"a side has shape {shape}, and must be a number, or have the axes of q.F_next: {want}. Do not index or sum these axes"
 
     def mean(self, v: Any) -> Any:
         """The expectation over the cohorts: (S, C, ...) -> (S, 1, ...)."""
@@ -317,7 +318,8 @@ class RunQuantities(Quantities):
         scenarios = len(self.path.states[-1].x)
         if not shape or (shape[-1] in (1, scenarios) and not self._scenarios_first(shape)):
             return None
-        return f"a side has shape {shape}: of a run its last axis is the scenarios (1 or {scenarios}), as in q.gap[-1] or q.gap[1:]"
+        last = f"its last axis must be the {scenarios} scenarios, or 1" if scenarios > 1 else "its last axis must be the one scenario"
+        return f"a side has shape {shape}, and {last}, as in q.gap[-1] or q.gap[1:]. Do not index or sum that axis"
 
     def mean(self, v: Any) -> Any:
         """The expectation over the scenarios, the second axis (the only one of a single round's numbers,

@@ -15,10 +15,10 @@ import numpy as np
 
 from fedtheory.authoring.claims import reduced
 from fedtheory.errors import FedTheoryError
-from fedtheory.verification.check import Check
+from fedtheory.verification.check import SAME_AT_START, Check, judge
 from fedtheory.verification.statement import Sides
 
-__all__ = ["NO_RATIO", "moves_with_offset", "with_ratio"]
+__all__ = ["NO_RATIO", "moves_with_offset", "same_at_start", "with_ratio"]
 
 NO_RATIO = "no_ratio"  # key of `Check.where`, with the reason
 OFFSET = "its sides move with a constant that is added to F"
@@ -64,14 +64,27 @@ def _differ(a: Sides, b: Sides) -> bool:
     return any((np.abs(np.asarray(v, dtype=float) - np.asarray(w, dtype=float)) > 1e-6 * scale).any() for v, w in pairs)
 
 
-def with_ratio(check: Check, statement: Any, name: str, sides: Sides) -> Check:
-    """The check without a tightness, and with the reason, where lhs/rhs says nothing."""
+def with_ratio(check: Check, statement: Any, name: str, sides: Sides, view: Any) -> Check:
+    """The check without a tightness, and with the reason, where lhs/rhs says nothing; of a run whose sides begin as one number with
+    that of the later rounds."""
     if sides.relation != "<=" or check.verdict not in ("holds", "violated", "inconclusive"):
         return check
     reason = OFFSET if name in statement.moving else NEGATIVE if _negative(sides) else ""
-    if not reason:
+    if reason:
+        return replace(check, tightness=float("nan"), where={**check.where, NO_RATIO: reason})
+    if not same_at_start(sides, view):
         return check
-    return replace(check, tightness=float("nan"), where={**check.where, NO_RATIO: reason})
+    lhs, rhs, scale, noise = (np.broadcast_to(v, np.shape(sides.lhs))[1:] for v in (sides.lhs, sides.rhs, sides.scale, sides.noise))
+    later = judge(Sides(lhs, rhs, scale, "<=", noise), statement=check.statement, form=check.form, rule=check.rule, mode=check.mode)
+    return replace(check, tightness=later.tightness, where={**check.where, SAME_AT_START: True})
+
+
+def same_at_start(sides: Sides, view: Any) -> bool:
+    """Whether the entries are the states t = 0..T of a run, and both sides are the same number at t = 0."""
+    lhs, rhs = np.asarray(sides.lhs), np.asarray(sides.rhs)
+    if view.axis != "round" or lhs.shape[:1] != (len(view.path.states),) or lhs.shape != rhs.shape:
+        return False
+    return bool(np.all(abs(lhs[0] - rhs[0]) <= (0 if lhs.dtype == object else 1e-13 * abs(rhs[0]))))
 
 
 def _negative(sides: Sides) -> bool:

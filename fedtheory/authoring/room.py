@@ -16,6 +16,7 @@ from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.on_problem import verify as on_problem
 from fedtheory.authoring.own_run import own_run
 from fedtheory.authoring.problem_classes import not_shares
+from fedtheory.authoring.reads import read_there
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.authoring.study import Study, study
@@ -125,9 +126,13 @@ class AuthoredSetting(Setting):
                 out += [DrawnProblem(kind, i, plan.seed) for i in range(max(2, round(PROBLEMS * plan.scale)))]
         return out
 
+    def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
+        """Whether its statement is one of these."""
+        return instance.kind in {s.id.partition("/")[2] for s in statements}
+
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
         """Every form of the instance's statement."""
-        if instance.kind not in {s.id.partition("/")[2] for s in statements}:
+        if not self.concerns(instance, statements):
             return []
         setting = self._of(instance.kind)
         statement = setting.of_statement
@@ -176,6 +181,11 @@ class AuthoredSetting(Setting):
         """Of statements about a run; `fedtheory.authoring.own_run`."""
         return own_run(self._of(statement.id.partition("/")[2]), form, case, record)
 
+    def refuses(self, statement: Statement) -> tuple[str, ...]:
+        """What a file says itself: the local work; and the size of a cohort, where it is not left free."""
+        free = self._of(statement.id.partition("/")[2]).sampling is Uniform
+        return _NOT_OURS if free else (*_NOT_OURS, "participants")
+
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The statement's own method, local work and cohorts on the user's problem; their size may be
         chosen where the statement leaves it free."""
@@ -185,7 +195,8 @@ class AuthoredSetting(Setting):
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse(_NOT_OURS, own)
         request.refuse_hyperparameters(own)
-        setting, problem = self._of(statement.id.partition("/")[2]), request.problem("quadratic")
+        setting = self._of(statement.id.partition("/")[2])
+        problem = request.problem("quadratic")
         if request.participants is not None and setting.sampling is not Uniform:
             raise InvalidInput(
                 f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
@@ -226,8 +237,10 @@ class AuthoredSetting(Setting):
         return f"{witness.statement} [{witness.form}]: {Draw.from_data(witness.data)}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        """The instance in words, then its data."""
-        return [("instance", str(Draw.from_data(witness.data))), *super().facts(witness)[1:]]
+        """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
+        instance = Draw.from_data(witness.data)
+        read = read_there(self._of(witness.kind), witness.form, instance)
+        return [("instance", str(instance)), *super().facts(witness)[1:], *read.items()]
 
     def study(
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,

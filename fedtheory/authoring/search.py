@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from fedtheory.authoring.claims import Undefined, reduced
+from fedtheory.authoring.declare import Among
 from fedtheory.authoring.instances import ARRAYS, Draw
 from fedtheory.authoring.judging import judged
 from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.ratios import same_at_start
 from fedtheory.authoring.setting import MethodSetting, at_minimiser
 from fedtheory.authoring.units import CURVATURES, POSITIONS, POWERS, WIDTHS, rescaled
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
@@ -54,7 +56,8 @@ class Scores:
         By which share the constant could be moved in the direction (+1, -1) that tightens the
         bound before it is violated.
     ratio : dict form -> float
-        Largest lhs/rhs where rhs > 0 and something moves.
+        Largest lhs/rhs where rhs > 0 and something moves; of a run whose sides begin as one number after
+        its start.
     """
 
     excess: dict[str, float] = field(default_factory=dict)
@@ -90,6 +93,7 @@ def scores(statement: Any, view: Any) -> Scores:
             continue
         out.excess[name] = float(((lhs - rhs)[seen] / np.maximum(size, scale if s.relation == "==" else 0)[seen]).max())
         positive = seen & (rhs > 1e-6 * scale) if s.relation == "<=" and moving else seen & False
+        positive[: lhs.size // len(s.lhs) if same_at_start(s, view) else 0] = False
         if positive.any():
             out.ratio[name] = float((lhs[positive] / rhs[positive]).max())
     return out
@@ -133,6 +137,8 @@ class Search:
     best : dict (form, constant or None) -> elites, best first
         Of None the score is the excess; of a constant minus the leeway.
     tightest : dict form -> Elite with the largest lhs/rhs
+    chosen : dict (form, name, value) -> Elite with the largest excess among those that seem to
+        violate the form, of each value of a drawn number
     directions : dict (form, constant) -> +1 where a larger one is a stronger claim, -1 where a smaller
     one is
     tried, skipped : int
@@ -150,6 +156,7 @@ class Search:
     seed: int = 0
     best: dict[Aim, list[Elite]] = field(default_factory=dict)
     tightest: dict[str, Elite] = field(default_factory=dict)
+    chosen: dict[tuple[str, str, Fraction], Elite] = field(default_factory=dict)
     horizons: dict[tuple[str, int], Elite] = field(default_factory=dict)
     directions: dict[tuple[str, str], int] = field(default_factory=dict)
     tried: int = 0
@@ -163,6 +170,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.rng = Stream(self.seed).generator(f"authoring search {self.setting.of_statement.id}")
+        self._among = [name for name, v in self.setting.open_numbers().items() if isinstance(v, Among)]
 
     def run(
         self, budget: int, aims: Sequence[Aim] | None = None, starts: Sequence[Draw] = (),
@@ -218,6 +226,10 @@ class Search:
             return beyond[name]
 
         for name, score in found.excess.items():
+            for drawn in self._among if score > VISIBLE else ():
+                key = name, drawn, instance.drawn[drawn]
+                if key not in self.chosen or self.chosen[key].score < score:
+                    self.chosen[key] = Elite(score, instance)
             if score <= VISIBLE or not self._enters((name, None), score) or violated(name):
                 self._keep((name, None), score, instance)
         for (name, constant), (leeway, direction) in found.leeway.items():

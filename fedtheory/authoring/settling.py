@@ -10,7 +10,8 @@ import numpy as np
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import reduced
-from fedtheory.authoring.counterexamples import prove, replay
+from fedtheory.authoring.counterexamples import Counterexample, prove, replay, smaller
+from fedtheory.authoring.declare import Among
 from fedtheory.authoring.findings import StatementStudy, Tightness
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
@@ -50,8 +51,23 @@ def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: st
         out.judged_again.add((form, str(instance)))
     out.settled.add(form)
     if found is not None:
+        found = _least_drawn(setting, search, form, found)
         out.counterexamples[form] = found
         out.checks.append(replay({out.statement.id: out.statement}, found, setting))
+
+
+def _least_drawn(setting: MethodSetting, search: Search, form: str, found: Counterexample) -> Counterexample:
+    """A counterexample with the smallest numbers, of those drawn `among` some, with which the search met one."""
+    families = {name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)}
+    for name, choices in families.items():
+        drawn = found.instance.drawn
+        for value in smaller(choices, drawn[name]):
+            elite = search.chosen.get((form, name, value))
+            proof = None if elite is None else prove(setting, form, elite.instance)
+            if proof is not None and all(abs(proof.instance.drawn[k]) <= abs(drawn[k]) for k in families):
+                found = proof
+                break
+    return found
 
 
 def _suspects(search: Search, form: str) -> list[Draw]:

@@ -18,6 +18,7 @@ from fedtheory.authoring.findings import Row, StatementStudy, Tightness
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
 from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.named import ROUND, RUN, SHAPES
 from fedtheory.authoring.necessity import (
     AssumptionNeed,
     ConstantNeed,
@@ -39,7 +40,7 @@ from fedtheory.verification.check import Check
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.witness import Witness
 
-__all__ = ["Row", "StatementStudy", "Study", "Tightness", "study"]
+__all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study", "told_quantities"]
 
 RATIONAL = 12  # instances judged in fractions
 FLOATS = 24  # and in floats
@@ -234,10 +235,25 @@ def study(
 
 
 def quantities(over: str = "round") -> dict[str, str]:
-    """The named quantities of a statement about a round (or a fixed point), or about a run, and
-    what they are."""
-    from fedtheory.authoring.named import ROUND, RUN
+    """The named quantities of a statement about a round (or a fixed point), or about a run: what
+    they are, and their shapes.
 
+    The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those of
+    a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
+    (sequences of cohorts). N clients (or a cohort's P) and d coordinates stand behind.
+    """
+    shapes = SHAPES["run" if over == "run" else "round"]
+    words, numbers = told_quantities(over), {*CONSTANTS, "T"}
+    found = {name: "a number" if name in numbers else _shape(shapes[name]) for name in words if name not in FUNCTIONS}
+    return {name: f"{text.removesuffix('.')}; {found[name]}" if name in found else text for name, text in words.items()}
+
+
+def _shape(shape: str) -> str:
+    return "a number" if shape == "()" else f"shape {shape}"
+
+
+def told_quantities(over: str) -> dict[str, str]:
+    """`quantities` without their shapes."""
     table = RUN if over == "run" else ROUND
     first = {name: " ".join((function.__doc__ or "").split()) for name, function in table.items()}
     return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fedtheory.authoring.declare import Among
+from fedtheory.authoring.reads import read_there
+from fedtheory.authoring.setting import MethodSetting
 from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.verification.summary import ratio_text
 
 __all__ = ["findings", "renderables", "scope", "table"]
 
@@ -90,7 +96,9 @@ def _forms(one: Any) -> Any:
         grid.add_column(title, no_wrap=True)
     for row in one.rows:
         ratio = largest_ratio(one, row)
-        tight = f"{ratio:.4g}" if np.isfinite(ratio) else "–"
+        attained = any(t.attained for t in one.tightness if t.form == row.form)
+        tight = ratio_text(ratio, 4).partition(" (")[0] if np.isfinite(ratio) else "–"
+        tight = "~1" if tight == "1" and not attained else tight
         verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
         grid.add_row(
             Text(row.form), verdict, row.established, f"{row.violations} / {row.instances}", tight, ", ".join(row.modes)
@@ -108,15 +116,20 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
 
     for form, example in one.counterexamples.items():
         yield "refuted", f"{form}: {example.instance}: {example.sides}"
+        read = read_there(MethodSetting.of(one.statement), form, example.instance)
+        if read:
+            yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
+        for name in _varied(one.statement):
+            yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:
             yield labels[row.verdict], f"{row.form}: {row.note}"
     for t in one.tightness:
         if t.form in standing:
-            how = "attained" if t.attained else f"lhs/rhs up to {t.ratio:.4g}" if np.isfinite(t.ratio) else ""
-            if how:
-                yield "tightness", f"{t.form}: {how} on {t.instance}"
+            if t.attained or np.isfinite(t.ratio):
+                yield "tightness", f"{t.form}: {'attained' if t.attained else t.up_to} on {t.instance}"
+    yield from (("holds", words) for words in _held(one))
     none: dict[str, list[str]] = {}
     for name in one.statement.forms:
         none.setdefault(one.no_ratio(name), []).append(name)
@@ -130,6 +143,35 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
         by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {m.fate}"
         yield label, f"{of(m.form)}{m.mutant}{by}"
+
+
+def _held(one: Any) -> Iterator[str]:
+    """What it means that forms hold: how often they were judged, and where a proof may stand."""
+    rows = [row for row in one.rows if row.verdict == "holds" and row.form in one.statement.forms]
+    for row in rows:
+        proof = one.statement.forms[row.form].proof
+        judged = f"no violation was found on {row.instances} instance{'s' * (row.instances != 1)} judged"
+        walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)" if one.statement.over == "run" else (
+            "a form may cite one, proof=..., and docs/proofs.md has how a theorem about a run is proved from it"
+        )  # fmt: skip
+        yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}")
+
+
+def _varied(statement: Any) -> list[str]:
+    """What is drawn `among` some numbers."""
+    return [name for name, v in MethodSetting.of(statement).open_numbers().items() if isinstance(v, Among)]
+
+
+def _by_value(one: Any, form: str, name: str) -> list[str]:
+    """'2: 5 of 11': of each value of a drawn number, on how many of the instances judged with it a form is violated."""
+    counts: dict[Fraction, list[int]] = {}
+    for c in one.checks:
+        value = re.search(rf", {re.escape(name)} = ([\d/.-]+)", c.instance)
+        if c.form == form and c.verdict in ("holds", "violated") and value:
+            count = counts.setdefault(Fraction(value[1].rstrip(".")), [0, 0])
+            count[0] += c.verdict == "violated"
+            count[1] += 1
+    return [f"{value}: {bad} of {judged}" for value, (bad, judged) in sorted(counts.items())]
 
 
 def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list[str]]:

@@ -119,7 +119,7 @@ def _page(command: HelpfulCommand, ctx: Any) -> HelpfulCommand:
         if name not in arguments:
             group = getattr(shown, "rich_help_panel", None)
             group = group if full or (not named and _many(group, topic.first, there)) else None
-            others = "Other options" if named else None
+            others = "Other options" if named and topic.own else None
             shown.rich_help_panel = topic.title if name in topic.own else group or others
         page.params.append(shown)
     page.help = command.help if full and not named else topic.about

@@ -137,7 +137,7 @@ def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
 
 
 def statement_topic(command: str, text: str) -> Topic | None:
-    """A statement of `verify` or `proof`; None for a paper or a file.
+    """A statement of `verify` or `proof`, also FILE.py::NAME, whose file is run; None for a paper or a whole file.
 
     Raises
     ------
@@ -150,12 +150,13 @@ def statement_topic(command: str, text: str) -> Topic | None:
     from fedtheory.cli.options import told_of
     from fedtheory.verification.registry import setting_of
 
-    if in_file(text)[0] is not None or text.endswith("/"):
+    file, inside = in_file(text)
+    if (file is not None and not inside) or text.endswith("/"):
         return None
     statement = find_statement(text)
     setting = setting_of(statement)
     method = METHODS_OF_PAPERS.get(statement.id.partition("/")[0], "")
-    why_not, takes = setting.refusal(statement), setting.takes(statement)
+    why_not, takes, refused = setting.refusal(statement), setting.takes(statement), setting.refuses(statement)
     own = () if why_not else _of_statement(statement, method, "X" in takes)
     if command == "verify":
         own = tuple(name for name in own if name != "scale")  # there it is the campaign's
@@ -169,20 +170,24 @@ def statement_topic(command: str, text: str) -> Topic | None:
             f"The statement's own numbers: {', '.join(takes)} (`fedtheory explain {text}` says "
             "what they are)."
         )
-    about = f"{command.capitalize()} {statement.id}: {statement.title}."
+    if file:
+        words["clients"] = "Number of clients (default: the most that the statement is about with as many samples each)."
+        words |= {} if statement.scope == "run" else {"rounds": "Rounds before the one that is judged."}
+    about = f"{command.capitalize()} {statement.id}: {statement.title.rstrip('.')}."
     if why_not:
         about += f" It does not run on a problem of yours: {why_not}."
     first: tuple[str, ...] = ("json", "out")
-    lines = [f"fedtheory verify {statement.id.partition('/')[0]}/"]  # where it is judged
+    lines = [f"fedtheory verify {file or statement.id.partition('/')[0] + '/'}"]  # where it is judged
     if not why_not:
         cohorts, given = (
-            () if method == "fedmls" else ("participants",),
+            () if method == "fedmls" or "participants" in refused else ("participants",),
             ("given",) if takes else (),
         )
-        first = ("problem", *cohorts, *given, *_FIRST_OF[command])
+        clients = ("clients",) if file else ()
+        first = ("problem", *clients, *cohorts, *given, *_FIRST_OF[command])
         lines = [f"fedtheory {command} {text} {setting.example(statement) or ''}".rstrip()]
     return Topic(
-        about, f"Options of {method}", own, first, _foreign_to_statement(own), words,
+        about, f"Options of {method}", own, first, _foreign_to_statement(own) | {*refused}, words,
         (*lines, f"fedtheory explain {text}"), not_groups=(ALL, SHARED),
     )  # fmt: skip
 

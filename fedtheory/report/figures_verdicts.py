@@ -99,6 +99,7 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
         if (name, None) not in lines:
             lines.append((name, None))
         lines.append((name, statement))
+    shown = [form for form in FORMS if any(form in tiles for tiles in rows.values())]
     columns, height = _shape(len(lines), columns)
     width = max(WIDTH, 13 / 3 * columns)
     figure, axes = new_figure(width, 1.8 + 0.27 * height, 1, columns)
@@ -109,7 +110,7 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
             if statement is None:
                 ax.text(0.03, y + 0.55, paper, parse_math=False, ha="left", va="center", fontsize=9, fontweight="bold")
                 continue
-            for x, form in enumerate(FORMS):
+            for x, form in enumerate(shown):
                 row = rows[statement].get(form)
                 if row is None:
                     continue
@@ -117,13 +118,13 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
                 counts[verdict] = counts.get(verdict, 0) + 1
                 ax.add_patch(Rectangle((x + 0.03, y + 0.06), 0.94, 0.88, facecolor=COLOURS[verdict], alpha=0.85, linewidth=0))
                 ax.text(x + 0.5, y + 0.5, _text(row), ha="center", va="center", fontsize=8, color="white")
-        ax.set(xlim=(0, 2), ylim=(height, 0))
+        ax.set(xlim=(0, len(shown)), ylim=(height, 0))
         ax.grid(False)
         ax.tick_params(length=0)
         named = [(y + 0.5, _name(s, rows[s])) for y, (_, s) in enumerate(part) if s is not None]
         ax.set_yticks([y for y, _ in named], [name for _, name in named], fontsize=8)
         ax.xaxis.tick_top()
-        ax.set_xticks([0.5, 1.5], ["as printed", "as repaired"], fontsize=8)
+        ax.set_xticks([x + 0.5 for x in range(len(shown))], [f"as {form}" for form in shown], fontsize=8)
         for spine in ax.spines.values():
             spine.set_visible(False)
     handles = [Rectangle((0, 0), 1, 1, facecolor=COLOURS[v], alpha=0.85) for v in counts]
@@ -144,9 +145,14 @@ def _finding(rows: dict[str, Any]) -> str:
     printed = [row["verdict"] for row in stated if row["form"] == "printed"]
     worded = [row["verdict"] for row in stated if row["form"] != "printed"]
     bad = sum(v["repaired"]["verdict"] != "holds" for v in rows.values() if "repaired" in v)
-    finding = f"{printed.count('violated')} of {len(printed)} printed statements fail"
-    finding += f", {worded.count('violated')} of {len(worded)} in words{WORDED}; " if worded else "; "
-    return finding + (f"{bad} repairs do not hold" if bad else "every repaired one holds")
+    failing = printed.count("violated")
+    one = "fails" if failing else "holds" if printed == ["holds"] else "is not decided"
+    many = f"{failing} of {len(printed)} printed statements fail{'s' * (failing == 1)}"
+    finding = f"the printed statement {one}" if len(printed) == 1 else many
+    finding += f", {worded.count('violated')} of {len(worded)} in words{WORDED}" if worded else ""
+    if any("repaired" in v for v in rows.values()):
+        finding += f"; {bad} repair{'s do' if bad > 1 else ' does'} not hold" if bad else "; every repaired one holds"
+    return finding[:1].upper() + finding[1:]
 
 
 def caption(data: dict[str, Any]) -> str:

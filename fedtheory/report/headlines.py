@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.tables import MARKS, short
 from fedtheory.verification.headline import Clause, clauses_of
-from fedtheory.verification.registry import Paper, get, rule_words, setting_of
+from fedtheory.verification.registry import Paper, get, paper_of, rule_words, setting_of
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
@@ -58,7 +58,7 @@ def state_of(line: Line) -> str:
     if line.printed is not None:
         if line.printed.verdict == "violated":
             return "fails"
-        settled = line.printed.verdict == "holds" and line.printed.established != "open"
+        settled = line.printed.verdict == "holds" and (line.printed.established != "open" or bool(paper_of(line.statement).source))
         return "holds" if settled else "unsettled"
     return "ours" if get(line.statement).kind == "sharpened" else "readings"
 

@@ -68,6 +68,12 @@ def number(value: float, digits: int = 3) -> str:
     return NO_FORM if value is None or math.isnan(value) else f"{value + 0.0:.{digits}g}"
 
 
+def below_one(value: float, digits: int = 3) -> str:
+    """measured/bound for a table: '<1' where it is below 1 beyond rounding, and its digits would say 1."""
+    text = number(value, digits)
+    return "<1" if text == "1" and value < 1 - 1e-9 else text
+
+
 def styled(verdict: str) -> Text:
     """A verdict with its mark and colour."""
     return Text(f"{MARKS.get(verdict, '')} {verdict}".strip(), STYLES.get(verdict, ""))
@@ -185,7 +191,11 @@ def tightness_text(row: Row | None, brief: bool = False) -> str:
     if row is None or math.isnan(row.tightness_worst):
         return NO_FORM
     ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
-    texts = (f"{value:.1e}".replace("e-0", "e-") if brief and 0 < value < 1e-3 else number(value, digits) for value, digits in ratios)
+
+    def shown(value: float, digits: int) -> str:
+        return f"{value:.1e}".replace("e-0", "e-") if brief and 0 < value < 1e-3 else below_one(value, digits)
+
+    texts = (shown(*ratio) for ratio in ratios)
     return ("/" if brief else " / ").join("<0" if text.startswith("-") else text for text in texts)
 
 
@@ -327,7 +337,7 @@ def _details(rows: Sequence[Row]) -> Iterator[tuple[Text | None, tuple[str, str,
     for r in rows:
         paper = paper_of(r.statement)
         recorded = "same" if r.verdict == r.established else r.established
-        numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", number(r.tightness_worst))
+        numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", below_one(r.tightness_worst))
         where = Text(instance_text(r.tightest or r.worst), "dim")
         name = (short(r.statement), r.form, paper.rule_short.get(r.rule, r.rule))
         yield Text(paper.name, "bold") if paper != before else None, name, numbers, where
@@ -398,7 +408,7 @@ def check_table(checks: Sequence[Any], width: int = 120, told: Collection[str] =
         why = f"({notes.setdefault(c.reason, len(notes) + 1)})" if c.reason and not known else ""  # often the same for several forms
         where = why or c.place
         record = get(c.statement).form(c.form).established.get(c.rule, NO_FORM)
-        verdict, numbers = styled(c.verdict), (number(c.tightness), number(c.slack))
+        verdict, numbers = styled(c.verdict), (below_one(c.tightness), number(c.slack))
         if wide:
             table.add_row(Text(c.form), verdict, record, c.mode, *numbers, Text(where))
         else:

@@ -25,7 +25,7 @@ def headline(rows: Sequence[Row], record: Mapping[str, Any]) -> str:
     if wrong:
         return f"{len(wrong)} of {len(rows)} verdicts are not the recorded ones."
     if rows and all(r.established == "open" for r in rows):
-        return f"None of these {len(rows)} verdicts was on record before."
+        return f"Nothing is on record for {'this statement' if len(rows) == 1 else 'these statements'}."
     return f"All {len(rows)} verdicts are the recorded ones."
 
 

@@ -177,7 +177,8 @@ def plan(
     whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
     real_number("scale", scale, above=0)
     size = Plan(seed, scale, real, long, rounds, scenarios)
-    return [Task(p.id, i, **_of(p)) for p in (papers() if only is None else only) for i in p.setting.instances(size)]
+    chosen = ((p, i) for p in (papers() if only is None else only) for i in p.setting.instances(size))
+    return [Task(p.id, i, **_of(p)) for p, i in chosen if p.setting.concerns(i, p.statements)]
 
 
 FASTEST_INSTANCE = 1e-5  # seconds that no instance of a search stays below

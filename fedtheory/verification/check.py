@@ -112,6 +112,9 @@ _READ: dict[str, Callable[[Any], Any]] = {  # what a field of `Check` is from JS
 }
 
 
+SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are one number, and tightness is that of later rounds
+
+
 def in_words(where: dict[str, Any], count: int = 0) -> str:
     """`Check.where` as people read it; ``count``: how many entries were compared."""
     horizons = [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]

@@ -82,6 +82,9 @@ class Joined(Setting):
     def takes(self, statement: Statement) -> dict[str, str]:
         return self.part(statement).takes(statement)
 
+    def refuses(self, statement: Statement) -> tuple[str, ...]:
+        return self.part(statement).refuses(statement)
+
     def local_work(self, statement: Statement) -> LocalWork | None:
         return self.part(statement).local_work(statement)
 

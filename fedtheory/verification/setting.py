@@ -101,6 +101,14 @@ class Setting:
         """What a user may set of the statement, and what it is: names of `accepts`."""
         return dict(self.accepts)
 
+    def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
+        """Whether an instance of a campaign may be about some of these statements."""
+        return True
+
+    def refuses(self, statement: Statement) -> tuple[str, ...]:
+        """Options of the command line that every request for the statement refuses."""
+        return ()
+
     def local_work(self, statement: Statement) -> LocalWork | None:
         """The local solvers that the statement is judged with; a user who gives another is told so. None: `instance` sees to it."""
         return None

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from fedtheory.verification.check import SAME_AT_START
 from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["as_html", "as_rows", "as_sentence", "number", "reading", "reasons_once", "reasons_told"]
+__all__ = ["as_html", "as_rows", "as_sentence", "number", "ratio_text", "reading", "reasons_once", "reasons_told"]
 
 READINGS = {
     "printed": "as printed",
@@ -28,6 +29,15 @@ def number(value: float, digits: int = 3) -> str:
     if math.isfinite(value) and 1e3 <= abs(value) < 1e7:
         return f"{float(f'{value:.{digits}g}'):,.{max(0, digits - len(str(int(abs(value)))))}f}"
     return f"{value:.{digits}g}"
+
+
+def ratio_text(value: float, digits: int = 3) -> str:
+    """measured/bound; what is apart from 1 beyond rounding is never '1', but '<1 (0.9999998)' or '>1 (1.00001)'."""
+    text = number(value, digits)
+    if text != "1" or abs(value - 1) < 1e-9:
+        return text
+    longer = (f"{value:.{more}g}" for more in range(digits + 1, 18))
+    return f"{'<' if value < 1 else '>'}1 ({next(text for text in longer if float(text) != 1)})"
 
 
 def apart(left: float, right: float, digits: int = 4, show: Callable[[float, int], str] = "{:.{}g}".format) -> tuple[str, str]:
@@ -58,9 +68,10 @@ def as_sentence(checks: Sequence[Any], statement: Statement | None = None) -> st
     if len({words for _, words in found}) == 1 and all(c.reason for c in told):
         return f"It {found[0][1]}."
     if len(told) == 2 and {c.verdict for c in told} == {"holds"} and all(math.isfinite(c.tightness) for c in told):
-        ratios = [number(c.tightness) for c in told]
+        ratios = [ratio_text(c.tightness) for c in told]
         at_most = ratios[0] if len(set(ratios)) == 1 else f"{ratios[0]} and {ratios[1]}"
-        if len({_runs(c) for c in told}) == 1 and min(c.tightness for c in told) > 0 and not any(map(_negative_bounds, told)):
+        alone = any(_negative_bounds(c) or SAME_AT_START in c.where for c in told)  # of which more is to be said
+        if len({_runs(c) for c in told}) == 1 and min(c.tightness for c in told) > 0 and not alone:
             how = f"{_upper(found[0][0])} and {found[1][0]}"
             return f"{how} it holds here{_runs(told[0])}, with measured/bound at most {at_most}."
     return " ".join(f"{_upper(how)} it {words}." for how, words in found)
@@ -109,9 +120,10 @@ def _ratio(check: Any) -> str:
     if not math.isfinite(check.tightness):
         return ""
     where = " where the bound is positive" if _negative_bounds(check) else ""
+    where += " after t = 0, where both sides are one number" if SAME_AT_START in check.where else ""
     if check.tightness <= 0:
         return f", with a left side that is nowhere above 0{where}"
-    return f", with measured/bound at most {number(check.tightness)}{where}"
+    return f", with measured/bound at most {ratio_text(check.tightness)}{where}"
 
 
 def _sides(check: Any) -> str:

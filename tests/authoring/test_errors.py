@@ -1,5 +1,7 @@
 """What goes wrong in a file says where, and what to do."""
 
+import copy
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +14,7 @@ from fedtheory.authoring import (
     Minimise,
     Paper,
     Quadratics,
+    SmoothConvex,
     eq,
     form,
     le,
@@ -23,7 +26,7 @@ from fedtheory.authoring import (
 )
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.errors import DataFileError, InvalidInput, MissingCapability, UnknownName
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName
 
 HERE = r"test_errors\.py, line \d+, test-sentence/it: "
 
@@ -38,11 +41,11 @@ HERE = r"test_errors\.py, line \d+, test-sentence/it: "
         ),
         (lambda q: [printed(le(q.F * np.ones((1, 3)), q.F * np.ones((1, 4))))], InvalidInput, "unequal shapes"),
         (lambda q: [], InvalidInput, "a statement without a form: yield printed"),
-        (lambda q: None, InvalidInput, "the function returned None. Yield its forms"),
+        (lambda q: None, InvalidInput, r"yield the forms, `yield printed\(le\(lhs, rhs\)\)`: the function returned None"),
         (lambda q: [le(q.F, q.F)], InvalidInput, "what le or eq gives, by itself is no form: yield printed"),
         (lambda q: [printed(q.F)], InvalidInput, r"has an array of shape \(1, 1\) for its two sides. Write le\(lhs, rhs\)"),
         (lambda q: [printed(q.F_next <= q.F)], InvalidInput, "has the outcome of <=, >= or == for its two sides. Write le"),
-        (lambda q: q.F_next <= q.F, InvalidInput, "the function returned the outcome of <=, >= or ==. Yield its forms"),
+        (lambda q: q.F_next <= q.F, InvalidInput, "the function returned the outcome of <=, >= or =="),
         (lambda q: [printed(le(q.F, q.F), r"\frac{1}{2")], InvalidInput, r"'{' at character 9 of its formula is not closed"),
         (lambda q: [printed(le(q.F, q.F), r"\left( 1 )")], InvalidInput, r"'.left' at character 1 of its formula is not closed"),
         (lambda q: [printed(le(q.F, q.F), r"1 } 2")], InvalidInput, "'}' at character 3 of its formula closes no {"),
@@ -54,7 +57,7 @@ HERE = r"test_errors\.py, line \d+, test-sentence/it: "
         (
             lambda q: [form("own", le(q.gap[:, :, None] * np.ones((1, 5, 1)), q.F[..., None]))],
             InvalidInput,
-            "its axes are starts",
+            r"a side has shape .*and must be a number, or have the axes of q.F_next: starts by cohorts, here",
         ),
     ],
 )
@@ -64,7 +67,7 @@ def test_the_place_is_named(body, kind, says):
 
 
 def test_a_run_says_which_axis_is_which():
-    with pytest.raises(InvalidInput, match=HERE + ".*last axis is the scenarios"):
+    with pytest.raises(InvalidInput, match=HERE + r".*a side has shape \(\d, 7\), and its last axis must be the one scenario"):
         sentence(lambda q: [printed(le(q.gap * np.ones((1, 7)), q.gap[0]))], over="run").forms  # noqa: B018
 
 
@@ -161,3 +164,62 @@ def test_a_bound_that_divides_by_0_is_not_judged_there():
 def test_eq_compares_vectors():
     same = sentence(lambda q: [printed(eq(q.x_next, q.x - q.eta * q.gradient, vector=True))])
     assert study(same, budget=40, necessity=False).row("it", "printed").verdict == "holds"
+
+
+def written(tmp_path, body, decorated=""):
+    """A file whose function has its body on lines 8 and on."""
+    file = tmp_path / "claim.py"
+    how = decorated or "problems=SmoothConvex(clients=(1, 3))"
+    file.write_text(
+        "from fedtheory.algorithms import FedAvg\nfrom fedtheory.authoring import *\npaper = Paper('claim')\n"
+        f"@paper.statement('it', about=FedAvg(), {how})\n"
+        "def it(q):\n    \"\"\"A claim.\"\"\"\n    small = q.F\n" + "".join(f"    {line}\n" for line in body)
+    )
+    return file
+
+
+@pytest.mark.parametrize("body, line, says", [
+    (["yield printed(le(q.F_next, q.F))", "yield repaired(le(q.F_next * q.K, q.F))"], 9, "unknown quantity 'K'"),
+    (["yield printed(le(q.F_next, q.F))", "yield repaired(le(q.F_next[0, 0], q.x[0, 0]))"], 9, "form 'repaired': a side has shape"),
+    (["return printed(le(q.F_next, q.F))"], 8, "yield the forms, `yield printed(le(lhs, rhs))`: the function returned a form"),
+    (["more = 2", "return [printed(le(q.F_next, q.F)), le(q.F, q.F)]"], 9, "what le or eq gives, by itself is no form"),
+    (["yield printed(le(q.F_next, q.F), ltex='a')"], 8, "unknown keyword 'ltex': did you mean 'latex'"),
+    (["yield printed(le(q.F_next, q.F, noize=1))"], 8, "unknown keyword 'noize': did you mean 'noise'"),
+])  # fmt: skip
+def test_the_line_is_that_of_the_fault_and_not_of_the_decorator(tmp_path, body, line, says):
+    with pytest.raises(FedTheoryError) as error:
+        load_file(written(tmp_path, body))["it"].forms  # noqa: B018
+    assert f"claim.py, line {line}, claim/it: {says}" in str(error.value) and "array([" not in str(error.value)
+
+
+@pytest.mark.parametrize("decorated, says", [
+    ("problems=SmoothConvex(client=(1, 3))", "unknown keyword of SmoothConvex 'client': did you mean 'clients'"),
+    ("problem=SmoothConvex()", "unknown keyword of paper.statement 'problem': did you mean 'problems'"),
+    ("problems=SmoothConvex(), local=GradientSteps(step=1, lr=1)", "unknown keyword of GradientSteps 'step': did you mean 'steps'"),
+])  # fmt: skip
+def test_a_wrong_keyword_is_refused_with_the_nearest(tmp_path, decorated, says):
+    with pytest.raises(InvalidInput) as error:
+        load_file(written(tmp_path, ["yield printed(le(q.F_next, q.F))"], decorated))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("over, name, here", [
+    ("round", "K", "the number of local steps is q.E"), ("round", "L", "the smoothness is q.beta"),
+    ("run", "gamma", "the local step size is q.eta"), ("run", "R", "the number of rounds is q.T"),
+    ("round", "n", "the number of clients is q.N"), ("round", "sigma", "no variance of noise"),
+])  # fmt: skip
+def test_a_name_of_the_field_is_told_ours(over, name, here):
+    local = GradientSteps(2, lambda c: 1 / c.beta)
+    with pytest.raises(UnknownName) as error:
+        sentence(lambda q: [printed(le(q.F, q.F * getattr(q, name)))], over=over, local=local).forms  # noqa: B018
+    assert here in str(error.value)
+
+
+def test_a_constant_of_a_step_size_is_told_ours():
+    with pytest.raises(UnknownName, match="unknown constant 'L': the smoothness is beta"):
+        sentence(lambda q: [printed(le(q.F, q.F))], local=GradientSteps(1, lambda c: 1 / c.L)).forms  # noqa: B018
+
+
+def test_classes_with_keywords_are_copied_and_pickled():
+    for made in (SmoothConvex(clients=(1, 3), weights="any"), GradientSteps(2, lr=1)):
+        assert copy.deepcopy(made) == made and pickle.loads(pickle.dumps(made)) == made

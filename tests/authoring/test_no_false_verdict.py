@@ -108,7 +108,7 @@ def test_a_start_without_its_axis_is_refused():
     """Of q.F_next[0] no expectation could be taken."""
     one = sentence(lambda q: [printed(le(q.F_next[0], q.F[0]))], sampling=Uniform(1), problems=Quadratics(3, 1))
     view = MethodSetting.of(one).view(instance([[1]] * 3, [[0], [1], [2]], [5], cohort_size=1))
-    with pytest.raises(InvalidInput, match="axes are starts"):
+    with pytest.raises(InvalidInput, match=r"shape \(3,\), and must be .* the axes of q\.F_next: starts by cohorts, here \(1, 3\)"):
         one.on(view)
     with pytest.raises(InvalidInput, match=r"take q\.F_next, not"):
         view.mean(view.F_next[0])

@@ -1,15 +1,24 @@
 """lhs/rhs is shown only where it says how tight a bound is."""
 
 import math
+from fractions import Fraction as Q
 
 import pytest
 from statements_at_hand import descent, sentence
 
-from fedtheory.authoring import Quadratics, form, le, printed, study
+from fedtheory.algorithms import FedAvg
+from fedtheory.authoring import GradientSteps, Paper, Quadratics, StronglyConvex, form, le, printed, study
+from fedtheory.authoring.findings import Tightness
+from fedtheory.authoring.instances import Draw
+from fedtheory.authoring.judging import check
 from fedtheory.authoring.ratios import NEGATIVE, NO_RATIO, OFFSET, moves_with_offset
+from fedtheory.authoring.search import scores
+from fedtheory.authoring.setting import MethodSetting
+from fedtheory.report.tables import below_one
 from fedtheory.verification import campaign, registry
-from fedtheory.verification.check import Check
+from fedtheory.verification.check import SAME_AT_START, Check
 from fedtheory.verification.setting import Plan
+from fedtheory.verification.summary import as_sentence, ratio_text
 
 
 @pytest.mark.parametrize("over, sides, moves", [
@@ -69,3 +78,47 @@ def test_rows_of_other_papers_keep_their_ratio():
     plain = [Check(statement.id, made.name, rule, "holds", "exact", tightness=t, slack=0.1, lhs=-1.0, rhs=1.0) for t in (0.25, 0.75)]
     [row] = [r for r in campaign.summarise(plain, statements=[statement]) if (r.form, r.rule) == (made.name, rule)]
     assert (row.tightness_worst, row.tightness_median) == (0.75, 0.5)
+
+
+@pytest.mark.parametrize("value, text", [
+    (0.99999983, "<1 (0.9999998)"), (1.0, "1"), (1 - 1e-13, "1"), (0.5, "0.5"), (0.99949, "0.9995"), (1.0000123, ">1 (1.00001)"),
+    (float("inf"), "inf"), (0.0, "0"),
+])  # fmt: skip
+def test_what_is_not_attained_is_not_shown_as_one(value, text):
+    assert ratio_text(value, 4) == text
+
+
+def test_a_table_says_that_a_ratio_is_below_one():
+    assert [below_one(v) for v in (0.99991, 1.0, 0.42)] == ["<1", "1", "0.42"]
+
+
+def test_one_alone_is_attained():
+    assert Tightness("printed", 1.0, "f", True).up_to == "lhs/rhs up to 1"
+    assert Tightness("printed", 1.0, "f").up_to == "lhs/rhs up to 1 but for rounding"
+    assert Tightness("printed", 0.9999999, "f").up_to == "lhs/rhs up to <1 (0.9999999)"
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("offset, same, ratio", [(0, True, Q(1, 2)), (1, False, Q(18, 37))])
+def test_a_runs_ratio_is_that_after_a_start_at_which_both_sides_are_one_number(exact, offset, same, ratio):
+    """f = x^2 with steps of 1/(2 beta): d_t = 9/4^t, against 9/2^t the ratio is (1/2)^t, 1 at t = 0 and 1/2 at most afterwards.
+
+    Against 9/2^t + 1/4 it is 36/37 at t = 0, which counts.
+    """
+
+    def claim(q):
+        """d_t <= d_0/2^t."""
+        yield printed(le(q.distance_sq, q.power(Q(1, 2), q.t) * q.distance_sq[0] + Q(offset, 4)))
+
+    paper = Paper("start")
+    about = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / (2 * c.beta)), "problems": StronglyConvex((1, 2))}
+    statement = paper.statement("start", over="run", **about)(claim)
+    data = {"h": [["2"]], "c": [["0"]], "weights": ["1"], "start": ["3"], "rounds": 2}
+    view = MethodSetting.of(statement).view(Draw.from_data(data), exact)
+    [found] = check(statement, view)
+    assert (SAME_AT_START in found.where) is same
+    assert found.tightness == pytest.approx(0.5 if same else 36 / 37)
+    words = "with measured/bound at most 0.5 after t = 0, where both sides are one number"
+    assert (words in as_sentence([found], statement.statement)) is same
+    if not exact:
+        assert scores(statement, view).ratio["printed"] == pytest.approx(found.tightness)

@@ -1,5 +1,6 @@
 """Studies: what is found, proved, shrunk and replayed, with instances worked out by hand."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction as Q
 
@@ -85,6 +86,26 @@ def test_shrinking_keeps_a_violation_clear():
     setting = MethodSetting.of(descent()["lemma"])
     small = shrink(setting, "printed", instance([["7/8", 2], ["1/3", 1]], [[0, "5/11"], [1, 3]], ["13/7", -2]))
     assert (small.num_clients, small.dim) == (1, 1) and small.h[0, 0] == 1 and small.c[0, 0] == 0
+
+
+def test_a_number_drawn_among_some_is_shrunk_too():
+    """Steps of size 1 on x^2/2 and (x - 1)^2/16 from 0, where F is 1/32: the first client stays at 0, the second goes to 1 - (7/8)^E,
+    and half of that is the model. With E = 5 the loss grows, so the claim fails; and on some instance it fails for E = 2."""
+    local = GradientSteps(among(1, 2, 3, 5), lambda c: 1 / c.beta)
+    steep = sentence(lambda q: [printed(le(q.F_next, q.F))], local=local, problems=StronglyConvex((1, 3)))
+    made = instance([["1/3"], ["1/60"]], [[0], [-4]], ["-1/3"]).changed(drawn={"steps": Q(5)})
+    setting = MethodSetting.of(steep)
+    assert prove(setting, "printed", made.changed(drawn={"steps": Q(1)})) is None
+    assert shrink(setting, "printed", made).drawn == {"steps": Q(2)}
+    found = study(steep, budget=150, necessity=False)
+    assert found.counterexamples[0].instance.drawn == {"steps": Q(2)}
+    assert replay({steep.id: steep}, found.counterexamples[0]).verdict == "violated"
+    [told] = [words for label, words in found.findings() if label == "violations"]
+    counts = {int(v): (int(bad), int(of)) for v, bad, of in re.findall(r"(\d): (\d+) of (\d+)", told)}
+    assert told.startswith("printed: steps: 1: 0 of ") and list(counts) == [1, 2, 3, 5] and counts[1][1] > 0
+    drawn = [c for c in found.checks if ", steps = " in c.instance]
+    assert sum(bad for bad, _ in counts.values()) == sum(c.verdict == "violated" for c in drawn) > 0
+    assert sum(of for _, of in counts.values()) == len(drawn)
 
 
 def test_the_best_constant_and_the_assumptions_that_matter():

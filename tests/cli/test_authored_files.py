@@ -9,6 +9,7 @@ import pytest
 from command_line import call, refused
 from markupsafe import escape
 
+from fedtheory.authoring import Uniform, load_file
 from fedtheory.verification import Setting, Statement, form, le, registry
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +167,22 @@ def test_unequal_numbers_of_samples_are_judged_as_those_of_a_papers_statements_a
         assert judged["verdict"] == "holds" and not any(check["reason"] for check in judged["checks"])
 
 
+def test_help_on_a_statement_of_a_file_has_its_options():
+    lemma = f"{ROOT / 'examples/descent_lemma.py'}::lemma-1"
+    text = call("verify", lemma, "--help").stdout
+    shown = {*re.findall(r"--[a-z][a-z-]+", text)}
+    assert "Verify descent-lemma/lemma-1: One local gradient step of everybody decreases F." in " ".join(text.split())
+    assert {"--problem", "--clients", "--figure", "--help-all"} <= shown and not {"--participants", "--budget", "--local-lr"} & shown
+    own = call("verify", f"{ROOT / 'examples/own_method.py'}::{own_statement()}", "--help").stdout
+    assert "--participants" in own
+
+
+def own_statement():
+    """A statement about cohorts of every size."""
+    paper = load_file(ROOT / "examples/own_method.py")
+    return next(s.name for s in paper.statements.values() if s.sampling is Uniform)
+
+
 def test_explain_says_what_a_file_declares(written):
     file = written(
         "yield printed(le(q.F_next, q.F, q.dissimilarity / q.beta))",
@@ -203,7 +220,7 @@ def test_the_reports_have_what_the_study_found(tmp_path):
 def test_verdicts_that_nobody_recorded_are_not_called_the_recorded_ones(written, tmp_path):
     small_campaign(written("yield printed(le(q.F_next, q.F))"), tmp_path / "out")
     page = (tmp_path / "out/report.html").read_text()
-    assert "was on record before" in page and "are the recorded ones" not in page
+    assert "Nothing is on record for this statement." in page and "are the recorded ones" not in page
 
 
 def test_a_theorem_of_a_file_without_steps_is_told_where_they_go(written):
@@ -229,3 +246,24 @@ def test_a_dollar_in_a_title_costs_no_figure(written, tmp_path):
                     "    yield printed(le(q.gap_next, q.gap))\n")  # fmt: skip
     small_campaign(file, tmp_path / "out")
     assert {"bound_a.png", "bound_b.png", "verdicts.png"} <= {p.name for p in (tmp_path / "out/figures").iterdir()}
+
+
+def test_a_report_of_one_statement_says_what_it_can(tmp_path):
+    """Two statements in a file, one of them judged: nothing is on record, nothing stopped halfway, no repaired form is spoken of."""
+    file = tmp_path / "two.py"
+    one = '@paper.statement("{0}", about=FedAvg(), local=ONE, problems=SMALL)\n'
+    one += 'def {0}(q):\n    """Down."""\n    yield printed(le(q.F_next, q.F))\n'
+    file.write_text(HEAD + one.format("a") + one.format("b"))
+    done = small_campaign(f"{file}::a", tmp_path / "out")
+    text, report = " ".join(done.stdout.split()), (tmp_path / "out/report.md").read_text()
+    [(judged, planned)] = re.findall(r"(\d+) of (\d+) instances of the campaign judged", text)
+    assert judged == planned != "0"
+    assert "nothing is on record for this statement" in text and "The printed statement holds." in report
+    assert "not settled" not in report and "1 verdicts" not in report
+    assert re.search(r"holds printed: no violation was found on \d+ instances judged, which is no proof", text)
+
+
+def test_a_proof_that_is_cited_is_named(written, tmp_path):
+    file = written('yield printed(le(q.F_next, q.F), holds=True, proof="Lemma 1 of the book")')
+    text = " ".join(small_campaign(file, tmp_path / "out").stdout.split())
+    assert "instances judged; cited as its proof: Lemma 1 of the book" in text and "no proof" not in text

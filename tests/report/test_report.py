@@ -10,10 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from campaign_rows import check, record_of, recorded_rows
+from matplotlib import pyplot
+from matplotlib.text import Text
 from repository import ROOT
 from rich.console import Console
 
 from fedtheory.plotting import curves
+from fedtheory.plotting.style import house_style
 from fedtheory.report import figures_verdicts, formulas, html, tables
 from fedtheory.theorems import Check, all_statements, get
 from fedtheory.verification import campaign
@@ -318,3 +321,25 @@ def test_a_module_comes_back_as_the_page_of_networks_says(capsys):
     start, end = names["run"].metrics["objective"][[0, -1], 0]
     decay = 0.5e-4 * float(names["run"].x[0] @ names["run"].x[0])
     assert float(loss.detach()) == pytest.approx(end - decay, abs=1e-5) and end < start - 0.5
+
+
+@pytest.mark.parametrize("printed, repaired, title", [
+    (["holds"], [], "The printed statement holds"),
+    (["violated"], [], "The printed statement fails"),
+    (["violated", "holds"], [], "1 of 2 printed statements fails"),
+    (["violated", "holds"], ["holds"], "1 of 2 printed statements fails; every repaired one holds"),
+    (["violated", "holds"], ["violated"], "1 of 2 printed statements fails; 1 repair does not hold"),
+])  # fmt: skip
+def test_the_chart_speaks_of_repairs_only_where_there_are_some(printed, repaired, title):
+    """And draws no empty column."""
+    ids = [s.id for s in all_statements() if s.id.startswith("efl/")]
+    row = {"rule": "any", "tightness_worst": 0.5}
+    tiles = {ids[i]: {"printed": {"verdict": verdict, "form": "printed", **row}} for i, verdict in enumerate(printed)}
+    for i, verdict in enumerate(repaired):
+        tiles[ids[i]]["repaired"] = {"verdict": verdict, "form": "repaired", **row}
+    with house_style():
+        made = figures_verdicts.draw({"tiles": tiles, "instances": 3})
+    words = [t.get_text() for t in made.findobj(Text)]
+    assert title in words
+    assert [t.get_text() for t in made.axes[0].get_xticklabels()] == ["as printed", "as repaired"][: 1 + bool(repaired)]
+    pyplot.close(made)

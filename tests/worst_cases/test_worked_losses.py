@@ -13,9 +13,11 @@ from parabolas_at_hand import OfTree, loss, slope
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.worst_cases import cohorts, exchangeable, interpolation
-from fedtheory.worst_cases.bounds import Question, asked_points, grown
+from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_points, grown
 from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.functions import worst_function
 from fedtheory.worst_cases.gram import Quadratic, Vector
+from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.tree import Row, Tree, moved, written
 
 # --- what points ask of one another ---------------------------------------------------------------
@@ -219,6 +221,20 @@ def test_vectors_that_are_others_or_nothing():
         {("mean", "g0", "g0"): 5, ("deviation", "g*", "g0"): 17, ("mean", "a", "z"): 1},
         {"g0": 3, "*": 6}, 19,
     )  # fmt: skip
+
+
+def test_a_programme_is_solved_again_without_the_vectors_that_are_nothing(monkeypatch):
+    """What says nothing of the others is left out; where none is 0 the solution stays."""
+    solved = []
+    monkeypatch.setattr(exchangeable, "maximise", lambda *given: solved.append(given) or 7)
+    kept, lost = ({("mean", x, x): F(3)} for x in ("g0", "x0"))
+    terms = {"a": Quadratic(kept, {"p": F(1)}), "b": Quadratic(lost), "c": Quadratic({}, {}, F(2))}
+    of = Family(Quadratic({**kept, **lost}, {}, F(1)), terms, frozenset({"a"}))
+    found = SimpleNamespace(solution=5, family=of)
+    assert exchangeable.Same({"g1": "g0"}).solution(found) == 5 and solved == []
+    assert exchangeable.Same({"x0": None}).solution(found) == 7
+    left = Family(Quadratic(kept, {}, F(1)), {x: terms[x] for x in "ac"}, frozenset({"a"}))
+    assert solved == [(left, BOUND)]
 
 
 def test_points_of_one_position_have_one_name():
@@ -468,3 +484,95 @@ def test_runs_of_a_tree_on_parabolas_have_every_condition_strictly(q):
     if q.distance:
         for least in interpolation._least_differences((at, gradients), q.losses):
             assert interpolation._room(least) > 1e-9 * np.abs(least).max()
+
+
+# --- whole losses ---------------------------------------------------------------------------------
+def nothing_found(q):
+    """A worst case whose solver found 0: what is made of it is the run on parabolas alone."""
+    asked = {
+        "method": q.method, "smoothness": q.losses.smoothness, "lipschitz": q.losses.lipschitz,
+        "strong convexity": q.losses.strong_convexity, "local steps": q.local_steps,
+        "rounds": q.rounds, "criterion": q.criterion, "heterogeneity": q.heterogeneity,
+        "distance": q.distance, "options": q.options, "clients": q.clients,
+        "participants": q.participants,
+    }  # fmt: skip
+    return WorstCase(F(0), 0.0, SimpleNamespace(rows={}, gram={}), None, asked)
+
+
+WHOLE = [
+    asked(steps=2, step=F(1, 3)), asked("scaffold", steps=2, step=F(1, 3)), asked("fedprox", mu=1),
+    asked("feddyn", Losses(F(3), F(1, 2)), alpha=F(1)),
+    of_tree(participants=2, options={"step": F(1)}), of_tree("scaffold", clients=2),
+    of_tree("feddyn", clients=2, options={"alpha": F(1)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("q", WHOLE)
+def test_a_run_on_losses_goes_where_its_points_are(q):
+    """The start, the gap at the end, and every loss 0 at the optimum, for two clients or three."""
+    for clients in (q.clients,) if q.tree else (2, 3):
+        made = worst_function(nothing_found(q), clients)
+        models, best = made.models(), made.optimum
+        assert made.problem.num_clients == clients and (models[:, 0] == 0).all()
+        assert 0 < np.linalg.norm(best) < float(q.distance) and made.margin > 0
+        losses = made.problem.client_losses(best[None])
+        size = float(best @ best)
+        np.testing.assert_allclose(losses, 0, atol=1e-12 * size)
+        ends = [x for p, x in made.values.items() if p.startswith("end")]
+        assert made.measured() == pytest.approx(np.mean(ends), rel=1e-6) and made.measured() > 0
+        assert len(ends) == (clients * made.ways if q.tree else 1)
+
+
+def test_what_stands_for_points_of_one_position():
+    """After a step of 0 the end is where the method began, of every client and cohort."""
+    q = of_tree(rounds=1, options={"step": F(0)})
+    made = cohorts.of_cohorts(nothing_found(q), q)
+    names = [f"end of {k} after {j}" for k in range(3) for j in range(3)]
+    vectors = made.vectors["all"]
+    for name in names:
+        own = "g0.0 of " + name[7]
+        assert (vectors[name] == vectors[own]).all() and made.named[name] == made.named[own] != 0
+    before = {f"{p} of {k}" for p in ("g*", "g0.0") for k in range(3)}
+    assert set(vectors) == {"x0", *names} | before
+    assert (made.at[:, 1] == made.start).all() and made.at.shape[:2] == (3, 2)
+    assert (made.start == vectors["x0"]).all() and (made.values[:, 0] == 0).all()
+
+
+def test_runs_on_parabolas_are_made_smaller_until_they_are_within_the_limits():
+    """L = 9 at a distance of 6 is 54, and gradients are to be at most 1: by halves, as often as
+    it takes and no further."""
+    losses = Losses(F(9), 0, F(1))
+    exact = asked(losses=losses, zeta=F(2), R=F(6), step=F(1, 90))
+    tree = of_tree(losses=losses, heterogeneity=F(2), options={"step": F(1, 90)})
+    points = exchangeable.apart(exact)[0]
+    for q, made, placed in (
+        (exact, exchangeable._on_parabolas(points, exact, (0.8, 0.3)),
+         lambda v: exchangeable._placed(points, v)),
+        (tree, cohorts._on_parabolas(grown(tree)[0], tree, (0.8, 0.3)),
+         lambda v: cohorts._placed(cohorts._apart(grown(tree)[0])[0], v)),
+    ):  # fmt: skip
+        largest = (placed(made)[1] ** 2).sum(axis=-1).max()
+        assert 1 / 8 < largest <= 1 / 2
+        start = made["mean"]["x0"] if q is exact else made[START]
+        halvings = np.log2(0.25 * float(q.distance) / start[0])
+        assert halvings == pytest.approx(round(halvings)) and halvings > 1
+
+
+@pytest.mark.parametrize(
+    ("q", "clients", "says"),
+    [
+        (asked(), 2, None), (asked(), 1, "clients is 1"), (asked(), None, None),
+        (of_tree(), None, None), (of_tree(), 2, "cohorts of 1 of 3 clients were asked"),
+        (asked("fedelasticnet", l2=F(1)), 2, "no worst function of fedelasticnet"),
+        (asked("fedprox", Losses(None, F(1, 10**9)), mu=F(1)), 2, "leave one of the two out"),
+        (asked("fedprox", Losses(None), mu=F(1)), 2, None),
+        (asked("fedprox", Losses(F(1), F(1, 9)), mu=F(1)), 2, None),
+    ],
+)  # fmt: skip
+def test_of_what_losses_are_made(q, clients, says):
+    if says is None:
+        made = worst_function(nothing_found(q), clients)
+        assert made.problem.num_clients == (clients or q.clients)
+    else:
+        with pytest.raises(InvalidInput, match=says):
+            worst_function(nothing_found(q), clients)

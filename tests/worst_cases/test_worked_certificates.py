@@ -16,13 +16,13 @@ from fedtheory.errors import DataFileError, InvalidInput, NotCertified
 from fedtheory.worst_cases import below as from_below
 from fedtheory.worst_cases import certificates as files
 from fedtheory.worst_cases.below import Below, at_least, below, check, read
-from fedtheory.worst_cases.bounds import BOUND, Question, family, worst_case
+from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, family, worst_case
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.functions import WorstFunction
 from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, own, square, value
 from fedtheory.worst_cases.identity import Factors, Family, factors, left_over, matrices
 from fedtheory.worst_cases.numbers import Units, exact
-from fedtheory.worst_cases.potentials import question
+from fedtheory.worst_cases.potentials import Potential, question
 
 TINY = F(1, 10**30)
 
@@ -58,6 +58,25 @@ def test_a_proof_by_hand(step, tmp_path):
 def refused(proof, says, kind=NotCertified):
     with pytest.raises(kind, match=says):
         files.verify(proof)
+
+
+def test_the_certificate_of_what_was_computed():
+    """A bound, or the constants of a potential, each with its question and its kind."""
+    proof = descent()
+    asked = {name: x for name, x in proof.question.items() if name != "kind"}
+    solution = SimpleNamespace(numbers=proof.multipliers, factors=proof.factors)
+    assert files.certificate(WorstCase(F(9), 9.0, solution, None, asked)) == proof
+    of_round = question("scaffold")
+    made = SimpleNamespace(numbers={"kappa_0": F(1, 7)}, factors={})
+    found = files.certificate(Potential(F(1), F(1), F(1), F(0), 1.0, made, None, of_round))
+    assert found.question == {"kind": "potential", **of_round.written}
+    assert found.claim == of_round.claim(made.numbers) and found.multipliers == made.numbers
+    for other in (proof, None, "mine.json"):
+        with pytest.raises(InvalidInput, match="use what worst_case"):
+            files.certificate(other)
+    for call in (files.verify, lambda x: files.write("mine.json", x)):
+        with pytest.raises(InvalidInput, match="use a Certificate"):
+            call(solution)
 
 
 def test_what_is_no_proof():
@@ -240,6 +259,8 @@ def test_a_file_that_says_that_it_is_one(tmp_path):
         assert files.is_certificate(of_text(path, " " * blanks + head)) is told
     assert not files.is_certificate(of_text(path, '{"format": "fedtheory report"'))
     assert not files.is_certificate(tmp_path) and not files.is_certificate(tmp_path / "none")
+    shut = SimpleNamespace(is_file=lambda: True, open=lambda _: open(tmp_path / "none", "rb"))
+    assert files.is_certificate(shut) is False
     assert files.text({"a": F(1, 3), "b": {"c": F(2)}, "d": None, "e": 4}) == {
         "a": "1/3", "b": {"c": "2"}, "d": None, "e": 4,
     }  # fmt: skip
@@ -467,8 +488,10 @@ def test_vectors_that_are_nothing_in_a_worst_function():
     asked = descent(F(1), F(2), criterion="gap", heterogeneity=F(0), clients=2, participants=2)
     mean = {"x0": 2.0, "g0.0": 2 / 3, "end": 4 / 9}
     made = as_made(asked.question, mean, {"*": 0.0, "g0.0": 2 / 3, "end": 8 / 27})
-    del made.vectors["deviation"]["g*"]
-    assert below(made).vectors["deviation"]["g*"] == (0,)
+    made.vectors["deviation"] = {"g0.0": np.array([0.4]), "end": np.array([4 / 15])}
+    assert below(made).vectors["deviation"] == {
+        "g*": (0,), "g0.0": (F(2, 5),), "end": (F(2666666666666666, 10**16),),
+    }  # fmt: skip
     at_rest = descent(F(1), F(0), criterion="gap", heterogeneity=F(1, 2), clients=2, participants=2)
     made = as_made(at_rest.question, {}, {"*": 0.0})
     made.vectors["deviation"]["g*"] = np.array([0.5])

@@ -82,3 +82,12 @@ def test_numbers_of_a_table_of_inner_products():
         {"p": LAM, "q": 5}, 11,
     )  # fmt: skip
     assert table.of(form) == LAM + 18
+
+
+def test_what_is_left_of_a_proof_is_a_form():
+    """Values and numbers that cancel only once they are made simpler, and those that do not."""
+    gone = (LAM**2 - 1) / (LAM - 1) - LAM - 1
+    form = Quadratic({("mean", "x", "x"): LAM}, {"p": gone, "q": ZERO}, gone)
+    assert proofs._is_form(form) and proofs._is_form(Quadratic())
+    for more in (TINY * value("p"), TINY * value("r"), Quadratic(constant=TINY)):
+        assert not proofs._is_form(form + more) and not proofs._is_form(form - more)

@@ -25,7 +25,7 @@ from fedtheory.worst_cases.bounds import Question, WorstCase, grown
 from fedtheory.worst_cases.classes import Point
 from fedtheory.worst_cases.gram import Quadratic, entry
 from fedtheory.worst_cases.identity import Family
-from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, with_room
+from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, mixed, with_room
 from fedtheory.worst_cases.programme import Solution
 from fedtheory.worst_cases.runs import OPTIMUM
 from fedtheory.worst_cases.tree import COMMON, WHOLE, Label, Row, Tree, moved, written
@@ -61,7 +61,7 @@ def of_cohorts(found: WorstCase, q: Question) -> Pieces:
     points, same = _apart(tree)
     solver = dict(zip(labels, factored(_gram(tree, found.solution, labels)), strict=True))
     vectors, (at, gradients), values, room = with_room(
-        lambda share, other: {x: np.concatenate([(1 - share) ** 0.5 * solver[x], share**0.5 * other[x]]) for x in labels},
+        lambda share, other: mixed(solver, other, share),
         lambda between: _on_parabolas(tree, q, between), lambda v: _placed(points, v), lambda v, here: _within(v, here, q), q.losses,
     )  # fmt: skip
     vectors |= {label: vectors[to] for label, to in same.items()}

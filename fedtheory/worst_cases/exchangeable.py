@@ -20,7 +20,7 @@ from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_point
 from fedtheory.worst_cases.classes import Point
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, entry
 from fedtheory.worst_cases.identity import Family
-from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, with_room
+from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, mixed, with_room, zero
 from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.runs import OPTIMUM
 
@@ -43,12 +43,15 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
     points, same = apart(q)
     solver = _vectors(same.solution(found))
     vectors, placed, values, room = with_room(
-        lambda share, other: _mixed(solver, other, share), lambda between: _on_parabolas(points, q, between),
-        lambda v: _placed(points, v), lambda v, here: _within(v, here, q), q.losses,
-    )  # fmt: skip
-    split = len(_zero(vectors[MEAN]))
+        lambda share, other: {block: mixed(solver[block], other[block], share) for block in solver},
+        lambda between: _on_parabolas(points, q, between),
+        lambda v: _placed(points, v),
+        lambda v, here: _within(v, here, q),
+        q.losses,
+    )
+    split = len(zero(vectors[MEAN]))
     at, gradients = (_of_clients(v[0], split, clients) for v in placed)
-    start = np.concatenate([vectors[MEAN].get(START, _zero(vectors[MEAN])), np.zeros(at.shape[2] - split)])
+    start = np.concatenate([vectors[MEAN].get(START, zero(vectors[MEAN])), np.zeros(at.shape[2] - split)])
     named = {p.name: float(value) for p, value in zip(points, values[0], strict=True)}
     return Pieces(at, gradients, np.repeat(values, clients, axis=0), start, room, vectors, named)
 
@@ -136,7 +139,7 @@ def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]
     ``between`` says, coordinate by coordinate, where the first client's curvature lies between the least and the largest.
     """
     largest, mu = q.losses.smoothness, float(q.losses.strong_convexity)
-    L = float(largest if largest is not None else (q.losses.lipschitz or 1) / (q.distance or 1))
+    L = float(largest if largest is not None else (q.losses.lipschitz or 1) / q.distance)
     apart = q.heterogeneity if q.heterogeneity is not None else q.losses.lipschitz or Fraction(1)
     curvatures = mu + np.stack([np.array(between), 0.4 * np.array(between)]) * (L - mu)  # (2, n)
     signs, scale = np.array([[1.0], [-1.0]]), 0.5 / len(between)
@@ -158,27 +161,9 @@ def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]
         scale /= 2
 
 
-def _mixed(a: Vectors, b: Vectors, share: float) -> Vectors:
-    """Vectors whose Gram matrices are (1 - share) of the first ones and share of the second: in orthogonal spaces."""
-    out: Vectors = {}
-    for block in a:
-        out[block] = {
-            name: np.concatenate([
-                (1 - share) ** 0.5 * a[block].get(name, _zero(a[block])), share**0.5 * b[block].get(name, _zero(b[block]))
-            ])
-            for name in {**a[block], **b[block]}
-        }  # fmt: skip
-    return out
-
-
-def _zero(vectors: Mapping[str, np.ndarray]) -> np.ndarray:
-    """0 in the space of one block."""
-    return np.zeros_like(next(iter(vectors.values()), np.zeros(0)))
-
-
 def _sum(vectors: Mapping[str, np.ndarray], coefficients: Mapping[str, Any]) -> np.ndarray:
     """The combination of vectors of one block."""
-    return sum((float(c) * vectors[name] for name, c in coefficients.items()), _zero(vectors))
+    return sum((float(c) * vectors[name] for name, c in coefficients.items()), zero(vectors))
 
 
 def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:

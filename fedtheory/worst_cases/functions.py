@@ -81,7 +81,7 @@ class WorstFunction:
     def ways(self) -> int:
         """In how many ways the cohorts can be drawn, all equally likely: 1 where everybody takes part."""
         q = question(self.found.asked)
-        return comb(q.clients, q.participants) ** q.rounds if q.participants < q.clients else 1
+        return comb(q.clients, q.participants) ** q.rounds
 
     def models(self) -> np.ndarray:
         """The server's models when `fedtheory.simulate` runs the method on the losses, for all ways to draw the cohorts: (ways, T +

@@ -25,7 +25,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import common
 
-__all__ = ["Pieces", "Placed", "factored", "least_losses", "with_room"]
+__all__ = ["Pieces", "Placed", "factored", "least_losses", "mixed", "with_room", "zero"]
 
 MIXED = tuple(10 ** (-9 + i / 4) for i in range(21))  # shares of the run on parabolas
 LEAST = 1e-13  # room, of the largest difference of values: rounding to sixteen digits takes less
@@ -61,8 +61,22 @@ def factored(gram: np.ndarray) -> np.ndarray:
     """Vectors (n, r) whose inner products are the solver's (n, n), without the directions that are noise."""
     lengths = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
     sizes, axes = np.linalg.eigh((gram + gram.T) / 2 / np.outer(lengths, lengths))
-    kept = sizes > DROPPED * max(float(sizes.max(initial=0.0)), 0.0)
+    kept = sizes > DROPPED * sizes.max(initial=0.0)
     return lengths[:, None] * axes[:, kept] * np.sqrt(sizes[kept])
+
+
+def zero(vectors: Mapping[Any, np.ndarray]) -> np.ndarray:
+    """0 in the space of the vectors."""
+    return np.zeros_like(next(iter(vectors.values()), np.zeros(0)))
+
+
+def mixed(a: Mapping[Any, np.ndarray], b: Mapping[Any, np.ndarray], share: float) -> dict[Any, np.ndarray]:
+    """Vectors whose Gram matrix is (1 - share) of the first ones' and share of the second's.
+
+    They lie in orthogonal spaces; a vector that one side lacks is 0 there.
+    """
+    parts = [((1 - share) ** 0.5, a, zero(a)), (share**0.5, b, zero(b))]
+    return {x: np.concatenate([c * of.get(x, nothing) for c, of, nothing in parts]) for x in {**a, **b}}
 
 
 def with_room(
@@ -109,7 +123,7 @@ def _least_differences(placed: Placed, losses: Losses) -> np.ndarray:
     condition = losses.condition(*(Point(name, common(f"x {name}"), common(f"g {name}")) for name in "ij"))
     values = {"x": placed[0], "g": placed[1]}
     products = {a + b: values[a] @ values[b].transpose(0, 2, 1) for a in "xg" for b in "xg"}
-    out = np.full_like(products["xx"], -float(condition.constant))
+    out = np.zeros_like(products["xx"])
     for (_, a, b), number in condition.gram.items():
         product = products[a[0] + b[0]]
         if a[2] == b[2]:

@@ -66,5 +66,5 @@ class Units:
         gram = {key: number * self.of(key[1]) * self.of(key[2]) for key, number in q.gram.items()}
         values = {point: number * self.position * self.gradient for point, number in q.values.items()}
         numbers = values.values() or gram.values() or [q.constant]
-        by = max(map(abs, numbers), default=Fraction(1))
+        by = max(map(abs, numbers)) or Fraction(1)  # 0 of one client's heterogeneity that is to be 0
         return Fraction(1) / by * Quadratic(gram, values, q.constant), by

@@ -8,7 +8,7 @@ whose signs are decided by their zeros.
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise
 from typing import Any
 
 from fedtheory.worst_cases.classes import Losses, Point
@@ -55,8 +55,15 @@ def _same(a: Quadratic, b: Quadratic) -> bool:
     import sympy as sp
 
     difference = a - b
-    left = [*difference.gram.values(), *difference.values.values(), difference.constant]
-    return all(sp.cancel(sp.together(sp.sympify(x))) == 0 for x in left)
+    left = difference.gram.values()
+    return _is_form(difference) and all(sp.cancel(sp.together(sp.sympify(x))) == 0 for x in left)
+
+
+def _is_form(q: Quadratic) -> bool:
+    """Whether values of losses and the number cancel."""
+    import sympy as sp
+
+    return all(sp.cancel(sp.together(sp.sympify(x))) == 0 for x in (*q.values.values(), q.constant))
 
 
 def _at_least_0(expressions: list[Any], lam: Any, low: Any, high: Any) -> bool:
@@ -251,7 +258,7 @@ def true_gradient_descends(two: Any = 2, one: Any = 1) -> bool:
         "s": sp.Integer(2),
     }
     left = rounds.left(falls - room / two * rounds.slope, multipliers)
-    if any(sp.cancel(x) != 0 for x in left.values.values()):
+    if not _is_form(left):
         return False
     order, cleared = ("G1", "sigma", "G0", "d", "g2", "g"), b * (3 - b) * left
     ends = sp.Integer(0), sp.Integer(2)
@@ -309,7 +316,7 @@ def cohorts_descend(four: Any = 4) -> bool:
         numbers = {"x0, z": p, "y, c": p, "x0, c": 2 - p, "s": sp.Rational(3, 4)}
         taken = Quadratic.total(number * known[name] for name, number in numbers.items())
         left = lost - sp.Rational(1, 4) * slope - taken
-        if any(sp.cancel(x) != 0 for x in left.values.values()):
+        if not _is_form(left):
             return False
         rows = ("Gc", "gy", "g", "sigma")
         for block, order in ((MEAN, (*rows, "G")), (DEVIATION, rows)):
@@ -384,13 +391,10 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
     for times, c, numbers, most in cases:
         family = ROUNDS["fedavg"].round(given).family(unit, 1, {KAPPA_0: times * g})
         left = family.at({**numbers, MINUS_C: -c})
-        if any(sp.cancel(x) != 0 for x in left.values.values()):
+        if not _is_form(left):
             return False
         for block, rows in family.names.items():
-            kept = [x for x in rows if any(block == of and x in (a, b) for of, a, b in left.gram)]
-            entries = {(x, y): left.gram.get(entry(block, x, y), 0) for x, y in product(kept, repeat=2)}
-            matrix = [[sp.cancel(entries[x, y] / (1 if x == y else 2) / g) for y in reversed(kept)] for x in reversed(kept)]
-            if not _at_least_0(_pivots(matrix), g, sp.Integer(0), most):
+            if not _semidefinite(1 / g * left, block, rows[::-1], g, sp.Integer(0), most):
                 return False
     return True
 
@@ -421,7 +425,7 @@ def fedmls_is_proved(four: int = 4) -> bool:
         - Quadratic.total(number * Losses(None).condition(at[i], at[j]) for number, i, j in
                           ((share, "*", "z'"), (1 - share, "x'", "x'+"), (share, "z'", "x'+")))
     )  # fmt: skip
-    if any(sp.cancel(c) != 0 for c in left.values.values()):
+    if not _is_form(left):
         return False
     entries = {key: sp.cancel(8 * (k + 1) ** 4 * c) for key, c in left.gram.items()}  # polynomials
 

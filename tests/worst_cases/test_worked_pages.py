@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 from itertools import combinations, product
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from parabolas_at_hand import (
     CLIENTS,
+    CURVATURE,
+    LOWEST,
     OfClients,
     OfTree,
     loss,
@@ -19,7 +23,9 @@ from parabolas_at_hand import (
 )
 
 from fedtheory.errors import InvalidInput
+from fedtheory.problems import Quadratic
 from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.functions import RUNS, WorstFunction
 from fedtheory.worst_cases.methods import METHODS, Asked
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.tree import Tree
@@ -250,6 +256,80 @@ def test_fedmls_on_three_parabolas(D):
     found = OfClients(list(run.points.values()), {"x0": (START,) * CLIENTS})
     x, _ = sliding(START, 4, lam, ALL, D and (1, 2, 5))
     assert found.of(end) == (x,) * CLIENTS and state is None
+
+
+def of_parabolas(asked):
+    """A worst function whose losses are the three parabolas, in coordinates from the start."""
+    rows = [([[float(a)]], [float(b - START)]) for a, b in zip(CURVATURE, LOWEST)][:CLIENTS]
+    problem, optimum = Quadratic(*zip(*rows)), np.array([-float(START)])
+    return WorstFunction(SimpleNamespace(asked=asked), problem, optimum, 0.0, {}, {})
+
+
+def asked_of(method, options, K, rounds, participants, criterion="gap", losses=None):
+    losses = losses or {"smoothness": F(1), "strong convexity": F(0), "lipschitz": None}
+    return {
+        "method": method, "options": options, "local steps": K, "rounds": rounds, **losses,
+        "criterion": criterion, "heterogeneity": F(9), "distance": START, "clients": CLIENTS,
+        "participants": participants,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("participants", [3, 2])
+@pytest.mark.parametrize(("method", "options", "K"), [c for c in CASES if c[0].__name__ in RUNS])
+def test_runs_of_the_package_over_every_history(method, options, K, participants):
+    """All models, and each criterion in the mean over nine histories, or of everybody's one."""
+    level, ends = {(): (START, [F(0)] * CLIENTS)}, {(): [START]}
+    for _ in range(2):
+        after = {}
+        for (history, (x, kept)), cohort in product(
+            level.items(), combinations(ALL, participants)
+        ):
+            model, new, _ = method(x, kept, cohort, options, K)
+            after[*history, cohort] = (model, new)
+            ends[*history, cohort] = [*ends[history], model]
+        level = after
+    paths = [ends[history] for history in level]
+    gaps = [mean(mean_loss(p[t]) - mean_loss(F(0)) for p in paths) for t in range(3)]
+    by_hand = {
+        "gap": gaps[2], "best-gap": min(gaps[:2]), "distance": mean(p[2] ** 2 for p in paths),
+        "gradient": mean(mean_slope(p[2]) ** 2 for p in paths),
+    }  # fmt: skip
+    for criterion, number in by_hand.items():
+        made = of_parabolas(asked_of(method.__name__, options, K, 2, participants, criterion))
+        assert made.measured() == pytest.approx(float(number), rel=1e-12)
+        if participants == CLIENTS:  # everybody's worst case is that of two clients
+            of_two = of_parabolas({**made.found.asked, "clients": 2, "participants": 2})
+            assert of_two.measured() == made.measured()
+    models = made.models()[:, :, 0] + float(START)
+    assert made.ways == len(paths) == len(models) and models.shape[1] == 3
+    assert sorted(map(tuple, models.round(9))) == [
+        pytest.approx(path, abs=1e-8) for path in sorted([float(x) for x in p] for p in paths)
+    ]
+
+
+def test_fedmls_of_the_package_on_three_parabolas():
+    """With as many local steps as `test_fedmls_on_three_parabolas`."""
+    lam = F(1, 2)
+    losses = {"smoothness": None, "strong convexity": F(0), "lipschitz": F(2)}
+    asked = asked_of("fedmls", {"lam": lam, "D": F(16)}, 1, 4, 3, "distance", losses)
+    x, _ = sliding(START, 4, lam, ALL, (1, 2, 5))
+    assert of_parabolas(asked).measured() == pytest.approx(float(x * x), rel=1e-9)
+
+
+def test_how_many_ways_to_draw_cohorts_are_run():
+    """3 of 3 is one way in any number of rounds; 2 of 3 are 3^9 = 19,683 in nine, three times that
+    in ten. Twenty thousand are run and no more.
+    """
+    step = {"step": F(1, 2)}
+    assert of_parabolas(asked_of("fedavg", step, 1, 12, 3)).ways == 1
+    assert of_parabolas(asked_of("fedavg", step, 1, 9, 2)).ways == 19_683
+    with pytest.raises(InvalidInput, match="59,049 ways to draw the cohorts: at most 20,000 are"):
+        of_parabolas(asked_of("fedavg", step, 1, 10, 2)).models()
+    made = of_parabolas({**asked_of("fedavg", step, 1, 1, 1), "clients": 20_000})
+    assert made.models().shape == (20_000, 2, 1)
+    made = of_parabolas({**asked_of("fedavg", step, 1, 1, 1), "clients": 20_001})
+    with pytest.raises(InvalidInput, match="20,001 ways"):
+        made.models()
 
 
 @pytest.mark.parametrize("D", [None, F(16)])

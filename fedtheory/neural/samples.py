@@ -177,7 +177,10 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
         least, most = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
         if least < 0 or most >= classes:
             wrong = least if least < 0 else most
-            raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
+            at = int(torch.nonzero(given == wrong)[0, 0])
+            raise InvalidInput(
+                f"{where}: a label is {wrong}, that of sample {at}, and the module has {classes} outputs: use 0 to {classes - 1}"
+            )
     targets = next(iter(sets.values()))
     mass = loss.mass(targets)
     if mass is None:

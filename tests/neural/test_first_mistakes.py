@@ -1,0 +1,127 @@
+"""First mistakes with a network: each is told in words that name what is wrong and what to do."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from fedtheory import algorithms, local, neural
+from fedtheory.errors import InvalidInput
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from fedtheory.neural import NeuralProblem  # noqa: E402
+
+RNG = np.random.default_rng(5)
+ROWS, LABELS = RNG.normal(size=(30, 5)), RNG.integers(0, 3, 30)
+CLIENTS = [np.arange(0, 9), np.arange(9, 20), np.arange(20, 30)]
+SOLVER = local.SGD(4, 0.1, epochs=1)
+
+
+def mlp(drop: float = 0.0) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(drop), nn.Linear(4, 3))
+
+
+def made(module=None, loss="cross_entropy", inputs=ROWS, targets=LABELS, **options) -> NeuralProblem:
+    return NeuralProblem(mlp() if module is None else module, inputs, targets, CLIENTS, loss, **options)
+
+
+def trained(problem, method=None, rounds=1, solver=SOLVER, **options):
+    settings = {"record": ["drift"], "progress": False, **options}
+    return neural.train(problem, method or algorithms.FedAvg(), rounds, None, solver, **settings)
+
+
+def own(outputs, targets):
+    return functional.cross_entropy(outputs, targets)
+
+
+def with_one(values, at, value):
+    changed = values.copy()
+    changed[at] = value
+    return changed
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("drop", [0.0, 0.2])
+def test_a_parameter_that_is_nan_is_named(drop):
+    module = mlp(drop)
+    with torch.no_grad():
+        module[3].weight[1, 2] = float("nan")
+    with pytest.raises(InvalidInput, match=r"parameter 3.weight is nan in 1 of its 12 entries.*reset_parameters"):
+        made(module)
+
+
+def test_a_parameter_beyond_single_precision_is_named_and_a_frozen_mask_of_infinities_is_none():
+    module = mlp().double()
+    with torch.no_grad():
+        module[0].bias[0] = 1e300
+    with pytest.raises(InvalidInput, match=r"parameter 0.bias is inf in 1 of its 4 entries, in float32"):
+        made(module)
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.mask = nn.Linear(5, 4), nn.Parameter(torch.tensor([0.0, 0, 0, -np.inf]), requires_grad=False)
+
+        def forward(self, x):
+            return self.layer(x) + self.mask
+
+    made(Masked())
+
+
+# --- losses that fail -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+def test_a_loss_of_ones_own_that_fails_in_training_names_round_client_and_sample(engine):
+    problem = made(loss=own, targets=with_one(LABELS, 17, 3), engine=engine)
+    with pytest.raises(InvalidInput, match=r"round 1, client 1: the loss own fails on sample 17 \(its target is 3\)") as raised:
+        trained(problem)
+    assert "(labels of 3 outputs are 0 to 2); mend that sample, leave it out" in str(raised.value)
+    assert isinstance(raised.value.__cause__, IndexError)
+    with pytest.raises(InvalidInput, match=r"^the loss own fails on sample 17 \(its target is 3\)"):
+        trained(problem, record=["objective"])
+
+
+def test_a_loss_that_fails_on_a_test_sample_or_in_a_later_round_says_where():
+    targets = with_one(LABELS, 17, 3)
+    with pytest.raises(InvalidInput, match=r"the loss own fails on test sample 17 \(its target is 3\)"):
+        trained(made(loss=own, test=(ROWS, targets)), record=["test_loss"])
+    calls = []
+
+    def tired(outputs, targets):
+        if len(outputs) == 4:
+            calls.append(0)
+        if len(calls) == 26:
+            raise ValueError("too many calls")
+        return own(outputs, targets)
+
+    said = r"round \d+, (client|one of the clients) [0-2, ]+: the loss tired, or Sequential, fails: ValueError: too many calls"
+    with pytest.raises(InvalidInput, match=said) as raised:
+        trained(made(loss=tired, engine="loop"), rounds=30)
+    assert re.match(r"round (\d+)", str(raised.value))[1] != "1" and isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_module_that_fails_on_one_sample_is_told_from_the_loss():
+    class Picky(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 3)
+
+        def forward(self, x):
+            if bool((x > 50).any()):
+                raise RuntimeError("too large")
+            return self.layer(x)
+
+    with pytest.raises(InvalidInput, match=r"round 1, client 2: Picky fails on sample 25 \(its target is \d\): RuntimeError: too large"):
+        trained(made(Picky(), inputs=with_one(ROWS, 25, 99.0), engine="loop"))
+
+
+def test_a_label_out_of_range_names_its_sample():
+    with pytest.raises(InvalidInput, match="targets: a label is 3, that of sample 17, and the module has 3 outputs: use 0 to 2"):
+        made(targets=with_one(LABELS, 17, 3))
+    with pytest.raises(InvalidInput, match="test: a label is -1, that of sample 4, and"):
+        made(test=(ROWS, with_one(LABELS, 4, -1)))

@@ -28,7 +28,7 @@ from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
 from fedtheory.neural.trained import GivenModule
-from fedtheory.neural.trials import check_samples, check_tested
+from fedtheory.neural.trials import check_order, check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
 
@@ -157,7 +157,8 @@ class NeuralProblem(Problem):
         if self.loss.weighted and isinstance(self.targets, Parts):
             raise InvalidInput(f"targets have several parts, and the loss {self.loss.name} takes one tensor: give a loss of your own")
         check_targets(self.flat, self.loss, few[0], sets, self._clients)
-        check_model(copy.deepcopy(self.flat.module), loss, few)  # what it computes may stay in it: weight_norm keeps its weight
+        own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
+        check_model(own, loss, few, (self.inputs, self.targets))
         check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
         if self.test is not None:
             check_tested(self.flat, self.loss, self.test, TRIED)
@@ -220,6 +221,7 @@ class NeuralProblem(Problem):
         if not isinstance(test, tuple | list) or len(test) != 2:
             raise InvalidInput(f"test is a {type(test).__name__}: give the pair (inputs, targets)")
         inputs, targets = self._samples("test inputs", test[0], small=True), self._samples("test targets", test[1])
+        check_order((self.inputs, self.targets), (inputs, targets))
         check_alike(self.inputs, inputs, "inputs")
         check_alike(self.targets, targets, "targets")
         if len(inputs) != len(targets):

@@ -93,9 +93,8 @@ def test_a_loss_that_fails_on_a_test_sample_or_in_a_later_round_says_where():
     calls = []
 
     def tired(outputs, targets):
-        if len(outputs) == 4:
-            calls.append(0)
-        if len(calls) == 26:
+        calls.append(0)
+        if len(calls) == 60:
             raise ValueError("too many calls")
         return own(outputs, targets)
 
@@ -125,3 +124,51 @@ def test_a_label_out_of_range_names_its_sample():
         made(targets=with_one(LABELS, 17, 3))
     with pytest.raises(InvalidInput, match="test: a label is -1, that of sample 4, and"):
         made(test=(ROWS, with_one(LABELS, 4, -1)))
+
+
+# --- outputs and shapes -----------------------------------------------------------------------------------------------
+class Returning(nn.Module):
+    def __init__(self, form):
+        super().__init__()
+        self.layer, self.form = nn.Linear(5, 3), form
+
+    def forward(self, x):
+        return self.form(self.layer(x))
+
+
+@pytest.mark.parametrize(
+    ("form", "loss", "said"),
+    [
+        (lambda o: (o, o.mean()), "cross_entropy", "a tuple of 2 tensors: .*lambda o, t: F.cross_entropy(o[0], t)"),
+        (lambda o: (None, o), nn.CrossEntropyLoss(), "a tuple of 2 entries: .*lambda o, t: F.cross_entropy(o[1], t)"),
+        (lambda o: {"loss": None, "logits": o}, own, "a dict of 'loss', 'logits': .*lambda o, t: F.cross_entropy(o['logits'], t)"),
+        (lambda o: [o[:, 0]], nn.L1Loss(), "a list of 1 tensor: .*lambda o, t: F.l1_loss(o[0], t)"),
+        (lambda o: [o[:, 0]], "squared_error", "a list of 1 tensor: .*lambda o, t: F.mse_loss(o[0], t)"),
+    ],
+)
+def test_outputs_that_are_no_tensor_are_said_to_need_a_loss_of_ones_own(form, loss, said):
+    with pytest.raises(InvalidInput, match="the module returns " + re.escape(said).replace(r"\.\*", ".*")):
+        made(Returning(form), loss)
+
+
+def test_a_module_that_returns_nothing_is_told_so_and_an_own_loss_fails_for_its_own_reasons():
+    with pytest.raises(InvalidInput, match="Returning returns None: let forward return"):
+        made(Returning(lambda o: None))
+    with pytest.raises(InvalidInput, match=r"ZeroDivisionError: [a-z ]+ by zero$"):
+        made(Returning(lambda o: (o, o)), lambda o, t: o[0].mean() / (1 // 0))
+
+
+def test_samples_of_a_shape_that_the_module_does_not_take_are_told_in_the_users_own_numbers():
+    convolution = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 3))
+    with pytest.raises(InvalidInput, match=r"inputs \(30, 64\).*called with batches inputs\[:b\].*inputs.reshape\(n, \.\.\.\)"):
+        made(convolution, inputs=RNG.normal(size=(30, 64)))
+
+
+def test_inputs_and_targets_that_are_swapped_are_said_to_be():
+    with pytest.raises(InvalidInput, match="inputs and targets look swapped.*NeuralProblem"):
+        made(inputs=LABELS, targets=ROWS)
+    with pytest.raises(InvalidInput, match=r"test inputs \(30,\) torch.int64 and test targets \(30, 5\).* look swapped.*test=\(inputs"):
+        made(test=(LABELS, ROWS))
+    with pytest.raises(InvalidInput, match=r"inputs \(30, 4\)") as raised:  # another mistake
+        made(inputs=ROWS[:, :4])
+    assert "swapped" not in str(raised.value)

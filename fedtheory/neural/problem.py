@@ -306,6 +306,11 @@ class NeuralProblem(Problem):
         values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
+    def smoothness(self) -> np.ndarray:
+        raise MissingCapability(
+            "a network has no exact local solver, and no smoothness constant: use local.SGD(batch_size, lr, epochs=...)"
+        )
+
     def check_output(self) -> None:
         sensitivity.check_output(self)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
 
-from fedtheory import algorithms, local, neural
-from fedtheory.errors import InvalidInput
+from fedtheory import algorithms, local, neural, simulate
+from fedtheory.errors import Diverged, InvalidInput, MissingCapability
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -172,3 +173,80 @@ def test_inputs_and_targets_that_are_swapped_are_said_to_be():
     with pytest.raises(InvalidInput, match=r"inputs \(30, 4\)") as raised:  # another mistake
         made(inputs=ROWS[:, :4])
     assert "swapped" not in str(raised.value)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+TEST = (ROWS, LABELS)
+NOT_MEASURED = r"^test accuracy is not measured: .*no labels of such outputs.*metrics=\{name: callable"
+
+
+def said_by(call) -> list[str]:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        call()
+    assert all(w.filename == __file__ for w in said)
+    return [str(w.message) for w in said]
+
+
+@pytest.mark.parametrize(
+    ("problem", "classes"),
+    [
+        (lambda: made(Returning(lambda o: (o, o)), lambda o, t: own(o[0], t), test=TEST), True),
+        (lambda: made(targets=np.eye(3)[LABELS], test=(ROWS, 0.7 * np.eye(3)[LABELS] + 0.1)), True),
+        (lambda: made(loss="squared_error", targets=ROWS[:, :3], test=(ROWS, ROWS[:, :3])), False),
+        (lambda: made(Returning(lambda o: (o, o)), lambda o, t: (o[0] - t).abs().mean(), targets=ROWS[:, :3], test=(ROWS, ROWS[:, :3])), False),
+        (lambda: made(test=TEST), False),
+    ],
+    ids=["tuple", "soft", "regression", "regression in a tuple", "labels"],
+)  # fmt: skip
+def test_an_accuracy_that_is_left_out_is_told(problem, classes):
+    problem = problem()
+    said = said_by(lambda: trained(problem, record=None))
+    assert [bool(re.search(NOT_MEASURED, s)) for s in said] == [True] * classes
+    metrics = {"hits": lambda outputs, targets: 0.5}
+    assert not said_by(lambda: trained(problem, record=None, metrics=metrics))  # what the sentence asks for
+
+
+def test_an_exact_local_solver_is_refused_before_any_work():
+    method, said = algorithms.FedDyn(0.1), r"a network has no exact local solver.*local.SGD\(batch_size, lr, epochs=\.\.\.\)"
+    with pytest.raises(MissingCapability, match=said):
+        trained(made(), method, solver=local.Exact(), on_round=lambda at: pytest.fail("worked"))
+    with pytest.raises(MissingCapability, match=said):
+        simulate(made(), method, 1, like=made().like_array())
+
+
+def test_a_target_that_is_nan_is_named_where_the_loss_takes_it():
+    problem = made(loss=lambda o, t: (o[:, 0] - t).square().mean(), targets=with_one(ROWS[:, 0], 13, np.nan))
+    for record, where in (["objective"], "round 0"), (["drift"], "round 1 at client 1"):
+        said = rf"^diverged in {where}: the loss <lambda> is nan on sample 13 \(its target is nan\) at the start already: clean or drop"
+        with pytest.raises(Diverged, match=said) as raised:
+            trained(problem, record=record)
+        assert isinstance(raised.value.__cause__, Diverged)
+
+
+@pytest.mark.parametrize(
+    ("loss", "what"),
+    [
+        (lambda o, t: (o[:, 0] - 10).sqrt().mean(), "the loss <lambda> is nan"),
+        (lambda o, t: (o[:, 0] * 0).abs().sqrt().mean(), "the gradient of the loss <lambda> is not finite"),
+    ],
+)
+def test_a_loss_that_is_not_finite_at_the_start_blames_no_step(loss, what):
+    with pytest.raises(Diverged, match=rf"{what} on sample 0 .*at the start already, before any step: let the loss") as raised:
+        trained(made(loss=loss))
+    assert "step size" not in str(raised.value) and raised.value.round_index == 1
+
+
+def test_a_run_that_leaves_the_finite_numbers_by_its_steps_still_blames_them():
+    with pytest.raises(Diverged, match="lower the step size"):
+        trained(made(loss="squared_error", targets=ROWS[:, :3]), rounds=30, solver=local.SGD(4, 1e6, epochs=1))
+
+
+def test_a_run_whose_loss_ends_above_its_start_says_so():
+    problem, quick = made(test=TEST), local.SGD(4, 30.0, epochs=1)
+    said = said_by(lambda: trained(problem, rounds=3, solver=quick, record=["test_loss"], evaluate_every=2))
+    assert [bool(re.match(r"fedavg: It ends above where it began: test_loss is .* after round 3, and was", s)) for s in said] == [True]
+    said = said_by(lambda: trained(problem, rounds=3, solver=quick, record=["objective", "test_loss"]))
+    assert [bool(re.match(r"fedavg: It ends above where it began: objective is", s)) for s in said] == [True]
+    assert not said_by(lambda: trained(problem, rounds=3, record=["objective"]))
+    assert not said_by(lambda: trained(problem, rounds=3, solver=quick, record=["drift"]))

@@ -16,7 +16,6 @@ __all__ = [
     "MissingCapability",
     "NotCertified",
     "UnknownName",
-    "no_attribute",
     "suggest",
 ]
 

@@ -35,6 +35,11 @@ def as_samples(
     """
     if isinstance(values, torch.utils.data.Dataset):
         raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
+    if isinstance(values, torch.utils.data.DataLoader):
+        raise InvalidInput(
+            f"{what} is a DataLoader, whose batches are drawn here: use NeuralProblem.from_dataset(module, loader.dataset, clients), and "
+            "local.SGD(batch_size, lr, epochs=...)"
+        )
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         masked = int(np.ma.count_masked(values))
         raise InvalidInput(f"{what} is a masked array, and {masked} of its entries are masked: fill them, {what}.filled(0)")

@@ -250,3 +250,38 @@ def test_a_run_whose_loss_ends_above_its_start_says_so():
     assert [bool(re.match(r"fedavg: It ends above where it began: objective is", s)) for s in said] == [True]
     assert not said_by(lambda: trained(problem, rounds=3, record=["objective"]))
     assert not said_by(lambda: trained(problem, rounds=3, solver=quick, record=["drift"]))
+
+
+def test_a_data_loader_is_pointed_to_its_dataset():
+    data = torch.utils.data.TensorDataset(torch.tensor(ROWS), torch.tensor(LABELS))
+    with pytest.raises(InvalidInput, match=r"inputs is a DataLoader.*from_dataset\(module, loader.dataset, clients\)"):
+        made(inputs=torch.utils.data.DataLoader(data, 10))
+
+
+# --- what the page says -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("image", "trains"), [(True, True), (False, False)])
+def test_a_batch_of_one_is_refused_where_the_norm_refuses_it(image, trains):
+    norm = nn.BatchNorm2d if image else nn.BatchNorm1d
+    layers = [nn.Unflatten(1, (5, 1, 1)), nn.Upsample(scale_factor=2)] if image else []
+    module = nn.Sequential(*layers, norm(5, track_running_stats=False), nn.Flatten(), nn.Linear(20 if image else 5, 3))
+    clients = [np.arange(0, 9), np.arange(9, 30)]  # 9 = 4 + 4 + 1
+    problem = NeuralProblem(module, ROWS, LABELS, clients)
+    if trains:
+        assert trained(problem).rounds == 1
+    else:
+        with pytest.raises(MissingCapability, match="client 0 has 9 samples, and batch_size = 4 leaves a batch of one"):
+            trained(problem)
+
+
+def test_a_bias_before_a_batch_norm_has_a_gradient_of_rounding_alone_and_without_it_the_engines_agree():
+    def module(bias):
+        torch.manual_seed(1)
+        norm = nn.BatchNorm1d(4, track_running_stats=False)
+        return nn.Sequential(nn.Linear(5, 4, bias=bias), norm, nn.Tanh(), nn.Linear(4, 3))
+
+    problem = made(module(True), dtype="float64")
+    gradient = problem.client_gradient(problem.initial().expand(3, 1, -1))[:, 0].abs()
+    assert gradient[:, 20:24].max() < 1e-15 and torch.cat([gradient[:, :20], gradient[:, 24:]], dim=1).min() > 1e-6
+    method, solver = algorithms.FedElasticNetDyn(1e-3, 0.1), local.SGD(50, 0.1, steps=3)
+    ends = [trained(made(module(False), dtype="float64", engine=e), method, 3, solver).x for e in ("stacked", "loop")]
+    np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)

@@ -17,6 +17,7 @@ from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision
+from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss
@@ -132,6 +133,7 @@ class NeuralProblem(Problem):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
         self.walks, self.batch_plans = Walks(), Plans(ahead=self.device.type == "cuda")
+        self.compiling = Compiling()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])

@@ -190,6 +190,7 @@ def train(
     if checkpoint is not None:
         checkpoints.check_writable(checkpoint)
     log.begin(problem)
+    problem.compiling.shown = progress
     with (
         board_in(tensorboard, log.done) as board,
         patient() as interrupted,
@@ -197,6 +198,9 @@ def train(
     ):
 
         def after(at: Resume) -> None:
+            waited = problem.compiling.taken()
+            log.round_began += waited
+            bar.wait(waited)
             own.measure(problem, at.round_index, at.state.x)
             at = at._replace(metrics=own.joined(at.round_index, at.metrics or {}))
             stop = log.note(at, interrupted, board)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from fedtheory.neural import NeuralProblem  # noqa: E402
+from fedtheory.neural import NeuralProblem, sgd  # noqa: E402
+from fedtheory.neural.engines import compiled  # noqa: E402
 
 RNG = np.random.default_rng(5)
 ROWS, LABELS = RNG.normal(size=(30, 5)), RNG.integers(0, 3, 30)
@@ -285,3 +288,30 @@ def test_a_bias_before_a_batch_norm_has_a_gradient_of_rounding_alone_and_without
     method, solver = algorithms.FedElasticNetDyn(1e-3, 0.1), local.SGD(50, 0.1, steps=3)
     ends = [trained(made(module(False), dtype="float64", engine=e), method, 3, solver).x for e in ("stacked", "loop")]
     np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)
+
+
+# --- the wait for Numba -----------------------------------------------------------------------------------------------
+def test_the_wait_for_compiled_steps_is_told_and_is_no_part_of_the_rounds(monkeypatch, capsys):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "_COMPILED", set())
+    monkeypatch.setattr("fedtheory.plain_progress.FIRST", 0.1)
+    calls, walk_rows = [], sgd.walk_rows
+
+    def slow_at_first(*given):
+        calls.append(given[9])  # how many steps
+        time.sleep(2.0 if len(calls) == 1 else 0.0)
+        walk_rows(*given)
+
+    problem, usual = made(), trained(made(engine="loop"), rounds=2)
+    monkeypatch.setattr(sgd, "walk_rows", slow_at_first)
+    run = trained(problem, rounds=2, progress=True)
+    assert calls[0].tolist() == [1] and len(run.seconds) == 2 and sum(run.seconds) < 1.5
+    said = capsys.readouterr().err
+    assert re.match(r"compiling the steps of small networks, once: under way after \d+ seconds?\n", said)
+    assert re.search(r"small networks, once: done in \d+ seconds\n$", said)
+    np.testing.assert_allclose(run.x, usual.x, rtol=1e-5, atol=1e-6)
+    again = trained(problem, rounds=2, progress=True)
+    assert "compiling" not in capsys.readouterr().err
+    np.testing.assert_array_equal(run.x, again.x)
+    versions = run.provenance["parts"][0]["versions"]
+    assert versions["numba"] == metadata.version("numba")

@@ -192,7 +192,7 @@ def has_accuracy(problem: NetworkOnSamples) -> bool:
 
 
 def classifies_unseen(problem: NetworkOnSamples) -> bool:
-    """Whether the test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
+    """Whether test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
     if problem.test is None:
         return False
     inputs, targets = problem.test

@@ -37,8 +37,8 @@ def as_samples(
         raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
     if isinstance(values, torch.utils.data.DataLoader):
         raise InvalidInput(
-            f"{what} is a DataLoader, whose batches are drawn here: use NeuralProblem.from_dataset(module, loader.dataset, clients), and "
-            "local.SGD(batch_size, lr, epochs=...)"
+            f"{what} is a DataLoader: use NeuralProblem.from_dataset(module, loader.dataset, clients); batches are drawn by the local "
+            "solver, local.SGD(batch_size, lr, epochs=...)"
         )
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         masked = int(np.ma.count_masked(values))
@@ -184,7 +184,7 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
             wrong = least if least < 0 else most
             at = int(torch.nonzero(given == wrong)[0, 0])
             raise InvalidInput(
-                f"{where}: a label is {wrong}, that of sample {at}, and the module has {classes} outputs: use 0 to {classes - 1}"
+                f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}; it is that of sample {at}"
             )
     targets = next(iter(sets.values()))
     mass = loss.mass(targets)

@@ -169,7 +169,7 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
     inputs : a few samples
     sets : the targets of each set of samples; those of the clients' are the first
     """
-    if loss.labels is None or not all(has_labels(t) for t in sets.values()):
+    if loss.labels is None:
         return
     axis, ignored = loss.labels
     with torch.no_grad():
@@ -178,6 +178,8 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
         except Exception:  # which `check_model` tells
             return
     for where, given in sets.items():
+        if not has_labels(given):  # probabilities
+            continue
         labels = given if ignored is None else given[given != ignored]
         least, most = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
         if least < 0 or most >= classes:
@@ -187,7 +189,7 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
                 f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}; it is that of sample {at}"
             )
     targets = next(iter(sets.values()))
-    mass = loss.mass(targets)
+    mass = loss.mass(targets) if has_labels(targets) else None
     if mass is None:
         return
     for k, held in enumerate(clients):

@@ -129,6 +129,13 @@ def test_a_label_out_of_range_names_its_sample():
         made(targets=with_one(LABELS, 17, 3))
     with pytest.raises(InvalidInput, match="test: a label is -1, and the module has 3 outputs: use 0 to 2; it is that of sample 4"):
         made(test=(ROWS, with_one(LABELS, 4, -1)))
+    soft = np.eye(3)[LABELS]
+    with pytest.raises(InvalidInput, match="targets: a label is 3, and"):  # which compiled steps would read memory by
+        made(targets=with_one(LABELS, 17, 3), test=(ROWS, soft))
+    with pytest.raises(InvalidInput, match="test: a label is 3, and"):
+        made(targets=soft, test=(ROWS, with_one(LABELS, 17, 3)))
+    for targets, tested in (LABELS, soft), (soft, LABELS):
+        assert np.isfinite(trained(made(targets=targets, test=(ROWS, tested)), record=["test_loss"]).metrics["test_loss"]).all()
 
 
 # --- outputs and shapes -----------------------------------------------------------------------------------------------

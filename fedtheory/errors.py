@@ -144,3 +144,11 @@ def suggest(name: str, known: Iterable[str], kind: str, listing: str = "") -> Un
     else:
         hint = f"none of the {len(known)} names is near, the nearest are {', '.join(map(repr, by_likeness[:3]))}"
     return UnknownName(f"unknown {kind} {name!r}: {hint}" + (f"; {listing}" if listing else ""))
+
+
+def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeError:
+    """What a module's `__getattr__` raises: with the nearest of its public names."""
+    told = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):  # which Python and its tools ask for
+        return AttributeError(told)
+    return AttributeError(f"{told}: {str(suggest(name, public, 'name')).partition(': ')[2]}")

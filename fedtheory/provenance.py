@@ -40,7 +40,7 @@ def _commit() -> str | None:
 def versions() -> dict[str, str]:
     """Of the packages on which results depend; those that are installed."""
     found = {}
-    for package in ("fedtheory", "numpy", "scipy", "cvxpy", "clarabel", "scikit-learn", "torch"):
+    for package in ("fedtheory", "numpy", "scipy", "numba", "cvxpy", "clarabel", "scikit-learn", "torch"):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

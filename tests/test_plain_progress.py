@@ -207,5 +207,23 @@ def test_a_command_in_a_pipe(monkeypatch):
     monkeypatch.setattr(plain_progress, "FIRST", 0.0)
     said = call("run", "fedavg", "quadratic", "--rounds", 3, "--no-figures", "--json")
     assert said.stdout.startswith("{")
-    assert re.search(r"^rounds: \d of 3 \(\d+ %\) after \d+ seconds", said.stderr, re.MULTILINE)
+    assert re.search(r"^rounds: \d of 3 \(\d+ %\) after \d+ seconds?", said.stderr, re.MULTILINE)
     assert re.search(r"^rounds: done in \d+ seconds$", said.stderr, re.MULTILINE)
+
+
+def test_a_wait_for_something_else_says_nothing_of_the_time_left(clock):
+    at, read = clock
+    with parallel.Progress(8, "fedavg") as bar:
+        at(20.0)
+        bar.wait(20.0)
+        at(21.0)
+        bar.update(1)
+        assert read() == []  # one second of work
+        at(23.0)
+        bar.update(3)
+        assert read() == ["fedavg: 3 of 8 (37 %) after 3 seconds, about 5 seconds left"]
+        at(30.0)
+        bar.wait(6.0)
+        at(40.0)
+        bar.update(6)
+        assert read()[1:] == ["fedavg: 6 of 8 (75 %) after 14 seconds, about 5 seconds left"]

@@ -1,5 +1,7 @@
 """The federated methods, one a file."""
 
+from typing import TYPE_CHECKING, Any
+
 from fedtheory.algorithms.apfl import APFL
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.algorithms.efl import EFL
@@ -17,7 +19,7 @@ from fedtheory.algorithms.mime import Mime
 from fedtheory.algorithms.scaffold import Scaffold
 from fedtheory.algorithms.subgradient import Subgradient, subgradient_parameters
 from fedtheory.algorithms.vrl_sgd import VRLSGD
-from fedtheory.errors import suggest
+from fedtheory.errors import no_attribute, suggest
 
 __all__ = [
     "APFL",
@@ -84,3 +86,9 @@ def get(name: str) -> type[Algorithm]:
     if found is None:
         raise suggest(key, _ALGORITHMS, "algorithm")
     return found
+
+
+if not TYPE_CHECKING:  # type checkers know what is here
+
+    def __getattr__(name: str) -> Any:
+        raise no_attribute(__name__, name, __all__)

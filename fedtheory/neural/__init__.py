@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fedtheory.errors import no_attribute
+
 if TYPE_CHECKING:
     from fedtheory.neural.problem import NeuralProblem
     from fedtheory.neural.training import TrainingRun, train
@@ -23,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from fedtheory.neural import training
 
         return getattr(training, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise no_attribute(__name__, name, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

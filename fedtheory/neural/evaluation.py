@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["accuracy_of_clients", "alike", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
+__all__ = ["accuracy_of_clients", "alike", "classifies_unseen", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
 
 ON_GPU = 4096  # samples of a piece
 MOST, IN_CACHE = 1000, 6 * 2**20  # on a CPU: so many at most, and bytes of the largest layer's outputs, which the next layer reads
@@ -189,6 +189,21 @@ def has_accuracy(problem: NetworkOnSamples) -> bool:
     with torch.no_grad():
         outputs = problem.engine.outputs(problem.flat.initial(), inputs[:2])
     return bool(torch.isfinite(_hits(problem, outputs, targets[:2])).all())
+
+
+def classifies_unseen(problem: NetworkOnSamples) -> bool:
+    """Whether test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
+    if problem.test is None:
+        return False
+    inputs, targets = problem.test
+    if has_labels(targets):
+        return not problem.flat.has_rows
+    with torch.no_grad():
+        outputs = problem.engine.outputs(problem.flat.initial(), inputs[:2])
+    if not all(isinstance(t, torch.Tensor) and t.ndim > 1 and t.shape[1] > 1 for t in (outputs, targets)):
+        return False
+    sums = targets.sum(dim=1)
+    return outputs.shape[1:] == targets.shape[1:] and bool((targets >= 0).all()) and bool(((sums - 1).abs() < 1e-4).all())
 
 
 def _ignored(problem: NetworkOnSamples) -> int:

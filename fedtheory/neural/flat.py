@@ -82,6 +82,14 @@ def check_parameters(module: Any) -> None:
             raise MissingCapability(
                 f"{name} is {value.dtype}: a point is a vector of real numbers; keep real and imaginary part as parameters of their own"
             )
+    for name, value in module.named_parameters():
+        odd = value.isnan() if not value.requires_grad else ~value.isfinite()  # a frozen mask may be of infinities
+        if bool(odd.any()):
+            raise InvalidInput(
+                f"parameter {name} is {float(value[odd][0].detach())} in {int(odd.sum())} of its {value.numel():,} entries, in "
+                f"{str(value.dtype).removeprefix('torch.')}: a run starts from the module's own values; draw them anew "
+                "(reset_parameters() of that layer), or load values that are finite"
+            )
 
 
 def _check_embedding(name: str, part: nn.Module) -> None:

@@ -53,6 +53,8 @@ class NetworkOnSamples(Protocol):
         Recorded steps, on a GPU.
     batch_plans : plans.Plans
         The plan of the next round's mini-batches, where it was made ahead.
+    compiling : engines.compiled.Compiling
+        The wait for compiled steps.
     fitting : dict
         By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
     """
@@ -75,6 +77,7 @@ class NetworkOnSamples(Protocol):
     rows_at_once: int | None
     walks: Any
     batch_plans: Any
+    compiling: Any
     fitting: dict[str, int]
 
     @property

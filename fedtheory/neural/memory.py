@@ -12,6 +12,7 @@ import torch
 
 from fedtheory._moved import names_before
 from fedtheory.errors import FedTheoryError
+from fedtheory.neural.culprits import failed_in_a_round, failed_where_measured
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.interface import NetworkOnSamples
 
@@ -124,7 +125,10 @@ def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
 
 
 def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how much it took."""
+    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how much it took.
+
+    What a user's module or loss raises in it becomes an `InvalidInput` that names the sample, and of `walk` round and client.
+    """
 
     @wraps(method)
     def inside(problem: NetworkOnSamples, *args: Any, **options: Any) -> Any:
@@ -139,7 +143,18 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
 
         tf32 = method.__name__ == "walk" and problem.precision == "tf32"  # what is measured stays in single precision
         with exact_kernels(problem.device, tf32), explained(needed, problem.device):
-            return method(problem, *args, **options)
+            try:
+                return method(problem, *args, **options)
+            except Exception as error:  # whatever a user's module or loss raises
+                if isinstance(error, FedTheoryError) or is_memory_error(error):
+                    raise
+                if method.__name__ == "walk":
+                    told = failed_in_a_round(problem, error, args[2], args[3])
+                else:
+                    told = failed_where_measured(problem, error, "evaluate" in method.__name__ or method.__name__ == "_tested")
+                if told is error:
+                    raise
+                raise told from error
 
     return inside
 

@@ -155,7 +155,9 @@ def _torch() -> Any:
     return torch
 
 
-def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[Any, Any] | None = None) -> None:
+def check_model(
+    module: nn.Module, loss: Any = "cross_entropy", sample: tuple[Any, Any] | None = None, whole: tuple[Any, Any] | None = None
+) -> None:
     """Refuse what cannot be trained here, before anything is.
 
     Parameters
@@ -163,6 +165,8 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
     loss : name or callable, as `NeuralProblem` takes it
     sample : (inputs, targets), as `NeuralProblem` has them, or None
         A small batch, on which the loss is evaluated once.
+    whole : (inputs, targets) or None
+        All samples, whose shapes an error tells; None: those of the batch.
 
     Raises
     ------
@@ -197,14 +201,16 @@ def check_model(module: nn.Module, loss: Any = "cross_entropy", sample: tuple[An
             given, named = arguments(inputs)
             with KeyedDropout() as dropout, drawing_nothing(module, device):  # dropout's masks follow from keys
                 outputs = module(*given, **named)
+                if outputs is None:
+                    raise InvalidInput(f"{type(module).__name__} returns None: let forward return what the loss takes")
                 value = measure(outputs, targets)
         except FedTheoryError:
             raise
         except Exception as error:  # whatever a user's module or loss raises
-            shapes = f"{described('inputs', inputs)} and {described('targets', targets)}"
+            shapes = " and ".join(described(what, part) for what, part in zip(("inputs", "targets"), whole or sample, strict=True))
             raise InvalidInput(
                 f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
-                f"{remedy(loss, *given_samples, outputs, error)}"
+                f"{remedy(module, loss, *given_samples, outputs, error)}"
             ) from error
         if versions != [t._version for part in sample for t in tensors(part)]:
             raise MissingCapability(

@@ -17,6 +17,7 @@ from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision
+from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
 from fedtheory.neural.losses import Loss
@@ -28,7 +29,7 @@ from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
 from fedtheory.neural.trained import GivenModule
-from fedtheory.neural.trials import check_samples, check_tested
+from fedtheory.neural.trials import check_order, check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
 
@@ -132,6 +133,7 @@ class NeuralProblem(Problem):
             raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
         self.ridge, self.rows_at_once = float(ridge), rows_at_once
         self.walks, self.batch_plans = Walks(), Plans(ahead=self.device.type == "cuda")
+        self.compiling = Compiling()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
         self._clients = sample_numbers("clients", clients)
         self.sample_counts = np.array([len(c) for c in self._clients])
@@ -157,7 +159,8 @@ class NeuralProblem(Problem):
         if self.loss.weighted and isinstance(self.targets, Parts):
             raise InvalidInput(f"targets have several parts, and the loss {self.loss.name} takes one tensor: give a loss of your own")
         check_targets(self.flat, self.loss, few[0], sets, self._clients)
-        check_model(copy.deepcopy(self.flat.module), loss, few)  # what it computes may stay in it: weight_norm keeps its weight
+        own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
+        check_model(own, loss, few, (self.inputs, self.targets))
         check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
         if self.test is not None:
             check_tested(self.flat, self.loss, self.test, TRIED)
@@ -220,6 +223,7 @@ class NeuralProblem(Problem):
         if not isinstance(test, tuple | list) or len(test) != 2:
             raise InvalidInput(f"test is a {type(test).__name__}: give the pair (inputs, targets)")
         inputs, targets = self._samples("test inputs", test[0], small=True), self._samples("test targets", test[1])
+        check_order((self.inputs, self.targets), (inputs, targets))
         check_alike(self.inputs, inputs, "inputs")
         check_alike(self.targets, targets, "targets")
         if len(inputs) != len(targets):
@@ -303,6 +307,11 @@ class NeuralProblem(Problem):
     def client_value(self, y: Tensor) -> Tensor:
         values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
+
+    def smoothness(self) -> np.ndarray:
+        raise MissingCapability(
+            "a network has no exact local solver, and no smoothness constant: use local.SGD(batch_size, lr, epochs=...)"
+        )
 
     def check_output(self) -> None:
         sensitivity.check_output(self)

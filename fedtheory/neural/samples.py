@@ -35,6 +35,11 @@ def as_samples(
     """
     if isinstance(values, torch.utils.data.Dataset):
         raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
+    if isinstance(values, torch.utils.data.DataLoader):
+        raise InvalidInput(
+            f"{what} is a DataLoader: use NeuralProblem.from_dataset(module, loader.dataset, clients); batches are drawn by the local "
+            "solver, local.SGD(batch_size, lr, epochs=...)"
+        )
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         masked = int(np.ma.count_masked(values))
         raise InvalidInput(f"{what} is a masked array, and {masked} of its entries are masked: fill them, {what}.filled(0)")
@@ -164,7 +169,7 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
     inputs : a few samples
     sets : the targets of each set of samples; those of the clients' are the first
     """
-    if loss.labels is None or not all(has_labels(t) for t in sets.values()):
+    if loss.labels is None:
         return
     axis, ignored = loss.labels
     with torch.no_grad():
@@ -173,13 +178,18 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
         except Exception:  # which `check_model` tells
             return
     for where, given in sets.items():
+        if not has_labels(given):  # probabilities
+            continue
         labels = given if ignored is None else given[given != ignored]
         least, most = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
         if least < 0 or most >= classes:
             wrong = least if least < 0 else most
-            raise InvalidInput(f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}")
+            at = int(torch.nonzero(given == wrong)[0, 0])
+            raise InvalidInput(
+                f"{where}: a label is {wrong}, and the module has {classes} outputs: use 0 to {classes - 1}; it is that of sample {at}"
+            )
     targets = next(iter(sets.values()))
-    mass = loss.mass(targets)
+    mass = loss.mass(targets) if has_labels(targets) else None
     if mass is None:
         return
     for k, held in enumerate(clients):

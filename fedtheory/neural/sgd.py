@@ -35,17 +35,21 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
     n, b = torch.from_numpy(plan.clients), torch.from_numpy(plan.columns)
     out = start.clone()
 
-    def piece(part: slice, stop: Event) -> None:
+    def walked(part: slice, stop: Event, most: int | None = None) -> Tensor:
         if objective.none:
             sub = LocalObjective(center=start)  # which nothing reads
         else:
             sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[n[part], b[part]])
         y = start[n[part], b[part]]  # a copy
-        _steps(problem, solver, sub, y, plan, part, stop)
-        out[n[part], b[part]] = y
+        _steps(problem, solver, sub, y, plan, part, stop, most)
+        return y
+
+    def piece(part: slice, stop: Event) -> None:
+        out[n[part], b[part]] = walked(part, stop)
 
     if is_compiled(problem, solver, objective):
         with one_blas_thread():
+            problem.compiling.first(start.dtype, lambda: walked(slice(1), Event(), most=1))
             side_by_side(problem, plan.lengths, piece, singly=True)
     else:
         with drawing_nothing(problem.flat.module, problem.device):  # as a module may that does so in some batches only
@@ -67,13 +71,21 @@ def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: L
 
 
 def _steps(
-    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, y: Tensor, plan: Plan, part: slice, stop: Event
+    problem: NetworkOnSamples,
+    solver: MiniBatchSolver,
+    objective: LocalObjective,
+    y: Tensor,
+    plan: Plan,
+    part: slice,
+    stop: Event,
+    most: int | None = None,
 ) -> None:
-    """All steps of the rows in `part`, in place in y (R, d), until told to stop."""
+    """All steps of the rows in `part`, in place in y (R, d), until told to stop; of compiled ones so many at `most`."""
     device, engine = problem.device, problem.engine
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
     if isinstance(engine, Stacked) and engine.chain and engine.loss.slope and is_compiled(problem, solver, objective):
-        steps = plan.samples[part], plan.weights[part], plan.lr[part], plan.lengths[part]
+        lengths = plan.lengths[part] if most is None else np.minimum(plan.lengths[part], most)
+        steps = plan.samples[part], plan.weights[part], plan.lr[part], lengths
         drawn = None if plan.keys is None else plan.keys[part]
         terms = penalty.terms(solver.clip, solver.clip_spares)
         walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, drawn, stop)

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.losses import Loss, Slope
-from fedtheory.neural.parts import unpacked
+from fedtheory.neural.parts import has_labels, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,13 +77,17 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     sets : the targets (n, ...) of each set of samples
     flat, inputs, targets : the module, and a few samples, on which both ways are tried
     """
-    found = None if isinstance(loss, str) else _function(loss)
+    if isinstance(loss, str):
+        named = Loss(loss)
+        if named.labels is not None and not has_labels(targets):
+            named.slope = None  # the compiled steps take labels, and no probabilities
+        return named
+    found = _function(loss)
     if found is None:
-        if not isinstance(loss, str):
-            outputs = _tried(flat, inputs)
-            _check_closed(loss, outputs, targets)
-            _warn_of_sums(loss, outputs, targets)
-            _warn_of_pairs(loss, outputs, targets)
+        outputs = _tried(flat, inputs)
+        _check_closed(loss, outputs, targets)
+        _warn_of_sums(loss, outputs, targets)
+        _warn_of_pairs(loss, outputs, targets)
         return Loss(loss)
     function, options = found
     outputs = _tried(flat, inputs)

@@ -17,6 +17,7 @@ from fedtheory.neural.identity import configuration
 from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
 from fedtheory.parallel import Progress
 from fedtheory.participation.cohorts import Full, Sampling
+from fedtheory.rates import how_it_ended
 from fedtheory.simulation import checkpoints
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.simulation.metrics import TESTED
@@ -52,9 +53,18 @@ def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
         raise CheckpointError(f"checkpoint = {str(checkpoint)!r} is a folder: name a file in it")
 
 
-def _recorded(record: Sequence[str] | None, problem: NeuralProblem) -> tuple[str, ...]:
-    """The names of the metrics to record; where none are given, those of `RECORD` that the problem has the samples for."""
-    from fedtheory.neural.evaluation import has_accuracy
+NO_LABELS = (
+    "test_accuracy is the share of labels that outputs (b, ..., classes) are largest for, and the test targets are no labels of such "
+    "outputs: leave it out of record, and measure your own with metrics={name: callable(outputs, targets)}"
+)
+
+
+def _recorded(record: Sequence[str] | None, problem: NeuralProblem, own: bool) -> tuple[str, ...]:
+    """The names of the metrics to record; where none are given, those of `RECORD` that the problem has the samples for.
+
+    That the accuracy of what looks like classes is left out is told, unless there are metrics of the user's `own`.
+    """
+    from fedtheory.neural.evaluation import classifies_unseen, has_accuracy
 
     classified = has_accuracy(problem)
     if record is None:
@@ -67,12 +77,11 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem) -> tuple[str
                 UserWarning,
                 stacklevel=3,  # train's caller
             )
+        elif not classified and not own and classifies_unseen(problem):
+            warnings.warn(f"test accuracy is not measured: {NO_LABELS}", UserWarning, stacklevel=3)
     names = Kept(record).record  # type: ignore[arg-type]  # which checks the names
     if "test_accuracy" in names and problem.test is not None and not classified:
-        raise MissingCapability(
-            "test_accuracy is the share of labels that outputs (b, ..., classes) are largest for, and the test targets are no labels "
-            "of such outputs: leave it out of record, and measure your own with metrics={name: callable(outputs, targets)}"
-        )
+        raise MissingCapability(NO_LABELS)
     return names
 
 
@@ -143,14 +152,19 @@ def train(
     DataFileError
         A checkpoint that is damaged, of another version, or cannot be written, which is told before any work.
     MissingCapability
-        TensorBoard asked for and not installed; test metrics asked for without a test set.
+        TensorBoard asked for and not installed; test metrics asked for without a test set; an exact local solver.
     OutOfMemory
         What the method keeps of all clients does not fit the memory, or not even one model's step; says how much it takes.
     Diverged
-        At the first non-finite number, with round and client; the last checkpoint stays, and `measured` are the rounds before.
+        At the first non-finite number, with round and client, and with the sample where the loss was not finite at the start already;
+        the last checkpoint stays, and `measured` are the rounds before.
+
+    Notes
+    -----
+    A warning says so where the objective, or without it the test loss, ends above its start.
     """
-    from fedtheory.local import SGD
-    from fedtheory.neural import memory
+    from fedtheory.local import SGD, Exact
+    from fedtheory.neural import culprits, memory
     from fedtheory.neural.own_metrics import OwnMetrics, check_own_metrics
 
     check_algorithm(algorithm)
@@ -159,8 +173,11 @@ def train(
     _check(problem, rounds, every, checkpoint)
     flag("resume", resume), flag("progress", progress)
     sampling, solver = sampling or Full(), solver or SGD(10, 0.1, epochs=1)
+    if isinstance(solver, Exact):
+        problem.smoothness()  # which a network does not have
     start = problem.initial() if x0 is None else x0
-    own_metrics, record = check_own_metrics(metrics, problem), _recorded(record, problem)
+    own_metrics = check_own_metrics(metrics, problem)
+    record = _recorded(record, problem, bool(own_metrics))
     config = configuration(problem, algorithm, sampling, solver, seed, record, evaluate_every, start, own_metrics)
     log = Log(rounds, seed, config, checkpoint, every)
     if checkpoint is not None and not resume:
@@ -173,6 +190,7 @@ def train(
     if checkpoint is not None:
         checkpoints.check_writable(checkpoint)
     log.begin(problem)
+    problem.compiling.shown = progress
     with (
         board_in(tensorboard, log.done) as board,
         patient() as interrupted,
@@ -180,6 +198,9 @@ def train(
     ):
 
         def after(at: Resume) -> None:
+            waited = problem.compiling.taken()
+            log.round_began += waited
+            bar.wait(waited)
             own.measure(problem, at.round_index, at.state.x)
             at = at._replace(metrics=own.joined(at.round_index, at.metrics or {}))
             stop = log.note(at, interrupted, board)
@@ -210,5 +231,23 @@ def train(
                 )
         except Diverged as error:
             error.measured = log.run(log.last, dict(log.measured), None, problem.given)
-            raise
+            if (told := culprits.not_finite(problem, start, error.client)) is None:
+                raise
+            where = f"diverged in round {error.round_index}" + ("" if error.client is None else f" at client {error.client}")
+            from_start = Diverged(f"{where}: {told}", error.round_index, error.client, error.scenario)
+            from_start.measured = error.measured
+            raise from_start from error
+    _warn_of_the_end(algorithm.name, log.measured)
     return log.run(rounds, log.measured, run.final, problem.given)
+
+
+def _warn_of_the_end(method: str, measured: Mapping[str, np.ndarray]) -> None:
+    """Warn where the objective, or without it the test loss, ends above its start."""
+    name = next((n for n in ("objective", "test_loss") if n in measured), None)
+    if name is None:
+        return
+    values = measured[name][:, 0]
+    at = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), 0))  # the last round that was measured
+    if values[at[-1]] > values[0]:
+        remedy = "lower the step size, or raise the weight of the penalty where the method has one"
+        warnings.warn(f"{method}: {how_it_ended(values[at], what=name)} If it was to fall, {remedy}", UserWarning, stacklevel=3)

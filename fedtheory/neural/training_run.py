@@ -45,7 +45,8 @@ class TrainingRun:
         Entry 0 is the start. A metric of one's own that returns arrays (c, ...) is (rounds + 1, 1, c, ...).
     final : the algorithm's last state; None where the run diverged
     seconds : list of float
-        Wall-clock seconds of each round, evaluation included.
+        Wall-clock seconds of each round, evaluation included; without the wait for Numba, which compiles the steps of small networks
+        once.
     provenance : dict
         Seed, and for every part of the run its rounds, versions, device and time.
     """

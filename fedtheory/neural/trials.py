@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,24 +13,25 @@ from torch import nn
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.dropout import KeyedDropout
 from fedtheory.neural.flat import arguments, as_module_takes
+from fedtheory.neural.losses import LOSSES, Loss
 from fedtheory.neural.parts import described, has_labels, mapped, named, tensors
+from fedtheory.neural.torch_losses import TORCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch import Tensor
 
     from fedtheory.neural.flat import FlatModule
-    from fedtheory.neural.losses import Loss
 
-__all__ = ["check_samples", "check_tested", "remedy"]
+__all__ = ["check_order", "check_samples", "check_tested", "remedy"]
 
 PLACES = 64  # numbers a sample, of which each place is looked at by itself
 
 
-def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception) -> str:
-    """What to do about a module or a loss that failed on these samples; empty where nothing is known."""
+def remedy(module: nn.Module, loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception) -> str:
+    """What to do about a module (outputs is None) or a loss that failed on these samples; empty where nothing is known."""
     said = str(error)
+    if outputs is None and _swapped(module, loss, inputs, targets):
+        return ": inputs and targets look swapped, as the module takes these targets: give NeuralProblem(module, inputs, targets, ...)"
     whole = [name for name, t in named("inputs", inputs) if not t.is_floating_point() and t.dtype != torch.bool]
     floats = [name for name, t in named("inputs", inputs) if t.is_floating_point()]
     if outputs is None and whole and ("dtype" in said or "Input type" in said):  # of products, of convolutions
@@ -37,7 +39,11 @@ def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception)
         return f": {name} are whole numbers, which a module gets as int64: give floats, {name}.astype('float32'), images divided by 255"
     if outputs is None and floats and "indices" in said:
         return f": {floats[0]} are floats, and an embedding takes whole numbers: give {floats[0]}.astype(int)"
-    if not (isinstance(outputs, torch.Tensor) and isinstance(targets, torch.Tensor)):
+    if outputs is None:
+        return "; the module is called with batches inputs[:b]: let samples come as it takes a batch, as with inputs.reshape(n, ...)"
+    if not isinstance(outputs, torch.Tensor):
+        return _several(loss, outputs, error)
+    if not isinstance(targets, torch.Tensor):
         return ""
     classes = loss == "cross_entropy" or isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss)
     if classes and has_labels(targets) and targets.ndim == outputs.ndim and targets.shape[-1] == 1:
@@ -55,6 +61,46 @@ def remedy(loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception)
     if isinstance(loss, nn.CrossEntropyLoss) and outputs.ndim == 3 and outputs.shape[:2] == targets.shape:
         return ": torch has the classes on axis 1; loss='cross_entropy' takes outputs (b, length, classes), or transpose them"
     return ""
+
+
+def _swapped(module: nn.Module, loss: Any, inputs: Any, targets: Any) -> bool:
+    """Whether module and loss take the targets as inputs, and the inputs as targets."""
+    try:
+        given, by_name = arguments(targets)
+        with torch.no_grad(), KeyedDropout():
+            return Loss(loss)(module(*given, **by_name), inputs).ndim == 0
+    except Exception:  # whatever a user's module or loss raises
+        return False
+
+
+def _several(loss: Any, outputs: Any, error: Exception) -> str:
+    """What to do about outputs that are no tensor, where the loss takes one."""
+    known = loss in LOSSES if isinstance(loss, str) else type(loss) in TORCH or loss in TORCH.values()
+    kind = type(outputs).__name__
+    if not known and not (isinstance(error, TypeError | AttributeError) and kind in str(error)):
+        return ""  # a loss of the user's own, which may take them, and fails for another reason
+    entries = outputs.items() if isinstance(outputs, Mapping) else enumerate(outputs) if isinstance(outputs, tuple | list) else ()
+    places = [(place, isinstance(value, torch.Tensor)) for place, value in entries]
+    first = next((place for place, tensor in places if tensor), 0)
+    what = f"a {kind}"
+    if isinstance(outputs, Mapping):
+        what = f"a {kind} of {', '.join(repr(place) for place, _ in places)}"
+    elif places:
+        one, many = ("tensor", "tensors") if all(tensor for _, tensor in places) else ("entry", "entries")
+        what = f"a {kind} of {len(places)} {one if len(places) == 1 else many}"
+    name = "mse_loss" if isinstance(loss, str) and loss != "cross_entropy" else "cross_entropy"
+    name = TORCH[type(loss)].__name__ if type(loss) in TORCH else name
+    return f": the module returns {what}: give a loss of your own, as in lambda o, t: F.{name}(o[{first!r}], t)"
+
+
+def check_order(given: tuple[Any, Any], test: tuple[Any, Any]) -> None:
+    """Raise `InvalidInput` where test targets are of the shapes of the clients' inputs, and test inputs of those of their targets."""
+    shapes, tested = ([[t.shape[1:] for t in tensors(part)] for part in pair] for pair in (given, test))
+    if shapes[0] != shapes[1] and tested == shapes[::-1]:
+        raise InvalidInput(
+            f"{described('test inputs', test[0])} and {described('test targets', test[1])} look swapped, as each has the other's shape "
+            "at the clients: give test=(inputs, targets)"
+        )
 
 
 def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:

@@ -45,6 +45,12 @@ class Progress:
         else:
             self._bar.update(self._task, completed=done)
 
+    def wait(self, seconds: float) -> None:
+        """Leave so many seconds out, which were spent on something else, and say nothing of the time left."""
+        self._start += seconds
+        if self._lines is not None:
+            self._lines.start += seconds
+
     def _open(self) -> None:
         if not redraws(sys.stderr):
             self._lines = Lines(self.label, self.total, ticking=False)

@@ -144,6 +144,9 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
     if name == "your/problem.md":
         monkeypatch.chdir(tmp_path)
         Path("FILE.csv").write_text("a,b,target\n0,2,3\n0,5,6\n")
+    if name == "your/network.md":
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("MPLBACKEND", "Agg")
     for code in blocks(text_of(DOCS / name), "python"):
         if "torch" in code:
             pytest.importorskip("torch").manual_seed(0)
@@ -155,6 +158,10 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
     if name == "your/network.md":
         start, end, size = map(float, re.search(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", printed).groups())
         assert end < start / 3 and size == 4 * 32 + 33
+        drawn = {line.get_label(): line.get_ydata() for line in names["plt"].gca().get_lines()}
+        names["plt"].close("all")
+        assert [*drawn] == ["FedAvg", "SCAFFOLD", "FedDyn", "FedElasticNet"] and Path("accuracy.png").stat().st_size > 5000
+        assert all(len(y) == 21 and y[-1] > 0.5 for y in drawn.values())
     if name == "your/theorem.md":
         from fedtheory.authoring import study
 

@@ -104,6 +104,18 @@ def test_what_torch_refuses_comes_with_a_remedy(module, targets, loss, remedy):
         made(module, loss, targets=targets)
 
 
+@pytest.mark.parametrize("loss", ["cross_entropy", nn.CrossEntropyLoss()], ids=["name", "module"])
+@pytest.mark.parametrize("soft", [np.eye(3)[LABELS], 0.7 * np.eye(3)[LABELS] + 0.1], ids=["one-hot", "soft"])
+def test_probabilities_as_targets_train_a_chain_on_small_batches_as_the_loop_does(loss, soft):
+    start = linear()
+    ends = [walked(made(start, loss, targets=soft, engine=engine)) for engine in ("auto", "loop")]
+    moved = ends[0][0] - np.concatenate([p.detach().double().ravel() for p in start.parameters()])
+    assert np.abs(moved).max() > 1e-2
+    np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)
+    if soft.max() == 1:  # one-hot rows are labels
+        np.testing.assert_allclose(ends[0], walked(made(start)), rtol=1e-12, atol=1e-14)
+
+
 def test_labels_that_are_ignored_in_sequences_keep_double_precision():
     class Each(nn.Module):
         def __init__(self):

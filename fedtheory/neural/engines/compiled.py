@@ -7,8 +7,9 @@ products; the two agree to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from fedtheory.neural.engines.kernels import (
     slope_of_classes,
     slope_of_values,
 )
+from fedtheory.plain_progress import Lines
 
 if TYPE_CHECKING:
     from threading import Event
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from fedtheory.neural.engines.chain import Chain
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LARGEST_BATCH", "PenaltyTerms", "fits", "largest_batch", "one_blas_thread", "walk_rows"]
+__all__ = ["LARGEST_BATCH", "Compiling", "PenaltyTerms", "fits", "largest_batch", "one_blas_thread", "walk_rows"]
 
 LARGEST_BATCH: int | None = None  # batches up to which steps are compiled; None: `largest_batch`
 _PAYS_UP_TO = {"SkylakeX": 64, "Haswell": 10}  # validation/timings/blas_kernels.py
@@ -106,6 +108,37 @@ def one_blas_thread() -> Iterator[None]:
     """Products of this size are slower in several threads, and the cores have models of their own to work on."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
+
+
+class Compiling:
+    """The wait for Numba, which compiles a walk at the first call of its kind in a process, or reads it from its cache.
+
+    Attributes
+    ----------
+    shown : bool
+        Whether lines on the error stream tell of a wait of more than two seconds.
+    """
+
+    def __init__(self) -> None:
+        self.shown, self._seconds = False, 0.0
+
+    def first(self, kind: Any, call: Callable[[], None]) -> None:
+        """Make the call, which compiles what there is of the kind, unless one was made in this process."""
+        if kind in _COMPILED:
+            return
+        began = time.perf_counter()
+        with Lines("compiling the steps of small networks, once") if self.shown else nullcontext():
+            call()
+        _COMPILED.add(kind)
+        self._seconds += time.perf_counter() - began
+
+    def taken(self) -> float:
+        """Seconds waited since this was last asked."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+
+_COMPILED: set[Any] = set()  # dtypes whose walk this process has
 
 
 class _Samples(NamedTuple):

@@ -86,7 +86,7 @@ def together(runs: Sequence[Mapping[str, Any]], labels: Sequence[str], metric: s
     floors = [_floor(run) if metric == "suboptimality" else 0.0 for run in runs]
     with house_style():
         figure, axes = page_figure(1, 1, ratio=0.55, width=0.75, more=0.25)
-        ax, seen = axes[0, 0], []
+        ax, seen = axes[0, 0], list[str]()
         for run, label, floor in zip(runs, labels, floors, strict=True):
             method, values = run["method"], run["metrics"][metric]
             first = 1 if metric in _SENT else 0

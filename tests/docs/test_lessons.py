@@ -132,3 +132,4 @@ def test_the_index_names_every_lesson():
     for path in LESSONS:
         assert f"]({path.name})" in index
         assert f"\n{path.stem}\n" in index
+        assert f"<{path.name}>`" in index, "and has a link that downloads it"

@@ -16,6 +16,7 @@ import fedtheory  # noqa: E402
 # What pages show of a command's output is made by running it, on 80 columns
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 os.environ |= {"PYTHONPATH": str(HERE.parent), "COLUMNS": "80", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+os.environ["FEDTHEORY_LESSONS"] = "strict"  # a number of a lesson's text that is wrong fails the build
 
 project, author = "fedtheory", "The fedtheory developers"
 copyright = author

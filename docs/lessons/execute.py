@@ -9,6 +9,7 @@ with its cell and its error, the others are made all the same, and the exit code
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -48,6 +49,7 @@ def execute(path: Path, folder: Path) -> Path:
         What a cell raised.
     """
     notebook = jupytext.read(path)
+    os.environ["FEDTHEORY_LESSONS"] = "strict"  # for the kernel: a number of the text that is wrong fails
     fold(notebook)
     quiet = ["--log-level=ERROR"]  # of the kernel: no word on how it talks to this process
     NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", extra_arguments=quiet).execute()

@@ -348,12 +348,12 @@ def sweep_command(
 
 @app.command(
     "draw",
-    first=("dpi", "json", "out"),
+    first=("metric", "dpi", "json", "out"),
     rich_help_panel=RESULTS,
     epilog=examples(
         "fedtheory draw results/verify-theorem-3.1-diabetes.csv",
         "fedtheory draw results/figures/bound_vs_empirical.json --out redrawn --dpi 300",
-        "fedtheory draw results/run-fedavg-digits.json results/rates.json",
+        "fedtheory draw results/run-fedavg-digits.json results/run-scaffold-digits.json  # one picture, a curve each",
     ),
 )
 def draw_command(
@@ -375,13 +375,17 @@ def draw_command(
     no_title: Annotated[
         bool, typer.Option("--no-title", help=f"Of a CSV of `verify`. {NO_TITLE_HELP}")
     ] = False,
+    metric: Annotated[
+        Literal["suboptimality", "gradient_norm", "distance", "nonzeros", "entropy", "bits"] | None,
+        typer.Option("--metric", help="Of runs, the one metric to draw; of several runs the default is suboptimality, F(x) - F*."),
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Draw saved results again, from their data alone.
+    """Draw saved results again, from their data alone; several runs on one problem are one picture.
 
     FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file
     that holds something else, or whose numbers cannot be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 
-    draw(files, dpi, json, out, size, not no_title)
+    draw(files, dpi, json, out, metric, size, not no_title)

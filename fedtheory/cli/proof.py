@@ -111,7 +111,8 @@ def prove(
     written = [save(out, slug(*stem, walk.proof.form), result) for walk, result in zip(walks, results, strict=True)]
     files = [path for path in written if path]
     if show["figure"] is not None:
-        files += _draw(walks[0], show["figure"], results[0])
+        for walk, result in [w for w in zip(walks, results, strict=True) if w[0] is walks[0] or w[0].proof.weighed]:
+            files += _draw(walk, show["figure"], result, "" if walk is walks[0] else f"-{slug(walk.proof.form)}")
     if as_json:
         emit({**results[0], **{result["form"]: result for result in results[1:]}})
     else:
@@ -211,14 +212,15 @@ def _check_figure(path: Path) -> None:
     check_out(path.parent)
 
 
-def _draw(walk: Walk, path: Path, result: dict[str, Any]) -> list[Path]:
-    """The waterfall, and beside it the data that it is drawn from."""
+def _draw(walk: Walk, path: Path, result: dict[str, Any], ending: str = "") -> list[Path]:
+    """The waterfall, and beside it the data that it is drawn from; ``ending`` is put to the file's name."""
     from fedtheory.plotting.style import save as save_figure
     from fedtheory.provenance import write_json
 
     figure = walk.waterfall()
     formats = (path.suffix[1:],) if path.suffix else ("png", "pdf")
     stem = path.with_suffix("") if path.suffix else path
+    stem = stem.with_name(stem.name + ending)
     return [*save_figure(figure, stem, formats=formats), write_json(stem.with_suffix(".json"), result)]
 
 
@@ -277,6 +279,12 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
         block(
             f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim"
         )
+        first, last = walk.tallies[0].step, [t.step for t in walk.broken if t.step.over == "end"]
+        if walk.check.verdict == "violated" and held[0].step is first and last:
+            block(
+                f"The proof is wrong from its first line ({first.label}, on other runs), and what falsifies the "
+                f"theorem on this run is the last ({last[-1].label})."
+            )
     if show["round"] is not None or show["details"]:
         _show_rows(walk, show["round"], console, min(console.width, WIDTH))
 

@@ -15,6 +15,7 @@ from fedtheory.cli.common import emit, err_console, facts, find_statement, out_c
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
+    from fedtheory.verification.numbers_put_in import Part
     from fedtheory.verification.witness import Witness
 
 __all__ = ["replay"]
@@ -92,6 +93,7 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
             raise
         raise UnknownName(f"{error}; where it is from a Python file, name that as well: --paper FILE.py") from error
     lhs, rhs = (Fraction(v) for v in check.where["exact"]) if "exact" in check.where else exact.exact_check(witness)[1:3]
+    terms, constants = _adds_up(witness, lhs, rhs)
     result = {
         "statement": witness.statement,
         "form": witness.form,
@@ -101,16 +103,43 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
         "lhs": str(lhs),
         "rhs": str(rhs),
         "excess": str(lhs - rhs),
+        "terms": [{"latex": t.latex, "value": str(t.value)} for t in terms],
+        "constants": dict(constants),
         "witness": {k: v for k, v in asdict(witness).items() if k not in ("provenance", "found_by")},
     }
     save(out, f"replay-{witness.name}", result)
     if as_json:
         emit(result)
     else:
-        _show(witness, check, lhs, rhs)
+        _show(witness, check, lhs, rhs, terms, constants)
 
 
-def _show(witness: Witness, check: Any, lhs: Fraction, rhs: Fraction) -> None:
+def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part], list[tuple[str, str]]]:
+    """The terms of the right side, and (name, value) of the constants: those in the terms, else those that the view prints."""
+    from fedtheory.errors import InvalidInput
+    from fedtheory.report.formulas import to_text
+    from fedtheory.verification.numbers_put_in import right_side
+    from fedtheory.verification.rational import brief
+    from fedtheory.verification.registry import get, setting_of
+
+    statement = get(witness.statement)
+    form = statement.form(witness.form)
+    try:
+        view = setting_of(statement).exact_view(statement, form, witness)
+    except InvalidInput:  # a kind that is judged without a view
+        return [], []
+    terms, inside = right_side(form, view, lhs, rhs)
+    terms = terms if len(terms) > 1 else []
+    if inside:
+        return terms, [(to_text(c.latex), brief(c.value)) for c in inside]
+    printed: dict[str, Any] = dict(getattr(view, "printed_constants", dict)())
+    printed |= constants if isinstance(constants := printed.get("constants"), dict) else {}
+    return terms, [(name, f"{v:.6g}") for name, v in printed.items() if isinstance(v, int | float) and not isinstance(v, bool)]
+
+
+def _show(
+    witness: Witness, check: Any, lhs: Fraction, rhs: Fraction, terms: list[Part], constants: list[tuple[str, str]]
+) -> None:
     from fedtheory.report.formulas import shown
     from fedtheory.verification.rational import brief
     from fedtheory.verification.registry import get, setting_of
@@ -123,9 +152,17 @@ def _show(witness: Witness, check: Any, lhs: Fraction, rhs: Fraction) -> None:
     rows = [
         *setting.facts(witness),
         ("left side", f"{brief(lhs)}   = {float(lhs):.12g}"),
-        ("right side", f"{brief(rhs)}   = {float(rhs):.12g}"),
+        *([("constants", ", ".join(f"{name} = {value}" for name, value in constants))] if constants else []),
+        *((f"  term {n}", f"{brief(t.value)}   = {float(t.value):.6g}{_formula(t)}") for n, t in enumerate(terms, start=1)),
+        ("right side", f"{brief(rhs)}   = {float(rhs):.12g}{', the sum' if terms else ''}"),
         ("left - right", f"{brief(lhs - rhs)}   = {float(lhs - rhs):.6g}{f' {sign} 0' if lhs != rhs else ''}"),
     ]
     console.print(facts(rows))
     style = "bold red" if check.verdict == "violated" else "bold green"
     console.print(f"{check.verdict}, in exact rational arithmetic", style=style)
+
+
+def _formula(term: Part) -> str:
+    from fedtheory.report.formulas import to_text
+
+    return f"   = {to_text(term.latex)}" if term.latex else ""

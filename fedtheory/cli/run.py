@@ -60,7 +60,8 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
     if trajectory.rounds < made.rounds:
         told = f"interrupted after round {trajectory.rounds} of {made.rounds}: what follows is up to there; the same command goes on"
         err_console().print(told, style="yellow")
-    ended = how_it_ended(trajectory.metrics["suboptimality"], precision_floor(made.optimum))
+    gaps, descent = trajectory.metrics["suboptimality"], _descent(made, trajectory)
+    ended = how_it_ended(gaps, precision_floor(made.optimum), descent=descent)
     try:
         result = _result(o, made, trajectory, ended)
         files = [save(o.out, stem, result)]
@@ -71,13 +72,13 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
     if result["complete"]:
         kept.remove()
     if o.figures:
-        from fedtheory.plotting.curves import draw_curves
+        from fedtheory.plotting.curves import draw_curves, title_of, worth_a_panel
 
         try:
             with progress("drawing"):
-                shown = replace(trajectory, metrics=result["metrics"])
-                title = f"{made.algorithm.name} on {made.problem.name}"
-                files += draw_curves(shown, o.out / stem, title, ended, result["local_work"])
+                panels = worth_a_panel(result["metrics"], result["hyperparameters"])
+                shown = replace(trajectory, metrics={name: result["metrics"][name] for name in panels})
+                files += draw_curves(shown, o.out / stem, title_of(result, gaps), ended, result["local_work"])
         except KeyboardInterrupt:
             code = 130
             err_console().print("interrupted: the picture is left out", style="yellow")
@@ -88,6 +89,23 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
     else:
         _show(o, made, trajectory, result, files)
     return code
+
+
+def _descent(made: Made, trajectory: Trajectory) -> float | None:
+    """`how_it_ended`'s descent, where all that keeps a run from the optimum are local steps on unlike clients; None otherwise."""
+    from fedtheory.local import GradientSteps
+    from fedtheory.participation import Full
+
+    algorithm, solver, problem = made.algorithm, made.solver, made.problem
+    if algorithm.name not in ("fedavg", "fedprox") or "gradient_norm" not in trajectory.metrics:
+        return None
+    sends_all = not any(getattr(algorithm, name, None) for name in ("compressor", "down_compressor"))
+    server = np.ones(problem.num_clients) if algorithm.aggregation == "cohort" else np.asarray(problem.sample_counts, dtype=float)
+    weighs_as_f = np.allclose(server / server.sum(), problem.weights / np.sum(problem.weights))
+    steps = isinstance(solver, GradientSteps) and solver.steps > 1 and solver.decay == 1
+    if not (sends_all and weighs_as_f and steps and isinstance(made.sampling, Full)):
+        return None
+    return float(solver.lr * (trajectory.metrics["gradient_norm"][-1] ** 2).mean())
 
 
 def _kept(o: RunOptions, made: Made, stem: str) -> KeptRun:

@@ -23,7 +23,7 @@ from fedtheory.provenance import write_atomic
 
 __all__ = [
     "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES",
-    "SIZES", "band", "grows", "headline", "house_style", "legend_below", "method_style", "middle", "new_figure",
+    "SIZES", "band", "grows", "headline", "house_style", "legend_below", "log_decades", "method_style", "middle", "new_figure",
     "page_figure", "save", "thresholds", "times",
 ]  # fmt: skip
 
@@ -230,6 +230,17 @@ def legend_below(figure: Figure, axes: Iterable[Any], columns: int = 4, **option
             break
         made.remove()
     return made
+
+
+def log_decades(ax: Any) -> None:
+    """A logarithmic axis up the side that begins and ends at a power of ten, so that at least two ticks have labels."""
+    ax.set_yscale("log", nonpositive="mask")
+    ax.minorticks_off()
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()]
+    each = np.concatenate([y[np.isfinite(y) & (y > 0)] for y in drawn] or [np.ones(0)])
+    if each.size:
+        low, high = np.floor(np.log10(each.min())), np.ceil(np.log10(each.max()))
+        ax.set_ylim(10.0**low, 10.0 ** max(high, low + 1))
 
 
 def middle(values: Any, axis: int = -1, share: float = 0.8) -> dict[str, np.ndarray]:

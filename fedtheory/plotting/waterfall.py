@@ -30,8 +30,11 @@ def draw(data: dict[str, Any]) -> Any:
     largest = max(*(abs(s["lost"]) for s in steps), abs(data["lhs"]), abs(data["rhs"]))
     shown = [s for s in steps if abs(s["lost"]) > SMALL * largest or s["verdict"] == "violated"]
     left_out = [s for s in steps if s not in shown]
-    title = textwrap.wrap(data["headline"], 84)
-    told = textwrap.wrap(", ".join(filter(None, (data["instance"], data["rule_words"]))), 112)
+    fails = data["verdict"] == "violated"
+    finding = f"The {data['form']} bound is {data['rhs']:.3g}, the run measures {data['lhs']:.2g}"
+    title = textwrap.wrap(finding if fails else data["headline"], 84)
+    run = ", ".join(filter(None, (data["instance"], data["rule_words"])))
+    told = [*(textwrap.wrap(data["headline"], 112) if fails else []), *textwrap.wrap(run, 112)]
     note = "Lose nothing that could be seen: " + ", ".join(s["step"] for s in left_out) if left_out else ""
     below = textwrap.wrap(note, 108)
     height = 0.95 + 0.34 * (len(shown) + 2) + 0.2 * len(title) + 0.15 * len(told) + 0.17 * len(below)

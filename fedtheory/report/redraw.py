@@ -6,7 +6,7 @@ A file of someone else's is not trusted: what cannot be drawn ends in one `DataF
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, UnknownName, suggest
 from fedtheory.plotting import bound_against_measured, optimum, saved
-from fedtheory.plotting.curves import curves
+from fedtheory.plotting.curves import curves, title_of, together, worth_a_panel
 from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_verdicts
@@ -26,7 +26,7 @@ from fedtheory.simulation.over_scenarios import over_scenarios
 from fedtheory.untrusted import parse_json, read_text
 from fedtheory.verification.registry import papers
 
-__all__ = ["KINDS", "Saved", "draw_saved", "known_figures", "opened"]
+__all__ = ["KINDS", "Saved", "draw_runs", "draw_saved", "known_figures", "opened", "run_in"]
 
 MAX_BYTES = 50_000_000
 TABLE = "bound against measured"
@@ -37,7 +37,7 @@ STUDY = {"statement", "forms", "points"}
 KINDS = (
     ("FILE.csv of `verify --figure`", TABLE),
     ("FILE.json beside a figure or of `experiment`", "that figure"),
-    ("run-METHOD-PROBLEM.json of `run`", "the curves of the run"),
+    ("run-METHOD-PROBLEM.json of `run`", "the curves of the run; of several runs on one problem, a curve each on one axis"),
     ("rates.json of `rates`", "rounds to epsilon"),
     ("solve-PROBLEM.json of `solve`", "the optimum's coordinates and the clients' constants"),
     ("campaign.json of `verify`", "the chart of verdicts"),
@@ -175,14 +175,70 @@ def _run(content: Mapping[str, Any], path: Path) -> Saved | None:
         return None
 
     def draw() -> Any:
-        values = {str(k): _of_scenarios(v) for k, v in metrics.items() if v}
-        table = {k: v for k, v in values.items() if len(v["mean"])}
-        if not table or len({len(of) for v in table.values() for k, of in v.items() if k != "scenarios"}) != 1:
-            raise DataFileError(f"{path}: metrics must be lists of one length, a row a round")
-        title = f"{content['method']} on {content['problem']['name']}"
-        return curves(table, title, str(content.get("ended", "")), str(content.get("local_work", "")))
+        table = _metrics(metrics, path)
+        gaps = table["suboptimality"]["mean"] if "suboptimality" in table else None
+        shown = worth_a_panel(table, content.get("hyperparameters", {})) or list(table)
+        told = str(content.get("ended", "")), str(content.get("local_work", ""))
+        return curves({name: table[name] for name in shown}, title_of(content, gaps), *told)
 
     return Saved("the curves of a run", path.stem, draw)
+
+
+def _metrics(metrics: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
+    """Every metric of a run over its scenarios."""
+    values = {str(k): _of_scenarios(v) for k, v in metrics.items() if v}
+    table = {k: v for k, v in values.items() if len(v["mean"])}
+    if not table or len({len(of) for v in table.values() for k, of in v.items() if k != "scenarios"}) != 1:
+        raise DataFileError(f"{path}: metrics must be lists of one length, a row a round")
+    return table
+
+
+def run_in(path: Path) -> Mapping[str, Any] | None:
+    """The content of a file of `run`, or None where it holds something else."""
+    text = read_text(path, MAX_BYTES, "a saved result")
+    try:
+        content = None if saved.is_table(text) else parse_json(text, "it")
+    except DataFileError:
+        return None
+    return content if isinstance(content, dict) and _run(content, path) is not None else None
+
+
+def draw_runs(
+    runs: Mapping[Path, Mapping[str, Any]], metric: str, out: Path | None = None, dpi: int = 130
+) -> tuple[Saved, list[Path]]:
+    """One picture of several runs on one problem, a curve a run, as runs-PROBLEM-METRIC beside the first file or in ``out``.
+
+    Raises
+    ------
+    DataFileError
+        A run without that metric, or wrong data.
+    """
+    paths = list(runs)
+
+    def draw() -> Any:
+        made = [{**run, "metrics": _metrics(run["metrics"], path)} for path, run in runs.items()]
+        for path, run in zip(paths, made, strict=True):
+            if metric not in run["metrics"]:
+                raise DataFileError(f"{path}: no {metric} among its metrics, which are {', '.join(run['metrics'])}")
+        return together(made, _names(runs), metric)
+
+    try:
+        name = f"runs-{next(iter(runs.values()))['problem']['name']}-{metric}"
+        name = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
+        kind = f"{len(runs)} runs together" if len(runs) > 1 else f"{metric} of a run"
+        found = Saved(kind, name, draw)
+        folder = paths[0].parent if out is None else out
+        with house_style():
+            return found, save(found.draw(), folder / found.name, dpi)
+    except NOT_DRAWN as error:
+        told = ", ".join(map(str, paths))
+        raise DataFileError(f"{told}: the runs cannot be drawn from their data ({type(error).__name__}: {error})") from error
+
+
+def _names(runs: Mapping[Path, Mapping[str, Any]]) -> Sequence[str]:
+    """The methods' names, with the file's folder where a method has several runs."""
+    methods = [str(run["method"]) for run in runs.values()]
+    return [m if methods.count(m) == 1 else f"{m} ({path.parent.name or path.stem})" for m, path in zip(methods, runs, strict=True)]
 
 
 def _of_scenarios(values: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from fedtheory.verification.closed import expressions, symbol, written
 from fedtheory.verification.statement import Form, Sides
 
-__all__ = ["Put", "figures", "put_in"]
+__all__ = ["Part", "Put", "figures", "put_in", "right_side"]
 
 
 def figures(value: Any, digits: int = 3) -> str:
@@ -38,6 +38,45 @@ def figures(value: Any, digits: int = 3) -> str:
         text = f"{number:.{digits}g}"
         return text if "e" not in text else f"{number:.0f}"
     return rf"{number / 10.0**power:.{digits}g}\cdot10^{{{power}}}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A term of a right side, or a constant in it: its LaTeX, '' where the code has none, and its value."""
+
+    latex: str
+    value: Fraction
+
+
+def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[list[Part], list[Part]]:
+    """The terms that add up to ``rhs`` where the sides of a form are ``lhs`` and ``rhs``, and the constants in them.
+
+    Both are empty where the right side is no sum, or where no entry of the sides has these values.
+    """
+    sides = form.sides_on(view)
+    if sides.relation != "<=" or len(sides.terms) < 3:
+        return [], []
+    shape = np.shape(sides.lhs)
+    left, *terms = (np.broadcast_to(np.asarray(t, dtype=object), shape).ravel() for t in sides.terms)
+    at = [i for i, values in enumerate(zip(left, *terms, strict=True)) if values[0] == lhs and sum(values[1:]) == rhs]
+    if not at:
+        return [], []
+    values, letters = [Fraction(t[at[-1]]) for t in terms], form.letters
+    if isinstance(letters, dict):
+        letters = next((one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None)
+    if letters is None or form.sides is None:
+        return [Part("", v) for v in values if v], []
+    _, _, formulas = expressions(form.sides, letters)
+    if len(formulas) != len(values):
+        return [Part("", v) for v in values if v], []
+    inside = set().union(*(f.free_symbols for f in formulas))
+    constants = []
+    for each, value in letters.values(view).items():
+        array = np.asarray(value, dtype=object)
+        one = array.ravel()[at[-1] if array.size == left.size else 0] if array.size in (1, left.size) else None
+        if each in inside and isinstance(one, int | Fraction):
+            constants.append(Part(written(each), Fraction(one)))
+    return [Part(written(f), v) for f, v in zip(formulas, values, strict=True)], constants
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,68 @@ def test_draw_takes_results_of_run_and_solve(tmp_path):
         assert file.with_suffix(".png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and file.with_suffix(".pdf").exists()
 
 
+@pytest.fixture(scope="module")
+def contest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contest")
+    small = ("quadratic", "--clients", 3, "--dimension", 2, "--no-figures")
+    call("run", "fedavg", *small, "--out", folder / "a")
+    call("run", "scaffold", *small, "--out", folder / "b")
+    call("run", "fedavg", *small, "--out", folder / "c", "--local-steps", 2)
+    call("run", "scaffold", *small, "--out", folder / "other", "--seed", 1, "--rounds", 3)
+    return folder
+
+
+def pictures(monkeypatch, *args):
+    """What `fedtheory draw` says, and the figures that it saves."""
+    from fedtheory.report import redraw
+
+    figures = []
+    monkeypatch.setattr(redraw, "save", lambda figure, stem, dpi: figures.append((figure, stem.name)) or [stem])
+    return json.loads(call("draw", *args, "--json").stdout), figures
+
+
+def test_runs_on_one_problem_are_one_picture_with_a_curve_a_method(contest, monkeypatch):
+    files = [contest / "a/run-fedavg-quadratic.json", contest / "b/run-scaffold-quadratic.json"]
+    [told], [(figure, name)] = pictures(monkeypatch, *files)
+    assert told["kind"] == "2 runs together" and name == "runs-quadratic-suboptimality"
+    [ax] = figure.axes
+    assert (ax.get_yscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "rounds", "F(x) − F*")
+    assert [line.get_label() for line in ax.get_lines()] == ["fedavg", "scaffold"]
+    gaps = [value for (value,) in json.loads(files[0].read_text())["metrics"]["suboptimality"]]
+    assert list(ax.get_lines()[0].get_ydata()) == gaps
+    title = figure.texts[0].get_text().replace("\n", " ")
+    assert title == f"scaffold reaches the optimum, fedavg stops at {gaps[-1]:.2g}"
+
+
+def test_a_method_that_ran_twice_is_told_by_its_folder_and_other_problems_have_other_pictures(contest, monkeypatch):
+    runs = [contest / f"{folder}/run-fedavg-quadratic.json" for folder in "ac"]
+    alone = contest / "other/run-scaffold-quadratic.json"
+    told, figures = pictures(monkeypatch, runs[0], alone, runs[1], "--metric", "distance")
+    assert [t["kind"] for t in told] == ["2 runs together", "distance of a run"]
+    assert [line.get_label() for line in figures[0][0].axes[0].get_lines()] == ["fedavg (a)", "fedavg (c)"]
+    assert "‖x − x*‖ at the end: fedavg (a)" in figures[0][0].texts[0].get_text()
+    told, _ = pictures(monkeypatch, runs[0], alone)
+    assert [t["kind"] for t in told] == ["the curves of a run"] * 2
+
+
+def test_a_metric_is_of_runs_only(figure, contest):
+    run = contest / "a/run-fedavg-quadratic.json"
+    assert "holds no run" in refused("draw", run, figure / "mine.csv", "--metric", "bits")
+
+
+def test_the_picture_of_a_run_has_three_panels_and_says_how_it_ended(contest, monkeypatch, tmp_path):
+    _, [(plain, _)] = pictures(monkeypatch, contest / "a/run-fedavg-quadratic.json")
+    assert [ax.get_title("left") for ax in plain.axes if ax.get_visible()] == ["F(x) − F*", "‖∇F(x)‖", "‖x − x*‖"]
+    assert plain.texts[0].get_text().startswith("fedavg on quadratic stops at F(x) − F* = ")
+    for ax in plain.axes:
+        low, high = ax.get_ylim()
+        assert sum(low <= tick <= high for tick in ax.get_yticks()) >= 2
+    net = ("fedelasticnet-dyn", "quadratic", "--clients", 3, "--dimension", 2, "--l1", 0.1, "--l2", 1, "--rounds", 3)
+    call("run", *net, "--no-figures", "--out", tmp_path)
+    _, [(sparse, _)] = pictures(monkeypatch, tmp_path / "run-fedelasticnet-dyn-quadratic.json")
+    assert len(sparse.axes) == 6
+
+
 def test_draw_takes_the_json_beside_a_figure(tmp_path):
     from fedtheory.report.figures import QUICK, draw_one
 

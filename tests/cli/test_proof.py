@@ -118,6 +118,17 @@ def test_a_step_that_breaks_is_drawn_as_one(tmp_path):
     assert (tmp_path / "broken.pdf").exists() and (tmp_path / "proof-theorem-3.1-printed.json").exists()
 
 
+def test_the_printed_proof_is_drawn_beside_the_repaired_one(tmp_path):
+    told = " ".join(call("proof", "theorem-3.1", "--figure", tmp_path / "w.png").stdout.split())
+    assert (tmp_path / "w.png").exists() and (tmp_path / "w-printed.png").exists()
+    kept = json.loads((tmp_path / "w-printed.json").read_text())
+    figure = waterfall.draw(kept)
+    assert figure.get_suptitle() == "The printed bound is -1.56, the run measures 0.0047"
+    assert "division by κ₀T" in figure.axes[0].get_title("right").replace("\n", " ")
+    sentence = "wrong from its first line (Lemma B.3, on other runs), and what falsifies the theorem on this run is the last"
+    assert f"{sentence} (division by κ₀T)" in told
+
+
 def test_a_file_of_ones_own(own_file):
     text = call("proof", own_file, "--form", "repaired").stdout
     assert "walked-proof/rate [repaired]" in text and "exactly, in fractions" in " ".join(text.split())

@@ -45,6 +45,7 @@ def test_every_cell_of_a_lesson_runs(path, tmp_path, monkeypatch):
     import matplotlib
 
     monkeypatch.chdir(tmp_path)  # and a lesson leaves nothing there
+    monkeypatch.setenv("FEDTHEORY_LESSONS", "strict")
     namespace: dict = {"__name__": "__main__"}
     with matplotlib.rc_context():
         matplotlib.use("Agg")
@@ -58,6 +59,40 @@ def test_every_cell_of_a_lesson_runs(path, tmp_path, monkeypatch):
         finally:
             plt.close("all")
     assert not list(tmp_path.iterdir())
+
+
+def checks(path: Path) -> list[str]:
+    """The lines that stand alone in a lesson's code and assert something, with nobody to catch it."""
+    nodes = [node for c in cells(path) if c.cell_type == "code" for node in ast.parse(c.source).body]
+    return [ast.unparse(n) for n in nodes if not isinstance(n, ast.With | ast.FunctionDef) and "assert " in ast.unparse(n)]
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=[p.stem for p in LESSONS])
+def test_no_check_stops_who_changes_a_lesson(path):
+    assert checks(path) == []
+
+
+def test_who_changes_the_clients_is_told_which_numbers_no_longer_apply(tmp_path, monkeypatch, capsys):
+    import matplotlib
+
+    [drift] = [path for path in LESSONS if path.stem == "1_drift"]
+    code = [cell.source for cell in cells(drift) if cell.cell_type == "code"]
+    upto = next(n for n, source in enumerate(code) if "with numbers_of_the_text" in source) + 1
+    changed = [source.replace("h, c = np.array([1.0, 3.0])", "h, c = np.array([1.0, 2.0])") for source in code[:upto]]
+    assert changed != code[:upto]
+    with matplotlib.rc_context():
+        matplotlib.use("Agg")
+        for strict in (False, True):
+            namespace: dict = {"__name__": "__main__"}
+            monkeypatch.setenv("FEDTHEORY_LESSONS", "strict" if strict else "")
+            for source in changed[:-1]:
+                run(source, "a cell", namespace)
+            if strict:
+                with pytest.raises(AssertionError):
+                    run(changed[-1], "a cell", namespace)
+            else:
+                run(changed[-1], "a cell", namespace)
+                assert "You changed the lesson: these numbers of the text no longer apply" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=[p.stem for p in LESSONS])
@@ -97,3 +132,4 @@ def test_the_index_names_every_lesson():
     for path in LESSONS:
         assert f"]({path.name})" in index
         assert f"\n{path.stem}\n" in index
+        assert f"<{path.name}>`" in index, "and has a link that downloads it"

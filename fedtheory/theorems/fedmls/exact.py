@@ -209,9 +209,8 @@ def evaluate(
     g_sq = constants(clients, radius, variant, copies)
     if variant == "9.9 for 10":
         return _one_slope(clients, lam, d, radius, x0, rounds)
-    best, star = minimum(clients, radius, copies=copies)
-    joint = "joint distance" in variant or "line 22" in variant
-    distance_sq = (x0 - star) ** 2 * (sum(_copies(clients, copies)) if joint else 1)
+    best, _ = minimum(clients, radius, copies=copies)
+    distance_sq = _distance_sq(clients, radius, x0, variant, copies)
     if variant.startswith("Theorem 2"):
         _check_theorem_2(lam, d, rounds, g_sq, distance_sq)
     path, _ = exact_run(clients, lam, d, radius, x0, rounds, g_sq, variant, copies)
@@ -219,6 +218,18 @@ def evaluate(
     if variant.startswith("Theorem 2"):
         return lhs, lam * g_sq
     return lhs, (10 * distance_sq + 8 * d) / (lam * rounds * (rounds + 1)) + g_sq * lam / 2
+
+
+def in_the_bound(witness: Witness) -> tuple[Any, Any]:
+    """G^2 and ||x_0 - x*||^2, as the witness's bound has them."""
+    clients, _, _, radius, x0, _, variant, copies = numbers_of(witness)
+    return constants(clients, radius, variant, copies), _distance_sq(clients, radius, x0, variant, copies)
+
+
+def _distance_sq(clients: list[list[tuple[Any, Any]]], radius: Any, x0: Any, variant: str, copies: list[int] | None) -> Any:
+    _, star = minimum(clients, radius, copies=copies)
+    joint = "joint distance" in variant or "line 22" in variant
+    return (x0 - star) ** 2 * (sum(_copies(clients, copies)) if joint else 1)
 
 
 def _check_theorem_2(lam: Any, d: Any, rounds: int, g_sq: Any, distance_sq: Any) -> None:

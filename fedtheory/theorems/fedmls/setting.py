@@ -222,6 +222,7 @@ class FedMLSSetting(Setting):
             *shown,
             ("lambda, D, R, K", f"{given['lam']}, {given['D']}, {given['radius']}, {given['rounds']}"),
             ("start", given["x0"]),
+            ("G^2, ||x_0 - x*||^2", ", ".join(map(str, exact.in_the_bound(witness)))),
         ]
 
     # --- the search for counterexamples ---------------------------------------------------------------------------------

@@ -76,7 +76,10 @@ def at_hand(optimum=2.0, value=1.0, wider=1.0):
         return SimpleNamespace(x=np.array([min(optimum, radius)]), value=reached, lower_bound=reached)
 
     asked = []
-    return SimpleNamespace(dim=1, lipschitz_rms=lambda radius: 2.5 * radius, optimum_on_ball=optimum_on_ball, asked=asked)
+    a_problem = {"dim": 1, "objective": None, "structure": None}
+    return SimpleNamespace(
+        **a_problem, lipschitz_rms=lambda radius: 2.5 * radius, optimum_on_ball=optimum_on_ball, asked=asked
+    )
 
 
 def test_theorem_2s_parameters():

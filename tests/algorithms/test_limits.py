@@ -205,7 +205,10 @@ def test_nobody_there_and_thresholds_of_any_size():
 
 def test_the_subgradient_methods_parameters():
     """h = D/(G sqrt(K)) or D/(G sqrt(t)), G = sum_k w_k G_k on the ball: (1/4) 3 + (3/4) 5 where clients have slopes 3 and 5."""
-    problem = SimpleNamespace(weights=np.array([0.25, 0.75]), lipschitz=lambda radius: np.array([3.0, 5.0]) * radius / 2.5)
+    problem = SimpleNamespace(
+        dim=1, objective=None, structure=None, weights=np.array([0.25, 0.75]),
+        lipschitz=lambda radius: np.array([3.0, 5.0]) * radius / 2.5,
+    )  # fmt: skip
     one = subgradient_parameters(problem, 9, 2.5, 0.7)
     assert one == algorithms.Subgradient(0.7 / 4.5 / 3, "constant", "average", 2.5)
     other = subgradient_parameters(problem, np.int64(9), 2.5, 0.7, "inverse-sqrt", "last")

@@ -121,7 +121,7 @@ def test_the_readings_agree_with_the_float_code():
 def test_the_figure_of_the_theorem_calls_one_thing_by_one_name():
     figure = figures_bounds.draw_summary(figures_bounds.compute(rounds=20, scenarios=4, ratios=(100.0,)))
     labels = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
-    assert {"Theorem 3.1 as repaired", "Theorem 3.1 as printed in (18)"} <= labels
+    assert {"Theorem 3.1 as repaired", "Theorem 3.1 as printed, in full: Theorem B.1, (18)"} <= labels
     assert not any("bound (18)" in text or "(13)" in text for text in labels)
 
 

@@ -154,7 +154,8 @@ def _draw_panel(ax: Any, p: dict[str, Any], parts: bool = True) -> None:
     ax.plot(t, p["sharpened"], color=COLOURS[f"theorem {letter}"], label=f"Theorem {letter}")
     if p["theorem E"] is not None:
         ax.plot(t, p["theorem E"], color=COLOURS["theorem E"], label="Theorem E")
-    ax.plot(t, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 1.5)), label="Theorem 3.1 as printed in (18)")
+    printed = "Theorem 3.1 as printed, in full: Theorem B.1, (18)"
+    ax.plot(t, p["printed"], color=COLOURS["printed"], linestyle=(0, (4, 1.5)), label=printed)
     ax.plot(t, measured, color=COLOURS["measured"], linewidth=2, label=r"measured $\mathbb{E}R(\bar\gamma_T)-R_*$")
     if np.any(p["band"] > 0):
         low = np.maximum(measured - p["band"], measured / 50)

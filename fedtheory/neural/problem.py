@@ -29,7 +29,7 @@ from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
 from fedtheory.neural.trained import GivenModule
-from fedtheory.neural.trials import check_order, check_samples, check_tested
+from fedtheory.neural.trials import check_labels, check_order, check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
 
@@ -162,6 +162,8 @@ class NeuralProblem(Problem):
         own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
         check_model(own, loss, few, (self.inputs, self.targets))
         check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
+        if not isinstance(loss, str):
+            check_labels(self.flat.module, loss, self.inputs, self.targets, self._clients)
         if self.test is not None:
             check_tested(self.flat, self.loss, self.test, TRIED)
         self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.dropout import KeyedDropout
 from fedtheory.neural.flat import arguments, as_module_takes
 from fedtheory.neural.losses import LOSSES, Loss
-from fedtheory.neural.parts import described, has_labels, mapped, named, tensors
+from fedtheory.neural.parts import described, has_labels, mapped, named, tensors, unpacked
 from fedtheory.neural.torch_losses import TORCH
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from fedtheory.neural.flat import FlatModule
 
-__all__ = ["check_order", "check_samples", "check_tested", "remedy"]
+__all__ = ["check_labels", "check_order", "check_samples", "check_tested", "remedy"]
 
 PLACES = 64  # numbers a sample, of which each place is looked at by itself
 
@@ -48,6 +50,9 @@ def remedy(module: nn.Module, loss: Any, inputs: Any, targets: Any, outputs: Any
     classes = loss == "cross_entropy" or isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss)
     if classes and has_labels(targets) and targets.ndim == outputs.ndim and targets.shape[-1] == 1:
         return f": targets of shape (n, {', '.join(map(str, targets.shape[1:]))}) have an axis of one entry: give targets.squeeze(-1)"
+    if classes and not has_labels(targets) and targets.ndim == outputs.ndim:
+        columns, wanted = targets.shape[-1], outputs.shape[-1]
+        return f": targets of {columns} columns are probabilities, and the module has {wanted} outputs: give as many"
     if classes and not has_labels(targets) and targets.shape != outputs.shape:
         return ": targets are floats, and labels are whole numbers: give targets.astype(int)"
     if classes and has_labels(targets) and targets.shape == outputs.shape:
@@ -117,14 +122,7 @@ def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
     own = copy.deepcopy(module).cpu()
     for what, inputs in sets.items():
         parts = named(what, inputs)
-        ends = {0, len(tensors(inputs)[0]) - 1}
-        for _, t in parts:
-            if not t.is_floating_point() and t.dtype != torch.bool and t.numel():
-                flat = t.reshape(len(t), -1)
-                if flat.shape[1] > PLACES:
-                    flat = torch.stack([flat.amin(dim=1), flat.amax(dim=1)], dim=1)
-                ends |= {*flat.argmax(dim=0).tolist(), *flat.argmin(dim=0).tolist()}
-        numbers = torch.tensor(sorted(ends))
+        numbers = _ends([t for _, t in parts])
         few = mapped(partial(_picked, numbers), inputs)
         given, by_name = arguments(few)
         try:
@@ -136,6 +134,33 @@ def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
                 f"{type(module).__name__} fails on {which}: {type(error).__name__}: {error}; an embedding of n rows takes numbers 0 "
                 "to n - 1, and test samples are of the clients' shapes"
             ) from error
+
+
+def check_labels(module: nn.Module, loss: Any, inputs: Any, targets: Any, clients: Sequence[np.ndarray]) -> None:
+    """Raise `InvalidInput` where a loss of the user's own fails on a client's sample with the largest or smallest whole number.
+
+    An engine that computes many clients at once may not notice that a label is out of range, and give it loss 0.
+    """
+    held = torch.from_numpy(np.unique(np.concatenate(list(clients))))
+    few_targets = mapped(partial(_picked, held), targets)
+    if all(t.is_floating_point() or t.dtype == torch.bool for t in tensors(few_targets)):
+        return
+    numbers = held[_ends(tensors(few_targets))]
+    few_inputs, few_targets = (mapped(partial(_picked, numbers), part) for part in (inputs, targets))
+    own, (given, by_name) = copy.deepcopy(module).cpu(), arguments(few_inputs)
+    try:
+        with torch.no_grad(), KeyedDropout():
+            outputs = own(*given, **by_name)
+            loss(outputs, unpacked(few_targets))
+    except Exception as error:  # whatever a user's loss raises
+        for i, number in enumerate(numbers.tolist()):
+            one, target = (tree_map(lambda t, i=i: t[i : i + 1], part) for part in (outputs, unpacked(few_targets)))
+            try:
+                loss(one, target)
+            except Exception as cause:
+                shown = f" (its target is {target[0].tolist()})" if isinstance(target, torch.Tensor) else ""
+                said = f"{type(cause).__name__}: {cause}"
+                raise InvalidInput(f"the loss {Loss(loss).name} fails on sample {number}{shown}: {said}") from error
 
 
 def check_tested(flat: FlatModule, loss: Loss, test: tuple[Any, Any], tried: int) -> None:
@@ -153,6 +178,18 @@ def check_tested(flat: FlatModule, loss: Loss, test: tuple[Any, Any], tried: int
             f"the loss {loss.name} fails on {described('the test inputs', inputs)} and {described('test targets', targets)}: {told}; "
             "give test targets of the dtype and shape of the clients'"
         ) from cause
+
+
+def _ends(parts: list[Tensor]) -> Tensor:
+    """The first and the last sample, and those with the largest and the smallest whole number at each of at most 64 places."""
+    ends = {0, len(parts[0]) - 1}
+    for t in parts:
+        if not t.is_floating_point() and t.dtype != torch.bool and t.numel():
+            flat = t.reshape(len(t), -1)
+            if flat.shape[1] > PLACES:
+                flat = torch.stack([flat.amin(dim=1), flat.amax(dim=1)], dim=1)
+            ends |= {*flat.argmax(dim=0).tolist(), *flat.argmin(dim=0).tolist()}
+    return torch.tensor(sorted(ends))
 
 
 def _picked(numbers: Tensor, t: Tensor) -> Tensor:

@@ -81,12 +81,15 @@ def test_a_parameter_beyond_single_precision_is_named_and_a_frozen_mask_of_infin
 # --- losses that fail -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 def test_a_loss_of_ones_own_that_fails_in_training_names_round_client_and_sample(engine):
-    problem = made(loss=own, targets=with_one(LABELS, 17, 3), engine=engine)
-    with pytest.raises(InvalidInput, match=r"round 1, client 1: the loss own fails on sample 17 \(its target is 3\)") as raised:
+    def modulo(outputs, targets):  # takes 0, 1, 2 and 4, and not 3, which is neither the least nor the largest
+        return functional.cross_entropy(outputs, targets % 4)
+
+    problem = made(loss=modulo, targets=with_one(with_one(LABELS, 17, 3), 0, 4), engine=engine)
+    with pytest.raises(InvalidInput, match=r"round 1, client 1: the loss modulo fails on sample 17 \(its target is 3\)") as raised:
         trained(problem)
     assert "(labels of 3 outputs are 0 to 2); mend that sample, leave it out" in str(raised.value)
     assert isinstance(raised.value.__cause__, IndexError)
-    with pytest.raises(InvalidInput, match=r"^the loss own fails on sample 17 \(its target is 3\)"):
+    with pytest.raises(InvalidInput, match=r"^the loss modulo fails on sample 17 \(its target is 3\)"):
         trained(problem, record=["objective"])
 
 
@@ -327,3 +330,28 @@ def test_the_wait_for_compiled_steps_is_told_and_is_no_part_of_the_rounds(monkey
     np.testing.assert_array_equal(run.x, again.x)
     versions = run.provenance["parts"][0]["versions"]
     assert versions["numba"] == metadata.version("numba")
+
+
+@pytest.mark.parametrize("engine", ["auto", "stacked", "loop"])
+@pytest.mark.parametrize("label", [3, -1])
+def test_a_label_that_an_own_loss_does_not_take_is_refused_before_any_work(engine, label):
+    """One-hot vectors of many clients at once are zeros where a label is out of range."""
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(40, 4)).astype("float32"), rng.integers(0, 3, 40)
+
+    def own(outputs, target):
+        return -(outputs.log_softmax(1) * functional.one_hot(target, 3)).sum(1).mean()
+
+    clients = [range(20), range(20, 39)]  # the last sample is nobody's
+    module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    targets[39] = 7
+    neural.NeuralProblem(module, inputs, targets, clients, own, engine=engine)
+    targets[17] = label
+    with pytest.raises(InvalidInput, match=rf"the loss own fails on sample 17 \(its target is {label}\): RuntimeError"):
+        neural.NeuralProblem(module, inputs, targets, clients, own, engine=engine)
+
+
+def test_probabilities_of_other_columns_are_counted():
+    inputs, targets = np.ones((6, 4), "float32"), np.full((6, 2), 0.5, "float32")
+    with pytest.raises(InvalidInput, match="targets of 2 columns are probabilities, and the module has 3 outputs"):
+        neural.NeuralProblem(nn.Linear(4, 3), inputs, targets, [range(6)], "cross_entropy")

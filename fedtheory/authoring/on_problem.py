@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fedtheory.authoring.judging import check
@@ -16,6 +18,8 @@ from fedtheory.verification.check import CONFIDENCE, Check
 from fedtheory.verification.sequential import FIRST, in_looks
 
 __all__ = ["verify"]
+
+_WORST = {"violated": 0, "inconclusive": 1}
 
 
 def verify(
@@ -40,7 +44,8 @@ def verify(
     Parameters
     ----------
     statement : AuthoredStatement
-    algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and the first `among` several
+    algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and every one
+        `among` several in turn: a form that fails of one of them fails, and holds if it does of all. The numbers shown are the first's
     sampling : default the statement's own; where it is the class `Uniform`, a size that the seed draws
     forms : names, default all
     scenarios : the most runs that Monte Carlo takes, where cohorts cannot be enumerated
@@ -72,12 +77,20 @@ def verify(
         return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
     begun = rng.bit_generator.state
 
-    def judged(names: Sequence[str], so_far: int, each: float) -> list[Check]:
+    def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
         rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
         try:
-            view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, setting.first_choice)
+            view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, choice)
             return check(statement, view, names, problem.name, each)
         except NotCertified as error:
             return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in names]
 
-    return in_looks(judged, chosen, scenarios, confidence, scenarios if at_once else FIRST)
+    first, *others = setting.choices()
+    looks = scenarios if at_once else FIRST
+    found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks)
+    for choice in others:  # a form that fails of one of several numbers fails
+        where = {"choice": {k: str(v) for k, v in choice.items() if v != first[k]}}
+        other = in_looks(partial(judged, choice), chosen, scenarios, confidence, looks)
+        other = [replace(c, where=c.where | where) for c in other]
+        found = [min(pair, key=lambda c: _WORST.get(c.verdict, 2)) for pair in zip(found, other, strict=True)]
+    return found

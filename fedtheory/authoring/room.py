@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from fedtheory.authoring.claims import Undefined
+from fedtheory.authoring.declare import Among
 from fedtheory.authoring.declared import declared, symbols
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import check
@@ -206,6 +207,11 @@ class AuthoredSetting(Setting):
         chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
+        for key, family in some.items():
+            values = ", ".join(map(str, family.choices))
+            other = "the first is judged" if key.startswith("method.") else "each is judged, the first is drawn"
+            head.append(f"{key.removeprefix('method.')} is one of {values}: {other}")
         if not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
         return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)

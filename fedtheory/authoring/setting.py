@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -332,6 +333,11 @@ class MethodSetting:
         """Of what varies the limit, or the first choice."""
         varies = self.open_numbers().items()
         return {k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in varies}
+
+    def choices(self) -> list[dict[str, Fraction]]:
+        """Of what varies by itself the limit, with every combination of what is one of several; the first choice first."""
+        some = {k: v.choices for k, v in self.open_numbers().items() if not isinstance(v, Upto)}
+        return [self.first_choice | dict(zip(some, map(Fraction, taken), strict=True)) for taken in product(*some.values())]
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
         """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""

@@ -117,7 +117,8 @@ SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are
 
 def in_words(where: dict[str, Any], count: int = 0) -> str:
     """`Check.where` as people read it; ``count``: how many entries were compared."""
-    horizons = [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]
+    horizons = [f"{name} = {value}" for name, value in where.get("choice", {}).items()]
+    horizons += [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]
     index, axes = where.get("index", []), where.get("axes", [])
     if horizons or not index or count == 1:
         return ", ".join(horizons)

@@ -211,7 +211,8 @@ def test_every_picture_of_the_gallery_has_the_code_that_draws_it():
 
 def test_what_only_an_owner_can_fill_in_is_marked():
     """One word in every place, and the page that says so."""
-    files = ["README.md", "pyproject.toml", "CITATION.cff", "docs/index.md", "docs/quickstart.md", "docs/cite.md", "docs/your/network.md"]
+    files = ["README.md", "pyproject.toml", "CITATION.cff"]
+    files += [f"docs/{name}.md" for name in ("index", "quickstart", "cite", "your/network")]
     assert all("OWNER" in text_of(ROOT / name) for name in files)
     listed = re.findall(r"^- `(.*?)`", text_of(DOCS / "cite.md").partition("## Before the first release")[2], re.M)
     assert sorted(listed) == sorted(files)

@@ -353,7 +353,7 @@ def sweep_command(
     epilog=examples(
         "fedtheory draw results/verify-theorem-3.1-diabetes.csv",
         "fedtheory draw results/figures/bound_vs_empirical.json --out redrawn --dpi 300",
-        "fedtheory draw results/run-fedavg-digits.json results/run-scaffold-digits.json  # one picture, a curve each",
+        "fedtheory draw run-fedavg-digits.json run-scaffold-digits.json",
     ),
 )
 def draw_command(
@@ -382,9 +382,9 @@ def draw_command(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Draw saved results again, from their data alone; several runs on one problem are one picture.
+    """Draw saved results again, from their data alone.
 
-    FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file
+    Several runs on one problem are one picture. FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file
     that holds something else, or whose numbers cannot be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 

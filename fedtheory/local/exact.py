@@ -72,7 +72,7 @@ class Exact(LocalSolver):
         if path == "direct":
             if flat.any():
                 self._not_unique(rows, int(np.argmax(flat)), float((lower / np.maximum(upper, 1e-300))[np.argmax(flat)]))
-            result = _direct(problem, objective, start, self.tolerance)
+            result = _direct(problem, objective, start)
         elif path == "prox":
             run = affine_proximal_gradient if fast else _proximal_gradient
             result = run(problem, objective, start, rows, lower, upper, count)
@@ -186,24 +186,15 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     return 2 if contraction < 1e-8 else math.ceil(math.log(_REDUCTION) / math.log(contraction))
 
 
-def _direct(problem: Problem, objective: LocalObjective, start: Array, tolerance: float) -> LocalResult:
-    """y = center - (H_k + q)^-1 (grad f_k(center) - linear), refined at most twice, until the residual is within the tolerance.
-
-    It begins at the center so that y - center is right to its own last digits, however small it is.
-    """
+def _direct(problem: Problem, objective: LocalObjective, start: Array) -> LocalResult:
+    """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse and two refinements."""
     xp = namespace(start)
-    inverse = xp.matrix_transpose(_inverse(problem, float(objective.curvature), start))
     center = xp.broadcast_to(objective.center, start.shape)
-    slope = problem.client_gradient(center)
-    slope = slope if objective.linear is None else slope - objective.linear
-    y = center - xp.matmul(slope, inverse)
-    for refined in range(3):
-        gradient = problem.client_gradient(y)
-        residual = objective.kkt_residual(y, gradient)
-        if refined == 2 or bool(xp.all(residual <= tolerance)):
-            break
-        y = y - xp.matmul(gradient + objective.smooth_penalty_gradient(y), inverse)
-    return LocalResult(y, residual)
+    inverse, y = xp.matrix_transpose(_inverse(problem, float(objective.curvature), start)), center
+    for _ in range(3):
+        gradient = problem.client_gradient(y) + objective.smooth_penalty_gradient(y)
+        y = y - xp.matmul(gradient, inverse)
+    return LocalResult(y, objective.kkt_residual(y, problem.client_gradient(y)))
 
 
 def _inverse(problem: Problem, curvature: float, like: Array) -> Array:

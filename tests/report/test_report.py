@@ -311,7 +311,8 @@ def test_a_module_comes_back_as_the_page_of_networks_says(capsys):
     torch.manual_seed(0)
     names = {"np": np, "torch": torch, "neural": neural, "algorithms": algorithms, "local": local, "Uniform": Uniform}
     names["rng"] = np.random.default_rng(0)
-    for code in re.findall(r"```python\n(.*?)```", section, re.S)[:2]:
+    first, *others = re.findall(r"```python\n(.*?)```", section, re.S)
+    for code in (first, next(code for code in others if "run.module()" in code)):
         exec(compile(code, "docs/your/network.md", "exec"), names)
     assert names["problem"].engine.name == "stacked"
     trained = names["trained"]

@@ -718,11 +718,10 @@ def test_what_streams_are_called(monkeypatch):
 
 
 def test_a_simpler_check_that_differs_is_the_place_to_begin():
-    def made(label, rounds=1, got=True, agrees=False):
-        task = SimpleNamespace(rounds=rounds)
-        return SimpleNamespace(label=label, task=task, got=got or None, agrees=agrees)
+    def made(label, got=True, agrees=False):
+        return SimpleNamespace(label=label, check=label.partition(" (")[0], got=got or None, agrees=agrees)
 
-    this = made("several rounds", 4)
+    this = made("several rounds")
 
     def told(*before, after=()):
         listed = [*before, this, *after]
@@ -732,6 +731,6 @@ def test_a_simpler_check_that_differs_is_the_place_to_begin():
     assert told(made("mean", agrees=True), part) == (
         "the check 'part of the clients' differs already, and is simpler: begin there"
     )
-    for other in (made("a", rounds=2), made("a", got=False), made("a", agrees=True)):
+    for other in (made("a", got=False), made("a", agrees=True)):
         assert told(other) == ""
     assert told(after=[part]) == ""

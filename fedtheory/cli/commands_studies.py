@@ -384,8 +384,9 @@ def draw_command(
 ) -> None:
     """Draw saved results again, from their data alone.
 
-    Several runs on one problem are one picture. FILE.png and FILE.pdf go beside the file or to the folder of --out. Nothing is computed. A file
-    that holds something else, or whose numbers cannot be, ends with one line that says so."""
+    Several runs on one problem are one picture. FILE.png and FILE.pdf go beside the file or to the
+    folder of --out. Nothing is computed. A file that holds something else, or whose numbers cannot
+    be, ends with one line that says so."""
     from fedtheory.cli.draw import draw
 
     draw(files, dpi, json, out, metric, size, not no_title)

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import click
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import typer
@@ -137,6 +138,7 @@ def small_run_on_a_small_cluster(monkeypatch, request):
 @pytest.mark.parametrize("name", [n for n in NAMES if "```python" in text_of(DOCS / n) and "lessons" not in n])
 def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path):
     names = {}
+    plt.close("all")  # what another page has drawn
     if name == "sweeps.md":
         names = small_run_on_a_small_cluster(monkeypatch, request)
     if name == "your/theorem.md":

@@ -19,7 +19,7 @@ from fedtheory.verification.sequential import FIRST, in_looks
 
 __all__ = ["verify"]
 
-_WORST = {"violated": 0, "inconclusive": 1}
+_WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
 
 
 def verify(
@@ -51,7 +51,7 @@ def verify(
     scenarios : the most runs that Monte Carlo takes, where cohorts cannot be enumerated
     x0 : (d,); default starts that the seed draws
     rounds : default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws
-
+    confidence : of the verdict; several numbers share its error probability
     at_once : as of `Case`
 
     Raises
@@ -87,10 +87,13 @@ def verify(
 
     first, *others = setting.choices()
     looks = scenarios if at_once else FIRST
+    if others:
+        confidence = 1 - (1 - confidence) / (1 + len(others))
     found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks)
     for choice in others:  # a form that fails of one of several numbers fails
         where = {"choice": {k: str(v) for k, v in choice.items() if v != first[k]}}
         other = in_looks(partial(judged, choice), chosen, scenarios, confidence, looks)
         other = [replace(c, where=c.where | where) for c in other]
-        found = [min(pair, key=lambda c: _WORST.get(c.verdict, 2)) for pair in zip(found, other, strict=True)]
+        pairs = zip(found, other, strict=True)
+        found = [min(pair, key=lambda c: _WORST_FIRST.index(c.verdict)) for pair in pairs]
     return found

@@ -50,8 +50,8 @@ def remedy(module: nn.Module, loss: Any, inputs: Any, targets: Any, outputs: Any
     classes = loss == "cross_entropy" or isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss)
     if classes and has_labels(targets) and targets.ndim == outputs.ndim and targets.shape[-1] == 1:
         return f": targets of shape (n, {', '.join(map(str, targets.shape[1:]))}) have an axis of one entry: give targets.squeeze(-1)"
-    if classes and not has_labels(targets) and targets.ndim == outputs.ndim:
-        columns, wanted = targets.shape[-1], outputs.shape[-1]
+    columns, wanted = (t.shape[-1] if t.ndim else 0 for t in (targets, outputs))
+    if classes and not has_labels(targets) and targets.ndim == outputs.ndim and 1 < columns != wanted:
         return f": targets of {columns} columns are probabilities, and the module has {wanted} outputs: give as many"
     if classes and not has_labels(targets) and targets.shape != outputs.shape:
         return ": targets are floats, and labels are whole numbers: give targets.astype(int)"
@@ -141,17 +141,19 @@ def check_labels(module: nn.Module, loss: Any, inputs: Any, targets: Any, client
 
     An engine that computes many clients at once may not notice that a label is out of range, and give it loss 0.
     """
-    held = torch.from_numpy(np.unique(np.concatenate(list(clients))))
-    few_targets = mapped(partial(_picked, held), targets)
-    if all(t.is_floating_point() or t.dtype == torch.bool for t in tensors(few_targets)):
+    if all(t.is_floating_point() or t.dtype == torch.bool for t in tensors(targets)):
         return
-    numbers = held[_ends(tensors(few_targets))]
+    held = torch.from_numpy(np.unique(np.concatenate(list(clients))))
+    numbers = held[_ends(tensors(mapped(partial(_picked, held), targets)))]
     few_inputs, few_targets = (mapped(partial(_picked, numbers), part) for part in (inputs, targets))
     own, (given, by_name) = copy.deepcopy(module).cpu(), arguments(few_inputs)
     try:
         with torch.no_grad(), KeyedDropout():
             outputs = own(*given, **by_name)
-            loss(outputs, unpacked(few_targets))
+    except Exception:  # a module that does not take so few samples
+        return
+    try:
+        loss(outputs, unpacked(few_targets))
     except Exception as error:  # whatever a user's loss raises
         for i, number in enumerate(numbers.tolist()):
             one, target = (tree_map(lambda t, i=i: t[i : i + 1], part) for part in (outputs, unpacked(few_targets)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from fedtheory import problems
+from fedtheory import Uniform, problems
 from fedtheory.algorithms import FedAvg
 from fedtheory.authoring import GradientSteps, Paper, StronglyConvex, among, le, printed, verify
 
@@ -35,3 +36,20 @@ def test_a_form_that_fails_of_one_of_several_fails_and_says_of_which():
     assert found.where["choice"] == {"steps": "50"} and found.place.startswith("steps = 50")
     [held] = verify(claim(among(1)), PROBLEM, x0=[3.0])
     assert held.verdict == "holds" and "choice" not in held.where
+
+
+def test_several_numbers_share_the_error_probability():
+    def declared(name, steps):
+        @Paper("mine", title="Mine").statement(
+            name, about=FedAvg(), local=GradientSteps(steps, lr=lambda c: 1 / c.beta), over="run", rounds=6,
+            problems=StronglyConvex(clients=(1, 5), dimension=(1, 3)), sampling=Uniform(1),
+        )  # fmt: skip
+        def near(q):
+            yield printed(le(q.distance_sq[-1], 2 * q.distance_sq[0] + 100 * q.heterogeneity / q.beta**2), r"d_T \le B")
+
+        return near
+
+    problem, how = problems.random_quadratic(5, 3, seed=3), {"x0": np.ones(3), "confidence": 0.99}
+    [one], [four] = (verify(declared("near", steps), problem, **how) for steps in (2, among(2, 3, 4, 5)))
+    assert one.mode == four.mode == "statistical" and one.verdict == four.verdict == "holds"
+    assert (one.confidence, four.confidence) == (0.99, pytest.approx(1 - 0.01 / 4))

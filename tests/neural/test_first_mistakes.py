@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from fedtheory.neural import NeuralProblem, sgd  # noqa: E402
+from fedtheory.neural import NeuralProblem, sgd, trials  # noqa: E402
 from fedtheory.neural.engines import compiled  # noqa: E402
 
 RNG = np.random.default_rng(5)
@@ -355,3 +355,12 @@ def test_probabilities_of_other_columns_are_counted():
     inputs, targets = np.ones((6, 4), "float32"), np.full((6, 2), 0.5, "float32")
     with pytest.raises(InvalidInput, match="targets of 2 columns are probabilities, and the module has 3 outputs"):
         neural.NeuralProblem(nn.Linear(4, 3), inputs, targets, [range(6)], "cross_entropy")
+
+
+def test_labels_are_looked_at_where_the_module_takes_so_few_samples_only():
+    """One client with one sample: a batch norm fails on it, which is no matter of the loss."""
+    inputs, targets = np.random.default_rng(0).normal(size=(40, 4)).astype("float32"), np.arange(40) % 3
+    module = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 3))
+    trials.check_labels(module, own, torch.from_numpy(inputs), torch.from_numpy(targets), [np.array([7])])
+    with pytest.raises(InvalidInput, match="targets are floats, and labels are whole numbers"):
+        neural.NeuralProblem(nn.Linear(4, 3), inputs, targets[:, None].astype("float32"), [range(40)], "cross_entropy")

@@ -95,13 +95,11 @@ class FedDyn(Algorithm):
         theta_k = clients.minimise(local, start=theta).y  # argmin L_k - <gradient_k, .> + alpha/2 ||. - theta||^2
         if isinstance(state, CompressedFedDynState):
             return self._compressed(state, clients, gradients, theta_k - theta)
-        clients.send(theta_k if self.send == "model" else theta_k - theta)
-        h = state.h - self.alpha / clients.num_clients * clients.sum(theta_k - theta)  # h^t
-        return FedDynState(
-            x=clients.mean(theta_k) - h / self.alpha,  # theta^t
-            gradients=clients.put(state.gradients, gradients - self.alpha * (theta_k - theta)),  # grad L_k(theta_k^t)
-            h=h,
-        )
+        moved = clients.moved(theta_k, theta)
+        clients.send(theta_k if self.send == "model" else moved)
+        memory, change = clients.dual_step(state.gradients, gradients, moved, self.alpha)  # grad L_k(theta_k^t)
+        h = state.h + change / clients.num_clients  # h^t = h^{t-1} - alpha/m sum_k (theta_k - theta)
+        return FedDynState(x=clients.mean(theta_k) - h / self.alpha, gradients=memory, h=h)
 
     def _compressed(self, state: CompressedFedDynState, clients: Clients, gradients: Array, update: Array) -> CompressedFedDynState:
         """The end of a round whose updates theta_k - theta (S, P, d) are compressed."""

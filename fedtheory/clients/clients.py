@@ -136,7 +136,8 @@ class Clients:
         if made is not None:
             return made
         delta = moved[...]
-        new = duals - l2 * delta - l1 * self.xp.sign(delta)
+        new = duals - l2 * delta
+        new = new - l1 * self.xp.sign(delta) if l1 else new
         return self.put(memory, new), self.sum(new - duals)
 
     def sum(self, values: Array, weights: Array | None = None) -> Array:

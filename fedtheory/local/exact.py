@@ -12,7 +12,7 @@ from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
-from fedtheory.local.quadratic import affine_in_slots, affine_proximal_gradient
+from fedtheory.local.quadratic import REFINED, affine_proximal_gradient, curvature_bounds, direct_solve, is_affine, kept
 from fedtheory.problems.base import Problem
 
 __all__ = ["Exact"]
@@ -21,7 +21,6 @@ _REDUCTION = 1e-16  # of the distance to the minimiser, by proximal gradient
 _PROX_STEPS = 300  # the most for which proximal gradient is cheaper than Newton's linear systems (curvature about 0.06 beta)
 _AFFINE_STEPS = 1000  # the same on the NumPy path of quadratic clients (curvature about 0.02 beta)
 _FLAT = 1e-12  # curvature, relative to the largest, below which a minimiser does not count as unique
-_KEPT = 2**22  # numbers of inverse Hessians that are kept with a problem, 32 MiB
 _METHODS = ("auto", "prox", "direct", "newton")
 
 
@@ -65,14 +64,14 @@ class Exact(LocalSolver):
             raise InvalidInput(f"method = {self.method!r}: use one of {', '.join(map(repr, _METHODS))}")
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
-        lower, upper = _curvature_bounds(problem, objective)
-        fast = self._is_fast(problem, objective, start)
+        lower, upper = curvature_bounds(problem, objective)
+        fast = is_affine(problem, objective, start)
         path, count = self._plan(problem, objective, lower, upper, fast)
         flat = lower <= _FLAT * upper
         if path == "direct":
             if flat.any():
                 self._not_unique(rows, int(np.argmax(flat)), float((lower / np.maximum(upper, 1e-300))[np.argmax(flat)]))
-            result = _direct(problem, objective, start)
+            result = _direct(problem, objective, start, upper)
         elif path == "prox":
             run = affine_proximal_gradient if fast else _proximal_gradient
             result = run(problem, objective, start, rows, lower, upper, count)
@@ -92,27 +91,30 @@ class Exact(LocalSolver):
         self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows, slots: np.ndarray
     ) -> LocalResult | None:
         """Large batches on quadratics; what does not end within the tolerance is left to `solve`, which says why."""
-        if not self._is_fast(problem, objective, start):
+        if not is_affine(problem, objective, start):
             return None
-        lower, upper = _curvature_bounds(problem, objective)
+        lower, upper = curvature_bounds(problem, objective)
         path, count = self._plan(problem, objective, lower, upper, True)
-        result = affine_in_slots(problem, objective, start, rows, slots, lower, upper, count) if path == "prox" else None
+        if path == "newton" or (path == "direct" and (lower <= _FLAT * upper).any()):
+            return None
+        if path == "direct":
+            result = direct_solve(problem, objective, rows, slots, _inverse(problem, float(objective.curvature), start), upper)
+        else:
+            result = affine_proximal_gradient(problem, objective, start, rows, lower, upper, count, slots)
         if result is None or result.residual is None or not (result.residual <= self.tolerance).all():
             return None
         return result
-
-    def _is_fast(self, problem: Problem, objective: LocalObjective, start: Array) -> bool:
-        double = is_numpy(start) and start.dtype == np.float64
-        return bool(double and problem.constant_hessian and _is_scalar(objective.curvature))
 
     def _plan(
         self, problem: Problem, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool
     ) -> tuple[str, int]:
         """Path and number of proximal gradient steps."""
-        count = _steps_needed(lower, upper)
-        linear_system = problem.constant_hessian and not objective.l1 and _is_scalar(objective.curvature)
-        if self.method == "direct" and not linear_system:
+        if problem.constant_hessian and not objective.l1 and _is_scalar(objective.curvature):
+            if self.method in ("auto", "direct"):
+                return "direct", 0
+        elif self.method == "direct":
             raise InvalidInput("method = 'direct' needs a quadratic problem, one curvature and no l1: use 'auto'")
+        count = _steps_needed(lower, upper)
         if self.method == "prox" and not math.isfinite(count):
             raise InvalidInput(
                 f"method = 'prox' needs a strongly convex local objective (curvature at least {lower.min():.3g}): "
@@ -120,8 +122,6 @@ class Exact(LocalSolver):
             )
         if self.method != "auto":
             return self.method, int(count) if math.isfinite(count) else 0
-        if linear_system:
-            return "direct", 0
         most = _AFFINE_STEPS if fast else _PROX_STEPS
         return ("prox", int(count)) if count <= most else ("newton", 0)
 
@@ -167,15 +167,6 @@ def _is_scalar(curvature: object) -> bool:
     return isinstance(curvature, float | int)
 
 
-def _curvature_bounds(problem: Problem, objective: LocalObjective) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest curvature of the smooth part of each client's local objective, (N,) each."""
-    q = objective.curvature
-    xp = None if _is_scalar(q) else namespace(q)
-    q_min, q_max = (float(q), float(q)) if xp is None else (float(xp.min(q)), float(xp.max(q)))
-    mu = problem.mu_k if problem.convex else -problem.beta_k
-    return mu + q_min, problem.beta_k + q_max
-
-
 def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     """Proximal gradient steps after which every client's distance to its minimiser has shrunk by `_REDUCTION`."""
     if (lower <= 0).any():
@@ -186,41 +177,34 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     return 2 if contraction < 1e-8 else math.ceil(math.log(_REDUCTION) / math.log(contraction))
 
 
-def _direct(problem: Problem, objective: LocalObjective, start: Array) -> LocalResult:
-    """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse and two refinements."""
+def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np.ndarray) -> LocalResult:
+    """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse; refined, twice at most, where rounding leaves more to do."""
     xp = namespace(start)
-    center = xp.broadcast_to(objective.center, start.shape)
-    inverse, y = xp.matrix_transpose(_inverse(problem, float(objective.curvature), start)), center
-    for _ in range(3):
+    center, inverse = xp.broadcast_to(objective.center, start.shape), _inverse(problem, float(objective.curvature), start)
+    fine = astype_like(REFINED / 2 * upper[:, None], start) * xp.finfo(start.dtype).eps
+    gradient = problem.client_gradient(center)
+    gradient = gradient if objective.linear is None else gradient - objective.linear
+    y = center - xp.matmul(gradient, inverse)
+    for refined in range(3):
         gradient = problem.client_gradient(y) + objective.smooth_penalty_gradient(y)
-        y = y - xp.matmul(gradient, inverse)
-    return LocalResult(y, objective.kkt_residual(y, problem.client_gradient(y)))
+        residual = xp.max(xp.abs(gradient), axis=-1)
+        done = residual <= fine * xp.max(xp.abs(y), axis=-1)
+        if refined == 2 or bool(xp.all(done)):
+            break
+        y = xp.where(done[..., None], y, y - xp.matmul(gradient, inverse))
+    return LocalResult(y, residual)
 
 
 def _inverse(problem: Problem, curvature: float, like: Array) -> Array:
-    """(H_k + q)^-1 of every client (N, d, d).
-
-    The whole problem keeps those of all clients where they are not large, once a cohort has asked for one curvature twice.
-    """
-    whole, clients = problem.__dict__.get("_whole", (problem, None))
-    if clients is None or isinstance(clients, slice):  # not a part of one
-        whole, clients = problem, None
-    if math.prod((whole.num_clients, problem.dim, problem.dim)) > _KEPT:
-        return _inverted(problem, curvature, like)
-    kept = whole.__dict__.get("_inverses")
-    if kept is None or kept[0] != curvature:
-        whole.__dict__["_inverses"] = kept = (curvature, None)
-        if clients is not None:
-            return _inverted(problem, curvature, like)
-    if kept[1] is None:
-        whole.__dict__["_inverses"] = kept = (curvature, _inverted(whole, curvature, like))
-    return kept[1] if clients is None else namespace(like).take(kept[1], astype_like(clients, like), axis=0)
+    """(H_k + q)^-1 of every client (N, d, d)."""
+    return kept(problem, "inverse", curvature, lambda some: _inverted(some, curvature, like), like)
 
 
 def _inverted(problem: Problem, curvature: float, like: Array) -> Array:
     xp = namespace(like)
     hessian = problem.client_hessian(astype_like(np.zeros((problem.num_clients, 1, problem.dim)), like))[:, 0, :, :]
-    return xp.linalg.inv(hessian + curvature * astype_like(np.eye(problem.dim), like))
+    inverse = xp.linalg.inv(hessian + curvature * astype_like(np.eye(problem.dim), like))
+    return (inverse + xp.matrix_transpose(inverse)) / 2
 
 
 def _proximal_gradient(

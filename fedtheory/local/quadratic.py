@@ -1,25 +1,28 @@
-"""Proximal gradient for quadratic clients under NumPy: one affine map and one soft threshold a step, in cache-sized tiles.
+"""Local solves of quadratic clients under NumPy: steps as one affine map and one soft threshold each, and minimisers by the inverse.
 
-With z = y - anchor the smooth gradient is H z + c, H = H_k + curvature, so that a step is z <- soft(z M + b, t) with
+With z = y - anchor the smooth gradient is H z + c, H = H_k + curvature. A (proximal) gradient step is z <- soft(z M + b, t) with
 M = I - step H, b = -step c, t = step l1: a matrix product and three elementwise passes over buffers that stay in the cache, or, where
-Numba is and a solve is large, compiled whole. Its results agree with the generic path to rounding.
+Numba is and a solve is large, compiled whole. The minimiser without l1 is z = -c H^-1. Results agree with the generic path to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedtheory.arrays import Memory, broadcast_to, memory_of
+from fedtheory.arrays import Array, Memory, all_true, astype_like, broadcast_to, is_numpy, memory_of, namespace
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.problems.base import Problem
 
-__all__ = ["affine_in_slots", "affine_proximal_gradient", "tiles"]
+__all__ = ["REFINED", "affine_proximal_gradient", "affine_steps", "curvature_bounds", "direct_solve", "is_affine", "kept", "tiles"]
 
 COMPILED = 1e8  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
+PRODUCTS = 3  # of a direct solve that is not refined
+REFINED = 16  # roundings of H y, of which a residual is left as it is
 TILE = 16384  # numbers in one buffer: four buffers fit a 1 MB second-level cache
 
 
@@ -39,6 +42,12 @@ def tiles(counts: np.ndarray, dim: int) -> Iterator[tuple[slice, slice]]:
         first = last
 
 
+def is_affine(problem: Problem, objective: LocalObjective, start: Array) -> bool:
+    """Whether the gradient of the smooth part is H y + c with one H a client, in double precision under NumPy."""
+    one = isinstance(objective.curvature, float | int)
+    return bool(one and problem.constant_hessian and is_numpy(start) and start.dtype == np.float64)
+
+
 def affine_proximal_gradient(
     problem: Problem,
     objective: LocalObjective,
@@ -47,57 +56,115 @@ def affine_proximal_gradient(
     lower: np.ndarray,
     upper: np.ndarray,
     count: int,
-) -> LocalResult:
-    """Run `count` steps of size 2/(lower + upper) on every valid row; (N, B, d) in, (N, B, d) and (N, B) out.
+    slots: np.ndarray | None = None,
+) -> LocalResult | None:
+    """Run `count` steps of size 2/(lower + upper); shapes and None as in `affine_steps`.
 
-    Needs ``problem.constant_hessian`` and one curvature. The residual is an upper bound of the KKT residual, from the last step
-    z -> p: (z - p)(I - step H)/step is minus a subgradient at p, so that it is at most ||z - p||/step times the contraction; what
-    rounding y = anchor + p can add is added. Padding rows come back as 0 with residual 0.
+    The residual is an upper bound of the KKT residual, from the last step z -> p: (z - p)(I - step H)/step is minus a subgradient
+    at p, so that it is at most ||z - p||/step times the contraction; what rounding y = anchor + p can add is added.
     """
-    counts, shape = _prefix_counts(rows.valid), start.shape
-    models, scalars, arrays = _parts(problem, objective, start, lower, upper)
-    numbers = float(objective.curvature), float(objective.l1)
-    if _is_worth(counts, count, shape[2]):
-        views = _views(arrays, shape)
-        if views is None:
-            views = _views([None if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays], shape)
-        y, residual = np.zeros(shape), np.zeros(shape[:2])
-        _solve(y, residual, None, views, models, scalars, counts, count, *numbers)
-        return LocalResult(y, residual)
-    y, residual = np.empty(shape), np.zeros(shape[:2])
-    whole = [None if a is None else broadcast_to(a, shape) for a in arrays]
-    _in_tiles(y, residual, whole, models, scalars, counts, count, *numbers)
-    return LocalResult(y, residual)
+
+    def steps(some: Problem) -> np.ndarray:
+        least, most = curvature_bounds(some, objective)
+        return 2.0 / (least + most)
+
+    ends = (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # the contraction over the step, and the rounding of H y
+    return affine_steps(problem, objective, start, rows, slots, count, "best", steps, ends)
 
 
-def affine_in_slots(
+def curvature_bounds(problem: Problem, objective: LocalObjective) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest curvature of the smooth part of each client's local objective, (N,) each."""
+    q = objective.curvature
+    xp = None if isinstance(q, float | int) else namespace(q)
+    q_min, q_max = (float(q), float(q)) if xp is None else (float(xp.min(q)), float(xp.max(q)))
+    mu = problem.mu_k if problem.convex else -problem.beta_k
+    return mu + q_min, problem.beta_k + q_max
+
+
+def affine_steps(
     problem: Problem,
     objective: LocalObjective,
     start: np.ndarray,
     rows: Rows,
-    slots: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
+    slots: np.ndarray | None,
     count: int,
+    name: Any,
+    steps: Callable[[Problem], np.ndarray],
+    ends: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> LocalResult | None:
-    """The same on arrays (S, P, d), where row (n, b) is the flat slot slots[n, b]; None where it is not compiled."""
-    counts = _prefix_counts(rows.valid)
-    if not _is_worth(counts, count, start.shape[2]):
+    """Run `count` proximal gradient steps on every valid row; (N, B, d) in, (N, B, d) and (N, B) out.
+
+    Parameters
+    ----------
+    problem, objective : with ``problem.constant_hessian`` and one curvature
+    slots : (N, B) or None
+        Arrays are then (S, P, d), in which row (n, b) is the flat slot slots[n, b]; None comes back where it is not compiled.
+    name, steps : of the step sizes; steps(some) are those of a problem's clients (N,)
+    ends : (N,) twice, or None
+        How often the residual has the length of the last step, and that of y. Rows that pad come back as 0.
+    """
+    scalars = steps(problem), *(ends or (np.zeros(problem.num_clients),) * 2)
+    counts, shape = _prefix_counts(rows.valid), start.shape
+    compiled = _is_worth(counts, count, shape[2])
+    if slots is not None and not compiled:
         return None
-    models, scalars, arrays = _parts(problem, objective, start, lower, upper)
-    views = _views(arrays, start.shape)
-    if views is None:
-        return None
-    y, residual = np.empty(start.shape), np.empty(start.shape[:2])
-    _solve(y, residual, slots, views, models, scalars, counts, count, float(objective.curvature), float(objective.l1))
+    slope, arrays = _parts(problem, objective, start)
+    curvature, l1 = float(objective.curvature), float(objective.l1)
+    if compiled:
+        views = _views(arrays, shape)
+        if views is None and slots is not None:
+            return None
+        views = views or _views([None if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays], shape)
+        y, residual = (np.zeros if slots is None else np.empty)(shape), np.zeros(shape[:2])
+        _solve(y, residual, slots, views, (_hessians(problem), slope), scalars, counts, count, curvature, l1)
+        return LocalResult(y, residual)
+
+    def matrices(some: Problem) -> np.ndarray:
+        return _matrices(_hessians(some), steps(some), curvature)
+
+    matrix = kept(problem, "steps", (name, curvature), matrices, start)
+    y, residual = np.empty(shape), np.zeros(shape[:2])
+    whole = [None if a is None else broadcast_to(a, shape) for a in arrays]
+    _in_tiles(y, residual, whole, (slope, matrix), scalars, counts, count, curvature, l1)
     return LocalResult(y, residual)
 
 
-def _solve(*given: Any) -> None:
+def _matrices(hessian: np.ndarray, step: np.ndarray, curvature: float) -> np.ndarray:
+    """I - step (H + curvature I): (N, d, d)."""
+    matrix = hessian * -step[:, None, None]
+    diagonal = np.einsum("nii->ni", matrix)
+    diagonal += (1.0 - step * curvature)[:, None]
+    return matrix
+
+
+def direct_solve(
+    problem: Problem, objective: LocalObjective, rows: Rows, slots: np.ndarray, inverse: np.ndarray, upper: np.ndarray
+) -> LocalResult | None:
+    """y = center + (linear - grad f_k(center)) (H_k + curvature)^-1 in the slots (S, P, d), refined where rounding calls for it.
+
+    inverse is (N, d, d), upper (N,) the largest curvature. The residual is an upper bound of the KKT residual. None where it is not
+    compiled.
+    """
+    center = objective.center
+    counts, shape = _prefix_counts(rows.valid), center.shape
+    if not _is_worth(counts, PRODUCTS, shape[2]):
+        return None
+    slope, arrays = _parts(problem, objective, center)
+    views = _views(arrays, shape)
+    if views is None:
+        return None
+    y, residual = np.empty(shape), np.zeros(shape[:2])
+    unit = np.finfo(float).eps / 2 * upper
+    scalars = np.ones(len(upper)), REFINED * unit, unit
+    _solve(y, residual, slots, views, (_hessians(problem), slope, inverse), scalars, counts, 0, float(objective.curvature), 0.0)
+    return LocalResult(y, residual)
+
+
+def _solve(y: Any, residual: Any, slots: Any, views: Any, models: Sequence[np.ndarray], *more: Any) -> None:
     """The compiled solve, which is imported with Numba at its first call."""
     from fedtheory.local.quadratic_kernels import solve
 
-    solve(*given)
+    solve(y, residual, slots, views, tuple(map(_plain, models)), *more)
 
 
 def _is_worth(counts: np.ndarray, count: int, dim: int) -> bool:
@@ -105,20 +172,45 @@ def _is_worth(counts: np.ndarray, count: int, dim: int) -> bool:
 
 
 def _parts(
-    problem: Problem, objective: LocalObjective, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...], tuple[np.ndarray | None, ...]]:
-    """(Hessians (N, d, d), gradients at 0 (N, 1, d)), three numbers of each client, and (anchor, start, linear, center).
+    problem: Problem, objective: LocalObjective, start: np.ndarray
+) -> tuple[np.ndarray, tuple[np.ndarray | None, ...]]:
+    """Gradients at 0 (N, 1, d), and (anchor, start, linear, center), of the last three None for what is not there.
 
-    Of the last three None stands for what is not there: without a start it is the anchor.
+    Without an l1 penalty any point is an anchor, and the start is taken. Without a start it is the anchor.
     """
-    origin = np.zeros((len(lower), 1, start.shape[2]))
-    if "_slope" not in problem.__dict__:  # of a problem that lives for many rounds: it asks for all data
-        problem.__dict__["_slope"] = _plain(problem.client_gradient(origin))
-    models = _plain(problem.client_hessian(origin)[:, 0, :, :]), problem.__dict__["_slope"]
-    scalars = 2.0 / (lower + upper), (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # contraction/step; unit rounding of H y
-    anchor = objective.l1_center
-    center = None if objective.anchor is None else objective.center
-    return models, scalars, (anchor, None if start is anchor else start, objective.linear, center)
+    slope = kept(problem, "slope", None, lambda some: some.client_gradient(np.zeros((some.num_clients, 1, some.dim))), start)
+    anchor = objective.l1_center if objective.l1 else start
+    center = None if objective.center is anchor or not objective.curvature else objective.center
+    return slope, (anchor, None if start is anchor else start, objective.linear, center)
+
+
+def _hessians(problem: Problem) -> np.ndarray:
+    return problem.client_hessian(np.zeros((problem.num_clients, 1, problem.dim)))[:, 0, :, :]
+
+
+KEPT = 2**22  # numbers that are kept with a problem under one name, 32 MiB
+
+
+def kept(problem: Problem, name: str, key: Any, make: Callable[[Problem], Array], like: Array) -> Array:
+    """make(problem), an array of each client, (N, ...), which depends on the key and the problem alone.
+
+    The whole problem keeps it for all clients where it is not large, once a cohort has asked for one key twice, and hands it to the
+    problems of its cohorts.
+    """
+    whole, clients = problem.__dict__.get("_whole", (problem, None))
+    if clients is None or isinstance(clients, slice):  # not a part of one
+        whole, clients = problem, None
+    if math.prod((whole.num_clients, problem.dim, problem.dim)) > KEPT:
+        return make(problem)
+    known = whole.__dict__.setdefault("_kept_local", {})
+    if name not in known or known[name][0] != key:
+        known[name] = key, None
+        if clients is not None:
+            return make(problem)
+    if known[name][1] is None:
+        known[name] = key, make(whole)
+    of_all = known[name][1]
+    return of_all if clients is None else namespace(like).take(of_all, astype_like(clients, like), axis=0)
 
 
 def _views(arrays: Sequence[np.ndarray | None], shape: tuple[int, ...]) -> tuple[Memory | None, ...] | None:
@@ -134,30 +226,29 @@ def _plain(values: np.ndarray) -> np.ndarray:
 
 def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:
     """All rows by NumPy, tile by tile."""
-    (anchor, start, linear, center), (hessian, slope), (step, shrink, coarse) = rows, models, scalars
-    matrix, base = hessian * -step[:, None, None], slope * -step[:, None, None]
-    pull = matrix.copy()  # anchor @ pull + base + step * linear = -step * (smooth gradient at the anchor)
-    diagonal = np.einsum("nii->ni", matrix)
-    diagonal += (1.0 - step * curvature)[:, None]
-    cuts = list(tiles(counts, y.shape[2]))
+    (anchor, start, linear, center), (slope, matrix), (step, shrink, coarse) = rows, models, scalars
+    cuts = [(slice(0, y.shape[0]), slice(0, y.shape[1]))] if y.size <= TILE else list(tiles(counts, y.shape[2]))
     pool = np.empty((4, max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * y.shape[2]))
     for part in cuts:
         clients, points = part
         cells = (clients.stop - clients.start, points.stop - points.start, y.shape[2])
-        b, z, v, w = (buffer[: cells[0] * cells[1] * cells[2]].reshape(cells) for buffer in pool)
+        b, z, v, w = pool[:, : cells[0] * cells[1] * cells[2]].reshape(4, *cells)
         m, s, a = matrix[clients], step[clients, None, None], anchor[part]
-        np.matmul(a, pull[clients], out=b)
-        b += base[clients]
-        if linear is not None:
-            np.multiply(linear[part], s, out=w)
-            b += w
-        if center is not None:
+        if center is None:
+            np.negative(np.broadcast_to(slope[clients], cells), out=w)
+        else:
             np.subtract(center[part], a, out=w)
-            w *= s * curvature
-            b += w
+            w *= curvature
+            w -= slope[clients]
+        if linear is not None:
+            w += linear[part]
+        w *= s
+        np.matmul(a, m, out=b)
+        np.multiply(a, 1.0 - s * curvature, out=v)
+        b -= v
+        b += w  # -step (smooth gradient at the anchor), as a M - (1 - step curvature) a is -step H a
         if start is None:
-            z.fill(0.0)
-            v[...] = b
+            v[...] = b  # z is 0
         else:
             np.subtract(start[part], a, out=z)
             np.matmul(z, m, out=v)
@@ -165,7 +256,7 @@ def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) 
         low, high = -s * l1, s * l1
         if cells[0] == 1:  # numbers make the clip faster than arrays
             low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
-        for _ in range(count - 1):
+        for i in range(count - 1):
             if l1:
                 v.clip(low, high, out=w)
                 np.subtract(v, w, out=z)
@@ -176,17 +267,22 @@ def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) 
         if l1:
             v.clip(low, high, out=w)
             v -= w
-        z -= v
         np.add(a, v, out=y[part])
+        if not coarse.any():
+            continue
+        if count > 1 or start is not None:
+            z -= v
+        else:
+            np.negative(v, out=z)
         bound = np.sqrt(np.vecdot(z, z)) * shrink[clients, None]
         residual[part] = bound + np.sqrt(np.vecdot(y[part], y[part])) * coarse[clients, None]
-    for n in np.nonzero(counts < y.shape[1])[0]:
-        y[n, counts[n] :] = 0.0
+    for n in np.nonzero(counts < y.shape[1])[0] if y.shape[1] > 1 else ():
+        y[n, counts[n] :] = residual[n, counts[n] :] = 0.0
 
 
 def _prefix_counts(valid: np.ndarray) -> np.ndarray:
     """Rows of each client up to its last valid one, at least 1."""
-    if valid.all():
+    if valid.shape[1] == 1 or all_true(valid):
         return np.full(valid.shape[0], valid.shape[1])
     last = valid.shape[1] - np.argmax(valid[:, ::-1], axis=1)
     return np.where(valid.any(axis=1), last, 1)

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from fedtheory.compiled import njit
-from fedtheory.local.lanes import LANES, copied, entries, fetch_row, fused, load, splat, store, total, zeros
+from fedtheory.local.lanes import LANES, copied, entries, fetch_row, fused, load, padded, splat, store, total, zeros
 from fedtheory.local.panels import HEIGHT, affine_soft
 
 __all__ = ["solve"]
 
 
 @njit(cache=True, nogil=True)
-def scaled(hessian: Any, slope: Any, pull: Any, m: Any, base: Any, step: float, bend: float) -> None:
+def scaled(hessian: Any, slope: Any, pull: Any, m: Any, base: Any, step: float, bend: float, one: float) -> None:
+    """pull = -step H, m = one I - step (H + bend I), base = -step slope."""
     for i in range(hessian.shape[0]):
         for j in range(hessian.shape[0]):
             pull[i, j] = m[i, j] = -step * hessian[i, j]
-        m[i, i] += 1.0 - step * bend
+        m[i, i] += one - step * bend
         base[0, i] = -step * slope[i]
 
 
@@ -111,7 +112,7 @@ def loops(
     places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
     matrix, times, _, _, _, a_, b_, z_, v_ = places
     for k in range(len(counts)):
-        scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend)
+        scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend, 1.0)
         for first in range(0, counts[k], HEIGHT):
             height = min(HEIGHT, counts[k] - first)
             for r in range(height):
@@ -133,12 +134,76 @@ def loops(
                 residual[i, j] = moved * shrink[k] + length * coarse[k]
 
 
+@njit(cache=True, nogil=True)
+def length(v: Any, at: int, wide: int) -> float:
+    squares = splat(0.0)
+    for i in range(0, wide, LANES):
+        squares = fused(load(v, at + i), load(v, at + i), squares)
+    return np.sqrt(total(squares))
+
+
+@njit(cache=True, nogil=True)
+def directly(
+    work: Any,
+    y: Any,
+    residual: Any,
+    slots: Any,
+    many: int,
+    rows: Any,
+    strides: Any,
+    given: Any,
+    models: Any,
+    scalars: Any,
+    counts: Any,
+    numbers: Any,
+) -> None:
+    """z = b H^-1, and while b - z H is longer than the second scalar times z, at most twice, z += (b - z H) H^-1 in that row."""
+    (hessian, slope, inverses), (_, fine, coarse), (_, bend, _), (across, dim) = models, scalars, numbers, y.shape[1:]
+    wide = work[0].shape[1]
+    anchor, start, linear, center = rows
+    (pull, m, base, t, nothing, a, b, z, v), ends = work, entries(y)
+    of = entries(anchor), entries(start), entries(linear), entries(center)
+    places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
+    matrix, times, _, there, _, a_, b_, z_, v_ = places
+    for k in range(len(counts)):
+        scaled(hessian[k], slope[k, 0], pull, m, base, 1.0, bend, 0.0)
+        inverse = entries(inverses[k])
+        for first in range(0, counts[k], HEIGHT):
+            height = min(HEIGHT, counts[k] - first)
+            for r in range(height):
+                i, j = place(slots, many, k, first + r)
+                begun(places, r * wide, i, j, of, strides, given, 1.0, bend, dim, wide)
+            if many:
+                for r in range(min(HEIGHT, counts[k] - first - HEIGHT)):
+                    i, j = place(slots, many, k, first + HEIGHT + r)
+                    asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
+            affine_soft(b_, a_, matrix, b_, dim, dim, wide, 0.0)
+            affine_soft(z_, b_, inverse, z_, dim, dim, wide, 0.0)  # z is 0 so far
+            affine_soft(v_, z_, times, b_, dim, dim, wide, 0.0)
+            for _ in range(2):
+                short = 0
+                for r in range(height):
+                    short += length(v_, r * wide, wide) <= fine[k] * length(z_, r * wide, wide)
+                if short == height:
+                    break
+                affine_soft(there, v_, inverse, z_, dim, dim, wide, 0.0)
+                for r in range(height):
+                    if not length(v_, r * wide, wide) <= fine[k] * length(z_, r * wide, wide):
+                        copied(z_, r * wide, there, r * wide, wide)
+                affine_soft(v_, z_, times, b_, dim, dim, wide, 0.0)
+            for r in range(height):
+                i, j = place(slots, many, k, first + r)
+                left = length(v_, r * wide, wide)
+                _, size = ended(ends, (i * across + j) * dim, a_, v_, z_, r * wide, dim, wide)
+                residual[i, j] = left + size * coarse[k]
+
+
 def solve(
     y: Any, residual: Any, slots: Any, views: Any, models: Any, scalars: Any, counts: Any, count: int, curvature: float, l1: float
 ) -> None:
     """Compiled at its first call.
 
-    Of client k it solves the first counts[k] rows, by ``count`` steps. Row (k, r) is entry (k, r) of y (N, B, d), residual (N, B) and
+    Of client k it solves the first counts[k] rows, by ``count`` steps, or directly where the models have inverse Hessians (N, d, d). Row (k, r) is entry (k, r) of y (N, B, d), residual (N, B) and
     the views, or, where slots (N, B) is given, entry divmod(slots[k, r], P) of y (S, P, d) and so on. views are (anchor, start, linear,
     center), of the last three None where they are not there: without a start it is the anchor. models are (Hessians (N, d, d),
     gradients at 0 (N, 1, d)), scalars (step, shrink, coarse), each (N,). All are of float64, y, residual and models contiguous. A row's
@@ -146,11 +211,14 @@ def solve(
     """
     dim = y.shape[2]
     wide = -(-dim // LANES) * LANES
-    heights = (dim, dim, 1, 1, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT)
+    heights = (dim, dim, 1, HEIGHT, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT)
     room, ends = zeros(sum(heights), wide), accumulate(heights)  # each begins where a line of the cache does
     work = tuple(room[end - height : end] for height, end in zip(heights, ends, strict=True))
     there = [views[0] if view is None else view for view in views]
     strides, given = np.array([view[1:] for view in there]), tuple(view is not None for view in views[1:])
     index, many = (np.zeros((1, 1), np.int64), 0) if slots is None else (slots, y.shape[1])
     numbers = tuple(view.numbers for view in there)
-    loops(work, y, residual, index, many, numbers, strides, given, models, scalars, counts, (count, curvature, l1))
+    if direct := len(models) == 3:
+        models = *models[:2], padded(models[2])
+    run = directly if direct else loops
+    run(work, y, residual, index, many, numbers, strides, given, models, scalars, counts, (count, curvature, l1))

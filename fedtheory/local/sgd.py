@@ -12,6 +12,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import COUNTED, finite, shown
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.quadratic import affine_steps, is_affine
 from fedtheory.local.shifted_gradients import View
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
@@ -80,11 +81,27 @@ class GradientSteps(LocalSolver):
         _check_walk(self.lr, self.decay, self.l1)
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        found = self.solve_slots(problem, objective, start, rows, None)
+        if found is not None:
+            return found
         lr = self.lr * self.decay ** (rows.round_index - 1)
         y = start
         for _ in range(self.steps):
             y = _move(objective, y, problem.client_gradient(y), lr, self.l1)
         return LocalResult(y, step_sum=self.steps * lr)
+
+    def solve_slots(
+        self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows, slots: np.ndarray | None
+    ) -> LocalResult | None:
+        """Steps on quadratics, which are affine; on rows where there are no slots."""
+        plain = (not objective.l1 or self.l1 == "prox") and not problem.few_samples
+        if not (plain and is_affine(problem, objective, start)):
+            return None
+        lr = self.lr * self.decay ** (rows.round_index - 1)
+        result = affine_steps(
+            problem, objective, start, rows, slots, self.steps, lr, lambda some: np.full(some.num_clients, lr)
+        )
+        return None if result is None else LocalResult(result.y, step_sum=self.steps * lr)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class View:
     """A problem, seen through. Arrays named in ``by_client`` have a client axis first and are cut by `subset`."""
 
     by_client: tuple[str, ...] = ()
+    constant_hessian = False  # that of the problem is no derivative of the view's directions
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

@@ -65,6 +65,21 @@ def same_smoothness(problem: Problem, kind: type[Problem]) -> bool:
     return same_loss(problem, kind) and all(getattr(type(problem), n, None) is getattr(kind, n, None) for n in names)
 
 
+OF_EACH = ("weights", "sample_counts")
+
+
+def part_of(data: Array, clients: np.ndarray) -> Array:
+    """Some clients' entries of an array of all, (N, ...) -> (P, ...): a view where they are neighbours; read-only under NumPy."""
+    first, last = int(clients[0]), int(clients[0]) + len(clients)
+    if int(clients[-1]) == last - 1 and np.array_equal(clients, np.arange(first, last)):
+        return data[first:last, ...]
+    if not is_numpy(data):
+        return namespace(data).take(data, astype_like(clients, data), axis=0)
+    part = data.take(clients, axis=0)
+    part.flags.writeable = False
+    return part
+
+
 class Problem(OldNames):
     """min_x F(x) = sum_k w_k f_k(x).
 
@@ -79,6 +94,7 @@ class Problem(OldNames):
     convex: bool = True
     ridge: float = 0.0  # of ridge/2 ||x||^2, where every f_k has that term (weight decay, for `fedtheory.local.SGD`'s clipping)
     constant_hessian: bool = False  # client_hessian then gives (N, 1, d, d): f_k is quadratic
+    few_samples: bool = False  # gradients that go through the samples are cheaper than products with Hessians
     num_clients: int
     dim: int
     weights: np.ndarray
@@ -95,6 +111,7 @@ class Problem(OldNames):
             if name in self.__dict__:
                 self.__dict__.pop("_optimum", None)
                 self.__dict__.pop("_optimum_on_ball", None)
+                self.__dict__.pop("_kept_local", None)
         object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -339,33 +356,26 @@ class Problem(OldNames):
         clients = numbered("clients", clients, self.num_clients, "client")
         other: Any = type(self).__new__(type(self))
         fields = other.__dict__  # written to at once: what is put in is read-only
-        fields.update({k: v for k, v in self.__dict__.items() if k[0] != "_"})
-        first, last = int(clients[0]), int(clients[0]) + len(clients)
-        together = int(clients[-1]) == last - 1 and np.array_equal(clients, np.arange(first, last))
-        for field in self.client_data:
-            data = getattr(self, field)
-            if together:  # neighbours: a view will do
-                part = data[first:last, ...]
-            elif is_numpy(data):
-                part = data.take(clients, axis=0)
-                part.flags.writeable = False
-            else:
-                part = namespace(data).take(data, astype_like(clients, data), axis=0)
-            if field in fields:
-                fields[field] = part
-            else:
-                setattr(other, field, part)
+        fields.update(self.__dict__)
+        for name in [k for k in fields if k[0] == "_" or k in OF_EACH or k in self.client_data]:
+            del fields[name]
         fields["_whole"] = (self, clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
         fields["num_clients"] = len(clients)
-        w = self.weights[clients]
-        total = np.add.reduce(w)
-        w = w / total if total > 0 else np.full(len(clients), 1.0 / len(clients))
-        counts = self.sample_counts[clients]
-        w.flags.writeable = counts.flags.writeable = False
-        fields["weights"], fields["sample_counts"] = w, counts
         return other
+
+    def __getattr__(self, name: str) -> Any:
+        """What a part of a problem has of each client is taken when somebody asks for it."""
+        whole, clients = self.__dict__.get("_whole", (None, None))
+        if whole is None or isinstance(clients, slice) or name not in (*OF_EACH, *whole.client_data):
+            return object.__getattribute__(self, name)  # raises what the attribute, or its absence, raises
+        part = part_of(getattr(whole, name), clients)
+        if name == "weights":
+            total = np.add.reduce(part)
+            part = sealed(part / total if total > 0 else np.full(len(clients), 1.0 / len(clients)))
+        self.__dict__[name] = part
+        return part
 
     def like(self, x: Array) -> Problem:
         """This problem with its arrays in x's namespace, dtype and device (itself when they already are).

@@ -20,7 +20,15 @@ from fedtheory.optimum.custom_losses import declared_rows
 from fedtheory.optimum.interface import DeclaredLoss
 from fedtheory.optimum.loss_enclosures import SquareRows
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, same_smoothness, weights_after
+from fedtheory.problems.base import (
+    Problem,
+    check_samples,
+    check_weights,
+    part_of,
+    same_loss,
+    same_smoothness,
+    weights_after,
+)
 from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples, orthogonal_factor
 
 __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
@@ -250,7 +258,8 @@ class LeastSquares(LinearModel):
 
     def _selected(self) -> None:
         self.moment = np.einsum("nij,ni,ni->nj", self.features, self.sample_weights, self.targets)
-        if not self._few_samples:
+        self.few_samples = 2 * self.features.shape[1] < self.dim
+        if not self.few_samples:
             self.gram = sealed(self._gram + self.ridge * np.eye(self.dim))
 
     @property
@@ -259,13 +268,11 @@ class LeastSquares(LinearModel):
         return ("features", "targets", "sample_weights", "moment", *made)
 
     @property
-    def _few_samples(self) -> bool:
-        return 2 * self.features.shape[1] < self.dim
-
-    @property
     def gram(self) -> Array:
         """Hessians A_k'A_k/n_k + ridge I (N, d, d)."""
-        if "_grams" not in self.__dict__:
+        if "_grams" not in self.__dict__ and isinstance(self.__dict__.get("_whole", (0, 0))[1], np.ndarray):
+            self._grams = part_of(self._whole[0].gram, self._whole[1])
+        elif "_grams" not in self.__dict__:
             xp = namespace(self.features)
             weighted = self.features * self.sample_weights[..., None]
             ridge = self.ridge * astype_like(np.eye(self.dim), self.features)
@@ -286,7 +293,7 @@ class LeastSquares(LinearModel):
         return namespace(z).ones_like(z)
 
     def client_gradient(self, y: Array) -> Array:
-        if self._few_samples:
+        if self.few_samples:
             return super().client_gradient(y)
         return namespace(y).matmul(y, self.gram) - self.moment[:, None, :]
 

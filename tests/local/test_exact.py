@@ -89,8 +89,8 @@ def test_newton_agrees_with_proximal_gradient(name: str, l1: float) -> None:
 
 def test_fused_path_agrees_with_the_generic_one() -> None:
     """Padding, several tiles, an anchor that is not the center, and a start that is neither."""
-    from fedtheory.local.exact import _curvature_bounds, _proximal_gradient
-    from fedtheory.local.quadratic import affine_proximal_gradient
+    from fedtheory.local.exact import _proximal_gradient
+    from fedtheory.local.quadratic import affine_proximal_gradient, curvature_bounds
 
     rng = np.random.default_rng(3)
     problem = least_squares(rng, clients=4, dim=30)
@@ -103,7 +103,7 @@ def test_fused_path_agrees_with_the_generic_one() -> None:
         LocalObjective(center, None, 3.0, 0.2),
         LocalObjective(center, linear, 3.0, 0.0),
     ):
-        args = (problem, objective, start, rows, *_curvature_bounds(problem, objective), 40)
+        args = (problem, objective, start, rows, *curvature_bounds(problem, objective), 40)
         fused, plain = affine_proximal_gradient(*args), _proximal_gradient(*args)
         np.testing.assert_allclose(fused.y[valid], plain.y[valid], atol=1e-14)
         offset = objective.l1_center

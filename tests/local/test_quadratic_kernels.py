@@ -76,7 +76,10 @@ def test_slots_are_solved_where_they_lie(sampling, monkeypatch):
         np.testing.assert_array_equal(there.metrics[name], rows.metrics[name])
     for one, other in zip(there.final, rows.final, strict=True):
         np.testing.assert_array_equal(one, other)
-    monkeypatch.setattr(exact, "affine_in_slots", lambda *args: quadratic.affine_in_slots(*args[:-1], 1))
+    def one_step(*args):
+        return quadratic.affine_proximal_gradient(*args[:6], 1 if len(args) > 7 else args[6], *args[7:])
+
+    monkeypatch.setattr(exact, "affine_proximal_gradient", one_step)  # of slots
     np.testing.assert_array_equal(simulate(problem, method, **how).final.x, there.final.x)
 
 

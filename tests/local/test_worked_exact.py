@@ -35,9 +35,9 @@ from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local import Exact, LocalObjective
 from fedtheory.local import exact as exact_module
 from fedtheory.local import quadratic as quadratic_module
-from fedtheory.local.exact import _curvature_bounds, _proximal_gradient, _steps_needed
+from fedtheory.local.exact import _proximal_gradient, _steps_needed
 from fedtheory.local.objective import LocalResult, residual_scale
-from fedtheory.local.quadratic import _prefix_counts, affine_proximal_gradient
+from fedtheory.local.quadratic import _prefix_counts, affine_proximal_gradient, curvature_bounds
 
 
 # --- minimisers in closed form ---------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def engine(request, monkeypatch):
 @pytest.mark.parametrize("curvature", [Q, np.array([0.4375, 1.5])], ids=["one", "by coordinate"])
 def test_steps_of_two_over_the_sum_of_the_curvatures(curvature):
     objective = LocalObjective(CENTER, LINEAR, curvature, L1, ANCHOR)
-    lower, upper = _curvature_bounds(PROBLEM, objective)
+    lower, upper = curvature_bounds(PROBLEM, objective)
     got = _proximal_gradient(PROBLEM, objective, START, ROWS, lower, upper, 3)
     for k, b in np.ndindex(2, 2):
         q = [Fraction(float(v)) for v in np.broadcast_to(curvature, 2)]
@@ -101,7 +101,7 @@ def test_the_fused_steps_and_their_residual(given, count, monkeypatch):
     """||z - p||/step times the contraction, (upper - lower)/2 in all, and half an eps of upper ||y||: no less than the true one."""
     start = ANCHOR if given == "anchor" else START
     monkeypatch.setattr(two_by_two, "START", start)
-    lower, upper = _curvature_bounds(PROBLEM, ELASTIC)
+    lower, upper = curvature_bounds(PROBLEM, ELASTIC)
     got = affine_proximal_gradient(PROBLEM, ELASTIC, start, ROWS, lower, upper, count)
     true = ELASTIC.kkt_residual(got.y, PROBLEM.client_gradient(got.y))
     for k, b in np.ndindex(2, 2):
@@ -120,7 +120,7 @@ def test_the_fused_steps_and_their_residual(given, count, monkeypatch):
 @pytest.mark.usefixtures("engine")
 def test_the_fused_steps_without_a_linear_part_and_around_the_center():
     objective = LocalObjective(CENTER, curvature=Q, l1=L1)
-    lower, upper = _curvature_bounds(PROBLEM, objective)
+    lower, upper = curvature_bounds(PROBLEM, objective)
     for start in (CENTER, START):
         fused = affine_proximal_gradient(PROBLEM, objective, start, ROWS, lower, upper, 3)
         y = start
@@ -141,7 +141,7 @@ def test_tiles_by_hand(monkeypatch):
 @pytest.mark.usefixtures("engine")
 def test_the_residual_counts_what_rounding_can_add():
     """At the minimiser no step moves, and what is left is half an eps times upper ||y||."""
-    lower, upper = _curvature_bounds(PROBLEM, ELASTIC)
+    lower, upper = curvature_bounds(PROBLEM, ELASTIC)
     got = affine_proximal_gradient(PROBLEM, ELASTIC, START, ROWS, lower, upper, 400)
     floor = 2.0**-53 * upper[:, None] * np.linalg.norm(got.y, axis=-1)
     assert (got.residual >= floor * (1 - 1e-12)).all() and (got.residual <= 8 * floor).all()
@@ -153,7 +153,7 @@ def test_the_residual_counts_what_rounding_can_add():
 def test_rows_are_the_same_in_tiles_of_any_size(l1, monkeypatch):
     center, linear, anchor, start = np.random.default_rng(3).standard_normal((4, 2, 5, 2))
     objective = LocalObjective(center, linear, Q, l1, anchor)
-    lower, upper = _curvature_bounds(PROBLEM, objective)
+    lower, upper = curvature_bounds(PROBLEM, objective)
     rows = rows_of(2, 5)
     whole = affine_proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
     plain = _proximal_gradient(PROBLEM, objective, start, rows, lower, upper, 3)
@@ -183,12 +183,12 @@ def test_how_many_steps_shrink_the_distance_to_1e_16():
 
 
 def test_the_curvature_of_the_smooth_part():
-    lower, upper = _curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=np.array([0.5, 2.0])))
+    lower, upper = curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=np.array([0.5, 2.0])))
     np.testing.assert_array_equal(lower, PROBLEM.mu_k + 0.5)
     np.testing.assert_array_equal(upper, PROBLEM.beta_k + 2.0)
-    np.testing.assert_array_equal(_curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))[0], PROBLEM.mu_k + 3.0)
+    np.testing.assert_array_equal(curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))[0], PROBLEM.mu_k + 3.0)
     saddle = SimpleNamespace(convex=False, beta_k=np.array([3.0, 0.5]))
-    lower, upper = _curvature_bounds(saddle, LocalObjective(CENTER, curvature=5.0))
+    lower, upper = curvature_bounds(saddle, LocalObjective(CENTER, curvature=5.0))
     assert lower.tolist() == [2.0, 4.5] and upper.tolist() == [8.0, 5.5]
 
 

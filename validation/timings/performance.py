@@ -27,7 +27,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from fedtheory import simulate
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.local import Exact
-from fedtheory.local.exact import _curvature_bounds, _steps_needed
+from fedtheory.local.exact import _steps_needed
+from fedtheory.local.quadratic import curvature_bounds
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.parallel import Progress
 from fedtheory.participation.cohorts import Uniform
@@ -175,7 +176,7 @@ def long_runs(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int, r
 def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row]:
     problem, algorithm = instance()
     penalty = LocalObjective(np.zeros(1), curvature=algorithm.l2, l1=algorithm.l1)
-    lower, upper = _curvature_bounds(problem, penalty)
+    lower, upper = curvature_bounds(problem, penalty)
     count = int(_steps_needed(lower, upper))
     common = dict(sampling=Uniform(COHORT), seed=SEED, record=())
     part, part_rounds = 20, 4

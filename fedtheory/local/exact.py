@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, is_numpy, namespace, to_numpy
+from fedtheory.arrays import Array, all_true, astype_like, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
@@ -101,9 +101,12 @@ class Exact(LocalSolver):
             result = direct_solve(problem, objective, rows, slots, _inverse(problem, float(objective.curvature), start), upper)
         else:
             result = affine_proximal_gradient(problem, objective, start, rows, lower, upper, count, slots)
-        if result is None or result.residual is None or not (result.residual <= self.tolerance).all():
-            return None
-        return result
+        if result is None or result.residual is None or all_true(result.residual <= self.tolerance):
+            return result
+        each = np.zeros(result.residual.shape)
+        each.flat[slots[rows.valid]] = np.broadcast_to(upper[:, None], slots.shape)[rows.valid]
+        scale = residual_scale(objective, result.y, each, self.tolerance)[1]
+        return result if all_true(result.residual <= self.tolerance * scale) else None
 
     def _plan(
         self, problem: Problem, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool
@@ -126,6 +129,8 @@ class Exact(LocalSolver):
         return ("prox", int(count)) if count <= most else ("newton", 0)
 
     def _check(self, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows) -> None:
+        if all_true(to_numpy(result.residual) <= self.tolerance):
+            return  # the usual case, in which no row needs the scale
         excess = self._excess(objective, upper, result, rows)
         if (excess <= self.tolerance).all():
             return
@@ -153,7 +158,7 @@ class Exact(LocalSolver):
         residual = np.where(rows.valid, to_numpy(result.residual), 0.0)
         if (residual <= self.tolerance).all():
             return residual
-        return residual / residual_scale(objective, result.y, upper, self.tolerance)[1]
+        return residual / residual_scale(objective, result.y, upper[:, None], self.tolerance)[1]
 
     def _not_unique(self, rows: Rows, n: int, curvature: float) -> None:
         raise LocalSolveFailed(

@@ -149,7 +149,7 @@ def _iterate(
     best, least, stalled = now, now.error, 0
     hessian = _hessian(problem, objective, now.z) if problem.constant_hessian else None
     for iteration in range(first, _ITERATIONS):
-        scales = residual_scale(objective, objective.l1_center + best.z, upper, tolerance)
+        scales = residual_scale(objective, objective.l1_center + best.z, upper[:, None], tolerance)
         residual = to_numpy(best.residual)[..., 0]
         left = residual > tolerance / 2 * scales[0]
         columns = np.nonzero(left.any(axis=0))[0]

@@ -110,7 +110,10 @@ class LocalObjective:
 
 
 def residual_scale(objective: LocalObjective, y: Array, upper: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """What a KKT tolerance is relative to, without and with what rounding y can cause: (N, B, d) -> (N, B) twice, on the host."""
+    """What a KKT tolerance is relative to, without and with what rounding y can cause: (N, B, d) -> (N, B) twice, on the host.
+
+    upper : the largest curvatures, (N, B) or what broadcasts to it.
+    """
     xp = namespace(y)
 
     def largest(a: Array) -> np.ndarray:
@@ -122,7 +125,7 @@ def residual_scale(objective: LocalObjective, y: Array, upper: np.ndarray, toler
     size = to_numpy(xp.sqrt(xp.sum(y * y, axis=-1)))
     scale = np.maximum(1.0, scale)
     unit = 32 * float(xp.finfo(y.dtype).eps) / tolerance
-    return scale, scale * max(1.0, unit) + unit * upper[:, None] * size
+    return scale, scale * max(1.0, unit) + unit * upper * size
 
 
 class LocalResult(NamedTuple):

@@ -20,7 +20,7 @@ from fedtheory.problems.base import Problem
 
 __all__ = ["REFINED", "affine_proximal_gradient", "affine_steps", "curvature_bounds", "direct_solve", "is_affine", "kept", "tiles"]
 
-COMPILED = 1e8  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
+COMPILED = 5e7  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
 PRODUCTS = 3  # of a direct solve that is not refined
 REFINED = 16  # roundings of H y, of which a residual is left as it is
 TILE = 16384  # numbers in one buffer: four buffers fit a 1 MB second-level cache
@@ -116,7 +116,7 @@ def affine_steps(
             return None
         views = views or _views([None if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays], shape)
         y, residual = (np.zeros if slots is None else np.empty)(shape), np.zeros(shape[:2])
-        _solve(y, residual, slots, views, (_hessians(problem), slope), scalars, counts, count, curvature, l1)
+        _solve(y, residual, slots, views, (_writeable(problem, start), slope), scalars, counts, count, curvature, l1)
         return LocalResult(y, residual)
 
     def matrices(some: Problem) -> np.ndarray:
@@ -156,7 +156,8 @@ def direct_solve(
     y, residual = np.empty(shape), np.zeros(shape[:2])
     unit = np.finfo(float).eps / 2 * upper
     scalars = np.ones(len(upper)), REFINED * unit, unit
-    _solve(y, residual, slots, views, (_hessians(problem), slope, inverse), scalars, counts, 0, float(objective.curvature), 0.0)
+    models = _writeable(problem, center), slope, inverse
+    _solve(y, residual, slots, views, models, scalars, counts, 0, float(objective.curvature), 0.0)
     return LocalResult(y, residual)
 
 
@@ -186,6 +187,11 @@ def _parts(
 
 def _hessians(problem: Problem) -> np.ndarray:
     return problem.client_hessian(np.zeros((problem.num_clients, 1, problem.dim)))[:, 0, :, :]
+
+
+def _writeable(problem: Problem, like: np.ndarray) -> np.ndarray:
+    """The Hessians in memory of their own, as the compiled solve takes them."""
+    return kept(problem, "Hessians", None, lambda some: _plain(_hessians(some)), like)
 
 
 KEPT = 2**22  # numbers that are kept with a problem under one name, 32 MiB
@@ -256,7 +262,7 @@ def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) 
         low, high = -s * l1, s * l1
         if cells[0] == 1:  # numbers make the clip faster than arrays
             low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
-        for i in range(count - 1):
+        for _ in range(count - 1):
             if l1:
                 v.clip(low, high, out=w)
                 np.subtract(v, w, out=z)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.compiled import njit
-from fedtheory.local.lanes import LANES, copied, entries, fetch_row, fused, load, padded, splat, store, total, zeros
+from fedtheory.local.lanes import LANES, copied, entries, fetch_row, fused, load, splat, store, total, zeros
 from fedtheory.local.panels import HEIGHT, affine_soft
 
 __all__ = ["solve"]
@@ -161,13 +161,13 @@ def directly(
     (hessian, slope, inverses), (_, fine, coarse), (_, bend, _), (across, dim) = models, scalars, numbers, y.shape[1:]
     wide = work[0].shape[1]
     anchor, start, linear, center = rows
-    (pull, m, base, t, nothing, a, b, z, v), ends = work, entries(y)
+    (pull, m, base, t, nothing, a, b, z, v, own), ends = work, entries(y)
     of = entries(anchor), entries(start), entries(linear), entries(center)
     places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
-    matrix, times, _, there, _, a_, b_, z_, v_ = places
+    (matrix, times, _, there, _, a_, b_, z_, v_), inverse = places, entries(own)
     for k in range(len(counts)):
         scaled(hessian[k], slope[k, 0], pull, m, base, 1.0, bend, 0.0)
-        inverse = entries(inverses[k])
+        own[:, :dim] = inverses[k]
         for first in range(0, counts[k], HEIGHT):
             height = min(HEIGHT, counts[k] - first)
             for r in range(height):
@@ -203,22 +203,23 @@ def solve(
 ) -> None:
     """Compiled at its first call.
 
-    Of client k it solves the first counts[k] rows, by ``count`` steps, or directly where the models have inverse Hessians (N, d, d). Row (k, r) is entry (k, r) of y (N, B, d), residual (N, B) and
-    the views, or, where slots (N, B) is given, entry divmod(slots[k, r], P) of y (S, P, d) and so on. views are (anchor, start, linear,
-    center), of the last three None where they are not there: without a start it is the anchor. models are (Hessians (N, d, d),
-    gradients at 0 (N, 1, d)), scalars (step, shrink, coarse), each (N,). All are of float64, y, residual and models contiguous. A row's
-    numbers do not depend on the rows beside it, to the last bit.
+    Of client k it solves the first counts[k] rows, by ``count`` steps, or directly where the models
+    have inverses (N, d, d) of H + curvature. Row (k, r) is entry (k, r) of y (N, B, d), residual
+    (N, B) and the views, or, where slots (N, B) is given, entry divmod(slots[k, r], P) of y (S, P, d)
+    and so on. views are (anchor, start, linear, center), of the last three None where they are not
+    there: without a start it is the anchor. models are (Hessians (N, d, d), gradients at 0 (N, 1, d)),
+    scalars (step, shrink, coarse), each (N,). All are of float64, y, residual and models contiguous.
+    A row's numbers do not depend on the rows beside it, to the last bit.
     """
     dim = y.shape[2]
     wide = -(-dim // LANES) * LANES
-    heights = (dim, dim, 1, HEIGHT, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT)
+    direct = len(models) == 3
+    heights = (dim, dim, 1, HEIGHT, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT, *[dim] * direct)
     room, ends = zeros(sum(heights), wide), accumulate(heights)  # each begins where a line of the cache does
     work = tuple(room[end - height : end] for height, end in zip(heights, ends, strict=True))
     there = [views[0] if view is None else view for view in views]
     strides, given = np.array([view[1:] for view in there]), tuple(view is not None for view in views[1:])
     index, many = (np.zeros((1, 1), np.int64), 0) if slots is None else (slots, y.shape[1])
     numbers = tuple(view.numbers for view in there)
-    if direct := len(models) == 3:
-        models = *models[:2], padded(models[2])
     run = directly if direct else loops
     run(work, y, residual, index, many, numbers, strides, given, models, scalars, counts, (count, curvature, l1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -71,6 +71,14 @@ class Cohort:
             array = self.__dict__[name]
             if array is not None and (array.base is not None or array.flags.writeable):
                 self.__dict__[name] = owned(array)
+
+    @classmethod
+    def drawn(cls, num_clients: int, members: np.ndarray, active_probability: np.ndarray) -> Cohort:
+        """The cohort of read-only arrays that a law has made, which are not looked at again."""
+        made = cls.__new__(cls)
+        nothing = dict.fromkeys(("mask", "probability", "steps", "max_steps", "present"))
+        made.__dict__.update(nothing, num_clients=num_clients, members=members, active_probability=active_probability)
+        return made
 
     def taking_part(self) -> np.ndarray:
         """Who takes part, bool (S, N)."""
@@ -268,7 +276,7 @@ class Uniform(Sampling):
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
         self.check(num_clients)
         u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index)
-        return Cohort(num_clients, members=sealed(_least(u, self.size)), active_probability=self._active(num_clients))
+        return Cohort.drawn(num_clients, sealed(_least(u, self.size)), self._active(num_clients))
 
     def enumerate(self, num_clients: int) -> Cohort:
         self.check(num_clients)
@@ -282,11 +290,16 @@ class Uniform(Sampling):
         )
 
     def _active(self, num_clients: int) -> np.ndarray:
-        return sealed(np.full(num_clients, self.size / num_clients))
+        return _equal(num_clients, self.size / num_clients)
 
     def count(self, num_clients: int) -> int:
         self.check(num_clients)
         return math.comb(num_clients, self.size)
+
+
+@lru_cache(maxsize=64)
+def _equal(count: int, value: float) -> np.ndarray:
+    return cast(np.ndarray, sealed(np.full(count, value)))
 
 
 RARE = 0.99  # P(nobody takes part) above which cohorts are not drawn until one is not empty

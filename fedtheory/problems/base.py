@@ -356,9 +356,8 @@ class Problem(OldNames):
         clients = numbered("clients", clients, self.num_clients, "client")
         other: Any = type(self).__new__(type(self))
         fields = other.__dict__  # written to at once: what is put in is read-only
-        fields.update(self.__dict__)
-        for name in [k for k in fields if k[0] == "_" or k in OF_EACH or k in self.client_data]:
-            del fields[name]
+        of_each = {*OF_EACH, *self.client_data}
+        fields.update({k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each})
         fields["_whole"] = (self, clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)

@@ -294,8 +294,40 @@ def test_the_hessians_are_inverted_once_whatever_the_cohorts(monkeypatch):
     assert sum(inverted) <= 12 + 3 and len(inverted) <= 2
     inverted.clear()
     again = problems.LeastSquares(problem.features, problem.targets)
-    again.__dict__["_inverses"] = (0.25, None)  # asked for another curvature before
+    again.__dict__["_kept_local"] = {"inverse": (0.25, None)}  # asked for another curvature before
     np.testing.assert_array_equal(
         simulate(again, FedDyn(alpha=0.5), 40, sampling=Uniform(3), local_solver=Exact()).x, long.x
     )
     assert sum(inverted) <= 12 + 3
+
+
+def test_what_is_kept_of_a_problem_goes_with_its_arrays():
+    rng = np.random.default_rng(31)
+    problem, other = quadratic(rng), quadratic(rng)
+    objective, start = elastic(rng, problem, 0.5, 0.0)
+    rows = rows_of(*start.shape[:2])
+    for _ in range(2):
+        Exact().solve(problem, objective, start, rows)
+    problem.hessians, problem.minimisers = other.hessians, other.minimisers
+    problem.__dict__.pop("_beta_mu", None)
+    found = Exact().solve(problem, objective, start, rows)
+    np.testing.assert_array_equal(found.y, Exact().solve(other, objective, start, rows).y)
+
+
+def test_a_direct_solve_is_refined_where_rounding_calls_for_it(monkeypatch):
+    """A well conditioned client takes one product with its inverse; one of condition 1e9 ends at rounding of H y, too."""
+    rng = np.random.default_rng(32)
+    products, plain = [], problems.Quadratic.client_gradient
+    monkeypatch.setattr(problems.Quadratic, "client_gradient", lambda p, y: (products.append(1), plain(p, y))[1])
+    for spread, count in ((1.0, 2), (9.0, 3)):
+        q, _ = np.linalg.qr(rng.standard_normal((6, 6)))
+        h = q * np.logspace(0, -spread, 6) @ q.T
+        problem = problems.Quadratic(h[None], rng.standard_normal((1, 6)))
+        start = rng.standard_normal((1, 1, 6))
+        objective = LocalObjective(start)  # the minimiser is of the size of the start, whatever the condition
+        products.clear()
+        result = Exact().solve(problem, objective, start, rows_of(1, 1))
+        assert len(products) == count
+        assert result.residual.max() <= 16 * EPS * np.abs(result.y).max()
+        true = np.abs(h @ (result.y - problem.minimisers)[0, 0]).max()
+        np.testing.assert_allclose(result.residual, true, atol=4 * EPS * np.abs(result.y).max())

@@ -10,9 +10,13 @@ import pytest
 from fedtheory import Full, Uniform, simulate
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.arrays import memory_of
+from fedtheory.clients.clients import Clients
 from fedtheory.compiled import available
-from fedtheory.local import Exact, exact, quadratic, quadratic_kernels
-from fedtheory.problems import random_quadratic
+from fedtheory.local import Exact, GradientSteps, LocalObjective, exact, quadratic, quadratic_kernels
+from fedtheory.local.objective import Rows
+from fedtheory.local.shifted_gradients import ScaledView
+from fedtheory.problems import LeastSquares, Quadratic, random_quadratic
+from fedtheory.randomness import Stream
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no Numba")
 
@@ -119,3 +123,74 @@ def test_a_row_is_the_same_beside_any_others():
     np.testing.assert_array_equal(y[good], before[0][good])
     np.testing.assert_array_equal(residual[good], before[1][good])
     assert not np.isfinite(y[[2, 4]]).any() and not np.isfinite(residual[[2, 4]]).any()
+
+
+class Walked(GradientSteps):
+    """The same steps as `client_gradient` gives them, one after the other."""
+
+    def solve_slots(self, *args):
+        return None
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dim", [1, 6, 33])
+def test_gradient_steps_of_quadratics_are_affine(dim, compiled, monkeypatch):
+    """Whatever the start, the center and the penalty; the l1 subgradient is no affine map and is left out."""
+    problem = random_quadratic(5, dim, seed=1, condition=10.0 if dim > 1 else 1.0)
+    rng, lr = np.random.default_rng(3), 0.4 / float(problem.beta_k.max())
+    monkeypatch.setattr(quadratic, "COMPILED", 0.0 if compiled else np.inf)
+    center, start, linear, anchor = rng.standard_normal((4, 5, 7, dim))
+    rows = Rows(np.arange(5), np.tile(np.arange(7), (5, 1)), np.ones((5, 7), dtype=bool), Stream(0), 3)
+    for objective in (
+        LocalObjective(center),
+        LocalObjective(center, linear, 0.7),
+        LocalObjective(start, linear, 0.7, 0.2, anchor),
+        LocalObjective(center, None, 0.7, 0.2),
+    ):
+        for l1 in ("prox", "subgradient"):
+            args = problem, objective, start, rows
+            fast, slow = (kind(4, lr, l1, decay=0.9).solve(*args) for kind in (GradientSteps, Walked))
+            assert fast.step_sum == slow.step_sum == 4 * lr * 0.9**2
+            np.testing.assert_allclose(fast.y, slow.y, rtol=1e-13, atol=1e-14)
+            assert (GradientSteps(4, lr, l1).solve_slots(*args, None) is None) == (l1 == "subgradient" and bool(objective.l1))
+
+
+def test_steps_that_are_no_affine_map_of_the_problem_walk():
+    """A view changes the gradients and not the Hessians; few samples are cheaper than a Hessian of many coordinates."""
+    problem = random_quadratic(3, 4, seed=1)
+    rows = Rows(np.arange(3), np.zeros((3, 1), dtype=int), np.ones((3, 1), dtype=bool), Stream(0), 1)
+    start = np.ones((3, 1, 4))
+    steps, objective = GradientSteps(3, 0.1), LocalObjective(start)
+    halved = steps.solve(ScaledView(problem, 0.5), objective, start, rows).y
+    np.testing.assert_allclose(halved, GradientSteps(3, 0.05).solve(problem, objective, start, rows).y, rtol=1e-13)
+    rng = np.random.default_rng(0)
+    wide = LeastSquares(rng.standard_normal((3, 2, 9)), rng.standard_normal((3, 2)))
+    assert wide.few_samples
+    steps.solve(wide, LocalObjective(np.ones((3, 1, 9))), np.ones((3, 1, 9)), rows)
+    assert "_grams" not in wide.__dict__
+
+
+@pytest.mark.parametrize("spread", [1.0, 8.0])
+def test_exact_solves_in_slots(spread, monkeypatch):
+    """The KKT residual that is told bounds the true one, which is rounding, whatever the condition; alone or beside others."""
+    rng = np.random.default_rng(5)
+    d, q = 13, [np.linalg.qr(rng.standard_normal((13, 13)))[0] for _ in range(4)]
+    problem = Quadratic(np.array([u * np.logspace(0, -spread, d) @ u.T for u in q]), rng.standard_normal((4, d)))
+    x, linear = rng.standard_normal((2, 6, 3, d))
+    cohort = Uniform(3).sample(Stream(1), 1, range(6), 4)
+    clients = Clients(problem, cohort, Exact(), x, Stream(1))
+    objective = LocalObjective(x, linear, 0.25 if spread == 1.0 else 0.0)
+    plain = clients.minimise(objective, x).y
+    monkeypatch.setattr(quadratic, "COMPILED", 0.0)
+    made = []
+    monkeypatch.setattr(exact, "direct_solve", lambda *args: made.append(quadratic.direct_solve(*args)) or made[-1])
+    found = clients.minimise(objective, x)
+    assert made[0] is not None
+    result = made[0]
+    np.testing.assert_allclose(result.y, plain, rtol=1e-12 * 10**spread, atol=1e-13)
+    gradient = problem.subset(cohort.members.ravel()).client_gradient(result.y.reshape(-1, 1, d)).reshape(x.shape)
+    true = np.linalg.norm(gradient + objective.smooth_penalty_gradient(result.y), axis=-1)
+    size = np.linalg.norm(result.y, axis=-1)
+    assert (true <= result.residual + 2**-50 * 1.25 * size).all()
+    assert (result.residual <= 2**-53 * 1.25 * 20 * (size + np.linalg.norm(x, axis=-1))).all()
+    np.testing.assert_array_equal(found.y, result.y)

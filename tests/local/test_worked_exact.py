@@ -270,7 +270,7 @@ def test_what_was_not_reached_is_told_with_the_worst_row():
         Exact()._check(ELASTIC, np.ones(2), LocalResult(y, residual), rows)
 
     check(START, np.full((2, 2), 1e-12))
-    relative = 0.5 / residual_scale(ELASTIC, START, np.ones(2), 1e-12)[1][1, 0]
+    relative = 0.5 / residual_scale(ELASTIC, START, np.ones((2, 1)), 1e-12)[1][1, 0]
     with pytest.raises(LocalSolveFailed, match=r"round 1, client 1: local KKT residual 0\.5") as refused:
         check(START, residual)
     assert f"(relative {relative:.3g}) is above 1e-12;" in str(refused.value)

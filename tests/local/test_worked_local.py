@@ -98,7 +98,7 @@ def test_rounding_is_that_of_the_numbers_given():
 def test_what_a_tolerance_is_relative_to(name, tolerance):
     """max(1, |curvature (y - center)| + l1 + |linear|), and with rounding 32 eps/tolerance times upper ||y|| besides."""
     y, upper = 8 * START, np.array([2.5, 7.0])
-    plain, rounded = residual_scale(made(name), y, upper, tolerance)
+    plain, rounded = residual_scale(made(name), y, upper[:, None], tolerance)
     unit = 32 * 2.0**-52 / tolerance
     for k, b in np.ndindex(2, 2):
         center, linear, q, l1, _ = parts(name, k, b)

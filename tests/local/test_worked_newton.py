@@ -228,7 +228,7 @@ def iterations(monkeypatch):
 
 def test_newton_stops_at_half_the_tolerance_and_where_nothing_moves(iterations):
     """At once at half the tolerance, after two iterations where rounding explains the residual, after ten elsewhere."""
-    limit, rounding = (1e-13 / 2 * scale for scale in residual_scale(ELASTIC, START, UPPER, 1e-13))
+    limit, rounding = (1e-13 / 2 * scale for scale in residual_scale(ELASTIC, START, UPPER[:, None], 1e-13))
     assert (limit > 1.5e-13 / 2).all() and (rounding > 1.01 * limit).all()
     assert [iterations(limit), iterations(limit * (1 + 1e-9))] == [0, 2]
     assert [iterations(rounding), iterations(rounding * (1 + 1e-9))] == [2, 10]

@@ -220,3 +220,12 @@ def test_feddyn_s_seeds_are_not_searched_for_ever():
     with pytest.raises(InvalidInput, match="would take at least"):
         FedDynBernoulli(1e-5).check_run(10, 10**7)
     assert drawn(FedDynBernoulli(0.01), 2, 10).sum() >= 2
+
+
+def test_a_drawn_cohort_is_one_that_was_looked_at():
+    drawn = Uniform(3).sample(Stream(4), 2, range(5), 7)
+    checked = Cohort(7, members=drawn.members, active_probability=drawn.active_probability)
+    assert vars(drawn).keys() == vars(checked).keys()
+    assert repr(drawn) == repr(checked) and not drawn.members.flags.writeable
+    np.testing.assert_array_equal(drawn.dense().mask, checked.dense().mask)
+    assert drawn.active_probability.tolist() == [3 / 7] * 7

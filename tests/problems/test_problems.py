@@ -1,5 +1,8 @@
 """What every problem class promises: derivatives, constants, batching, namespaces, and clear refusals."""
 
+import copy
+import pickle
+
 import array_api_strict
 import cvxpy as cp
 import numpy as np
@@ -323,3 +326,23 @@ def test_losses_of_clients_are_not_taken_for_the_objective():
     np.testing.assert_array_equal(old, problem.client_losses(x))
     np.testing.assert_array_equal(old, [[0.5, 4.5], [2.0, 2.0]])
     np.testing.assert_array_equal(problem.objective(x), [2.5, 2.0])
+
+
+def test_a_part_takes_of_each_client_what_is_asked_for():
+    """Nothing before; then the clients' own entries, read-only, and weights that sum to 1."""
+    rng = np.random.default_rng(6)
+    whole = LeastSquares(rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4)), 0.1, [0.1, 0.2, 0.3, 0.4, 0.0])
+    part = whole.subset(np.array([3, 0]))
+    assert not {"features", "moment", "weights", "sample_counts", "_grams"} & set(part.__dict__)
+    np.testing.assert_array_equal(part.client_gradient(np.ones((2, 1, 2))), whole.client_gradient(np.ones((5, 1, 2)))[[3, 0]])
+    assert "features" not in part.__dict__
+    np.testing.assert_array_equal(part.features, whole.features[[3, 0]])
+    assert not part.features.flags.writeable and not part.weights.flags.writeable
+    np.testing.assert_allclose(part.weights, [0.8, 0.2], rtol=1e-15)
+    np.testing.assert_array_equal(whole.subset(np.array([4])).weights, [1.0])
+    again = pickle.loads(pickle.dumps(whole.subset(np.array([1, 2])).subset(np.array([1]))))
+    np.testing.assert_array_equal(again.targets, whole.targets[[2]])
+    np.testing.assert_array_equal(copy.copy(part).gram, whole.gram[[3, 0]])
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = part.nonsense
+    assert not hasattr(whole, "nonsense")

@@ -40,8 +40,8 @@ MEAN = 'clients.mean(dy if self.send == "update" else y - x)'
 LINEAR = "linear=c_k - c"
 ALL_C = "clients.sum(dc) / clients.num_clients"
 BY_SIZE = '__import__("fedtheory.algorithms.base", fromlist=["base"]).aggregate(clients, dy, "samples")'
-H = "self.alpha / clients.num_clients * clients.sum(theta_k - theta)"
-STORED = "gradients - self.alpha * (theta_k - theta))"
+STORED = "clients.dual_step(state.gradients, gradients, moved, self.alpha)"
+CHANGED = "clients.sum(-self.alpha * moved[...])"
 LAST = "clients.mean(theta_k) - h / self.alpha"
 LINE_5 = "memory, change = clients.dual_step(state.stored, stored, delta, self.l2, self.l1)"
 LINE_11 = "state.h + change / clients.num_clients"
@@ -90,22 +90,22 @@ MUTANTS = [
     (DYN, "curvature=self.alpha", "curvature=2 * self.alpha", "penalty-double"),
     (DYN, "center=theta, ", "center=0 * theta, ", "penalty-of-model"),
     (DYN, "linear=gradients, curvature=self.alpha", "curvature=0.0", "local-plain"),
-    (DYN, f"state.h - {H}", f"state.h + {H}", "h-sign"),
-    (DYN, f"state.h - {H}", "state.h", "h-never-updated"),
-    (DYN, f"state.h - {H}", f"-{H}", "h-replaced"),
-    (DYN, H, "self.alpha * clients.mean(theta_k - theta)", "h-over-cohort"),
-    (DYN, H, "self.alpha * clients.sum(theta_k - theta)", "h-not-divided"),
-    (DYN, H, "clients.sum(theta_k - theta) / clients.num_clients", "h-without-alpha"),
-    (DYN, H, "self.alpha / clients.num_clients * (clients.sum(theta_k) - state.x)", "h-of-models"),
+    (DYN, LINE_11, "state.h - change / clients.num_clients", "h-sign"),
+    (DYN, LINE_11, "state.h", "h-never-updated"),
+    (DYN, LINE_11, "change / clients.num_clients", "h-replaced"),
+    (DYN, LINE_11, "state.h - self.alpha * clients.mean(theta_k - theta)", "h-over-cohort"),
+    (DYN, LINE_11, "state.h + change", "h-not-divided"),
+    (DYN, LINE_11, "state.h + change / self.alpha / clients.num_clients", "h-without-alpha"),
+    (DYN, LINE_11, "state.h - self.alpha / clients.num_clients * (clients.sum(theta_k) - state.x)", "h-of-models"),
     (DYN, LAST, "clients.mean(theta_k) - state.h / self.alpha", "h-late"),
     (DYN, LAST, "clients.mean(theta_k)", "h-unused"),
     (DYN, LAST, "clients.mean(theta_k) + h / self.alpha", "h-added"),
     (DYN, LAST, "clients.mean(theta_k) - h", "h-not-over-alpha"),
     (DYN, LAST, "state.x + clients.sum(theta_k - theta) / clients.num_clients - h / self.alpha", "divide-by-all"),
-    (DYN, f"clients.put(state.gradients, {STORED}", "state.gradients", "h_k-never-updated"),
-    (DYN, STORED, "gradients + self.alpha * (theta_k - theta))", "h_k-sign"),
-    (DYN, STORED, "-self.alpha * (theta_k - theta))", "h_k-replaced"),
-    (DYN, STORED, "gradients - (theta_k - theta))", "alpha-not-stored"),
+    (DYN, STORED, f"(state.gradients, {CHANGED})", "h_k-never-updated"),
+    (DYN, STORED, f"(clients.put(state.gradients, gradients + self.alpha * moved[...]), {CHANGED})", "h_k-sign"),
+    (DYN, STORED, f"(clients.put(state.gradients, -self.alpha * moved[...]), {CHANGED})", "h_k-replaced"),
+    (DYN, STORED, f"(clients.put(state.gradients, gradients - moved[...]), {CHANGED})", "alpha-not-stored"),
     (EN_PROX, ", l1=self.l1", "", "l1-none"),
     (EN_PROX, "curvature=self.l2, l1=self.l1", "curvature=0.0", "penalty-none"),
     (EN_PROX, "curvature=self.l2", "curvature=self.l2 / 2", "penalty-half"),
@@ -128,7 +128,7 @@ MUTANTS = [
 SOLVED = [  # clients minimise to the end
     (PROX, "curvature=self.mu", "curvature=self.mu / 2", "penalty-half"),
     (DYN, "linear=gradients", "linear=-gradients", "linear-sign"),
-    (DYN, H, "self.alpha * clients.mean(theta_k - theta)", "h-over-cohort"),
+    (DYN, LINE_11, "state.h - self.alpha * clients.mean(theta_k - theta)", "h-over-cohort"),
 ]
 
 

@@ -7,6 +7,8 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +81,12 @@ class Dataset(OwnArrays):
     def standardised(self) -> Dataset:
         """Every feature minus its mean, over its standard deviation (that of all n samples, divided by n); a constant
         feature becomes 0 and stays, so that the dimension does."""
-        from sklearn.preprocessing import StandardScaler
-
-        scaled = StandardScaler().fit_transform(self.features)
+        n, eps = self.num_samples, np.finfo(float).eps
+        mean = self.features.sum(axis=0) / n
+        apart = self.features - mean
+        variance = ((apart**2).sum(axis=0) - apart.sum(axis=0) ** 2 / n) / n  # as scikit-learn's StandardScaler, to the last bit
+        constant = variance <= n * eps * variance + (n * mean * eps) ** 2
+        scaled = apart / np.where(constant, 1.0, np.sqrt(variance))
         return replace(self, features=scaled, scaling="features standardised: mean 0, variance 1 (constant ones: 0)")
 
     def with_intercept(self) -> Dataset:
@@ -90,11 +95,28 @@ class Dataset(OwnArrays):
         return replace(self, features=features, scaling=self.scaling + "; constant feature 1 appended")
 
 
+def _bundled(name: str, files: dict[str, dict[str, Any]], **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Features and targets that scikit-learn ships, read without importing it, which takes longer than judging a theorem on them.
+
+    Parameters
+    ----------
+    name : that of the loader in `sklearn.datasets`, without 'load_'
+        It is asked, with the options, where scikit-learn keeps its files elsewhere.
+    files : dict file -> how `numpy.loadtxt` reads it
+        Side by side they are a table whose last column has the targets.
+    """
+    package = find_spec("sklearn")
+    folder = Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
+    if folder is None or not all((folder / file).is_file() for file in files):
+        found: tuple[np.ndarray, np.ndarray] = getattr(import_module("sklearn.datasets"), f"load_{name}")(return_X_y=True, **options)
+        return found
+    table = np.column_stack([np.loadtxt(folder / file, **how) for file, how in files.items()])
+    return table[:, :-1], table[:, -1]
+
+
 def digits() -> Dataset:
     """scikit-learn's digits: 1,797 samples, 64 standardised features (8 x 8 pixels), 10 classes."""
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
+    x, y = _bundled("digits", {"digits.csv.gz": {"delimiter": ","}})
     return Dataset("digits", x, y.astype(float), "multiclass").standardised()
 
 
@@ -121,17 +143,13 @@ def digits_binary(positive: str | int | tuple[int, ...] = "even") -> Dataset:
 
 def breast_cancer() -> Dataset:
     """scikit-learn's breast cancer (Wisconsin): 569 samples, 30 standardised features; +1 is benign, -1 malignant."""
-    from sklearn.datasets import load_breast_cancer
-
-    x, y = load_breast_cancer(return_X_y=True)
+    x, y = _bundled("breast_cancer", {"breast_cancer.csv": {"delimiter": ",", "skiprows": 1}})
     return Dataset("breast cancer", x, 2.0 * y - 1.0, "binary").standardised()
 
 
 def diabetes() -> Dataset:
     """scikit-learn's diabetes: 442 samples, 10 standardised features; the target, disease progression, too."""
-    from sklearn.datasets import load_diabetes
-
-    x, y = load_diabetes(return_X_y=True, scaled=False)
+    x, y = _bundled("diabetes", {"diabetes_data_raw.csv.gz": {}, "diabetes_target.csv.gz": {}}, scaled=False)
     return Dataset("diabetes", x, (y - y.mean()) / y.std(), "regression").standardised()
 
 

@@ -2,12 +2,16 @@
 
 import bz2
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.datasets
 from release_files import path_of, real
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.preprocessing import StandardScaler
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.problems import Dataset, datasets, load_svmlight
@@ -53,6 +57,42 @@ def test_bundled_sets(load, shape, task, classes):
         np.testing.assert_allclose([data.targets.mean(), data.targets.std()], [0.0, 1.0], atol=1e-12)
         with pytest.raises(InvalidInput, match="no classes"):
             _ = data.num_classes
+
+
+SHIPPED = [
+    (datasets.digits, "digits", {}, lambda y: y),
+    (datasets.breast_cancer, "breast_cancer", {}, lambda y: 2.0 * y - 1.0),
+    (datasets.diabetes, "diabetes", {"scaled": False}, lambda y: (y - y.mean()) / y.std()),
+]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(("load", "name", "options", "targets"), SHIPPED)
+def test_bundled_sets_are_those_of_scikit_learn_to_the_last_bit(monkeypatch, load, name, options, targets, elsewhere):
+    """Also where scikit-learn has no such files, so that its own loader is asked."""
+    x, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True, **options)
+    if elsewhere:
+        monkeypatch.setattr(Path, "is_file", lambda path: False)
+    data = load()
+    np.testing.assert_array_equal(data.features, StandardScaler().fit_transform(x))
+    np.testing.assert_array_equal(data.targets, targets(y))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_features_are_standardised_as_by_scikit_learn_to_the_last_bit(order):
+    spread = np.random.default_rng(0).normal(0, [1e-12, 1e-3, 1, 1e5, 0], (137, 5))
+    x = np.array(spread + np.array([1e3, 1e3, 1e3, 1e3, 0.1]), order=order)
+    made = Dataset("d", x, np.zeros(137), "regression").standardised().features
+    np.testing.assert_array_equal(made, StandardScaler().fit_transform(x))
+    assert np.abs(made[:, [0, 4]]).max() < 1e-6 < np.abs(made[:, 1:4]).max(axis=0).min()  # the first is constant up to rounding
+
+
+def test_bundled_sets_come_without_an_import_of_scikit_learn():
+    code = (
+        "import sys; from fedtheory.problems import datasets as d; "
+        "d.digits(), d.breast_cancer(), d.diabetes(); print('sklearn' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 
 def test_breast_cancer_signs():

@@ -360,11 +360,13 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_command_line_starts_without_heavy_packages():
+@pytest.mark.parametrize("words", ["list", *(f"explain {p}/" for p in ("fedelasticnet", "fedmls", "efl", "elastic-aggregation"))])
+def test_what_only_shows_loads_no_package_that_takes_long(words):
     code = (
         "import sys; from fedtheory.cli import app; from typer.testing import CliRunner; "
-        "r = CliRunner().invoke(app, ['list', '--json']); assert r.exit_code == 0; "
-        "print([m for m in ('torch', 'cvxpy', 'sklearn', 'matplotlib') if m in sys.modules])"
+        f"r = CliRunner().invoke(app, {[*words.split(), '--json']}); assert r.exit_code == 0; "
+        "print([m for m in ('torch', 'cvxpy', 'sklearn', 'matplotlib', 'scipy.stats', 'scipy.optimize', 'scipy.sparse', 'sympy', "
+        "'latex2mathml', 'numba', 'joblib', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

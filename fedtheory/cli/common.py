@@ -209,12 +209,12 @@ def _short_path(source: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else source
 
 
-def shipped_witnesses() -> list[Any]:
-    """Witnesses that come with the papers; none when they carry no such folder."""
+def shipped_witnesses(statement: Any = None) -> list[Any]:
+    """Witnesses that come with the papers, all or a statement's; none when they carry no such folder."""
     from fedtheory.verification.replay import builtin_witnesses
 
     try:
-        return builtin_witnesses()
+        return builtin_witnesses() if statement is None else builtin_witnesses(statement.paper, statement.id)
     except FileNotFoundError:
         return []
 

@@ -372,6 +372,17 @@ def test_what_only_shows_loads_no_package_that_takes_long(words):
     assert done.stdout.strip() == "[]"
 
 
+def test_a_statement_is_judged_on_data_without_a_package_that_takes_long():
+    code = (
+        "import sys; sys.argv = ['fedtheory', 'verify', 'theorem-3.1', '--problem', 'diabetes']; from fedtheory.cli import main\n"
+        "try: main()\n"
+        "finally: print([m for m in ('torch', 'sklearn', 'matplotlib', 'scipy.stats', 'sympy', 'latex2mathml', 'numba', 'joblib', "
+        "'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]" and "theorem-3.1" in done.stdout
+
+
 def test_the_program_runs_as_a_module_and_tells_its_version():
     run = [sys.executable, "-m", "fedtheory"]
     env = {**os.environ, "NO_COLOR": "1"}

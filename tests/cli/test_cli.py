@@ -366,7 +366,7 @@ def test_what_only_shows_loads_no_package_that_takes_long(words):
         "import sys; from fedtheory.cli import app; from typer.testing import CliRunner; "
         f"r = CliRunner().invoke(app, {[*words.split(), '--json']}); assert r.exit_code == 0; "
         "print([m for m in ('torch', 'cvxpy', 'sklearn', 'matplotlib', 'scipy.stats', 'scipy.optimize', 'scipy.sparse', 'sympy', "
-        "'latex2mathml', 'numba', 'joblib', 'pandas') if m in sys.modules])"
+        "'latex2mathml', 'numba', 'joblib', 'pandas', 'fedtheory.authoring') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

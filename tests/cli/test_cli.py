@@ -372,9 +372,11 @@ def test_what_only_shows_loads_no_package_that_takes_long(words):
     assert done.stdout.strip() == "[]"
 
 
-def test_a_statement_is_judged_on_data_without_a_package_that_takes_long():
+@pytest.mark.parametrize("more", ["", "--participants 2 --rounds 2 --mode monte-carlo"])
+def test_a_statement_is_judged_on_data_without_a_package_that_takes_long(more):
     code = (
-        "import sys; sys.argv = ['fedtheory', 'verify', 'theorem-3.1', '--problem', 'diabetes']; from fedtheory.cli import main\n"
+        f"import sys; sys.argv = {['fedtheory', *'verify theorem-3.1 --problem diabetes'.split(), *more.split()]}\n"
+        "from fedtheory.cli import main\n"
         "try: main()\n"
         "finally: print([m for m in ('torch', 'sklearn', 'matplotlib', 'scipy.stats', 'sympy', 'latex2mathml', 'numba', 'joblib', "
         "'pandas') if m in sys.modules])"

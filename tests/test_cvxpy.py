@@ -4,6 +4,8 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import pytest
+
 
 def said(code: str, *paths: str) -> str:
     begin = "".join(f"import sys; sys.path.insert(0, {path!r})\n" for path in paths)
@@ -37,12 +39,17 @@ def test_the_atom_that_takes_a_function_of_them_has_it_when_it_is_called():
     assert said(code) == "True 0.5"
 
 
-def test_a_cvxpy_that_takes_more_of_them_is_imported_as_it_is(tmp_path):
-    (tmp_path / "cvxpy.py").write_text("from scipy.stats import entropy, norm\n")
+@pytest.mark.parametrize(
+    "takes",
+    ["from scipy.stats import entropy, norm", "import scipy.stats.distributions\nfrom scipy.stats import entropy, norm",
+     "from scipy import stats\nentropy, norm = stats.entropy, stats.norm"],
+)  # fmt: skip
+def test_a_cvxpy_that_takes_more_of_them_gets_that(tmp_path, takes):
+    (tmp_path / "cvxpy.py").write_text(f"{takes}\n")
     code = """
         from fedtheory._cvxpy import cvxpy
         made = cvxpy()
-        import scipy.stats
-        print(made.norm is scipy.stats.norm, made.entropy is scipy.stats.entropy)
+        import scipy.stats as real
+        print(made.norm is real.norm, made.entropy([1, 3]) == real.entropy([1, 3]), type(real).__name__)
     """
-    assert said(code, str(tmp_path)) == "True True"
+    assert said(code, str(tmp_path)) == "True True module"

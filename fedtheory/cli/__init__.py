@@ -7,11 +7,7 @@ import io
 import os
 import signal
 import sys
-from copy import copy
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from fedtheory.cli.common import App
+from typing import Any
 
 # A command imports over a thousand modules, of which nothing is ever garbage: cycles are not looked for meanwhile, nor among what was
 # imported later on, and seldom in what follows. After every 700 new objects, as Python does, it is a fifth of a start.
@@ -38,7 +34,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # what the encoding lacks, as cp1252 a tick, is a question mark
     try:
         try:
-            _with(sys.argv[1:2])(prog_name="fedtheory")
+            app(prog_name="fedtheory")
         finally:
             if sys.stdout is not None:  # here, where a full disk can be told, and not when Python ends
                 sys.stdout.flush()
@@ -51,13 +47,6 @@ def main() -> None:
         why = f"cannot be written or read ({error.strerror or error})"
         print(f"error: {where} {why}: make room, or name another place", file=sys.stderr)
         sys.exit(2)
-
-
-def _with(words: list[str]) -> App:
-    """The application; with the one command that is named alone, where it has that: to make all of them is a tenth of a start."""
-    named = copy(app)
-    named.registered_commands = [c for c in app.registered_commands if c.name in words] or app.registered_commands
-    return named
 
 
 def _interrupt(number: int, frame: Any) -> None:

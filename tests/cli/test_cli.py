@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 
 import pytest
+import typer.main
 from command_line import call, refused
 
 from fedtheory import algorithms
@@ -383,6 +384,17 @@ def test_a_statement_is_judged_on_data_without_a_package_that_takes_long(more):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]" and "theorem-3.1" in done.stdout
+
+
+def test_the_command_that_is_named_is_made_alone(monkeypatch, capsys):
+    made, make = [], typer.main.get_command_from_info
+    monkeypatch.setattr(typer.main, "get_command_from_info", lambda info, **more: made.append(info.name) or make(info, **more))
+    with pytest.raises(SystemExit) as ended:
+        app(["list", "papers"])
+    assert made == ["list"] and ended.value.code == 0 and "FedMLS" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        app(["lsit"])
+    assert made[1:] == [c.name for c in app.registered_commands] and "Did you mean 'list'" in capsys.readouterr().err
 
 
 def test_the_program_runs_as_a_module_and_tells_its_version():

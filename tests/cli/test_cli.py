@@ -388,7 +388,7 @@ def test_a_statement_is_judged_on_data_without_a_package_that_takes_long(more):
 
 def test_the_command_that_is_named_is_made_alone(monkeypatch, capsys):
     made, make = [], typer.main.get_command_from_info
-    monkeypatch.setattr(typer.main, "get_command_from_info", lambda info, **more: made.append(info.name) or make(info, **more))
+    monkeypatch.setattr(typer.main, "get_command_from_info", lambda **of: made.append(of["command_info"].name) or make(**of))
     with pytest.raises(SystemExit) as ended:
         app(["list", "papers"])
     assert made == ["list"] and ended.value.code == 0 and "FedMLS" in capsys.readouterr().out

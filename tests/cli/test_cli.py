@@ -361,31 +361,6 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("words", ["list", *(f"explain {p}/" for p in ("fedelasticnet", "fedmls", "efl", "elastic-aggregation"))])
-def test_what_only_shows_loads_no_package_that_takes_long(words):
-    code = (
-        "import sys; from fedtheory.cli import app; from typer.testing import CliRunner; "
-        f"r = CliRunner().invoke(app, {[*words.split(), '--json']}); assert r.exit_code == 0; "
-        "print([m for m in ('torch', 'cvxpy', 'sklearn', 'matplotlib', 'scipy.stats', 'scipy.optimize', 'scipy.sparse', 'sympy', "
-        "'latex2mathml', 'numba', 'joblib', 'pandas', 'fedtheory.authoring') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("more", ["", "--participants 2 --rounds 2 --mode monte-carlo"])
-def test_a_statement_is_judged_on_data_without_a_package_that_takes_long(more):
-    code = (
-        f"import sys; sys.argv = {['fedtheory', *'verify theorem-3.1 --problem diabetes'.split(), *more.split()]}\n"
-        "from fedtheory.cli import main\n"
-        "try: main()\n"
-        "finally: print([m for m in ('torch', 'sklearn', 'matplotlib', 'scipy.stats', 'sympy', 'latex2mathml', 'numba', 'joblib', "
-        "'pandas') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]" and "theorem-3.1" in done.stdout
-
-
 def test_the_command_that_is_named_is_made_alone(monkeypatch, capsys):
     made, make = [], typer.main.get_command_from_info
     monkeypatch.setattr(typer.main, "get_command_from_info", lambda **of: made.append(of["command_info"].name) or make(**of))

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from fedtheory._cvxpy import cvxpy
 from fedtheory.central.sets import Consensus, ConstraintSet
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import real_number, shown
@@ -53,6 +54,7 @@ def optimum_over(problem: Problem, constraint: ConstraintSet, gap: float = 1e-6)
     form = with_groups(problem.nonsmooth_structure())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an inaccurate solution is judged by its gap
+        cvxpy()
         x, m, said = conic_point(form, constraint.constraints)
     if x is None or m is None:
         raise NotCertified(f"{problem!r}: no minimiser over {constraint!r} was found (conic solver: {said}); scale the data")

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -209,12 +210,12 @@ def _short_path(source: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else source
 
 
-def shipped_witnesses() -> list[Any]:
-    """Witnesses that come with the papers; none when they carry no such folder."""
+def shipped_witnesses(statement: Any = None) -> list[Any]:
+    """Witnesses that come with the papers, all or a statement's; none when they carry no such folder."""
     from fedtheory.verification.replay import builtin_witnesses
 
     try:
-        return builtin_witnesses()
+        return builtin_witnesses() if statement is None else builtin_witnesses(statement.paper, statement.id)
     except FileNotFoundError:
         return []
 
@@ -360,6 +361,12 @@ class Command(HelpfulCommand):
 
 class App(typer.Typer):
     """A `typer.Typer` of `Command`s."""
+
+    def __call__(self, args: Sequence[str] | None = None, **options: Any) -> Any:
+        """Run the command that the arguments name; it is made alone, as to make all of them is a tenth of a start."""
+        named, first = copy(self), (sys.argv[1:] if args is None else args)[:1]
+        named.registered_commands = [c for c in self.registered_commands if c.name in first] or self.registered_commands
+        return super(App, named).__call__(args, **options)
 
     def command(
         self, *args: Any, first: tuple[str, ...] = (), topics: Topics | None = None, **options: Any

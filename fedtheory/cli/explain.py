@@ -53,8 +53,8 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
 
     def block(text: Any, indent: int = 4, style: str = "") -> None:
         more: dict[str, Any] = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + 2), "break_on_hyphens": False}
-        for line in textwrap.wrap(str(text), width, break_long_words="LaTeX" in str(text), **more):
-            console.print(Text(line, style))
+        if lines := textwrap.wrap(str(text), width, break_long_words="LaTeX" in str(text), **more):
+            console.print(Text("\n".join(lines), style))
 
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
     block("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
@@ -118,9 +118,8 @@ def _try(statement: Any) -> str:
     example = paper.setting.example(statement)
     if example is not None:
         return f"fedtheory verify {name} {example}".rstrip()
-    found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
-    if found:
-        return f"fedtheory replay {found[0]}"
+    if found := shipped_witnesses(statement):
+        return f"fedtheory replay {found[0].name}"
     return f"fedtheory verify {name if paper.source else f'{paper.id}/ --details'} (it is about instances of its own kind)"
 
 
@@ -129,7 +128,7 @@ def _about(statement: Any) -> dict[str, Any]:
     from fedtheory.verification.registry import paper_of
 
     paper = paper_of(statement)
-    witnesses = shipped_witnesses()
+    witnesses = shipped_witnesses(statement)
     first = statement.forms[0].sides or statement.forms[0].symbolic
     why_not = paper.setting.refusal(statement)
     return {
@@ -162,7 +161,7 @@ def _about(statement: Any) -> dict[str, Any]:
                 "evidence": f.evidence,
                 "worst_case_at": "" if f.worst is None else f.worst.at,
                 "mutants": [m.name for m in f.mutants],
-                "witnesses": [w.name for w in witnesses if (w.statement, w.form) == (statement.id, f.name)],
+                "witnesses": [w.name for w in witnesses if w.form == f.name],
             }
             for f in statement.forms
         ],

@@ -233,12 +233,12 @@ def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
 
 def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
     """The method with a theorem's parameters, where its paper gives it some."""
-    from fedtheory.cli.request import CommandRequest
-    from fedtheory.verification.registry import paper
-
     source = getattr(cls, "parameters_from", "")
     if not source:
         return None
+    from fedtheory.cli.request import CommandRequest
+    from fedtheory.verification.registry import paper
+
     request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
     with progress("certifying the optimum"):
         return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch"])

@@ -91,8 +91,8 @@ def _refuse(statement: Statement, setting: Setting) -> None:
             f"`fedtheory explain {statement.id}` says what is missing"
             + (f", and `{statement.shown_by}` measures what it is about" if statement.shown_by else "")
         )
-    found = [w.name for w in shipped_witnesses() if w.statement == statement.id]
-    replay = f"; `fedtheory replay {found[0]}` reruns a counterexample" if found else ""
+    found = shipped_witnesses(statement)
+    replay = f"; `fedtheory replay {found[0].name}` reruns a counterexample" if found else ""
     paper = paper_of(statement)
     judges = f"{in_words(statement)}` judges it on" if paper.source else f"{paper.id}/` judges it with the rest of its paper on"
     raise InvalidInput(f"{statement.id}: {why}; `fedtheory verify {judges} instances of its own{replay}")
@@ -338,9 +338,8 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
 def _fails_elsewhere(statement: Statement, checks: Checks) -> list[tuple[str, str]]:
     """(form, witness) of the forms that are on record as violated and are not violated here, or not applicable here."""
     shipped: dict[tuple[str, str], str] = {}
-    for w in shipped_witnesses():
-        if w.statement == statement.id:
-            shipped.setdefault((w.form, w.rule), w.name)
+    for w in shipped_witnesses(statement):
+        shipped.setdefault((w.form, w.rule), w.name)
     found = [
         (c.form, shipped.get((c.form, c.rule)))
         for c in checks

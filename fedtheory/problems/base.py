@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fedtheory._cvxpy import cvxpy
 from fedtheory.arrays import Array, OwnArrays, astype_like, is_numpy, namespace, owned, sealed, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import check_finite, numbered, points, real_array, real_number
@@ -289,6 +290,8 @@ class Problem(OldNames):
         kept = self.__dict__.get("_optimum")
         if kept is None or not kept.within(gap):
             limit = self.max_conic_entries if max_conic_entries is None else max_conic_entries
+            if limit != 0:
+                cvxpy()
             kept = self.__dict__["_optimum"] = certify(self, gap, limit)
         return kept
 
@@ -307,6 +310,7 @@ class Problem(OldNames):
         radius, gap = check_radius(radius), check_gap(gap)
         kept = self.__dict__.setdefault("_optimum_on_ball", {})
         if radius not in kept or not kept[radius].within(gap):
+            cvxpy()
             kept[radius] = certify_on_ball(self, radius, gap)
         return kept[radius]
 

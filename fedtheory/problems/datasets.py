@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
+import warnings
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "l
 
 _LINE = re.compile(rb"\s*(#.*)?|\s*[^\s:#]+(\s+(qid|\d+):[^\s:#]+)*\s*(#.*)?")  # what a line of the format looks like
 _LONG = re.compile(rb"(?<!\S)(\d{10,}):")  # an index that might not fit
+_QID = re.compile(rb"^(\S+)\s+qid:\S+")
 LAST_INDEX = 2**31 - 2
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")  # what no text holds
 _TABLES = {b",": "commas", b";": "semicolons", b"\t": "tabs"}
@@ -79,9 +83,12 @@ class Dataset(OwnArrays):
     def standardised(self) -> Dataset:
         """Every feature minus its mean, over its standard deviation (that of all n samples, divided by n); a constant
         feature becomes 0 and stays, so that the dimension does."""
-        from sklearn.preprocessing import StandardScaler
-
-        scaled = StandardScaler().fit_transform(self.features)
+        n, eps = self.num_samples, np.finfo(float).eps
+        mean = self.features.sum(axis=0) / n
+        apart = self.features - mean
+        variance = ((apart**2).sum(axis=0) - apart.sum(axis=0) ** 2 / n) / n  # as scikit-learn's StandardScaler, to the last bit
+        constant = variance <= n * eps * variance + (n * mean * eps) ** 2
+        scaled = apart / np.where(constant, 1.0, np.sqrt(variance))
         return replace(self, features=scaled, scaling="features standardised: mean 0, variance 1 (constant ones: 0)")
 
     def with_intercept(self) -> Dataset:
@@ -90,11 +97,28 @@ class Dataset(OwnArrays):
         return replace(self, features=features, scaling=self.scaling + "; constant feature 1 appended")
 
 
+def _bundled(name: str, files: dict[str, dict[str, Any]], **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Features and targets that scikit-learn ships, read without importing it, which takes longer than judging a theorem on them.
+
+    Parameters
+    ----------
+    name : that of the loader in `sklearn.datasets`, without 'load_'
+        It is asked, with the options, where scikit-learn keeps its files elsewhere.
+    files : dict file -> how `numpy.loadtxt` reads it
+        Side by side they are a table whose last column has the targets.
+    """
+    package = find_spec("sklearn")
+    folder = Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
+    if folder is None or not all((folder / file).is_file() for file in files):
+        found: tuple[np.ndarray, np.ndarray] = getattr(import_module("sklearn.datasets"), f"load_{name}")(return_X_y=True, **options)
+        return found
+    table = np.column_stack([np.loadtxt(folder / file, **how) for file, how in files.items()])
+    return table[:, :-1], table[:, -1]
+
+
 def digits() -> Dataset:
     """scikit-learn's digits: 1,797 samples, 64 standardised features (8 x 8 pixels), 10 classes."""
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
+    x, y = _bundled("digits", {"digits.csv.gz": {"delimiter": ","}})
     return Dataset("digits", x, y.astype(float), "multiclass").standardised()
 
 
@@ -121,17 +145,13 @@ def digits_binary(positive: str | int | tuple[int, ...] = "even") -> Dataset:
 
 def breast_cancer() -> Dataset:
     """scikit-learn's breast cancer (Wisconsin): 569 samples, 30 standardised features; +1 is benign, -1 malignant."""
-    from sklearn.datasets import load_breast_cancer
-
-    x, y = load_breast_cancer(return_X_y=True)
+    x, y = _bundled("breast_cancer", {"breast_cancer.csv": {"delimiter": ",", "skiprows": 1}})
     return Dataset("breast cancer", x, 2.0 * y - 1.0, "binary").standardised()
 
 
 def diabetes() -> Dataset:
     """scikit-learn's diabetes: 442 samples, 10 standardised features; the target, disease progression, too."""
-    from sklearn.datasets import load_diabetes
-
-    x, y = load_diabetes(return_X_y=True, scaled=False)
+    x, y = _bundled("diabetes", {"diabetes_data_raw.csv.gz": {}, "diabetes_target.csv.gz": {}}, scaled=False)
     return Dataset("diabetes", x, (y - y.mean()) / y.std(), "regression").standardised()
 
 
@@ -197,8 +217,6 @@ def load_svmlight(
     InvalidInput
         Labels that do not fit `labels`; a dense array above `max_gib`; another `zero_based`.
     """
-    from sklearn.datasets import load_svmlight_file
-
     if not isinstance(path, str | Path):
         raise InvalidInput(f"path = {path!r}: give the name of a file")
     path = Path(path)
@@ -211,41 +229,70 @@ def load_svmlight(
     data = _read(path, max_gib)
     _check_lines(path, data, final_newline)
     try:
-        x, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
+        y, rows, indices, values = _numbers(data)
     except ValueError as error:
-        told = re.sub(r"\bb(?=['\"])", "", str(error))  # words of the file, not how Python writes bytes
-        raise DataFileError(f"{path}: not a LIBSVM file ({told}): fetch it again or correct it") from error
-    if x.shape[0] == 0:
+        raise DataFileError(f"{path}: not a LIBSVM file ({error}): fetch it again or correct it") from error
+    if len(y) == 0:
         raise DataFileError(f"{path}: the file holds no samples: fetch it again")
-    x, first = _counted(path, x, zero_based)
-    dimension = max(x.shape[1], 1) if dimension is None else dimension
-    if x.shape[1] > dimension:
+    first = _first(path, indices, zero_based)
+    columns = int(indices.max(initial=first - 1)) + 1 - first
+    dimension = max(columns, 1) if dimension is None else dimension
+    if columns > dimension:
         raise DataFileError(
-            f"{path}: index {x.shape[1] - 1 + first} is above the dimension {dimension}: pass dimension={x.shape[1]} or more"
+            f"{path}: index {columns - 1 + first} is above the dimension {dimension}: pass dimension={columns} or more"
         )
-    need = x.shape[0] * dimension * 8 / 2**30
+    need = len(y) * dimension * 8 / 2**30
     if need > max_gib:
         raise InvalidInput(
-            f"{path}: {x.shape[0]} samples of dimension {dimension} take {need:.1f} GiB dense, "
+            f"{path}: {len(y)} samples of dimension {dimension} take {need:.1f} GiB dense, "
             f"the limit is {max_gib:g}: raise max_gib or take a smaller file"
         )
-    x.resize((x.shape[0], dimension))
-    if not (np.isfinite(x.data).all() and np.isfinite(y).all()):
+    if not (np.isfinite(values).all() and np.isfinite(y).all()):
         raise DataFileError(f"{path}: holds NaN or infinite numbers: data must be finite; correct the file")
     targets, task = _map_labels(path, y, labels)
-    return Dataset(path.name, x.toarray(), targets, task)
+    x = np.zeros((len(y), dimension))
+    x[rows, indices - first] = values
+    return Dataset(path.name, x, targets, task)
 
 
-def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
-    """The samples with the first feature in column 0, and the index that the file's features begin at."""
-    from scipy.sparse import csr_matrix
+def _numbers(data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of lines that look as they should: the labels, and of every pair its row, index and value.
 
-    none_is_0 = bool((x.indices > 0).all())
+    Raises
+    ------
+    ValueError
+        A word is no number, or indices do not increase.
+    """
+    lines = [line for each in data.split(b"\n") if (line := each.partition(b"#")[0].strip())]
+    if b"qid:" in data:  # of a ranking: it may stand before the pairs
+        lines = [_QID.sub(rb"\1", line) for line in lines]
+    numbers, pairs = None, np.array([line.count(b":") for line in lines], dtype=int)
+    text = b" ".join(lines).replace(b":", b" ")
+    with warnings.catch_warnings(), suppress(ValueError, DeprecationWarning):  # of a word that is no number: NumPy before 2.3
+        warnings.simplefilter("error", DeprecationWarning)
+        numbers = np.fromstring(text, sep=" ")  # a word such as 1-2 gives two
+    if numbers is None or len(numbers) != len(pairs) + 2 * pairs.sum():
+        for word in text.split():
+            float(word.decode(errors="replace"))
+        raise ValueError("a line has a number that is in no pair")
+    at = np.zeros(len(pairs), dtype=int)  # of each line's label
+    np.cumsum(1 + 2 * pairs[:-1], out=at[1:])
+    is_label = np.zeros(len(numbers), dtype=bool)
+    is_label[at] = True
+    rows, (indices, values) = np.repeat(np.arange(len(pairs)), pairs), numbers[~is_label].reshape(-1, 2).T
+    if (np.diff(indices)[np.diff(rows) == 0] <= 0).any():
+        raise ValueError("the indices of a line should be sorted and unique")
+    return numbers[at], rows, indices.astype(int), values
+
+
+def _first(path: Path, indices: np.ndarray, zero_based: bool | str) -> int:
+    """The index that the file's features begin at."""
+    none_is_0 = bool((indices > 0).all())
     if zero_based is True or (zero_based == "auto" and not none_is_0):
-        return x, 0
+        return 0
     if not none_is_0:
         raise DataFileError(f"{path}: an index is 0, but LIBSVM counts from 1: write it so, or pass zero_based=True or 'auto'")
-    return csr_matrix((x.data, x.indices - 1, x.indptr), (x.shape[0], max(x.shape[1] - 1, 0))), 1
+    return 1
 
 
 def _refuse_others(path: Path, data: bytes) -> None:

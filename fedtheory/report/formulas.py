@@ -7,16 +7,18 @@ says why.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from fedtheory.verification.mathml import to_mathml
 
-__all__ = ["shown", "shown_html", "to_mathml", "to_text", "unread", "warnings_of"]
+__all__ = ["converted", "shown", "shown_html", "to_mathml", "to_text", "unread", "warnings_of"]
 
 _NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 _SUPERSCRIPTS = dict(zip("0123456789+-−=()AaBbdeiknmtTx'′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᴬᵃᴮᵇᵈᵉⁱᵏⁿᵐᵗᵀˣ′′", strict=True))
@@ -31,6 +33,18 @@ _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―
 @cache
 def to_text(latex: str) -> str:
     r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'; no line ends within a case of several."""
+    return _known().get(latex) or converted(latex)
+
+
+@cache
+def _known() -> dict[str, str]:
+    """LaTeX -> what `converted` makes of it, of the papers' formulas (validation/references/shown_formulas.py)."""
+    found: dict[str, str] = json.loads(Path(__file__).with_name("formulas.json").read_text(encoding="utf-8"))
+    return found
+
+
+def converted(latex: str) -> str:
+    """What `to_text` gives, made by way of MathML."""
     root = ElementTree.fromstring(to_mathml(latex))
     text = _render(root)
     shown = re.sub(r" +([,;.)\]])", r"\1", re.sub(r"\s+", " ", text)).replace(": =", " :=").strip()

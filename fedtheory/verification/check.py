@@ -190,7 +190,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     InvalidInput
         A confidence outside (0, 1).
     """
-    from scipy import stats  # takes a second to import
+    from scipy.special import stdtrit  # Student's quantiles, as of scipy.stats, which takes long to import
 
     confidence = check_unit("confidence", confidence)
     looks, scenarios = sides.lhs.shape
@@ -202,7 +202,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
-    z = stats.t.isf((1 - confidence) / (looks * stages), df=scenarios - 1)
+    z = -stdtrit(scenarios - 1, (1 - confidence) / (looks * stages))
     with np.errstate(over="ignore"):
         scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * scale + np.max(sides.noise)

@@ -37,9 +37,12 @@ def _written_as(sp: Any) -> Any:
         __slots__ = ("latex",)
 
         def __new__(cls, name: str, latex: str) -> Any:
-            made = super().__new__(cls, name, real=True)
+            made = cls.__xnew__(cls, name, real=True)  # none that SymPy keeps for the name, which may be written otherwise
             made.latex = latex
             return made
+
+        def _hashable_content(self) -> tuple[Any, ...]:
+            return (*super()._hashable_content(), self.latex)
 
         def _latex(self, printer: Any) -> str:
             return self.latex

@@ -132,13 +132,13 @@ def _drawable(checks: Iterable[Check], rounds: int) -> list[Check]:
 def with_band(rows: Iterable[Mapping[str, Any]], check: Check, each: bool = False) -> list[dict[str, Any]]:
     """Rows of a longer run, marked as not judged; of scenarios with the interval of the mean at `BAND`, but where each horizon has a
     run of its own, as those that were judged, with the interval of those."""
-    from scipy import stats  # takes a second to import
+    from scipy.special import stdtrit
 
     series, out = check.series, []
     for i, row in enumerate(rows):
         drawn = {**row, "judged": False}
         if check.scenarios and not each:
-            reach = float(stats.t.ppf((1 + BAND) / 2, check.scenarios - 1))
+            reach = float(stdtrit(check.scenarios - 1, (1 + BAND) / 2))
             for name, error in (("measured", series.lhs_error), ("bound", series.rhs_error)):  # type: ignore[union-attr]
                 half = reach * float(error[i]) if error is not None else 0.0
                 drawn[f"{name}_low"], drawn[f"{name}_high"] = row[name] - half, row[name] + half

@@ -179,8 +179,8 @@ def replay(witness: Witness | Path | str) -> Check:
     return check
 
 
-def builtin_witnesses(id: str | None = None) -> list[Witness]:
-    """The witnesses that come with a paper, by name; of all papers where none is named."""
+def builtin_witnesses(id: str | None = None, statement: str = "") -> list[Witness]:
+    """The witnesses that come with a paper, by name, all or those of a statement; of all papers where none is named."""
     if id is None:
         return [w for p in papers() for w in builtin_witnesses(p.id)]
     package = paper(id).witnesses
@@ -188,4 +188,6 @@ def builtin_witnesses(id: str | None = None) -> list[Witness]:
         return []
     folder = resources.files(package) / "witnesses"
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
-    return [parse(f.read_text(encoding="utf-8"), f.name) for f in files]
+    texts = ((f.name, f.read_text(encoding="utf-8")) for f in files)
+    found = [parse(text, name) for name, text in texts if statement in text]
+    return [w for w in found if statement in ("", w.statement)]

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory._cvxpy import cvxpy
 from fedtheory.errors import NotCertified
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Factors, Family, factors, left_over, matrices
@@ -187,8 +188,7 @@ class _Numeric:
     """The programme in floats."""
 
     def __init__(self, family: Family, rows: Mapping[str, tuple[str, ...]], equations: list[Equation], goal: str) -> None:
-        import cvxpy as cp
-
+        cp = cvxpy()
         self.names, self.goal, self.rows = list(family.terms), goal, rows
         index = {name: i for i, name in enumerate(self.names)}
         n = len(self.names)

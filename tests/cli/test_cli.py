@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 
 import pytest
+import typer.main
 from command_line import call, refused
 
 from fedtheory import algorithms
@@ -360,14 +361,15 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_command_line_starts_without_heavy_packages():
-    code = (
-        "import sys; from fedtheory.cli import app; from typer.testing import CliRunner; "
-        "r = CliRunner().invoke(app, ['list', '--json']); assert r.exit_code == 0; "
-        "print([m for m in ('torch', 'cvxpy', 'sklearn', 'matplotlib') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+def test_the_command_that_is_named_is_made_alone(monkeypatch, capsys):
+    made, make = [], typer.main.get_command_from_info
+    monkeypatch.setattr(typer.main, "get_command_from_info", lambda **of: made.append(of["command_info"].name) or make(**of))
+    with pytest.raises(SystemExit) as ended:
+        app(["list", "papers"])
+    assert made == ["list"] and ended.value.code == 0 and "FedMLS" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        app(["lsit"])
+    assert made[1:] == [c.name for c in app.registered_commands] and "Did you mean 'list'" in capsys.readouterr().err
 
 
 def test_the_program_runs_as_a_module_and_tells_its_version():

@@ -7,17 +7,22 @@ import sys
 
 import pytest
 
+from fedtheory.theorems import PAPERS
+
 SLOW = {
     "matplotlib", "cvxpy", "torch", "numba", "sympy", "pandas", "joblib", "scipy.stats", "scipy.optimize", "scipy.sparse",
-    "scipy.special",
+    "scipy.special", "sklearn", "latex2mathml",
 }  # fmt: skip
-EXPLAIN = "import sys; sys.argv[1:] = ['explain', 'theorem-3.1']\nfrom fedtheory.cli import app\napp(standalone_mode=False)"
+COMMAND = "import sys; sys.argv[1:] = {}.split()\nfrom fedtheory.cli import app\napp(standalone_mode=False)"
+SHOWING = ("list", *(f"explain {paper.id}/" for paper in PAPERS))
+OPTIMUM = ("cvxpy", "scipy.optimize", "scipy.sparse", "scipy.special")
+JUDGING = ("", " --participants 2 --rounds 2 --mode monte-carlo")
 STARTS = {
     "the package": ("import fedtheory", ()),
     "what tests import": ("from fedtheory.testing import *", ()),
     "the command line": ("import fedtheory.cli", ()),
-    # its formulas are made from the code of the check, by sympy
-    "explain": (EXPLAIN, ("sympy",)),
+    **{words: (COMMAND.format(repr(words)), ()) for words in SHOWING},
+    **{f"verify{how}": (COMMAND.format(repr(f"verify theorem-3.1 --problem diabetes{how}")), OPTIMUM) for how in JUDGING},
 }
 
 
@@ -29,6 +34,7 @@ def test_a_start_loads_nothing_large(what):
     loaded = set(out.split("LOADED ")[-1].split())
     assert "fedtheory" in loaded
     assert not loaded & (SLOW - set(allowed))
+    assert what not in SHOWING or "fedtheory.authoring" not in loaded  # 30 modules
 
 
 @pytest.mark.parametrize("before", ["enable", "disable"])

@@ -2,12 +2,16 @@
 
 import bz2
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.datasets
 from release_files import path_of, real
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.preprocessing import StandardScaler
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.problems import Dataset, datasets, load_svmlight
@@ -53,6 +57,42 @@ def test_bundled_sets(load, shape, task, classes):
         np.testing.assert_allclose([data.targets.mean(), data.targets.std()], [0.0, 1.0], atol=1e-12)
         with pytest.raises(InvalidInput, match="no classes"):
             _ = data.num_classes
+
+
+SHIPPED = [
+    (datasets.digits, "digits", {}, lambda y: y),
+    (datasets.breast_cancer, "breast_cancer", {}, lambda y: 2.0 * y - 1.0),
+    (datasets.diabetes, "diabetes", {"scaled": False}, lambda y: (y - y.mean()) / y.std()),
+]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(("load", "name", "options", "targets"), SHIPPED)
+def test_bundled_sets_are_those_of_scikit_learn_to_the_last_bit(monkeypatch, load, name, options, targets, elsewhere):
+    """Also where scikit-learn has no such files, so that its own loader is asked."""
+    x, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True, **options)
+    if elsewhere:
+        monkeypatch.setattr(Path, "is_file", lambda path: False)
+    data = load()
+    np.testing.assert_array_equal(data.features, StandardScaler().fit_transform(x))
+    np.testing.assert_array_equal(data.targets, targets(y))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_features_are_standardised_as_by_scikit_learn_to_the_last_bit(order):
+    spread = np.random.default_rng(0).normal(0, [1e-12, 1e-3, 1, 1e5, 0], (137, 5))
+    x = np.array(spread + np.array([1e3, 1e3, 1e3, 1e3, 0.1]), order=order)
+    made = Dataset("d", x, np.zeros(137), "regression").standardised().features
+    np.testing.assert_array_equal(made, StandardScaler().fit_transform(x))
+    assert np.abs(made[:, [0, 4]]).max() < 1e-6 < np.abs(made[:, 1:4]).max(axis=0).min()  # the first is constant up to rounding
+
+
+def test_data_come_without_an_import_of_scikit_learn(tmp_path):
+    code = (
+        "import sys; from fedtheory.problems import datasets as d; d.digits(), d.breast_cancer(), d.diabetes(); "
+        f"d.load_svmlight({str(_write(tmp_path, 'small', GOOD))!r}).standardised(); print('sklearn' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 
 def test_breast_cancer_signs():
@@ -132,6 +172,38 @@ def test_where_a_file_begins_to_count_is_found_as_scikit_learn_finds_it(tmp_path
     np.testing.assert_array_equal(load_svmlight(path, 6, zero_based=zero_based).features, np.pad(x, ((0, 0), (0, 2))))
     with pytest.raises(DataFileError, match=f"index {theirs.shape[1] - (theirs.shape[1] == 4 and zero_based)} is above"):
         load_svmlight(path, theirs.shape[1] - 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_comments_and_queries_are_read_as_by_scikit_learn_to_the_last_bit(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+
+    def number():
+        some = "".join(map(str, rng.integers(0, 10, rng.integers(1, 30))))
+        return [repr(float(rng.normal() * 10.0 ** rng.integers(-320, 300))), f"-{some}.{some}", f"+.{some}E-7", "0"][rng.integers(4)]
+
+    def line(query):
+        pairs = "\t ".join(f"{i}:{number()}" for i in np.flatnonzero(rng.random(9) < 0.5) + 1)
+        return f"{number()} {query}{pairs} # 1:2 is none" if rng.random() < 0.9 else " # nor is 3:4"
+
+    for query in ("", "qid:7 "):
+        path = _write(tmp_path, "numbers", "".join(line(query) + "\n" for _ in range(200)))
+        x, y = load_svmlight_file(str(path), n_features=9)
+        ours = load_svmlight(path, 9)
+        np.testing.assert_array_equal(ours.features, x.toarray())
+        np.testing.assert_array_equal(ours.targets, y)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 1:1-2\n", "1 1:1.5.2\n", "1 1:0x10\n", "1-2\n", "1 1:2\r-1 1:3\n", "1 1:2 qid:3\n", "1 1:1e\n", "1 1:\uff11\n"],
+)
+def test_words_that_only_begin_as_a_number_are_refused_as_by_scikit_learn(tmp_path, text):
+    path = _write(tmp_path, "words", text)
+    with pytest.raises(DataFileError, match="words: not a LIBSVM file"):
+        load_svmlight(path)
+    with pytest.raises(ValueError):
+        load_svmlight_file(str(path))
 
 
 @pytest.mark.parametrize("header", ["a,b,y\n", ""])

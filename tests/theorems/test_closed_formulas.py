@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 from closed_forms import agrees
+from shown_formulas import made
 
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
@@ -16,6 +18,7 @@ from fedtheory.theorems.fedmls.data import orders_of
 from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.quantities import view_of_run
 from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
+from fedtheory.verification import Letters, closed, le
 
 CLOSED = [(s, f) for s in all_statements() for f in s.forms if f.letters is not None]
 HERE = [(s, f) for s, f in CLOSED if s.paper != "fedelasticnet"]  # its forms: tests/theorems/fedelasticnet/test_formulas.py
@@ -92,3 +95,17 @@ class _Nine:
 
 def test_every_room_has_closed_forms():
     assert {s.paper for s, _ in CLOSED} >= {"fedelasticnet", "fedmls", "efl", "elastic-aggregation"}
+
+
+def test_the_formulas_that_are_shown_are_those_that_the_code_makes():
+    for file, formulas in made().items():
+        shipped = json.loads(file.read_text(encoding="utf-8"))
+        other = sorted(name for name in shipped.keys() | formulas.keys() if shipped.get(name) != formulas.get(name))
+        assert len(formulas) > 100 and not other, f"{file.name} has {other[:5]} otherwise: run validation/references/shown_formulas.py"
+    assert all(f.latex == f.formula() for _, f in CLOSED if callable(f.formula))
+
+
+def test_a_letter_is_written_as_in_its_own_formula_whatever_was_shown_before():
+    for latex in (r"\mu", r"\mu_M", r"\mu"):
+        form = closed("repaired", Letters({"mu": latex, "x": "x"}), lambda v: le(v.x / v.mu, v.mu**2), "holds")
+        assert form.latex == rf"\frac{{x}}{{{latex}}}\le {latex}^{{2}}"

@@ -22,7 +22,10 @@ LEAST = (3, 11)  # `requires-python`
 SMOKE = Path(__file__).with_name("smoke.py")
 # what a packager needs of the sdist, and what a user needs of the wheel
 IN_SDIST = ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "constraints.txt", "tests/", "docs/", "examples/")
-IN_WHEEL = ("fedtheory/py.typed", "fedtheory/theorems/fedelasticnet/witnesses/")
+IN_WHEEL = (
+    "fedtheory/py.typed", "fedtheory/theorems/fedelasticnet/witnesses/", "fedtheory/theorems/formulas.json",
+    "fedtheory/report/formulas.json",
+)  # fmt: skip
 NEVER = ("results/", ".venv/", "dist/", "__pycache__/")
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold, FedElasticNetScaffoldState
-from fedtheory.authoring.declare import in_fractions
-from fedtheory.authoring.losses import SeparableLosses
-from fedtheory.authoring.slots import SlotClients, SlotWork
-from fedtheory.authoring.worlds import SeparableWorld
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
@@ -20,25 +16,18 @@ from fedtheory.steps import Loop
 from fedtheory.verification.rational import Builders, fraction, integer, objects, table, vector
 from fedtheory.verification.setting import ClosedView
 
+if TYPE_CHECKING:
+    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import ProblemWorld, SeparableWorld
+
 __all__ = [
-    "BUILDERS", "EVERYBODY", "MOST_STEPS", "ONE_STEP", "SEPARABLE", "Method", "RoundsView", "numbers_of", "play", "quadratics",
-    "scaffold", "sums", "trace", "without_l1",
+    "BUILDERS", "EVERYBODY", "MOST_STEPS", "ONE_STEP", "SEPARABLE", "Method", "RoundsView", "exactly", "numbers_of", "on_problem",
+    "play", "quadratics", "scaffold", "sums", "trace", "without_l1",
 ]  # fmt: skip
 
 BUILDERS = Builders()
 MOST_STEPS = 20
 # what a form may need
 EVERYBODY, ONE_STEP, SEPARABLE = "everybody takes part", "B = 1", "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2"
-
-
-class FractionClients(SlotClients):
-    """Clients in fractions whose messages a deterministic compressor may touch; there are no bits of a fraction."""
-
-    def _count(self, values: np.ndarray) -> Any:
-        return values + Fraction(0)
-
-    def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
-        return compressor.compress(message) + Fraction(0), 0  # whole zeros among them would divide to floats
 
 
 class Method(NamedTuple):
@@ -53,6 +42,8 @@ class Method(NamedTuple):
 
 def quadratics(h: Any, c: Any) -> SeparableWorld:
     """L_k(x) = sum_i h_ki (x_i - c_ki)^2/2 in fractions; h, c (m, d)."""
+    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import SeparableLosses, SeparableWorld
+
     if h.shape != c.shape or (h < 0).any() or (h.sum(axis=0) <= 0).any():
         raise InvalidInput(f"h {h.shape}, c {c.shape}: expected curvatures >= 0, some > 0 in each coordinate, and as many minimisers")
     zero, none, m = 0 * h, np.full(h.shape, None, dtype=object), len(h)
@@ -63,7 +54,21 @@ def scaffold(method: Method, **more: Any) -> FedElasticNetScaffold:
     """The package's Algorithm 2 with these numbers."""
     made = FedElasticNetScaffold(float(method.lambda1), float(method.lambda2), server_lr=float(method.eta_g), **more)
     exact = isinstance(method.lambda1, Fraction)
-    return in_fractions(made, {"l1": method.lambda1, "l2": method.lambda2, "server_lr": method.eta_g}) if exact else made
+    return exactly(made, {"l1": method.lambda1, "l2": method.lambda2, "server_lr": method.eta_g}) if exact else made
+
+
+def exactly(algorithm: Any, numbers: dict[str, Any]) -> Any:
+    """The algorithm with these hyperparameters, which are fractions."""
+    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import in_fractions
+
+    return in_fractions(algorithm, numbers)
+
+
+def on_problem(problem: Any) -> ProblemWorld:
+    """A problem, on which rounds are played in floats."""
+    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import ProblemWorld
+
+    return ProblemWorld(problem)
 
 
 def play(
@@ -72,6 +77,8 @@ def play(
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """The states before and after each round, and what a look at the clients of each gives; steps None: local problems are solved
     exactly."""
+    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import FractionClients, SlotWork
+
     loop = Loop("rounds", ([state], []))
     states, seen = loop.state
     for t in loop.upto(len(cohorts)):

@@ -10,14 +10,13 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold
-from fedtheory.authoring.worlds import ProblemWorld
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.messages import Threshold
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.algorithm_2 import instances, rest, wire  # noqa: F401 - their builders
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method, RoundsView
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method, RoundsView, on_problem
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import WireView
 from fedtheory.theorems.fedelasticnet.notation import EXACT, in_units_of
@@ -150,7 +149,7 @@ def _rounds(case: Case) -> RoundsView:
     law = case.sampling or Full()
     drawn = [law.sample(Stream(case.seed), t, range(1), m) for t in range(1, T + 1)]
     cohorts = [np.flatnonzero(c.taking_part()[0]).tolist() for c in drawn]
-    return RoundsView(ProblemWorld(case.problem), _method(case), _start(case), np.zeros((m, case.problem.dim)), cohorts)
+    return RoundsView(on_problem(case.problem), _method(case), _start(case), np.zeros((m, case.problem.dim)), cohorts)
 
 
 def _matrix(case: Case) -> FloatStabilityView:
@@ -183,4 +182,4 @@ def _wire(case: Case) -> WireView:
     plain = float(np.abs(case.problem.weights * case.problem.num_clients - 1).max()) <= 1e-12  # what Algorithm 3 averages
     star = case.problem.optimum().x if plain else None
     T = case.rounds or WIRE_ROUNDS
-    return WireView(ProblemWorld(case.problem), _start(case), algorithm.l1, algorithm.l2, float(epsilon), T, feedback, star)
+    return WireView(on_problem(case.problem), _start(case), algorithm.l1, algorithm.l2, float(epsilon), T, feedback, star)

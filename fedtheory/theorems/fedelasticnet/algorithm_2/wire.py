@@ -11,7 +11,6 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx, FedElasticNetProxState
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
-from fedtheory.authoring.declare import in_fractions
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import Threshold
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import kept_share
@@ -19,6 +18,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     BUILDERS,
     SEPARABLE,
     Method,
+    exactly,
     numbers_of,
     play,
     quadratics,
@@ -95,10 +95,10 @@ class StoppedView(ClosedView):
         if self.number == 2:
             made: Any = scaffold(self.method)
         elif self.number == 1:
-            made = in_fractions(FedElasticNetProx(0.0, 0.0, "cohort"), {"l1": l1, "l2": l2})
+            made = exactly(FedElasticNetProx(0.0, 0.0, "cohort"), {"l1": l1, "l2": l2})
         else:
-            made = in_fractions(FedElasticNetDyn(0.0, 1.0), {"l1": l1, "l2": l2})
-        return in_fractions(replace(made), {"l1": l1, "l2": l2, "epsilon": epsilon}), made
+            made = exactly(FedElasticNetDyn(0.0, 1.0), {"l1": l1, "l2": l2})
+        return exactly(replace(made), {"l1": l1, "l2": l2, "epsilon": epsilon}), made
 
     @property
     def moved(self) -> Any:
@@ -138,7 +138,7 @@ class WireView(ClosedView):
     ) -> None:
         self.lambda1, self.lambda2, self.epsilon, self.m, self.star = lambda1, lambda2, epsilon, world.num_clients, star
         made = FedElasticNetDyn(float(lambda1), float(lambda2), compressor=Threshold(epsilon), client_feedback=feedback)
-        algorithm = in_fractions(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
+        algorithm = exactly(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
         begun, everyone = algorithm.init(theta[None], self.m), [range(self.m)] * T
         states, seen = play(world, algorithm, None, None, begun, everyone, lambda k: (k.results[0].y[0], k.sent[0][0]))
         self.theta, self.h, self.stored = (np.stack([getattr(s, n)[0] for s in states]) for n in ("x", "h", "stored"))

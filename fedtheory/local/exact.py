@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Exact(LocalSolver):
                 self._not_unique(rows, int(np.argmax(flat)), float((lower / np.maximum(upper, 1e-300))[np.argmax(flat)]))
             result = _direct(problem, objective, start, upper)
         elif path == "prox":
-            run = affine_proximal_gradient if fast else _proximal_gradient
+            run: Callable[..., LocalResult] = cast(Any, affine_proximal_gradient) if fast else _proximal_gradient
             result = run(problem, objective, start, rows, lower, upper, count)
             if not (self._excess(objective, upper, result, rows) <= self.tolerance).all():  # the start was very far
                 result = run(problem, objective, result.y, rows, lower, upper, count)

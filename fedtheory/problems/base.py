@@ -368,17 +368,19 @@ class Problem(OldNames):
         fields["num_clients"] = len(clients)
         return other
 
-    def __getattr__(self, name: str) -> Any:
-        """What a part of a problem has of each client is taken when somebody asks for it."""
-        whole, clients = self.__dict__.get("_whole", (None, None))
-        if whole is None or isinstance(clients, slice) or name not in (*OF_EACH, *whole.client_data):
-            return object.__getattribute__(self, name)  # raises what the attribute, or its absence, raises
-        part = part_of(getattr(whole, name), clients)
-        if name == "weights":
-            total = np.add.reduce(part)
-            part = sealed(part / total if total > 0 else np.full(len(clients), 1.0 / len(clients)))
-        self.__dict__[name] = part
-        return part
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """What a part of a problem has of each client is taken when somebody asks for it."""
+            whole, clients = self.__dict__.get("_whole", (None, None))
+            if whole is None or isinstance(clients, slice) or name not in (*OF_EACH, *whole.client_data):
+                return object.__getattribute__(self, name)  # raises what the attribute, or its absence, raises
+            part = part_of(getattr(whole, name), clients)
+            if name == "weights":
+                total = np.add.reduce(part)
+                part = sealed(part / total if total > 0 else np.full(len(clients), 1.0 / len(clients)))
+            self.__dict__[name] = part
+            return part
 
     def like(self, x: Array) -> Problem:
         """This problem with its arrays in x's namespace, dtype and device (itself when they already are).

@@ -205,7 +205,7 @@ def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
 def packed(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Columns of a (n, p) with up to m and more than m/2 entries other than 0, as many as stay in the cache.
 
-    With their numbers (k,) come the rows (m, k) of these entries, and of zeros where there are fewer, and the entries (m, k).
+    With their numbers (k,) come the rows (m, k) of these entries and the entries (m, k), where there are fewer 0 of row 0.
     """
     counts = np.count_nonzero(a, axis=0)
     classes = np.ceil(np.log2(np.maximum(counts, 0.5)))  # -1: none
@@ -216,8 +216,11 @@ def packed(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]
         for some in np.split(alike, range(together, len(alike), together)):
             columns, rows = a[:, some], np.arange(m)[:, None]
             if m < len(a):
-                rows = np.argsort(columns == 0, axis=0, kind="stable")[:m]
-                columns = np.take_along_axis(columns, rows, axis=0)
+                which, on = np.nonzero(columns.T)
+                place = np.arange(len(on)) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
+                rows, entries = np.zeros((m, len(some)), dtype=int), np.zeros((m, len(some)))
+                rows[place, which], entries[place, which] = on, columns[on, which]
+                columns = entries
             yield some, rows, columns
 
 

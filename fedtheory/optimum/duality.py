@@ -151,7 +151,7 @@ class NonsmoothStructure:
         size = float(norm.upper)
         if ridge > 0 and size < ridge * radius * (1 + 1e-12):
             # the minimum over all r >= 0, a bound whatever the radius
-            drop = Enclosure.exact(size * size / (2 * ridge) * A_LITTLE + (TINY if size else 0.0))
+            drop = Enclosure.exact(size / (2 * ridge) * size * A_LITTLE + (TINY if size else 0.0))  # size^2 may underflow
         else:
             drop = norm * radius - Enclosure.exact(radius) * radius * (ridge / 2)
         return float((constant - drop).lower)

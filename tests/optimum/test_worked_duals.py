@@ -189,6 +189,13 @@ def test_a_slope_whose_square_underflows_bounds_from_below():
     assert -(2.0**-990) <= bound and Fraction(bound) <= -Fraction(1, 2**1200) / Fraction(5, 2)
 
 
+def test_a_slope_whose_square_underflows_counts_where_the_ridge_is_as_small():
+    """-2^-1080/(2 2^-900) = -2^-181."""
+    form = NonsmoothStructure(1, linear=exact([2.0**-540]), ridge=exact(2.0**-900))
+    bound, _ = form.bound(Multipliers(np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1)), 2.0**400)
+    assert -(2.0**-181) * (1 + 1e-12) <= bound <= -(2.0**-181)
+
+
 def test_a_largest_coordinate_of_little_weight_counts():
     form = NonsmoothStructure(2, top_weight=exact(0.75))
     assert form.value(np.array([0.5, 2.0])).upper == pytest.approx(1.5, rel=1e-15)

@@ -125,10 +125,12 @@ def conic_point(
     objective: Any = 0.0
     constraints = list(constrain(x))
     if len(form.rows):
-        low, up = form.low.hi, cp.Variable(len(form.rows), nonneg=True)  # max(low z, high z) = low z + (high - low) max(z, 0)
+        # max(low z, high z) = low z + (high - low) max(z, 0)
+        low, up = form.low.hi, cp.Variable(len(form.rows), nonneg=True)
         kinks = form.rows @ x - form.offsets <= up
         constraints.append(kinks)
-        objective = objective + (form.high.hi - low) @ up + (low @ form.rows) @ x - float(low @ form.offsets)
+        objective = objective + (form.high.hi - low) @ up
+        objective = objective + (low @ form.rows) @ x - float(low @ form.offsets)
     if len(form.slopes):
         groups, pieces = form.intercepts.shape
         t = cp.Variable(groups)

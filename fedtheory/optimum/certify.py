@@ -36,7 +36,7 @@ _Asked = ParamSpec("_Asked")
 EXACT = 1e-28  # of F(0): what double-double arithmetic leaves where F* is 0
 FLOOR = 2.0**-53  # of F(0): a width below this counts as 0 where F* may be 0
 NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
-UNSEEN = 2.0**-30  # of the width of F(x)'s enclosure: a bound that could rise by less is left as it is
+UNSEEN = 2.0**-30  # of the width of F(x)'s enclosure: for less a bound is left as it is
 MEMORY = 50  # pairs of steps and gradients that stand for it there
 
 
@@ -252,7 +252,9 @@ def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[
             decrement = abs(float(step @ gradient.hi[coordinates]))
             if not decrement < size / 4:
                 break
-            loss = float(gradient.hi @ gradient.hi) / structure.ridge if structure.ridge else decrement
+            loss = decrement  # of the bound, about
+            if structure.ridge:
+                loss = float(gradient.hi @ gradient.hi) / structure.ridge
             if size < np.inf and loss <= UNSEEN * float(value.upper - value.lower):
                 return x, steps
             size, kept, steps = decrement, x, steps + 1

@@ -1,11 +1,11 @@
 """min F as a cone programme: modelled by cvxpy, solved by Clarabel, its size and time on record.
 
 The problems give their form (`Problem.cvxpy_objective`): quadratics one joint quadratic form; least
-squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others a
-few cones for each sample, or each distinct one where many are copies, on sparse data. `cvxpy_split`,
-where a problem has it, is the same as a minimum over further variables, where that is solved sooner.
-Nothing that comes back is believed: `fedtheory.optimum` polishes the point and certifies the result
-on the original problem.
+squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others
+a few cones for each sample, or each distinct one where many are copies, on sparse data.
+`cvxpy_split`, where a problem has it, is the same as a minimum over further variables, where that
+is solved sooner. Nothing that comes back is believed: `fedtheory.optimum` polishes the point and
+certifies the result on the original problem.
 """
 
 from __future__ import annotations

@@ -134,7 +134,8 @@ class NonsmoothStructure:
             slope = slope + (s[:, :, None] * self.slopes).sum().sum()
         if len(self.centers):
             most, pulls = self.center_weights.lower, m.q
-            if into_ball(pulls, most) is not pulls:  # those that are a little too large shrink alike, so that they still cancel
+            if into_ball(pulls, most) is not pulls:
+                # those that are a little too large shrink alike, so that they still cancel
                 pulls = into_ball(pulls * SHRINK, most)
             q = Enclosure.exact(pulls)
             constant = constant - (q * self.centers).sum().sum()
@@ -150,8 +151,9 @@ class NonsmoothStructure:
         norm, ridge = _norm(slope), float(self.ridge.lower)
         size = float(norm.upper)
         if ridge > 0 and size < ridge * radius * (1 + 1e-12):
-            # the minimum over all r >= 0, a bound whatever the radius
-            drop = Enclosure.exact(size / (2 * ridge) * size * A_LITTLE + (TINY if size else 0.0))  # size^2 may underflow
+            # the minimum over all r >= 0, a bound whatever the radius; size^2 alone may underflow
+            least = size / (2 * ridge) * size * A_LITTLE + (TINY if size else 0.0)
+            drop = Enclosure.exact(least)
         else:
             drop = norm * radius - Enclosure.exact(radius) * radius * (ridge / 2)
         return float((constant - drop).lower)
@@ -202,15 +204,19 @@ def _on_simplex(s: np.ndarray, weight: Enclosure) -> Enclosure:
 def _norm(numbers: Enclosure) -> Enclosure:
     """Enclosures of the Euclidean norms over the last axis."""
     largest = np.max(numbers.mag, axis=-1, initial=0.0)
-    unit = 2.0 ** np.floor(np.log2(np.where((largest > 0) & np.isfinite(largest), largest, 1.0)))  # scaling is exact
+    some, tiny = np.where((largest > 0) & np.isfinite(largest), largest, 1.0), TINY * (largest > 0)
+    unit = 2.0 ** np.floor(np.log2(some))  # scaling is exact, unless it underflows
     each = unit[..., None]
-    scaled = Enclosure(numbers.hi / each, numbers.lo / each, numbers.rad / each + TINY * (largest > 0)[..., None])
+    scaled = Enclosure(numbers.hi / each, numbers.lo / each, numbers.rad / each + tiny[..., None])
     root = _root(Enclosure(*_transposed(scaled * scaled)).sum())
-    return Enclosure(root.hi * unit, root.lo * unit, root.rad * unit + TINY * (largest > 0))
+    return Enclosure(root.hi * unit, root.lo * unit, root.rad * unit + tiny)
 
 
 def into_ball(x: np.ndarray, radius: Any) -> np.ndarray:
-    """x itself when ||x|| <= radius provably, else the nearest point in its direction for which that is so; each row for itself."""
+    """x itself when ||x|| <= radius provably, else the nearest point in its direction that does.
+
+    Each row of x (..., d) for itself, with radii (...).
+    """
     x = np.asarray(x, dtype=float)
     while (outside := (size := _norm(Enclosure.exact(x)).upper) > radius).any():
         x = x * np.where(outside, radius / np.where(outside, size, 1.0) * SHRINK, 1.0)[..., None]

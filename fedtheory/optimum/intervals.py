@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Enclosure", "Rows", "dot", "gamma", "norm_up", "packed", "stack_sum", "two_product",
+    "LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Enclosure", "Rows", "dot", "gamma", "norm_up",
+    "packed", "stack_sum", "two_product",
 ]  # fmt: skip
 
 ROUNDOFF = 2.0**-53
@@ -167,14 +168,16 @@ def stack_sum(columns: list[Enclosure]) -> Enclosure:
 def dot(rows: np.ndarray, x: np.ndarray) -> Enclosure:
     """rows (n, p) times x (C, p) transposed, both exact float64: an enclosure (n, C)."""
     used = rows.any(axis=0)
-    return _dot(np.ascontiguousarray(rows.T[used])[:, :, None], np.ascontiguousarray(x.T[used])[:, None])
+    entries, factors = np.ascontiguousarray(rows.T[used]), np.ascontiguousarray(x.T[used])
+    return _dot(entries[:, :, None], factors[:, None])
 
 
 def _dot(entries: np.ndarray, factors: np.ndarray) -> Enclosure:
     """Sums over axis 0 of entries (p, n, 1) times factors (p, n or 1, C): an enclosure (n, C).
 
-    Products and partial sums are split without error; the 2p leftovers, each at most roundoff times a partial sum of
-    |entries| |factors|, are added in plain float64. Their sum's error is at most gamma(2p) (p + 1) roundoff |entries| |factors|.
+    Products and partial sums are split without error; the 2p leftovers, each at most roundoff times
+    a partial sum of |entries| |factors|, are added in plain float64. Their sum's error is at most
+    gamma(2p) (p + 1) roundoff |entries| |factors|.
     """
     p, n, c = len(entries), entries.shape[1], factors.shape[2]
     total, rest, size = np.zeros((3, n, c))
@@ -186,8 +189,8 @@ def _dot(entries: np.ndarray, factors: np.ndarray) -> Enclosure:
         f = _two_sum_rest(sums[:-1], product, sums[1:])
         total, rest, size = sums[-1], _running(rest, e + f)[-1], _running(size, np.abs(product))[-1]
     hi, lo = _two_sum(total, rest)
-    rad = gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (factors != 0).any()
-    return Enclosure(hi, lo, rad)
+    rad = gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF)
+    return Enclosure(hi, lo, rad + p * TINY * (factors != 0).any())
 
 
 def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
@@ -203,9 +206,10 @@ def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
 
 
 def packed(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Columns of a (n, p) with up to m and more than m/2 entries other than 0, as many as stay in the cache.
+    """Columns of a (n, p) with about as many entries other than 0, as many as stay in the cache.
 
-    With their numbers (k,) come the rows (m, k) of these entries and the entries (m, k), where there are fewer 0 of row 0.
+    With their numbers (k,) come the rows (m, k) of these entries and the entries (m, k). m is the
+    most that one has, less than twice the fewest; where there are fewer, 0 of row 0.
     """
     counts = np.count_nonzero(a, axis=0)
     classes = np.ceil(np.log2(np.maximum(counts, 0.5)))  # -1: none
@@ -217,7 +221,8 @@ def packed(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]
             columns, rows = a[:, some], np.arange(m)[:, None]
             if m < len(a):
                 which, on = np.nonzero(columns.T)
-                place = np.arange(len(on)) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
+                before = np.cumsum(counts[some]) - counts[some]
+                place = np.arange(len(on)) - np.repeat(before, counts[some])
                 rows, entries = np.zeros((m, len(some)), dtype=int), np.zeros((m, len(some)))
                 rows[place, which], entries[place, which] = on, columns[on, which]
                 columns = entries
@@ -225,7 +230,7 @@ def packed(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 class Rows:
-    """Rows (n, p), exact float64, whose products with vectors are enclosed; zeros are left out where they are most of it."""
+    """Rows (n, p), exact float64, for products with vectors; without zeros where most are zeros."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows, self.sparse = rows, 4 * np.count_nonzero(rows) < rows.size

@@ -12,7 +12,18 @@ import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import NotCertified
 from fedtheory.optimum.interface import LinearSamples
-from fedtheory.optimum.intervals import LIBRARY_ERROR, ROUNDOFF, TINY, UP, Enclosure, Rows, dot, gamma, norm_up, packed
+from fedtheory.optimum.intervals import (
+    LIBRARY_ERROR,
+    ROUNDOFF,
+    TINY,
+    UP,
+    Enclosure,
+    Rows,
+    dot,
+    gamma,
+    norm_up,
+    packed,
+)
 from fedtheory.optimum.lower_bounds import LowerBound, Metric, Structure, exact_columns, newton_metric
 
 __all__ = ["HuberRows", "LogisticRows", "QuadraticForm", "RowLoss", "SoftmaxRows", "SquareRows"]

@@ -139,7 +139,7 @@ class Structure:
 
     def enclose(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         """`evaluate`, kept for the last two points."""
-        kept: list[tuple[np.ndarray, tuple[Enclosure, Enclosure]]] = self.__dict__.setdefault("_kept", [])
+        kept: list[tuple[np.ndarray, Any]] = self.__dict__.setdefault("_kept", [])
         for at, enclosed in kept:
             if np.array_equal(at, x):
                 return enclosed

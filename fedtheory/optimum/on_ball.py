@@ -158,8 +158,9 @@ def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, 
                 lower = form.least(*dual, radius)
                 if np.isfinite(lower) and (best.m is None or lower >= best.m[1]):
                     best.m = m, lower, dual, origin
-            # the solver's own point is polished at least once: where F is flat it may lie far off
-            if origin != "conic" and best.x and best.m and best.x[1] - best.m[1] <= SHARP * max(abs(best.x[1]), 1e-300):
+            if origin == "conic" or best.x is None or best.m is None:
+                continue  # the solver's own point is polished: where F is flat it may lie far off
+            if best.x[1] - best.m[1] <= SHARP * max(abs(best.x[1]), 1e-300):
                 break
     if best.x is None or best.m is None:
         raise NotCertified(

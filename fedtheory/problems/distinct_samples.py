@@ -1,4 +1,4 @@
-"""The samples as cvxpy takes them: in a sparse matrix, and where many are copies each distinct one once, with all its weight."""
+"""The samples as cvxpy takes them: a sparse matrix, copies merged where there are many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 __all__ = ["DistinctSamples", "distinct_samples", "orthogonal_factor"]
 
-WORTH = 0.9  # of the samples: where more are distinct, unequal weights cost the solver more than fewer samples save
+# Of the samples: where more are distinct, unequal weights cost the solver more than copies do.
+WORTH = 0.9
 
 
 class DistinctSamples(NamedTuple):

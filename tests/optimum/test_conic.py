@@ -109,7 +109,9 @@ def test_samples_stay_as_they_are_where_less_than_a_tenth_are_copies(copies, for
     assert problem.cvxpy_form() == form
     variable = cp.Variable(3)
     variable.value = x = rng.standard_normal(3)
-    assert problem.cvxpy_objective(variable).value == pytest.approx(float(problem.objective(x)), rel=1e-13)
+    assert problem.cvxpy_objective(variable).value == pytest.approx(
+        float(problem.objective(x)), rel=1e-13
+    )
 
 
 def test_least_squares_are_given_as_an_orthogonal_factor_of_d_plus_one_rows():

@@ -355,9 +355,11 @@ def test_only_a_limit_that_is_asked_for_leaves_cvxpy_out_and_the_result_names_it
 
 @pytest.mark.parametrize("make", [Logistic, LeastSquares, Huber])
 def test_two_points_are_enclosed_and_the_value_is_known_to_its_last_bits(make, monkeypatch):
-    """The solver's point after Newton's steps, and the one that its exact gradient leads to: another could raise the bound no more."""
+    """Where Newton's steps end, and where the exact gradient there leads: no other is better."""
     asked = []
-    monkeypatch.setattr(RowLoss, "evaluate", lambda *a, true=RowLoss.evaluate: asked.append(a) or true(*a))
+    monkeypatch.setattr(
+        RowLoss, "evaluate", lambda *a, true=RowLoss.evaluate: asked.append(a) or true(*a)
+    )
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((2, 40, 5))
     found = make(rows, np.sign(rows[..., 0] + rng.standard_normal((2, 40))), ridge=0.1).optimum()

@@ -283,7 +283,12 @@ def test_an_evaluation_is_kept_for_the_last_two_points():
     assert [a[1].tolist() for a in made.asked] == [[0.5, 0.25], [0.75, 0.25]]
     made.enclose(np.zeros(2))
     made.enclose(np.array([0.5, 0.25]))
-    assert [a[1].tolist() for a in made.asked] == [[0.5, 0.25], [0.75, 0.25], [0.0, 0.0], [0.5, 0.25]]
+    assert [a[1].tolist() for a in made.asked] == [
+        [0.5, 0.25],
+        [0.75, 0.25],
+        [0.0, 0.0],
+        [0.5, 0.25],
+    ]
 
 
 def test_a_structure_says_what_it_lacks_and_claims_nothing():

@@ -192,7 +192,9 @@ def test_a_slope_whose_square_underflows_bounds_from_below():
 def test_a_slope_whose_square_underflows_counts_where_the_ridge_is_as_small():
     """-2^-1080/(2 2^-900) = -2^-181."""
     form = NonsmoothStructure(1, linear=exact([2.0**-540]), ridge=exact(2.0**-900))
-    bound, _ = form.bound(Multipliers(np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1)), 2.0**400)
+    bound, _ = form.bound(
+        Multipliers(np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1)), 2.0**400
+    )
     assert -(2.0**-181) * (1 + 1e-12) <= bound <= -(2.0**-181)
 
 
@@ -252,7 +254,11 @@ def test_a_point_outside_is_drawn_to_the_sphere_from_within(x, radius):
 def test_points_are_drawn_in_each_for_itself():
     x = np.array([[3.0, -4.0], [0.3, 0.4], [0.0, 0.0], [1e-200, 0.0]])
     got = into_ball(x, np.array([2.5, 0.5000000001, 0.0, 0.0]))
-    assert got[1].tolist() == [0.3, 0.4] and not got[2:].any() and abs(got[0] - [1.5, -2.0]).max() <= 2.0**-47
+    assert (
+        got[1].tolist() == [0.3, 0.4]
+        and not got[2:].any()
+        and abs(got[0] - [1.5, -2.0]).max() <= 2.0**-47
+    )
 
 
 @pytest.mark.parametrize("unit", [1e-250, 1.0, 1e250])
@@ -261,15 +267,20 @@ def test_a_norm_is_enclosed_to_the_last_bits(unit):
     off = np.array([[3.0, 4.0], [0.0, 0.0]]) * unit
     norms = _norm(Enclosure(np.array([[3.0, -4.0], [0.0, 0.0]]) * unit, off * 0.0, off * 2.0**-60))
     low, high = real(norms.lower[0]), real(norms.upper[0])
-    inner_, outer = (mp.sqrt(sum((abs(real(v)) + s * real(v) * mp.mpf(2) ** -60) ** 2 for v in off[0])) for s in (-1, 1))
-    assert low <= inner_ and outer <= high and high - low <= 5 * unit * mp.mpf(2) ** -51
+    true, share = mp.sqrt(sum(real(v) ** 2 for v in off[0])), mp.mpf(2) ** -60
+    assert (
+        low <= true * (1 - share)
+        and true * (1 + share) <= high
+        and high - low <= 5 * unit * mp.mpf(2) ** -51
+    )
     assert norms.upper[1] == norms.lower[1] == 0.0
     wide = _norm(Enclosure(np.array([1e-9, 0.0]) * unit, np.zeros(2), np.array([3.0, 4.0]) * unit))
-    assert real(wide.lower) <= 0 and 5 * real(unit) <= real(wide.upper) <= mp.mpf(7.08) * unit  # a square counts its radius twice
+    # a square counts its radius twice
+    assert real(wide.lower) <= 0 and 5 * real(unit) <= real(wide.upper) <= mp.mpf(7.08) * unit
 
 
 def test_pulls_that_are_a_hair_too_large_shrink_alike_and_go_on_cancelling():
-    """Three of the size 1 up to rounding, of which some are inside and others outside: with a ball of 10^6 the bound is as good."""
+    """Three of the size 1 up to rounding, of which one is inside and one outside."""
     angles = 0.3 + 2 * np.pi / 3 * np.arange(3)
     centers = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     form = NonsmoothStructure(2, centers=centers, center_weights=Enclosure.exact(np.ones(3)))

@@ -88,7 +88,9 @@ def inexact(request, monkeypatch):
     """exp and log1p off by 15 units of roundoff, of the 16 assumed."""
     for name, sign in zip(("exp", "log1p"), request.param, strict=True):
         true = getattr(np, name)
-        monkeypatch.setattr(intervals.np, name, lambda v, true=true, sign=sign: true(v) * (1 + sign * 15 * ROUNDOFF))
+        monkeypatch.setattr(
+            intervals.np, name, lambda v, true=true, sign=sign: true(v) * (1 + sign * 15 * ROUNDOFF)
+        )
 
 
 MARGINS = np.array([-40.0, -3.0, -0.3, 0.0, 0.3, 3.0, 40.0, 600.0])
@@ -247,8 +249,10 @@ def test_a_margin_is_rounded_down(delta):
 
 
 def test_the_gradient_is_the_same_to_the_last_bit_however_many_columns_are_summed_together(monkeypatch):
-    """Columns with 0, 1, 5, 7 and 9 entries other than 0: those with 5 and 7 are summed together, each in its own order, one with two
-    zeros at its end."""
+    """Columns with 0, 1, 5, 7 and 9 entries other than 0, each in its own order.
+
+    Those with 5 and 7 are summed together, one with two zeros at its end.
+    """
     rng = np.random.default_rng(1)
     a = rng.standard_normal((1, 9, 5))
     for column, rows_ in enumerate([range(9), range(1, 9), (1, 3, 5, 8), (0, 2), ()]):
@@ -260,7 +264,12 @@ def test_the_gradient_is_the_same_to_the_last_bit_however_many_columns_are_summe
     _, together = SquareRows(problem, problem.targets).evaluate(x)
     monkeypatch.setattr(intervals, "IN_CACHE", 1)
     form = SquareRows(problem, problem.targets)
-    assert [(len(columns), len(entries)) for columns, _, entries in form._columns] == [(1, 1), (1, 7), (1, 7), (1, 9)]
+    assert [(len(columns), len(entries)) for columns, _, entries in form._columns] == [
+        (1, 1),
+        (1, 7),
+        (1, 7),
+        (1, 9),
+    ]
     _, alone = form.evaluate(x)
     weighted = (form.losses(form.predict(x))[1] * form.omega[:, None])[:, 0]
     for i, zeros in enumerate([0, 0, 2, 0, 0]):

@@ -125,10 +125,12 @@ def conic_point(
     objective: Any = 0.0
     constraints = list(constrain(x))
     if len(form.rows):
-        up, down = cp.Variable(len(form.rows), nonneg=True), cp.Variable(len(form.rows), nonneg=True)
-        kinks = form.rows @ x - form.offsets == up - down
+        # max(low z, high z) = low z + (high - low) max(z, 0)
+        low, up = form.low.hi, cp.Variable(len(form.rows), nonneg=True)
+        kinks = form.rows @ x - form.offsets <= up
         constraints.append(kinks)
-        objective = objective + form.high.hi @ up - form.low.hi @ down
+        objective = objective + (form.high.hi - low) @ up
+        objective = objective + (low @ form.rows) @ x - float(low @ form.offsets)
     if len(form.slopes):
         groups, pieces = form.intercepts.shape
         t = cp.Variable(groups)
@@ -152,7 +154,7 @@ def conic_point(
     if x.value is None or not np.isfinite(x.value).all():
         return None, None, f"no point, status {conic.status!r}"
     m = _empty(form)
-    u = kinks.dual_value if len(form.rows) else m.u
+    u = low + kinks.dual_value if len(form.rows) else m.u
     s = largest.dual_value.reshape(m.s.shape) if len(form.slopes) else m.s
     q = _pulls(form, x.value) if len(form.centers) else m.q
     return np.asarray(x.value, dtype=float), Multipliers(np.asarray(u, dtype=float), np.asarray(s, dtype=float), q, m.top), (

@@ -36,6 +36,7 @@ _Asked = ParamSpec("_Asked")
 EXACT = 1e-28  # of F(0): what double-double arithmetic leaves where F* is 0
 FLOOR = 2.0**-53  # of F(0): a width below this counts as 0 where F* may be 0
 NEWTON_DIM = 3000  # above it a Hessian is no longer factorised
+UNSEEN = 2.0**-30  # of the width of F(x)'s enclosure: for less a bound is left as it is
 MEMORY = 50  # pairs of steps and gradients that stand for it there
 
 
@@ -241,7 +242,7 @@ def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[
     x, steps = _newton(problem, structure, x, coordinates)
     # Refinement: gradients without rounding, the factor of the last Hessian.
     with np.errstate(over="ignore", invalid="ignore"):
-        gradient = structure.enclose(x)[1]
+        value, gradient = structure.enclose(x)
         size = np.inf
         solve = _factor(structure.hessian(x, quick=True)[0], coordinates)
         for _ in range(8):
@@ -251,10 +252,15 @@ def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[
             decrement = abs(float(step @ gradient.hi[coordinates]))
             if not decrement < size / 4:
                 break
+            loss = decrement  # of the bound, about
+            if structure.ridge:
+                loss = float(gradient.hi @ gradient.hi) / structure.ridge
+            if size < np.inf and loss <= UNSEEN * float(value.upper - value.lower):
+                return x, steps
             size, kept, steps = decrement, x, steps + 1
             x = x.copy()
             x[coordinates] -= step
-            gradient = structure.enclose(x)[1]
+            value, gradient = structure.enclose(x)
         else:
             return x, steps
     return (kept if size < np.inf else x), steps

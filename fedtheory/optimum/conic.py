@@ -1,10 +1,11 @@
 """min F as a cone programme: modelled by cvxpy, solved by Clarabel, its size and time on record.
 
 The problems give their form (`Problem.cvxpy_objective`): quadratics one joint quadratic form; least
-squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others a
-few cones for each distinct sample, on sparse data. `cvxpy_split`, where a problem has it, is the same
-as a minimum over further variables, where that is solved sooner. Nothing that comes back is believed:
-`fedtheory.optimum` polishes the point and certifies the result on the original problem.
+squares an orthogonal factor of the data with d + 1 rows, however many samples there are; the others
+a few cones for each sample, or each distinct one where many are copies, on sparse data.
+`cvxpy_split`, where a problem has it, is the same as a minimum over further variables, where that
+is solved sooner. Nothing that comes back is believed: `fedtheory.optimum` polishes the point and
+certifies the result on the original problem.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ __all__ = ["ConicSolve", "announced", "solve"]
 
 PATIENCE = 2.0  # seconds after which a solve is announced
 MODERATE = 1000.0  # up to here, and down to 1 over it, F(0) is handed to the solver as it is
+# A second thread only costs. On exponential cones, a primal-dual step of less than half its length
+# is followed by the dual scaling; with Clarabel's own limit of a tenth it dawdles near the end.
+SETTINGS = {"max_threads": 1, "min_switch_step_length": 0.5}
 _listeners: list[Callable[[str], None]] = []
 
 
@@ -112,7 +116,7 @@ def solve(problem: Certifiable, max_entries: int | None = None) -> ConicSolve:
                 said = f"skipped, its cone programme of {entries:,} entries exceeds max_conic_entries = {max_entries:,}"
                 return result(said, None, None, form, entries)
             told["form"] = form
-            conic.solve(solver=cp.CLARABEL, max_threads=1)  # a second thread only costs
+            conic.solve(solver=cp.CLARABEL, **SETTINGS)
         except (cp.SolverError, cp.DCPError, ValueError, ArithmeticError) as failure:
             return result(f"failed: {type(failure).__name__}: {failure}", None, None, form, entries)
     x = variable.value

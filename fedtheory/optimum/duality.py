@@ -14,16 +14,18 @@ so that for any feasible multipliers, with P the sum of all slopes and r = ||x||
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure, dot, norm_up
+from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure, Rows, dot, stack_sum
 
 __all__ = ["Multipliers", "NonsmoothStructure", "check_gap", "check_radius", "into_ball"]
 
 SHRINK = 1 - 2.0**-49
+A_LITTLE = 1 + 2.0**-50  # covers a few roundings
 WIDEST = 1e150  # of a ball
 
 
@@ -87,11 +89,19 @@ class NonsmoothStructure:
     linear: Enclosure | None = None
     ridge: Enclosure = field(default_factory=_zero)
 
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self.rows)
+
+    @cached_property
+    def _columns(self) -> Rows:
+        return Rows(np.ascontiguousarray(self.rows.T))
+
     def value(self, x: np.ndarray) -> Enclosure:
         """An enclosure of F(x), x (d,) exact."""
         total = Enclosure.exact(0.0)
         if len(self.rows):
-            z = dot(self.rows, x[None])[:, 0] - self.offsets
+            z = self._rows.dot(x[None])[:, 0] - self.offsets
             total = total + (self.high * z.clip(0.0, np.inf) + self.low * z.clip(-np.inf, 0.0)).sum()
         if len(self.slopes):
             groups, pieces, _ = self.slopes.shape
@@ -117,15 +127,19 @@ class NonsmoothStructure:
         if len(self.rows):
             u = np.clip(m.u, self.low.upper, self.high.lower)
             constant = constant - (Enclosure.exact(u) * self.offsets).sum()
-            slope = slope + dot(np.ascontiguousarray(self.rows.T), u[None])[:, 0]
-        for g in range(len(self.slopes)):
-            s = _on_simplex(m.s[g], self.group_weights[g])
-            constant = constant + (s * self.intercepts[g]).sum()
-            slope = slope + (s[:, None] * self.slopes[g]).sum()
-        for c, weight in zip(range(len(self.centers)), self.center_weights.lower, strict=True):
-            q = into_ball(m.q[c], float(weight))
-            constant = constant - (Enclosure.exact(q) * self.centers[c]).sum()
-            slope = slope + q
+            slope = slope + self._columns.dot(u[None])[:, 0]
+        if len(self.slopes):
+            s = stack_sum([_on_simplex(row, self.group_weights[g]) for g, row in enumerate(m.s)])
+            constant = constant + (s * self.intercepts).sum().sum()
+            slope = slope + (s[:, :, None] * self.slopes).sum().sum()
+        if len(self.centers):
+            most, pulls = self.center_weights.lower, m.q
+            if into_ball(pulls, most) is not pulls:
+                # those that are a little too large shrink alike, so that they still cancel
+                pulls = into_ball(pulls * SHRINK, most)
+            q = Enclosure.exact(pulls)
+            constant = constant - (q * self.centers).sum().sum()
+            slope = slope + q.sum()
         if float(self.top_weight.mag) > 0:
             slope = slope + _on_simplex(m.top, self.top_weight)
         if self.linear is not None:
@@ -134,12 +148,14 @@ class NonsmoothStructure:
 
     def least(self, constant: Enclosure, slope: Enclosure, radius: float) -> float:
         """A number that constant + <slope, x> + ridge/2 ||x||^2 is not below on the ball."""
-        size, ridge = norm_up(slope.mag), float(self.ridge.lower)
+        norm, ridge = _norm(slope), float(self.ridge.lower)
+        size = float(norm.upper)
         if ridge > 0 and size < ridge * radius * (1 + 1e-12):
-            # the minimum over all r >= 0, a bound whatever the radius
-            drop = Enclosure.exact(size * size / (2 * ridge) * UP + (TINY if size else 0.0))
+            # the minimum over all r >= 0, a bound whatever the radius; size^2 alone may underflow
+            least = size / (2 * ridge) * size * A_LITTLE + (TINY if size else 0.0)
+            drop = Enclosure.exact(least)
         else:
-            drop = Enclosure.exact(size) * radius - Enclosure.exact(radius) * radius * (ridge / 2)
+            drop = norm * radius - Enclosure.exact(radius) * radius * (ridge / 2)
         return float((constant - drop).lower)
 
 
@@ -167,7 +183,8 @@ def _root(square: Enclosure) -> Enclosure:
     # |sqrt(r^2 + e) - r - e/(2r)| <= e^2/(2 r^3), and the radius of e passes through 1/r at most
     rad = (miss**2 / (2 * safe**3) + rest.rad / safe + 4 * ROUNDOFF * np.abs(step)) * UP + TINY
     near = np.sqrt(np.maximum(square.upper, 0.0)) * UP
-    return Enclosure(r, np.where(r > 0, step, 0.0), np.where(r > 0, rad, near))
+    fine = (r > 0) & (rad < near)  # else the root is between 0 and near
+    return Enclosure(np.where(fine, r, 0.0), np.where(fine, step, 0.0), np.where(fine, rad, near))
 
 
 def _on_simplex(s: np.ndarray, weight: Enclosure) -> Enclosure:
@@ -184,11 +201,23 @@ def _on_simplex(s: np.ndarray, weight: Enclosure) -> Enclosure:
     return Enclosure(np.where(keep, s, rest.hi), np.where(keep, 0.0, rest.lo), np.where(keep, 0.0, rest.rad))
 
 
-def into_ball(x: np.ndarray, radius: float) -> np.ndarray:
-    """x itself when ||x|| <= radius provably, else the nearest point in its direction for which that is so."""
+def _norm(numbers: Enclosure) -> Enclosure:
+    """Enclosures of the Euclidean norms over the last axis."""
+    largest = np.max(numbers.mag, axis=-1, initial=0.0)
+    some, tiny = np.where((largest > 0) & np.isfinite(largest), largest, 1.0), TINY * (largest > 0)
+    unit = 2.0 ** np.floor(np.log2(some))  # scaling is exact, unless it underflows
+    each = unit[..., None]
+    scaled = Enclosure(numbers.hi / each, numbers.lo / each, numbers.rad / each + tiny[..., None])
+    root = _root(Enclosure(*_transposed(scaled * scaled)).sum())
+    return Enclosure(root.hi * unit, root.lo * unit, root.rad * unit + tiny)
+
+
+def into_ball(x: np.ndarray, radius: Any) -> np.ndarray:
+    """x itself when ||x|| <= radius provably, else the nearest point in its direction that does.
+
+    Each row of x (..., d) for itself, with radii (...).
+    """
     x = np.asarray(x, dtype=float)
-    size = norm_up(x)
-    while size > radius:
-        x = x * (radius / size * SHRINK)
-        size = norm_up(x)
+    while (outside := (size := _norm(Enclosure.exact(x)).upper) > radius).any():
+        x = x * np.where(outside, radius / np.where(outside, size, 1.0) * SHRINK, 1.0)[..., None]
     return x

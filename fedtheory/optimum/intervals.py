@@ -11,12 +11,17 @@ What is assumed: IEEE 754 binary64 in round to nearest, and that exp and log1p o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-__all__ = ["LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Enclosure", "dot", "gamma", "norm_up", "stack_sum", "two_product"]
+__all__ = [
+    "LIBRARY_ERROR", "ROUNDOFF", "TINY", "UP", "Enclosure", "Rows", "dot", "gamma", "norm_up",
+    "packed", "stack_sum", "two_product",
+]  # fmt: skip
 
 ROUNDOFF = 2.0**-53
 LIBRARY_ERROR = 16 * ROUNDOFF
@@ -161,25 +166,31 @@ def stack_sum(columns: list[Enclosure]) -> Enclosure:
 
 
 def dot(rows: np.ndarray, x: np.ndarray) -> Enclosure:
-    """rows (n, p) times x (C, p) transposed, both exact float64: an enclosure (n, C).
+    """rows (n, p) times x (C, p) transposed, both exact float64: an enclosure (n, C)."""
+    used = rows.any(axis=0)
+    entries, factors = np.ascontiguousarray(rows.T[used]), np.ascontiguousarray(x.T[used])
+    return _dot(entries[:, :, None], factors[:, None])
 
-    Products and partial sums are split without error; the 2p leftovers, each at most roundoff times a partial sum of
-    |rows| |x|, are added in plain float64. Their sum's error is at most gamma(2p) (p + 1) roundoff |rows| |x|.
+
+def _dot(entries: np.ndarray, factors: np.ndarray) -> Enclosure:
+    """Sums over axis 0 of entries (p, n, 1) times factors (p, n or 1, C): an enclosure (n, C).
+
+    Products and partial sums are split without error; the 2p leftovers, each at most roundoff times
+    a partial sum of |entries| |factors|, are added in plain float64. Their sum's error is at most
+    gamma(2p) (p + 1) roundoff |entries| |factors|.
     """
-    n, p = rows.shape
-    total, rest, size = (np.zeros((n, len(x))) for _ in range(3))
-    used = np.flatnonzero(rows.any(axis=0))
-    columns, factors = np.ascontiguousarray(rows.T)[:, :, None], np.ascontiguousarray(x.T)[:, None]
-    together = max(1, IN_CACHE // max(n * len(x), 1))
-    for start in range(0, len(used), together):
-        some = used[start : start + together]
-        product, e = two_product(columns[some], factors[some])
+    p, n, c = len(entries), entries.shape[1], factors.shape[2]
+    total, rest, size = np.zeros((3, n, c))
+    together = max(1, IN_CACHE // max(n * c, 1))
+    for start in range(0, p, together):
+        some = slice(start, start + together)
+        product, e = two_product(entries[some], factors[some])
         sums = _running(total, product)
         f = _two_sum_rest(sums[:-1], product, sums[1:])
         total, rest, size = sums[-1], _running(rest, e + f)[-1], _running(size, np.abs(product))[-1]
     hi, lo = _two_sum(total, rest)
-    rad = gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF) + p * TINY * (x != 0).any()
-    return Enclosure(hi, lo, rad)
+    rad = gamma(2 * p) * (p + 2) * ROUNDOFF * size * (UP + 4 * p * ROUNDOFF)
+    return Enclosure(hi, lo, rad + p * TINY * (factors != 0).any())
 
 
 def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
@@ -192,3 +203,48 @@ def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
     for i, term in enumerate(terms):
         np.add(sums[i], term, out=sums[i + 1])
     return sums
+
+
+def packed(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Columns of a (n, p) with about as many entries other than 0, as many as stay in the cache.
+
+    With their numbers (k,) come the rows (m, k) of these entries and the entries (m, k). m is the
+    most that one has, less than twice the fewest; where there are fewer, 0 of row 0.
+    """
+    counts = np.count_nonzero(a, axis=0)
+    classes = np.ceil(np.log2(np.maximum(counts, 0.5)))  # -1: none
+    for size in np.unique(classes[counts > 0]):
+        alike = np.flatnonzero(classes == size)
+        m = int(counts[alike].max())
+        together = max(1, IN_CACHE // m)
+        for some in np.split(alike, range(together, len(alike), together)):
+            columns, rows = a[:, some], np.arange(m)[:, None]
+            if m < len(a):
+                which, on = np.nonzero(columns.T)
+                before = np.cumsum(counts[some]) - counts[some]
+                place = np.arange(len(on)) - np.repeat(before, counts[some])
+                rows, entries = np.zeros((m, len(some)), dtype=int), np.zeros((m, len(some)))
+                rows[place, which], entries[place, which] = on, columns[on, which]
+                columns = entries
+            yield some, rows, columns
+
+
+class Rows:
+    """Rows (n, p), exact float64, for products with vectors; without zeros where most are zeros."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows, self.sparse = rows, 4 * np.count_nonzero(rows) < rows.size
+
+    @cached_property
+    def _packed(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return list(packed(self.rows.T))
+
+    def dot(self, x: np.ndarray) -> Enclosure:
+        """`dot` of the rows and x (C, p)."""
+        if not self.sparse:
+            return dot(self.rows, x)
+        hi, lo, rad = np.zeros((3, len(self.rows), len(x)))
+        for some, places, entries in self._packed:
+            part = _dot(entries[:, :, None], x.T[places])
+            hi[some], lo[some], rad[some] = part.hi, part.lo, part.rad
+        return Enclosure(hi, lo, rad)

@@ -5,7 +5,6 @@ The problems make these in `structure()`; see `fedtheory.optimum.lower_bounds` f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +12,18 @@ import scipy  # its linalg is loaded when first used
 
 from fedtheory.errors import NotCertified
 from fedtheory.optimum.interface import LinearSamples
-from fedtheory.optimum.intervals import IN_CACHE, LIBRARY_ERROR, ROUNDOFF, TINY, UP, Enclosure, dot, gamma, norm_up
+from fedtheory.optimum.intervals import (
+    LIBRARY_ERROR,
+    ROUNDOFF,
+    TINY,
+    UP,
+    Enclosure,
+    Rows,
+    dot,
+    gamma,
+    norm_up,
+    packed,
+)
 from fedtheory.optimum.lower_bounds import LowerBound, Metric, Structure, exact_columns, newton_metric
 
 __all__ = ["HuberRows", "LogisticRows", "QuadraticForm", "RowLoss", "SoftmaxRows", "SquareRows"]
@@ -92,16 +102,6 @@ class QuadraticForm(Structure):
         )
 
 
-def _alike(a: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Columns of a (n, p) that have equally many entries other than 0, as many as stay in the cache, with the rows (m, k) of these."""
-    counts = np.count_nonzero(a, axis=0)
-    for m in np.unique(counts):
-        alike = np.flatnonzero(counts == m)
-        together = max(1, IN_CACHE // max(int(m), 1))
-        for some in np.split(alike, range(together, len(alike), together)):
-            yield some, np.nonzero(a[:, some].T)[1].reshape(len(some), m).T
-
-
 class RowLoss(Structure):
     """F(x) = sum_j omega_j loss_j(a_j'W) + ridge/2 ||x||^2, W the (p, C) matrix of x (C = 1 for a margin or prediction)."""
 
@@ -112,7 +112,8 @@ class RowLoss(Structure):
         client = np.broadcast_to(problem.weights[:, None], keep.shape)[keep]
         self.omega = Enclosure.exact(client) * problem.sample_weights[keep]
         self.ridge, self.dim, self.classes = problem.ridge, problem.dim, classes
-        self._columns = list(_alike(self.a))
+        self._rows = Rows(self.a)
+        self._columns = list(packed(self.a))
 
     # a subclass gives loss and slope at predictions Z (n, C), and the curvature weights
     def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
@@ -127,7 +128,7 @@ class RowLoss(Structure):
         """Z = A W; quick: in plain float64 and with no radius, for search directions only."""
         if quick:
             return Enclosure.exact(self.a @ x.reshape(-1, self.classes))
-        return dot(self.a, x.reshape(-1, self.classes).T)
+        return self._rows.dot(x.reshape(-1, self.classes).T)
 
     def evaluate(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         loss, slope = self.losses(self.predict(x))
@@ -135,8 +136,8 @@ class RowLoss(Structure):
         value = (loss * self.omega).sum() + (point * x).sum() * (self.ridge / 2)
         weighted = slope * self.omega[:, None]
         hi, lo, rad = grad = np.zeros((3, *x.reshape(-1, self.classes).shape))
-        for columns, rows in self._columns:
-            some = (weighted[rows] * self.a[rows, columns][:, :, None]).sum()
+        for columns, rows, entries in self._columns:
+            some = (weighted[rows] * entries[:, :, None]).sum()
             hi[columns], lo[columns], rad[columns] = some.hi, some.lo, some.rad
         return value, Enclosure(*grad.reshape(3, -1)) + point * self.ridge
 

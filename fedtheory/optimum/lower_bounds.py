@@ -138,12 +138,15 @@ class Structure:
         raise NotImplementedError
 
     def enclose(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
-        """`evaluate`, kept for the last point."""
-        kept = self.__dict__.get("_kept")
-        if kept is None or not np.array_equal(kept[0], x):
-            with np.errstate(over="ignore", invalid="ignore"):
-                kept = self.__dict__["_kept"] = (x.copy(), self.evaluate(x))
-        return kept[1]
+        """`evaluate`, kept for the last two points."""
+        kept: list[tuple[np.ndarray, Any]] = self.__dict__.setdefault("_kept", [])
+        for at, enclosed in kept:
+            if np.array_equal(at, x):
+                return enclosed
+        with np.errstate(over="ignore", invalid="ignore"):
+            enclosed = self.evaluate(x)
+        kept[:] = [*kept[-1:], (x.copy(), enclosed)]
+        return enclosed
 
     def hessian(
         self, x: np.ndarray, every_row: bool = False, quick: bool = False

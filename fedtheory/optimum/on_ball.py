@@ -28,6 +28,7 @@ __all__ = ["LARGEST_RADIUS", "HasConstants", "certify_on_ball", "choose_radius",
 
 LARGEST_RADIUS = 2.0**20  # of a ball that is tried
 FLOOR = 1e-12  # of F(0): a width below this counts as 0 where F* may be 0; the radius times the dual's rounded slope is lost
+SHARP = 2.0**-50  # of F*: a few units in the last place, where nothing is left to polish
 CENTRES = 3  # points around which the problem is looked at again, where F* is not known well
 
 
@@ -150,14 +151,16 @@ def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, 
                 value = float(form.value(x).upper)
                 if origin == "conic":
                     conic_value = value
-                if best.x is None or value < best.x[1]:
+                if best.x is None or value <= best.x[1]:
                     best.x = x, value, origin
             if m is not None:
                 dual = form.dual(m)
                 lower = form.least(*dual, radius)
-                if np.isfinite(lower) and (best.m is None or lower > best.m[1]):
+                if np.isfinite(lower) and (best.m is None or lower >= best.m[1]):
                     best.m = m, lower, dual, origin
-            if best.x and best.m and best.x[1] - best.m[1] <= 1e-14 * max(abs(best.x[1]), 1e-300):
+            if origin == "conic" or best.x is None or best.m is None:
+                continue  # the solver's own point is polished: where F is flat it may lie far off
+            if best.x[1] - best.m[1] <= SHARP * max(abs(best.x[1]), 1e-300):
                 break
     if best.x is None or best.m is None:
         raise NotCertified(

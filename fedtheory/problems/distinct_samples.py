@@ -1,4 +1,4 @@
-"""The samples as cvxpy takes them: each distinct one once, with all its weight, in a sparse matrix."""
+"""The samples as cvxpy takes them: a sparse matrix, copies merged where there are many."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 
 __all__ = ["DistinctSamples", "distinct_samples", "orthogonal_factor"]
 
+# Of the samples: where more are distinct, unequal weights cost the solver more than copies do.
+WORTH = 0.9
+
 
 class DistinctSamples(NamedTuple):
-    """F's samples without copies.
+    """F's samples, without copies where at least a tenth of them are.
 
     sum_j weights_j loss(features_j'x, labels_j) is the same sum, up to the rounding of the weights.
     """
@@ -27,17 +30,21 @@ class DistinctSamples(NamedTuple):
 
 
 def distinct_samples(problem: Any, labels: np.ndarray) -> DistinctSamples:
-    """The distinct samples of a problem with ``features`` and ``sample_weights``; labels (N, n_k, q)."""
+    """The samples of a problem with ``features`` and ``sample_weights``; labels (N, n_k, q)."""
     from scipy.sparse import csr_matrix
 
     keep = (problem.sample_weights > 0) & (problem.weights > 0)[:, None]
     features, labels = problem.features[keep], labels[keep]
     weights = (problem.weights[:, None] * problem.sample_weights)[keep]
     rows = np.ascontiguousarray(np.hstack([features, labels]) + 0.0)  # -0 is 0
-    bytes_of = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, copy_of = np.unique(bytes_of, return_index=True, return_inverse=True)
-    merged = np.bincount(copy_of.ravel(), weights, minlength=len(first))
-    return DistinctSamples(csr_matrix(features[first]), labels[first], merged, len(weights))
+    seen: dict[Any, int] = {}
+    each = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel().tolist()
+    copy_of = np.array([seen.setdefault(row, len(seen)) for row in each])
+    count = len(weights)
+    if len(seen) <= WORTH * count:
+        first = np.unique(copy_of, return_index=True)[1]
+        features, labels, weights = features[first], labels[first], np.bincount(copy_of, weights)
+    return DistinctSamples(csr_matrix(features), labels, weights, count)
 
 
 def orthogonal_factor(rows: np.ndarray) -> np.ndarray:

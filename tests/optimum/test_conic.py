@@ -99,6 +99,21 @@ def test_copies_of_a_sample_become_one_with_all_their_weight(kind):
     assert "distinct samples of 43" in (form := kind(args[0], other, *args[2:]).cvxpy_form()) and "6 distinct" not in form
 
 
+@pytest.mark.parametrize(("copies", "form"), [(1, "20 samples"), (2, "18 distinct samples of 20")])
+def test_samples_stay_as_they_are_where_less_than_a_tenth_are_copies(copies, form):
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((20, 3))
+    rows[:, 2], rows[:copies] = 0.0, rows[10 : 10 + copies]
+    rows[:copies, 2] = -0.0  # is 0
+    problem = Logistic([rows], [np.ones(20)], ridge=0.1)
+    assert problem.cvxpy_form() == form
+    variable = cp.Variable(3)
+    variable.value = x = rng.standard_normal(3)
+    assert problem.cvxpy_objective(variable).value == pytest.approx(
+        float(problem.objective(x)), rel=1e-13
+    )
+
+
 def test_least_squares_are_given_as_an_orthogonal_factor_of_d_plus_one_rows():
     rng = np.random.default_rng(1)
     entries = set()

@@ -216,6 +216,20 @@ def test_constraint_is_told_on_both_sides_of_the_unconstrained_minimiser():
     assert values == sorted(values, reverse=True) and values[0] > values[1] > values[2]
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.01])
+def test_where_the_ball_holds_it_the_value_is_known_to_its_last_bits(ridge):
+    """And the point, of which the solver's value alone says little: it is polished."""
+    found = random_hinge(3, 40, 5, ridge=ridge, seed=3).optimum_on_ball(0.1)
+    assert (
+        found.details["constraint"] == "active"
+        and found.gap <= 2e-15
+        and found.kkt_residual <= 1e-15
+    )
+    assert (
+        1 - 2.0**-46 <= Fraction(0.1) ** -2 * sum(Fraction(v) ** 2 for v in found.x.tolist()) <= 1
+    )
+
+
 def test_the_solver_is_asked_once_where_its_point_polished_shows_that_the_ball_is_active(monkeypatch):
     asked, real = [], active_set.conic_point
     monkeypatch.setattr(active_set, "conic_point", lambda *a: asked.append(a) or real(*a))

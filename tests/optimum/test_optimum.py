@@ -13,7 +13,7 @@ from fedtheory import optimum
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.optimum import lower_bounds as certificates
 from fedtheory.optimum.intervals import Enclosure, dot
-from fedtheory.optimum.loss_enclosures import LogisticRows, SoftmaxRows, SquareRows
+from fedtheory.optimum.loss_enclosures import LogisticRows, RowLoss, SoftmaxRows, SquareRows
 from fedtheory.optimum.lower_bounds import lower_bounds
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 
@@ -351,6 +351,19 @@ def test_only_a_limit_that_is_asked_for_leaves_cvxpy_out_and_the_result_names_it
     for wrong in (-1, 1.5, True):
         with pytest.raises(InvalidInput, match=f"max_conic_entries is {wrong}: it must be an integer >= 0"):
             optimum.certify(problem, max_conic_entries=wrong)
+
+
+@pytest.mark.parametrize("make", [Logistic, LeastSquares, Huber])
+def test_two_points_are_enclosed_and_the_value_is_known_to_its_last_bits(make, monkeypatch):
+    """Where Newton's steps end, and where the exact gradient there leads: no other is better."""
+    asked = []
+    monkeypatch.setattr(
+        RowLoss, "evaluate", lambda *a, true=RowLoss.evaluate: asked.append(a) or true(*a)
+    )
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2, 40, 5))
+    found = make(rows, np.sign(rows[..., 0] + rng.standard_normal((2, 40))), ridge=0.1).optimum()
+    assert len(asked) == 2 and found.gap <= 1e-14 and found.kkt_residual <= 1e-14
 
 
 def test_l_bfgs_takes_over_in_high_dimension(monkeypatch):

@@ -272,14 +272,23 @@ def test_an_overflow_shows_as_a_number_that_is_not_finite_and_is_not_warned_of()
     assert np.isinf(large).all() and np.isnan(nothing).all()
 
 
-def test_an_evaluation_is_kept_for_the_last_point():
+def test_an_evaluation_is_kept_for_the_last_two_points():
     made = Plane(H, GRADIENT, VALUE)
     point = np.array([0.5, 0.25])
     assert made.enclose(point) == (VALUE, GRADIENT) and made.enclose(point.copy()) == (VALUE, GRADIENT)
     assert len(made.asked) == 1
     point[0] = 0.75  # the point itself was kept, not the caller's array
     made.enclose(point)
+    made.enclose(np.array([0.5, 0.25]))
     assert [a[1].tolist() for a in made.asked] == [[0.5, 0.25], [0.75, 0.25]]
+    made.enclose(np.zeros(2))
+    made.enclose(np.array([0.5, 0.25]))
+    assert [a[1].tolist() for a in made.asked] == [
+        [0.5, 0.25],
+        [0.75, 0.25],
+        [0.0, 0.0],
+        [0.5, 0.25],
+    ]
 
 
 def test_a_structure_says_what_it_lacks_and_claims_nothing():

@@ -109,7 +109,7 @@ def test_clarabel_with_one_thread_and_no_warning(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solve(CORNER)
-    assert given == [{"solver": cp.CLARABEL, "max_threads": 1}]
+    assert given == [{"solver": cp.CLARABEL, "max_threads": 1, "min_switch_step_length": 0.5}]
 
 
 class Clock:

@@ -18,6 +18,7 @@ from fedtheory.optimum.duality import (
     Multipliers,
     NonsmoothStructure,
     _largest,
+    _norm,
     _on_simplex,
     _root,
     _transposed,
@@ -188,6 +189,15 @@ def test_a_slope_whose_square_underflows_bounds_from_below():
     assert -(2.0**-990) <= bound and Fraction(bound) <= -Fraction(1, 2**1200) / Fraction(5, 2)
 
 
+def test_a_slope_whose_square_underflows_counts_where_the_ridge_is_as_small():
+    """-2^-1080/(2 2^-900) = -2^-181."""
+    form = NonsmoothStructure(1, linear=exact([2.0**-540]), ridge=exact(2.0**-900))
+    bound, _ = form.bound(
+        Multipliers(np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1)), 2.0**400
+    )
+    assert -(2.0**-181) * (1 + 1e-12) <= bound <= -(2.0**-181)
+
+
 def test_a_largest_coordinate_of_little_weight_counts():
     form = NonsmoothStructure(2, top_weight=exact(0.75))
     assert form.value(np.array([0.5, 2.0])).upper == pytest.approx(1.5, rel=1e-15)
@@ -233,12 +243,52 @@ def test_the_whole_bound_uses_multipliers_made_feasible():
 def test_a_point_outside_is_drawn_to_the_sphere_from_within(x, radius):
     got = into_ball(np.array(x), radius)
     size = mp.sqrt(inner(got, got))
-    assert real(radius) * (1 - mp.mpf(2) ** -36) <= size <= real(radius)
+    assert real(radius) * (1 - mp.mpf(2) ** -48) <= size <= real(radius)
     assert got[1] * x[0] == pytest.approx(got[0] * x[1], rel=1e-12)
     inside = np.array(x) / 8 if radius == 2.5 else np.array(x) * 0.0
     assert into_ball(inside, radius) is inside
     least = norm_up(np.array(x))
     assert into_ball(np.array(x), least).tolist() == x and into_ball([0, 0], radius).dtype == float
+
+
+def test_points_are_drawn_in_each_for_itself():
+    x = np.array([[3.0, -4.0], [0.3, 0.4], [0.0, 0.0], [1e-200, 0.0]])
+    got = into_ball(x, np.array([2.5, 0.5000000001, 0.0, 0.0]))
+    assert (
+        got[1].tolist() == [0.3, 0.4]
+        and not got[2:].any()
+        and abs(got[0] - [1.5, -2.0]).max() <= 2.0**-47
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1.0, 1e250])
+def test_a_norm_is_enclosed_to_the_last_bits(unit):
+    """Of (3, -4)(1 +- 2^-60) and (0, 0) and of numbers known up to more than their size."""
+    off = np.array([[3.0, 4.0], [0.0, 0.0]]) * unit
+    norms = _norm(Enclosure(np.array([[3.0, -4.0], [0.0, 0.0]]) * unit, off * 0.0, off * 2.0**-60))
+    low, high = real(norms.lower[0]), real(norms.upper[0])
+    true, share = mp.sqrt(sum(real(v) ** 2 for v in off[0])), mp.mpf(2) ** -60
+    assert (
+        low <= true * (1 - share)
+        and true * (1 + share) <= high
+        and high - low <= 5 * unit * mp.mpf(2) ** -51
+    )
+    assert norms.upper[1] == norms.lower[1] == 0.0
+    wide = _norm(Enclosure(np.array([1e-9, 0.0]) * unit, np.zeros(2), np.array([3.0, 4.0]) * unit))
+    # a square counts its radius twice
+    assert real(wide.lower) <= 0 and 5 * real(unit) <= real(wide.upper) <= mp.mpf(7.08) * unit
+
+
+def test_pulls_that_are_a_hair_too_large_shrink_alike_and_go_on_cancelling():
+    """Three of the size 1 up to rounding, of which one is inside and one outside."""
+    angles = 0.3 + 2 * np.pi / 3 * np.arange(3)
+    centers = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    form = NonsmoothStructure(2, centers=centers, center_weights=Enclosure.exact(np.ones(3)))
+    pulls = -centers * np.array([1 - 2.0**-50, 1 + 2.0**-50, 1.0])[:, None]
+    pulls[2] = -pulls[0] - pulls[1]
+    assert [into_ball(q, 1.0) is q for q in pulls[:2]] == [True, False]
+    constant, slope = form.dual(Multipliers(np.zeros(0), np.zeros((0, 1)), pulls, np.zeros(2)))
+    assert abs(slope.hi).max() <= 3e-16 and 3 - float(constant.lower) <= 1e-14
 
 
 @pytest.mark.parametrize("whole", range(3))

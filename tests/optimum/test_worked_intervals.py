@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from fedtheory.optimum import intervals
-from fedtheory.optimum.intervals import ROUNDOFF, Enclosure, dot, gamma, norm_up, stack_sum, two_product
+from fedtheory.optimum.intervals import (
+    ROUNDOFF,
+    Enclosure,
+    Rows,
+    dot,
+    gamma,
+    norm_up,
+    stack_sum,
+    two_product,
+)
 
 U = Fraction(1, 2**53)
 TINIEST = Fraction(1, 2**999)
@@ -185,17 +194,24 @@ def test_a_sum_of_nothing_is_zero():
 
 @pytest.mark.parametrize("p", [1, 2, 3, 7])
 def test_the_radius_of_a_scalar_product_is_the_bound_of_what_is_left_over(p):
-    """2p leftovers, in all at most (p + 1) u |rows||x|, are added in float64: gamma(2p) of that; one more for the last addition."""
+    """2p leftovers, in all at most (p + 1) u |rows||x|, are added in float64: gamma(2p) of that.
+
+    One more u is for the last addition. A feature that no row has is none of the p.
+    """
     rng = np.random.default_rng(p)
     rows, x = rng.standard_normal((5, p + 1)), rng.standard_normal((2, p + 1))
-    rows[:, 1] = 0  # a feature that no row has
-    product, size = dot(rows, x), p + 1
+    rows[:, 1] = 0
+    product = dot(rows, x)
     for i in range(5):
         for c in range(2):
             each = [exact(a) * exact(b) for a, b in zip(rows[i], x[c], strict=True)]
-            left = exact(gamma(2 * size)) * U * sum(map(abs, each))
+            left = exact(gamma(2 * p)) * U * sum(map(abs, each))
             assert holds(product[i, c], sum(each))
-            assert (size + 1) * left <= exact(product.rad[i, c]) <= (size + 2) * left * (1 + Fraction(1, 10**9)) + TINIEST
+            assert (
+                (p + 1) * left
+                <= exact(product.rad[i, c])
+                <= (p + 2) * left * (1 + Fraction(1, 10**9)) + TINIEST
+            )
 
 
 def test_scalar_products_of_nothing_but_zeros_are_zeros():
@@ -203,6 +219,29 @@ def test_scalar_products_of_nothing_but_zeros_are_zeros():
     for part in (product.hi, product.lo):
         assert part.dtype == float and part.shape == (2, 4) and not part.any()
     assert product.rad.shape == (2, 4) and (0 <= product.rad).all() and (product.rad <= 2.0**-998).all()
+
+
+@pytest.mark.parametrize("together", [1, 2**13])
+def test_products_of_sparse_rows_leave_zeros_out(together, monkeypatch):
+    """Rows with 0, 1, 3, 4 and 13 entries of 13."""
+    monkeypatch.setattr(intervals, "IN_CACHE", together)
+    rng = np.random.default_rng(0)
+    rows, x = np.zeros((40, 13)), rng.standard_normal((2, 13))
+    for i, count in enumerate([0, 1, 3, 4, 13]):
+        rows[i, rng.permutation(13)[:count]] = rng.standard_normal(count)
+    made = Rows(rows)
+    product = made.dot(x)
+    assert made.sparse and sorted(
+        (len(some), len(entries)) for some, _, entries in made._packed
+    ) == ([(1, 1), (1, 13), (2, 4)] if together > 1 else [(1, 1), (1, 4), (1, 4), (1, 13)])
+    for i in range(5):
+        for c in range(2):
+            each = [exact(a) * exact(b) for a, b in zip(rows[i], x[c], strict=True)]
+            most = 2 * 26 * 15 * U**2 * sum(map(abs, each)) + TINIEST
+            assert holds(product[i, c], sum(each)) and exact(product.rad[i, c]) <= most
+    assert not product.hi[5:].any() and not product.rad[5:].any()
+    dense = Rows(rows[:5])
+    assert not dense.sparse and (dense.dot(x).hi == dot(rows[:5], x).hi).all()
 
 
 def test_the_unit_of_roundoff_is_that_of_float64():
@@ -228,6 +267,6 @@ def test_a_scalar_product_is_the_same_to_the_last_bit_however_many_columns_are_w
         found = dot(rows, x)
         assert (found.hi == hi).all() and (found.hi + found.lo == hi).all()
         np.testing.assert_array_equal(found.rad, dot(rows[:, [0, 1, 2, 3, 5, 6, 7, 8, 4]], x[:, [0, 1, 2, 3, 5, 6, 7, 8, 4]]).rad)
-        assert (found.rad >= gamma(18) * 11 * 2.0**-53 * size).all()
+        assert (found.rad >= gamma(16) * 10 * 2.0**-53 * size).all()
     x[:, 4] = np.inf
     np.testing.assert_array_equal(dot(rows, x).hi, hi)

@@ -11,17 +11,12 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, namespace, on_host
 from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.local import sliding_compiled
+from fedtheory.local import sliding_compiled, sliding_steps
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sliding_draws import draws
 from fedtheory.problems.base import Problem
 
-__all__ = ["SubgradientSliding", "averaging_weight", "draws", "project_ball"]
-
-
-def averaging_weight(t: int) -> float:
-    """theta_t = 2(t + 1)/(t(t + 3)) of line 21; theta_1 = 1."""
-    return 2.0 * (t + 1) / (t * (t + 3.0))
+__all__ = ["SubgradientSliding", "draws", "project_ball"]
 
 
 def project_ball(u: Array, radius: float) -> Array:
@@ -29,9 +24,8 @@ def project_ball(u: Array, radius: float) -> Array:
     if math.isinf(radius):
         return u
     xp = namespace(u)
-    norm = xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True))
-    limit = xp.full_like(norm, radius)
-    return xp.where(norm > limit, u * (limit / xp.maximum(norm, limit)), u)
+    norm, limit = xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True)), astype_like(radius, u)
+    return u * (limit / xp.maximum(norm, limit))
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ class SubgradientSliding(LocalSolver):
             raise InvalidInput(f"l1 = {objective.l1!r}: subgradient sliding has no l1 penalty; put it into the problem's loss")
         if self.use_compiled(problem, start):
             return sliding_compiled.solve(self, problem, objective, start, rows)
-        return self._walk(problem, objective, start, rows)
+        return sliding_steps.solve(self, problem, objective, start, rows)
 
     def use_compiled(self, problem: Problem, start: Array) -> bool:
         """Whether ``solve`` takes the compiled engine."""
@@ -129,26 +123,6 @@ class SubgradientSliding(LocalSolver):
             where = f"{start.dtype} on {getattr(start, 'device', 'cpu')}"
             raise InvalidInput(f"engine = 'numba' works on float64 arrays in main memory, not on {where}: use engine='auto'")
         return fits and (self.engine == "numba" or compiled(problem))
-
-    def _walk(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
-        """The reference: one batched step after the other."""
-        beta, u = float(objective.curvature), start
-        average, t = u, 0
-        for size, noise, samples in draws(self, problem, start.shape[-1], rows):
-            for s in range(size):
-                t += 1
-                if samples is None:
-                    gradient = problem.client_gradient(u)
-                else:
-                    batch = np.ascontiguousarray(samples[:, :, s])
-                    gradient = problem.client_batch_gradient(u, astype_like(batch, u))
-                if noise is not None:
-                    gradient = gradient + astype_like(np.ascontiguousarray(noise[:, :, s]), u)
-                gradient = gradient + objective.smooth_penalty_gradient(u)
-                u = project_ball(u - gradient * (1.0 / ((1.0 + 0.5 * t) * beta)), self.radius)  # lines 22-23
-                theta = averaging_weight(t)
-                average = u if t == 1 else (1.0 - theta) * average + theta * u  # line 24
-        return LocalResult(u, average=average)
 
 
 def compiled(problem: Problem) -> bool:

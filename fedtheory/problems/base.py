@@ -7,7 +7,7 @@ is one batched matrix product. The public methods take points of any leading sha
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -95,7 +95,22 @@ class Problem(OldNames):
             if name in self.__dict__:
                 self.__dict__.pop("_optimum", None)
                 self.__dict__.pop("_optimum_on_ball", None)
+        if name[0] != "_":
+            self.__dict__.pop("_prepared", None)
         object.__setattr__(self, name, value)
+
+    def prepared(self, what: str, make: Callable[[], Any]) -> Any:
+        """What a local solver makes of the data, made once and kept until an attribute is set anew.
+
+        It does not travel with a pickle.
+        """
+        kept = self.__dict__.setdefault("_prepared", {})
+        if what not in kept:
+            kept[what] = make()
+        return kept[what]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for value in state.values():

@@ -16,7 +16,7 @@ from fedtheory.arrays import Array, astype_like, to_numpy
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding_draws import Sliding, draws
-from fedtheory.problems.base import Problem
+from fedtheory.problems.base import Problem, prepared
 
 __all__ = ["CompiledForm", "compiled_form", "solve"]
 
@@ -39,7 +39,7 @@ def compiled_form(problem: Problem) -> CompiledForm | None:
         form = _forms().get(type(problem))
         return None if form is None or not available() else form(problem)
 
-    return problem.prepared("compiled form", make) if isinstance(problem, Problem) else None
+    return prepared(problem, "compiled form", make) if isinstance(problem, Problem) else None
 
 
 def _plain(values: Array) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace, sealed
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding_draws import Sliding, draws
-from fedtheory.problems.base import Problem
+from fedtheory.problems.base import Problem, prepared
 from fedtheory.problems.linear import LinearModel
 from fedtheory.problems.nonsmooth import LAD, Hinge, Quantile
 
@@ -90,7 +90,7 @@ def _parts(problem: Problem, groups: int) -> list[tuple[Problem, slice]]:
     cuts = [slice(many * i // groups, many * (i + 1) // groups) for i in range(groups)]
     if groups == 1:
         return [(problem, cuts[0])]
-    parts = problem.prepared(f"{groups} groups", lambda: [problem.subset(np.arange(c.start, c.stop)) for c in cuts])
+    parts = prepared(problem, f"{groups} groups", lambda: [problem.subset(np.arange(c.start, c.stop)) for c in cuts])
     return list(zip(parts, cuts, strict=True))
 
 
@@ -99,7 +99,7 @@ def _gradient(problem: Problem, points: int, steps: int) -> Callable[[np.ndarray
     if not _linear(problem):
         return problem.client_gradient
     p = cast(LinearModel, problem)
-    transposed = p.prepared("transposed", lambda: sealed(np.ascontiguousarray(p.features.mT)))
+    transposed = prepared(p, "transposed", lambda: sealed(np.ascontiguousarray(p.features.mT)))
     targets, shares = p.targets[:, None, :], p.sample_weights[:, None, :]
     if points > 1 and steps >= FEW:  # so that no loop is as short as one client's samples
         targets, shares = np.repeat(targets, points, axis=1), np.repeat(shares, points, axis=1)

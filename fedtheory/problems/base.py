@@ -25,8 +25,8 @@ from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check
 from fedtheory.problems.old_names import OldNames
 
 __all__ = [
-    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "same_loss", "same_smoothness",
-    "weights_after",
+    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "prepared", "same_loss",
+    "same_smoothness", "weights_after",
 ]  # fmt: skip
 
 
@@ -65,6 +65,14 @@ def same_smoothness(problem: Problem, kind: type[Problem]) -> bool:
     return same_loss(problem, kind) and all(getattr(type(problem), n, None) is getattr(kind, n, None) for n in names)
 
 
+def prepared(problem: Problem, what: str, make: Callable[[], Any]) -> Any:
+    """What a local solver makes of a problem's data, made once and kept until an attribute is set anew."""
+    kept = problem.__dict__.setdefault("_prepared", {})
+    if what not in kept:
+        kept[what] = make()
+    return kept[what]
+
+
 class Problem(OldNames):
     """min_x F(x) = sum_k w_k f_k(x).
 
@@ -99,17 +107,7 @@ class Problem(OldNames):
             self.__dict__.pop("_prepared", None)
         object.__setattr__(self, name, value)
 
-    def prepared(self, what: str, make: Callable[[], Any]) -> Any:
-        """What a local solver makes of the data, made once and kept until an attribute is set anew.
-
-        It does not travel with a pickle.
-        """
-        kept = self.__dict__.setdefault("_prepared", {})
-        if what not in kept:
-            kept[what] = make()
-        return kept[what]
-
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:  # what was `prepared` does not travel
         return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

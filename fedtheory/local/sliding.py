@@ -33,6 +33,14 @@ def project_ball(u: Array, radius: float) -> Array:
     return u * (limit / xp.maximum(norm, limit))
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+
+
 @dataclass(frozen=True)
 class SubgradientSliding(LocalSolver):
     """T projected subgradient steps on f_k(u) - <linear, u> + beta/2 ||u - center||^2 from the start u_0, and their average.
@@ -58,7 +66,8 @@ class SubgradientSliding(LocalSolver):
         'numpy' works in any array namespace. 'numba' is compiled, float64 (NumPy, or torch on the CPU), and for the problems that
         `fedtheory.local.sliding_compiled.compiled_form` knows; 'auto' takes it where it can. Both use the same random numbers.
     threads : int >= 1 or None
-        Threads of the compiled engine; None: one a core this process may use (or OMP_NUM_THREADS), where that is worth it.
+        The most threads of the compiled engine; None: one a core this process may use (or OMP_NUM_THREADS). Work that no thread is
+        worth starting for is not shared.
 
     Raises
     ------
@@ -80,26 +89,17 @@ class SubgradientSliding(LocalSolver):
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        def require(condition: bool, name: str, limit: str) -> None:
-            if not condition:
+        radius, noise = self.radius, self.noise_std
+        for holds, name, limit in (
+            (_count(self.steps), "steps", "the number of local steps must be an integer >= 1"),
+            (_number(radius) and radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)"),
+            (_number(noise) and 0 <= noise < math.inf, "noise_std", "the noise's root mean square norm must be a finite number >= 0"),
+            (self.batch_size is None or _count(self.batch_size), "batch_size", "use an integer >= 1, or None for all samples"),
+            (self.engine in ("auto", "numpy", "numba"), "engine", "use 'auto', 'numpy' or 'numba'"),
+            (self.threads is None or _count(self.threads), "threads", "use an integer >= 1, or None"),
+        ):
+            if not holds:
                 raise InvalidInput(f"{name} = {getattr(self, name)!r}: {limit}")
-
-        def number(value: Any) -> bool:
-            return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-        def count(value: Any) -> bool:
-            return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
-
-        require(count(self.steps), "steps", "the number of local steps must be an integer >= 1")
-        require(number(self.radius) and self.radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)")
-        require(
-            number(self.noise_std) and 0 <= self.noise_std < math.inf,
-            "noise_std",
-            "the noise's root mean square norm must be a finite number >= 0",
-        )
-        require(self.batch_size is None or count(self.batch_size), "batch_size", "use an integer >= 1, or None for all samples")
-        require(self.engine in ("auto", "numpy", "numba"), "engine", "use 'auto', 'numpy' or 'numba'")
-        require(self.threads is None or count(self.threads), "threads", "use an integer >= 1, or None")
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         if self.batch_size is not None and type(problem).client_batch_gradient is Problem.client_batch_gradient:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
@@ -110,11 +111,18 @@ def _forms() -> dict[type, Any]:
     }
 
 
-def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
-    """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
+@cache
+def _loops() -> tuple[Any, ...]:
+    """What is compiled, imported at the first call."""
     from fedtheory.local.lanes import LANES, zeros
     from fedtheory.local.sliding_kernels import WALKS, Drawn, Pace, Points
 
+    return WALKS, Drawn, Pace, Points, LANES, zeros
+
+
+def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+    """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
+    WALKS, Drawn, Pace, Points, LANES, zeros = _loops()
     form, shape = cast(CompiledForm, compiled_form(problem)), start.shape
     count, per, d = shape[0] * shape[1], shape[1], shape[2]
     walk, done = WALKS[form.walk], 0
@@ -130,7 +138,7 @@ def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: A
         samples = no_samples if samples is None else samples.reshape(count, size, -1)
         pace, drawn = Pace(float(objective.curvature), float(solver.radius), d, done, size), Drawn(noise, samples)
 
-        def run(first: int, last: int, pace: Pace = pace, drawn: Drawn = drawn) -> None:
+        def run(first: int, last: int, pace: Any = pace, drawn: Any = drawn) -> None:
             walk(first, last, per, form.arguments, points, pace, drawn)
 
         _share(run, count, solver.threads, count * size * (form.work + 6 * d + A_STEP))

@@ -96,7 +96,7 @@ def _parts(problem: Problem, groups: int) -> list[tuple[Problem, slice]]:
 
 def _gradient(problem: Problem, points: int, steps: int) -> Callable[[np.ndarray], np.ndarray]:
     """`client_gradient`, made for many steps from so many points a client; it overwrites what it gave."""
-    if not _linear(problem):
+    if steps == 1 or not _linear(problem):
         return problem.client_gradient
     p = cast(LinearModel, problem)
     transposed = prepared(p, "transposed", lambda: sealed(np.ascontiguousarray(p.features.mT)))
@@ -106,13 +106,13 @@ def _gradient(problem: Problem, points: int, steps: int) -> Callable[[np.ndarray
     clients, dim, samples = transposed.shape
     z, slopes = np.empty((clients, points, samples), transposed.dtype), np.empty((clients, points, samples), transposed.dtype)
     features, ridge, found = p.features, p.ridge, np.empty((clients, points, dim), transposed.dtype)
-    slope = _SLOPES.get(type(p).dphi, _slope)
+    slope, matmul, multiply = _SLOPES.get(type(p).dphi, _slope), np.matmul, np.multiply
 
     def gradient(u: np.ndarray) -> np.ndarray:
-        np.matmul(u, transposed, z)
+        matmul(u, transposed, z)
         slope(p, z, targets, slopes)
-        np.multiply(slopes, shares, slopes)
-        np.matmul(slopes, features, found)
+        multiply(slopes, shares, slopes)
+        matmul(slopes, features, found)
         return found + ridge * u if ridge else found
 
     return gradient
@@ -181,7 +181,7 @@ def _walk(
     spare, kept = (xp.empty(n, **like) for n in (shape, (at_once, *shape)))
     paces = xp.empty(at_once, **like)
     places = [(kept[s, ...], paces[s, ...]) for s in range(at_once)]
-    u, average, drawn = start, start, _drawn(solver, problem, shape[-1], rows)
+    u, average, vecdot, drawn = start, start, xp.vecdot, _drawn(solver, problem, shape[-1], rows)
     for done in range(0, solver.steps, at_once):
         steps = min(at_once, solver.steps - done)
         growth, weights = schedule(done + 1, done + steps)
@@ -198,7 +198,7 @@ def _walk(
             move *= pace
             u = subtract(u, move, place)  # line 22
             if bounded:  # line 23; the root only where it may matter
-                norm_sq = xp.vecdot(u, u)
+                norm_sq = vecdot(u, u)
                 if not (numpy and norm_sq.item(norm_sq.argmax()) <= most):
                     radius = xp.asarray(float(solver.radius), **like) if radius is None else radius
                     u *= (radius / xp.maximum(xp.sqrt(norm_sq), radius))[..., None]

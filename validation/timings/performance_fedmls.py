@@ -312,7 +312,7 @@ def _beside(
     return [*took, Figure(ratio, cpu, "x", target, "CPU time"), Figure(ratio, wall, "x", "", "wall time")]
 
 
-def beside_the_page(repeats: int = 9) -> list[Figure]:
+def beside_the_page(repeats: int = 15) -> list[Figure]:
     """Nanoseconds a client-step of engine='numpy' and of the page by hand."""
     found = []
     for shape in SHAPES:
@@ -326,7 +326,7 @@ def beside_the_page(repeats: int = 9) -> list[Figure]:
     return found
 
 
-def beside_c(repeats: int = 9) -> list[Figure]:
+def beside_c(repeats: int = 15) -> list[Figure]:
     """Nanoseconds a client-step of the compiled engine and of the same in C."""
     found = []
     for shape in IN_C:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -186,6 +187,26 @@ def test_new_data_are_seen(engine):
     walk(problem, engine=engine)
     problem.features, problem.targets = other.features, other.targets
     close(walk(problem, engine=engine), walk(other, engine=engine), 0.0)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_a_new_number_is_seen(engine):
+    problem = Hinge(normal(3, 7, 5), np.sign(normal(3, 7)), 0.1)
+    before = walk(problem, engine=engine)
+    problem.ridge = 0.5
+    after = walk(problem, engine=engine)
+    close(after, walk(Hinge(problem.features, problem.targets, 0.5), engine=engine), 0.0)
+    assert np.abs(after.y - before.y).max() > 1e-3
+
+
+def test_what_was_prepared_does_not_travel():
+    problem = LAD(normal(3, 7, 5), normal(3, 7))
+    fresh = len(pickle.dumps(problem))
+    here = [walk(problem, engine=e) for e in ("numpy", "numba")]
+    sent = pickle.dumps(problem)
+    assert len(sent) == fresh
+    for engine, one in zip(("numpy", "numba"), here, strict=True):
+        close(walk(pickle.loads(sent), engine=engine), one, 0.0)
 
 
 @pytest.mark.parametrize("change", ["dphi", "_predict", "client_gradient"])

@@ -238,7 +238,7 @@ class FedMLS(Algorithm):
         k = clients.round_index
         if k > self.rounds:
             raise InvalidInput(f"round {k}, but this FedMLS is made for K = {self.rounds} rounds: make it with rounds >= {k}")
-        everyone = clients.cohort.everyone  # in the dense layout, in which what they have now is the memory
+        everyone = clients.cohort.everyone  # what they have now then is the memory
         if not everyone and not (clients.cohort.size() == clients.num_clients).all():
             raise InvalidInput("FedMLS needs every client in every round: leave out the sampling (full participation)")
         solver = self._solver(clients)
@@ -263,7 +263,8 @@ class FedMLS(Algorithm):
         chosen: Array = result.average if self.average == "averaged" else result.y
         x_local, z_local = (1 - gamma) * x_local + gamma * chosen, result.y  # line 14
         if not everyone:
-            x_local, z_local = clients.put(state.x_local, x_local), clients.put(state.z_local, z_local)
+            x_local = clients.put(state.x_local, x_local)
+            z_local = clients.put(state.z_local, z_local)
         return FedMLSState(x, z, x_local, z_local)
 
     def _local_objective(self, k: int, difference: Array, z_local: Array, num_clients: int) -> LocalObjective:
@@ -280,7 +281,8 @@ class FedMLS(Algorithm):
                 self._no_noise(f"local solver {given!r}")
             return given if isinstance(given, ExactProx) else ExactProx(float(self.radius))
         noise = float(self.noise_std) or sliding.noise_std
-        return replace(sliding, steps=self.steps(clients.round_index), radius=float(self.radius), noise_std=noise)
+        steps = self.steps(clients.round_index)
+        return replace(sliding, steps=steps, radius=float(self.radius), noise_std=noise)
 
     # --- how long it will take ----------------------------------------------------------------------------------------
     def _check_duration(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> None:

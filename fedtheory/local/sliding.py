@@ -66,8 +66,8 @@ class SubgradientSliding(LocalSolver):
         'numpy' works in any array namespace. 'numba' is compiled, float64 (NumPy, or torch on the CPU), and for the problems that
         `fedtheory.local.sliding_compiled.compiled_form` knows; 'auto' takes it where it can. Both use the same random numbers.
     threads : int >= 1 or None
-        The most threads of the compiled engine; None: one a core this process may use (or OMP_NUM_THREADS). Work that no thread is
-        worth starting for is not shared.
+        The most threads of the compiled engine; None: one a core this process may use (or
+        OMP_NUM_THREADS). Work that no thread is worth starting for is not shared.
 
     Raises
     ------

@@ -155,7 +155,7 @@ def cores() -> int:
 
 
 def _share(run: Any, rows: int, threads: int | None, work: int) -> None:
-    """run(first, last) over all rows, on as many of the threads as are worth it; rows do not touch each other."""
+    """run(first, last) over all rows, which do not touch each other, on as many threads as pay."""
     parts = min(rows, work // WORTH_A_THREAD)
     parts = min(parts, threads or cores()) if parts > 1 else 1
     cuts = list(pairwise(rows * i // parts for i in range(parts + 1)))

@@ -25,15 +25,15 @@ from fedtheory.problems.nonsmooth import LAD, Hinge, Quantile
 
 __all__ = ["schedule", "solve"]
 
-IN_CACHE = 2**17  # numbers that a step makes, or that are averaged together; of data four times as many
+IN_CACHE = 2**17  # numbers that a step makes, or that are averaged together; of data four times it
 FEW = 8  # steps that are not worth what is made for many
 
 
 @lru_cache(maxsize=256)
 def schedule(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """1 + t/2 of line 22 for t = first..last, and what the u_t weigh in avg_last, 2(t + 1)/(last (last + 3)).
+    """1 + t/2 of line 22 for t = first..last, and what the u_t weigh in avg_last.
 
-    The weights are those of line 24, whose theta_t is 2(t + 1)/(t(t + 3)).
+    These are 2(t + 1)/(last (last + 3)): line 24's theta_t is 2(t + 1)/(t(t + 3)).
     """
     t = np.arange(first, last + 1.0)
     return sealed((1.0 + 0.5 * t, 2.0 * (t + 1.0) / (last * (last + 3.0))))
@@ -65,10 +65,15 @@ def solve(
 def _linear(problem: Problem) -> bool:
     """Whether the gradient is that of `LinearModel`."""
     kind: Any = type(problem)
-    return kind.client_gradient is LinearModel.client_gradient and kind._predict is LinearModel._predict
+    return (
+        kind.client_gradient is LinearModel.client_gradient
+        and kind._predict is LinearModel._predict
+    )
 
 
-def _pieces(problem: Problem, shape: tuple[int, ...], steps: int) -> list[tuple[Problem, slice, slice]]:
+def _pieces(
+    problem: Problem, shape: tuple[int, ...], steps: int
+) -> list[tuple[Problem, slice, slice]]:
     """Which rows walk together, clients at points of each; none where all do."""
     clients, points, made = shape
     groups, p = 1, cast(LinearModel, problem)
@@ -80,7 +85,9 @@ def _pieces(problem: Problem, shape: tuple[int, ...], steps: int) -> list[tuple[
     found = []
     for part, own in _parts(problem, groups):
         cuts = -(-points // max(1, IN_CACHE // (part.num_clients * made)))
-        found += [(part, own, slice(points * i // cuts, points * (i + 1) // cuts)) for i in range(cuts)]
+        found += [
+            (part, own, slice(points * i // cuts, points * (i + 1) // cuts)) for i in range(cuts)
+        ]
     return found
 
 
@@ -90,12 +97,16 @@ def _parts(problem: Problem, groups: int) -> list[tuple[Problem, slice]]:
     cuts = [slice(many * i // groups, many * (i + 1) // groups) for i in range(groups)]
     if groups == 1:
         return [(problem, cuts[0])]
-    parts = prepared(problem, f"{groups} groups", lambda: [problem.subset(np.arange(c.start, c.stop)) for c in cuts])
+    parts = prepared(
+        problem,
+        f"{groups} groups",
+        lambda: [problem.subset(np.arange(c.start, c.stop)) for c in cuts],
+    )
     return list(zip(parts, cuts, strict=True))
 
 
 def _gradient(problem: Problem, points: int, steps: int) -> Callable[[np.ndarray], np.ndarray]:
-    """`client_gradient`, made for many steps from so many points a client; it overwrites what it gave."""
+    """`client_gradient`, made for many steps from so many points; it overwrites what it gave."""
     if steps == 1 or not _linear(problem):
         return problem.client_gradient
     p = cast(LinearModel, problem)
@@ -104,7 +115,10 @@ def _gradient(problem: Problem, points: int, steps: int) -> Callable[[np.ndarray
     if points > 1 and steps >= FEW:  # so that no loop is as short as one client's samples
         targets, shares = np.repeat(targets, points, axis=1), np.repeat(shares, points, axis=1)
     clients, dim, samples = transposed.shape
-    z, slopes = np.empty((clients, points, samples), transposed.dtype), np.empty((clients, points, samples), transposed.dtype)
+    z, slopes = (
+        np.empty((clients, points, samples), transposed.dtype),
+        np.empty((clients, points, samples), transposed.dtype),
+    )
     features, ridge, found = p.features, p.ridge, np.empty((clients, points, dim), transposed.dtype)
     slope, matmul, multiply = _SLOPES.get(type(p).dphi, _slope), np.matmul, np.multiply
 
@@ -157,7 +171,9 @@ def _drawn(
             yield from repeat((None, None), size)
             continue
         for s in range(size):
-            one, some = (a if a is None else np.ascontiguousarray(a[:, :, s]) for a in (noise, samples))
+            one, some = (
+                a if a is None else np.ascontiguousarray(a[:, :, s]) for a in (noise, samples)
+            )
             yield one, some
 
 
@@ -187,7 +203,10 @@ def _walk(
         growth, weights = schedule(done + 1, done + steps)
         paces[:steps] = xp.asarray(1.0 / (growth * beta), **like)
         for (place, pace), (noise, samples) in zip(places[:steps], drawn, strict=False):
-            slope = gradient(u) if samples is None else problem.client_batch_gradient(u, astype_like(samples, u))
+            if samples is None:
+                slope = gradient(u)
+            else:
+                slope = problem.client_batch_gradient(u, astype_like(samples, u))
             if noise is not None:
                 slope = slope + astype_like(noise, u)
             move = subtract(u, center, spare)
@@ -204,5 +223,6 @@ def _walk(
                     u *= (radius / xp.maximum(xp.sqrt(norm_sq), radius))[..., None]
         weights = xp.asarray(weights, copy=True, **like)
         mean = xp.reshape(xp.matmul(weights, xp.reshape(kept[:steps, ...], (steps, -1))), shape)
-        average = average * (done * (done + 3.0) / ((done + steps) * (done + steps + 3.0))) + mean if done else mean
+        rest = done * (done + 3.0) / ((done + steps) * (done + steps + 3.0))
+        average = average * rest + mean if done else mean
     return LocalResult(xp.asarray(u, copy=True), average=average)

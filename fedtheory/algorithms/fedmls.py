@@ -238,7 +238,8 @@ class FedMLS(Algorithm):
         k = clients.round_index
         if k > self.rounds:
             raise InvalidInput(f"round {k}, but this FedMLS is made for K = {self.rounds} rounds: make it with rounds >= {k}")
-        if not (clients.cohort.size() == clients.num_clients).all():
+        everyone = clients.cohort.everyone  # what they have now then is the memory
+        if not everyone and not (clients.cohort.size() == clients.num_clients).all():
             raise InvalidInput("FedMLS needs every client in every round: leave out the sampling (full participation)")
         solver = self._solver(clients)
         if k == 1:
@@ -246,36 +247,42 @@ class FedMLS(Algorithm):
         gamma = 2.0 / (k + 1)  # line 4
         x_local, z_local = clients.take(state.x_local), clients.take(state.z_local)
         y_local = clients.send((1 - gamma) * x_local + gamma * z_local)  # lines 5-6
-        y = (1 - gamma) * state.x + gamma * state.z  # line 8
+        rest = (1 - gamma) * state.x
+        y = rest + gamma * state.z  # line 8
         z = state.z - k / 4 * (y - clients.mean(y_local))  # line 9
         if self.server_projection:
             z = project_ball(z, float(self.radius))
-        x = (1 - gamma) * state.x + gamma * z  # line 10
+        x = rest + gamma * z  # line 10
         if k == self.rounds and self.skip_last:
             return FedMLSState(x, z, state.x_local, state.z_local)
         result = clients.minimise(  # lines 11 and 13
             self._local_objective(k, y_local - clients.broadcast(y), z_local, clients.num_clients),
             start=z_local,
-            solver=solver if isinstance(solver, ExactProx) else replace(solver, steps=self.steps(k)),
+            solver=solver,
         )
         chosen: Array = result.average if self.average == "averaged" else result.y
-        x_local = (1 - gamma) * x_local + gamma * chosen  # line 14
-        return FedMLSState(x, z, clients.put(state.x_local, x_local), clients.put(state.z_local, result.y))
+        x_local, z_local = (1 - gamma) * x_local + gamma * chosen, result.y  # line 14
+        if not everyone:
+            x_local = clients.put(state.x_local, x_local)
+            z_local = clients.put(state.z_local, z_local)
+        return FedMLSState(x, z, x_local, z_local)
 
     def _local_objective(self, k: int, difference: Array, z_local: Array, num_clients: int) -> LocalObjective:
         """f_i(u) + <g, u> + beta_k/2 ||u - z'||^2; the product norm's f_i/N + ... is N times smaller."""
         lam = float(self.lam) / (num_clients if self.norm == "product" else 1)
-        return LocalObjective(center=z_local, linear=-difference / lam, curvature=4.0 / (lam * k))  # lines 4 and 13
+        return LocalObjective(center=z_local, linear=difference / -lam, curvature=4.0 / (lam * k))  # lines 4 and 13
 
     def _solver(self, clients: Clients) -> SubgradientSliding | ExactProx:
-        noisy = isinstance(clients.solver, SubgradientSliding) and (clients.solver.noise_std or clients.solver.batch_size is not None)
+        """The local solver of the round."""
+        given = clients.solver
+        sliding = given if isinstance(given, SubgradientSliding) else SubgradientSliding()
         if self.solved:
-            if noisy:
-                self._no_noise(f"local solver {clients.solver!r}")
-            return clients.solver if isinstance(clients.solver, ExactProx) else ExactProx(float(self.radius))
-        given = clients.solver if isinstance(clients.solver, SubgradientSliding) else SubgradientSliding()
-        noise = float(self.noise_std) or given.noise_std
-        return replace(given, radius=float(self.radius), noise_std=noise)
+            if sliding.noise_std or sliding.batch_size is not None:
+                self._no_noise(f"local solver {given!r}")
+            return given if isinstance(given, ExactProx) else ExactProx(float(self.radius))
+        noise = float(self.noise_std) or sliding.noise_std
+        steps = self.steps(clients.round_index)
+        return replace(sliding, steps=steps, radius=float(self.radius), noise_std=noise)
 
     # --- how long it will take ----------------------------------------------------------------------------------------
     def _check_duration(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> None:
@@ -297,6 +304,8 @@ class FedMLS(Algorithm):
     def _seconds_per_step(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> float:
         """Seconds that one local step of all clients and scenarios takes here, measured."""
         point = clients.broadcast(x)
+        if isinstance(solver, SubgradientSliding):
+            solver = replace(solver, steps=1)
         probe = Clients(clients.problem, clients.cohort, solver, x, clients.stream, 1, clients.scenarios)
         objective = LocalObjective(center=point, curvature=1.0)
         probe.minimise(objective, point)  # compiles and warms up

@@ -208,7 +208,7 @@ def kept(problem: Problem, name: str, key: Any, make: Callable[[Problem], Array]
         whole, clients = problem, None
     if math.prod((whole.num_clients, problem.dim, problem.dim)) > KEPT:
         return make(problem)
-    known = whole.__dict__.setdefault("_kept_local", {})
+    known = whole.__dict__.setdefault("_prepared", {})
     if name not in known or known[name][0] != key:
         known[name] = key, None
         if clients is not None:

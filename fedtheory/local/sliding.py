@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, namespace, on_host
 from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.local import sliding_compiled
+from fedtheory.local import sliding_compiled, sliding_steps
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sliding_draws import draws
 from fedtheory.problems.base import Problem
@@ -29,9 +29,16 @@ def project_ball(u: Array, radius: float) -> Array:
     if math.isinf(radius):
         return u
     xp = namespace(u)
-    norm = xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True))
-    limit = xp.full_like(norm, radius)
-    return xp.where(norm > limit, u * (limit / xp.maximum(norm, limit)), u)
+    norm, limit = xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True)), astype_like(radius, u)
+    return u * (limit / xp.maximum(norm, limit))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ class SubgradientSliding(LocalSolver):
         'numpy' works in any array namespace. 'numba' is compiled, float64 (NumPy, or torch on the CPU), and for the problems that
         `fedtheory.local.sliding_compiled.compiled_form` knows; 'auto' takes it where it can. Both use the same random numbers.
     threads : int >= 1 or None
-        Threads of the compiled engine; None: one a core this process may use (or OMP_NUM_THREADS), where that is worth it.
+        The most threads of the compiled engine; None: one a core this process may use (or
+        OMP_NUM_THREADS). Work that no thread is worth starting for is not shared.
 
     Raises
     ------
@@ -81,26 +89,17 @@ class SubgradientSliding(LocalSolver):
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        def require(condition: bool, name: str, limit: str) -> None:
-            if not condition:
+        radius, noise = self.radius, self.noise_std
+        for holds, name, limit in (
+            (_count(self.steps), "steps", "the number of local steps must be an integer >= 1"),
+            (_number(radius) and radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)"),
+            (_number(noise) and 0 <= noise < math.inf, "noise_std", "the noise's root mean square norm must be a finite number >= 0"),
+            (self.batch_size is None or _count(self.batch_size), "batch_size", "use an integer >= 1, or None for all samples"),
+            (self.engine in ("auto", "numpy", "numba"), "engine", "use 'auto', 'numpy' or 'numba'"),
+            (self.threads is None or _count(self.threads), "threads", "use an integer >= 1, or None"),
+        ):
+            if not holds:
                 raise InvalidInput(f"{name} = {getattr(self, name)!r}: {limit}")
-
-        def number(value: Any) -> bool:
-            return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-        def count(value: Any) -> bool:
-            return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
-
-        require(count(self.steps), "steps", "the number of local steps must be an integer >= 1")
-        require(number(self.radius) and self.radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)")
-        require(
-            number(self.noise_std) and 0 <= self.noise_std < math.inf,
-            "noise_std",
-            "the noise's root mean square norm must be a finite number >= 0",
-        )
-        require(self.batch_size is None or count(self.batch_size), "batch_size", "use an integer >= 1, or None for all samples")
-        require(self.engine in ("auto", "numpy", "numba"), "engine", "use 'auto', 'numpy' or 'numba'")
-        require(self.threads is None or count(self.threads), "threads", "use an integer >= 1, or None")
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         if self.batch_size is not None and type(problem).client_batch_gradient is Problem.client_batch_gradient:
@@ -118,7 +117,7 @@ class SubgradientSliding(LocalSolver):
             raise InvalidInput(f"l1 = {objective.l1!r}: subgradient sliding has no l1 penalty; put it into the problem's loss")
         if self.use_compiled(problem, start):
             return sliding_compiled.solve(self, problem, objective, start, rows)
-        return self._walk(problem, objective, start, rows)
+        return sliding_steps.solve(self, problem, objective, start, rows)
 
     def use_compiled(self, problem: Problem, start: Array) -> bool:
         """Whether ``solve`` takes the compiled engine."""
@@ -129,26 +128,6 @@ class SubgradientSliding(LocalSolver):
             where = f"{start.dtype} on {getattr(start, 'device', 'cpu')}"
             raise InvalidInput(f"engine = 'numba' works on float64 arrays in main memory, not on {where}: use engine='auto'")
         return fits and (self.engine == "numba" or compiled(problem))
-
-    def _walk(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
-        """The reference: one batched step after the other."""
-        beta, u = float(objective.curvature), start
-        average, t = u, 0
-        for size, noise, samples in draws(self, problem, start.shape[-1], rows):
-            for s in range(size):
-                t += 1
-                if samples is None:
-                    gradient = problem.client_gradient(u)
-                else:
-                    batch = np.ascontiguousarray(samples[:, :, s])
-                    gradient = problem.client_batch_gradient(u, astype_like(batch, u))
-                if noise is not None:
-                    gradient = gradient + astype_like(np.ascontiguousarray(noise[:, :, s]), u)
-                gradient = gradient + objective.smooth_penalty_gradient(u)
-                u = project_ball(u - gradient * (1.0 / ((1.0 + 0.5 * t) * beta)), self.radius)  # lines 22-23
-                theta = averaging_weight(t)
-                average = u if t == 1 else (1.0 - theta) * average + theta * u  # line 24
-        return LocalResult(u, average=average)
 
 
 def compiled(problem: Problem) -> bool:

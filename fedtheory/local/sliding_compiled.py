@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +17,7 @@ from fedtheory.arrays import Array, astype_like, to_numpy
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sliding_draws import Sliding, draws
-from fedtheory.problems.base import Problem
+from fedtheory.problems.base import Problem, prepared
 
 __all__ = ["CompiledForm", "compiled_form", "solve"]
 
@@ -34,11 +35,12 @@ class CompiledForm(NamedTuple):
 
 def compiled_form(problem: Problem) -> CompiledForm | None:
     """The compiled form of a problem, kept with it; None where there is none (subclasses may override what is compiled)."""
-    kept = problem.__dict__
-    if "_compiled_form" not in kept:
-        make = _forms().get(type(problem))
-        kept["_compiled_form"] = None if make is None or not available() else make(problem)
-    return kept["_compiled_form"]
+
+    def make() -> CompiledForm | None:
+        form = _forms().get(type(problem))
+        return None if form is None or not available() else form(problem)
+
+    return prepared(problem, "compiled form", make) if isinstance(problem, Problem) else None
 
 
 def _plain(values: Array) -> np.ndarray:
@@ -109,34 +111,40 @@ def _forms() -> dict[type, Any]:
     }
 
 
-def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
-    """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
-    from fedtheory.local.lanes import padded
+@cache
+def _loops() -> tuple[Any, ...]:
+    """What is compiled, imported at the first call."""
+    from fedtheory.local.lanes import LANES, zeros
     from fedtheory.local.sliding_kernels import WALKS, Drawn, Pace, Points
 
+    return WALKS, Drawn, Pace, Points, LANES, zeros
+
+
+def solve(solver: Sliding, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+    """`SubgradientSliding.solve` for a problem with a compiled form; start (N, B, d) float64."""
+    WALKS, Drawn, Pace, Points, LANES, zeros = _loops()
     form, shape = cast(CompiledForm, compiled_form(problem)), start.shape
     count, per, d = shape[0] * shape[1], shape[1], shape[2]
-    walk = WALKS[form.walk]
-
-    def flat(values: Array | None) -> np.ndarray:
-        host = 0.0 if values is None else to_numpy(values)
-        return padded(np.broadcast_to(host, shape).reshape(count, d))
-
-    u = flat(start)
-    points, done = Points(u, padded(u), flat(objective.center), flat(objective.linear)), 0
+    walk, done = WALKS[form.walk], 0
+    width = -(-d // LANES) * LANES
+    room = zeros(4, *shape[:2], width)
+    for place, values in zip(room, (start, None, objective.center, objective.linear), strict=True):
+        if values is not None:
+            place[..., :d] = to_numpy(values)
+    points = Points(*room.reshape(4, count, width))
     no_noise, no_samples = np.empty((0, 0, d)), np.empty((0, 0, 0), dtype=np.int64)
     for size, noise, samples in draws(solver, problem, d, rows):
         noise = no_noise if noise is None else noise.reshape(count, size, d)
         samples = no_samples if samples is None else samples.reshape(count, size, -1)
         pace, drawn = Pace(float(objective.curvature), float(solver.radius), d, done, size), Drawn(noise, samples)
 
-        def run(first: int, last: int, pace: Pace = pace, drawn: Drawn = drawn) -> None:
+        def run(first: int, last: int, pace: Any = pace, drawn: Any = drawn) -> None:
             walk(first, last, per, form.arguments, points, pace, drawn)
 
         _share(run, count, solver.threads, count * size * (form.work + 6 * d + A_STEP))
         done += size
-    last, average = (np.ascontiguousarray(a[:, :d]).reshape(shape) for a in (u, points.average))
-    return LocalResult(astype_like(last, start), average=astype_like(average, start))
+    y, average = (astype_like(a[..., :d].copy(), start) for a in room[:2])
+    return LocalResult(y, average=average)
 
 
 def cores() -> int:
@@ -147,12 +155,15 @@ def cores() -> int:
 
 
 def _share(run: Any, rows: int, threads: int | None, work: int) -> None:
-    """run(first, last) over all rows, on several threads where asked for or worth it; rows do not touch each other."""
-    parts = min(rows, threads or min(cores(), max(1, work // WORTH_A_THREAD)))
+    """run(first, last) over all rows, which do not touch each other, on as many threads as pay."""
+    parts = min(rows, work // WORTH_A_THREAD)
+    parts = min(parts, threads or cores()) if parts > 1 else 1
+    cuts = list(pairwise(rows * i // parts for i in range(parts + 1)))
     if parts == 1:
         run(0, rows)
         return
-    cuts = [rows * i // parts for i in range(parts + 1)]
-    with ThreadPoolExecutor(parts) as pool:  # the loops hold no interpreter lock
-        for future in [pool.submit(run, a, b) for a, b in pairwise(cuts)]:
-            future.result()
+    with ThreadPoolExecutor(parts - 1) as pool:  # the loops hold no interpreter lock
+        others = [pool.submit(run, *cut) for cut in cuts[1:]]
+        run(*cuts[0])
+        for other in others:
+            other.result()

@@ -7,7 +7,7 @@ is one batched matrix product. The public methods take points of any leading sha
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -26,8 +26,8 @@ from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check
 from fedtheory.problems.old_names import OldNames
 
 __all__ = [
-    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "same_loss", "same_smoothness",
-    "weights_after",
+    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "prepared", "same_loss",
+    "same_smoothness", "weights_after",
 ]  # fmt: skip
 
 
@@ -81,6 +81,14 @@ def part_of(data: Array, clients: np.ndarray) -> Array:
     return part
 
 
+def prepared(problem: Problem, what: str, make: Callable[[], Any]) -> Any:
+    """What a local solver makes of a problem's data, made once and kept until an attribute is set anew."""
+    kept = problem.__dict__.setdefault("_prepared", {})
+    if what not in kept:
+        kept[what] = make()
+    return kept[what]
+
+
 class Problem(OldNames):
     """min_x F(x) = sum_k w_k f_k(x).
 
@@ -112,8 +120,12 @@ class Problem(OldNames):
             if name in self.__dict__:
                 self.__dict__.pop("_optimum", None)
                 self.__dict__.pop("_optimum_on_ball", None)
-                self.__dict__.pop("_kept_local", None)
+        if name[0] != "_":
+            self.__dict__.pop("_prepared", None)
         object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:  # what was `prepared` does not travel
+        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for value in state.values():

@@ -19,7 +19,7 @@ from fedtheory.inputs import blocks, check_unit, data_array, real_array, whole_n
 from fedtheory.optimum.duality import NonsmoothStructure, check_radius
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.problems.base import Problem, check_weights
-from fedtheory.problems.linear import LinearModel
+from fedtheory.problems.linear import LinearModel, take_samples
 from fedtheory.problems.lipschitz import largest_slope, point_in_ball
 
 __all__ = ["LAD", "EuclideanDistance", "Hinge", "L1Distance", "MaxAffine", "Quantile"]
@@ -245,11 +245,8 @@ class MaxAffine(_Nonsmooth):
         return namespace(y).max(self._pieces(y), axis=-1)
 
     def client_gradient(self, y: Array) -> Array:
-        xp = namespace(y)
-        pieces = self._pieces(y)
-        first = xp.argmax(pieces, axis=-1)
-        every = xp.arange(pieces.shape[-1], dtype=first.dtype, device=getattr(first, "device", None))
-        return xp.matmul(xp.astype(every == first[..., None], y.dtype), self.slopes)
+        first = namespace(y).argmax(self._pieces(y), axis=-1)
+        return take_samples(self.slopes, first[..., None])[:, :, 0, :]
 
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         a, b = to_numpy(self.slopes)[client], to_numpy(self.offsets)[client]

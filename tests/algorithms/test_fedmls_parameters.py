@@ -202,12 +202,13 @@ def test_the_last_round_may_leave_out_its_local_work():
 
 
 def test_whose_noise_and_engine():
-    """The run's local solver hands over batches, engine and noise; the method's own noise goes first; an exact one takes none."""
-    state = in_general_position(METHOD)
+    """The run's local solver hands over batches, engine and noise, and T_k steps; the method's own noise goes first; an exact one
+    takes none."""
+    state, T = in_general_position(METHOD), METHOD.steps(2)
     given = SubgradientSliding(noise_std=0.3, engine="numpy")
-    assert METHOD._solver(clients(2, given, state)) == replace(given, radius=2.0)
-    assert replace(METHOD, noise_std=0.7)._solver(clients(2, given, state)) == replace(given, radius=2.0, noise_std=0.7)
-    assert METHOD._solver(clients(2, ExactProx(2.0), state)) == SubgradientSliding(radius=2.0)
+    assert T > 1 and METHOD._solver(clients(2, given, state)) == replace(given, steps=T, radius=2.0)
+    assert replace(METHOD, noise_std=0.7)._solver(clients(2, given, state)) == replace(given, steps=T, radius=2.0, noise_std=0.7)
+    assert METHOD._solver(clients(2, ExactProx(2.0), state)) == SubgradientSliding(steps=T, radius=2.0)
     solved, exact = replace(METHOD, local_training="exact-prox"), ExactProx(2.0)
     assert solved._solver(clients(2, exact, state)) is exact
     assert solved._solver(clients(2, SubgradientSliding(), state)) == ExactProx(2.0)
@@ -252,7 +253,8 @@ def test_durations():
 
 
 def test_how_long_a_step_takes(monkeypatch):
-    """Ten microseconds each: more and more steps until they take a hundredth of a second together; or one local problem."""
+    """Ten microseconds each, after one of any T_1: more and more steps until they take a hundredth of a second together; or one
+    local problem."""
     clock, cost, work, made = [0.0], [0.0], [], []
 
     class Probe:
@@ -269,13 +271,14 @@ def test_how_long_a_step_takes(monkeypatch):
     monkeypatch.setattr(fedmls, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     view = SimpleNamespace(broadcast=lambda x: 2 * x, problem="f", cohort="all", stream="draws", scenarios="both")
     for each, solver, steps, seconds in (
-        (1e-5, SubgradientSliding(steps=5), [5, 16, 64, 256, 1024], 1e-5),
-        (0.0, SubgradientSliding(steps=5), [5, *(4**i for i in range(2, 12))], 0.0),  # up to the first above 2^20
+        (1e-5, SubgradientSliding(steps=5), [1, 16, 64, 256, 1024], 1e-5),
+        (0.0, SubgradientSliding(steps=5), [1, *(4**i for i in range(2, 12))], 0.0),  # up to the first above 2^20
         (7.0, ExactProx(2.0), [None, None], 7.0),
     ):
         clock[0], cost[0] = 3.0, each
         assert METHOD._seconds_per_step(view, solver, 4.0) == pytest.approx(seconds, rel=1e-9)
-        assert [done[2] for done in work] == steps and made == [("f", "all", solver, 4.0, "draws", 1, "both")]
+        first = solver if isinstance(solver, ExactProx) else replace(solver, steps=1)
+        assert [done[2] for done in work] == steps and made == [("f", "all", first, 4.0, "draws", 1, "both")]
         assert all((o.center, o.curvature, o.l1, start) == (8.0, 1.0, 0.0, 8.0) for o, start, _ in work)
         work.clear(), made.clear()
 

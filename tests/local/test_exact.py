@@ -294,7 +294,7 @@ def test_the_hessians_are_inverted_once_whatever_the_cohorts(monkeypatch):
     assert sum(inverted) <= 12 + 3 and len(inverted) <= 2
     inverted.clear()
     again = problems.LeastSquares(problem.features, problem.targets)
-    again.__dict__["_kept_local"] = {"inverse": (0.25, None)}  # asked for another curvature before
+    again.__dict__["_prepared"] = {"inverse": (0.25, None)}  # asked for another curvature before
     np.testing.assert_array_equal(
         simulate(again, FedDyn(alpha=0.5), 40, sampling=Uniform(3), local_solver=Exact()).x, long.x
     )

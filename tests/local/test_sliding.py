@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction as Q
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from active_rows import rows_of
 
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
-from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_compiled, sliding_draws
+from fedtheory.local import LocalObjective, SubgradientSliding, sliding, sliding_compiled, sliding_draws, sliding_steps
 from fedtheory.problems import random_quadratic
 from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distance, MaxAffine, Quantile
@@ -99,12 +102,34 @@ def test_engines_agree_whatever_is_left_beyond_whole_vectors(samples, dim, kind)
         close(*(walk(problem, steps=60, engine=e, **options) for e in ("numpy", "numba")))
 
 
-def test_one_thread_or_many():
+class Pool(ThreadPoolExecutor):
+    """A pool that notes its size."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.sizes.append(size)
+
+
+def test_one_thread_or_many(monkeypatch):
     problem = PROBLEMS["lad"]
-    runs = [walk(problem, scenarios=5, engine="numba", threads=t, noise_std=0.1) for t in (1, 2, 7)]
+    monkeypatch.setattr(Pool, "sizes", [])
+    monkeypatch.setattr(sliding_compiled, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(sliding_compiled, "WORTH_A_THREAD", 1)
+    runs = [walk(problem, scenarios=5, engine="numba", threads=t, noise_std=0.1) for t in (1, 2, 7, 99)]
+    assert Pool.sizes == [1, 6, 14]  # beside the thread that asks; no more than there are rows
     for run in runs[1:]:
         np.testing.assert_array_equal(run.y, runs[0].y)
         np.testing.assert_array_equal(run.average, runs[0].average)
+
+
+@pytest.mark.parametrize(("steps", "threads", "pools"), [(400, 2, []), (400, 7, []), (200_000, 2, [1]), (200_000, 1, [])])
+def test_an_explicit_number_of_threads_is_the_most_that_may_be_used(steps, threads, pools, monkeypatch):
+    monkeypatch.setattr(Pool, "sizes", [])
+    monkeypatch.setattr(sliding_compiled, "ThreadPoolExecutor", Pool)
+    walk(PROBLEMS["distance"], engine="numba", threads=threads, steps=steps)
+    assert Pool.sizes == pools  # starting a thread takes as long as some thousand steps
 
 
 def test_which_engine(monkeypatch):
@@ -129,6 +154,96 @@ def test_a_subclass_is_not_taken_for_its_parent():
     close(walk(problem), walk(problem, engine="numpy"), 0.0)
 
 
+# --- the reference ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("name", "options"), RANDOM)
+@pytest.mark.parametrize("cache", [1, 60, 400])
+def test_rows_that_walk_together_do_not_matter(name, options, cache, monkeypatch):
+    problem = PROBLEMS[name]
+    whole = walk(problem, scenarios=7, steps=70, engine="numpy", **options)
+    monkeypatch.setattr(sliding_steps, "IN_CACHE", cache)
+    for steps_worth in (8, 1000):  # with the clients in groups, and without
+        monkeypatch.setattr(sliding_steps, "FEW", steps_worth)
+        close(walk(problem, scenarios=7, steps=70, engine="numpy", **options), whole)
+
+
+def test_data_stay_in_the_cache(monkeypatch):
+    problem = LAD(normal(6, 7, 5), normal(6, 7))
+    monkeypatch.setattr(sliding_steps, "IN_CACHE", 60)
+    pieces = sliding_steps._pieces(problem, (6, 9, 5), 8)
+    numbers = np.zeros((6, 9))
+    for part, clients, points in pieces:
+        numbers[clients, points] += 1
+        rows = numbers[clients, points].size
+        assert part.features.size <= 2 * 60 and (rows * (5 + 7) <= 60)
+        np.testing.assert_array_equal(part.features, problem.features[clients])
+    assert (numbers == 1).all()
+    assert sliding_steps._pieces(problem, (6, 9, 5), 8)[0][0] is pieces[0][0]
+    assert {part for part, *_ in sliding_steps._pieces(problem, (6, 9, 5), 7)} == {problem}  # not worth it
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_new_data_are_seen(engine):
+    problem, other = (LAD(normal(3, 7, 5), normal(3, 7)) for _ in range(2))
+    walk(problem, engine=engine)
+    problem.features, problem.targets = other.features, other.targets
+    close(walk(problem, engine=engine), walk(other, engine=engine), 0.0)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_a_new_number_is_seen(engine):
+    problem = Hinge(normal(3, 7, 5), np.sign(normal(3, 7)), 0.1)
+    before = walk(problem, engine=engine)
+    problem.ridge = 0.5
+    after = walk(problem, engine=engine)
+    close(after, walk(Hinge(problem.features, problem.targets, 0.5), engine=engine), 0.0)
+    assert np.abs(after.y - before.y).max() > 1e-3
+
+
+def test_what_was_prepared_does_not_travel():
+    problem = LAD(normal(3, 7, 5), normal(3, 7))
+    fresh = len(pickle.dumps(problem))
+    here = [walk(problem, engine=e) for e in ("numpy", "numba")]
+    sent = pickle.dumps(problem)
+    assert len(sent) == fresh
+    for engine, one in zip(("numpy", "numba"), here, strict=True):
+        close(walk(pickle.loads(sent), engine=engine), one, 0.0)
+
+
+@pytest.mark.parametrize("change", ["dphi", "_predict", "client_gradient"])
+def test_what_a_subclass_changes_is_what_is_walked_on(change):
+    class Other(LAD):
+        pass
+
+    class Reference(Other):
+        def client_gradient(self, y):  # a method of its own, so that nothing is made of the parts
+            return super().client_gradient(y)
+
+    inherited = getattr(LAD, change)
+    setattr(Other, change, lambda self, *a: 0.5 * inherited(self, *a))
+    features, targets = PROBLEMS["lad"].features, PROBLEMS["lad"].targets
+    got, plain = walk(Other(features, targets), engine="numpy"), walk(PROBLEMS["lad"], engine="numpy")
+    close(got, walk(Reference(features, targets), engine="numpy"))
+    assert np.abs(got.y - plain.y).max() > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_a_start_of_another_type(dtype):
+    problem, shape = PROBLEMS["lad"], (3, 2, 5)
+    start = np.zeros(shape, dtype)
+    of_like = problem.like(start) if dtype == np.float32 else problem
+    got, double = (
+        SubgradientSliding(40, 1.5, engine="numpy").solve(p, LocalObjective(s, curvature=1.0), s, rows_of(3, 2))
+        for p, s in ((of_like, start), (problem, np.zeros(shape)))
+    )
+    assert got.y.dtype == got.average.dtype == (np.float32 if dtype == np.float32 else float)
+    close(got, double, 1e-5 if dtype == np.float32 else 0.0)
+
+
+def test_no_rows():
+    for engine in ("numpy", "numba"):
+        assert walk(PROBLEMS["lad"], scenarios=0, engine=engine).average.shape == (3, 0, 5)
+
+
 def test_importing_the_library_does_not_import_numba():
     code = "import sys, fedtheory, fedtheory.algorithms, fedtheory.local; print('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
@@ -138,11 +253,15 @@ def test_importing_the_library_does_not_import_numba():
 def test_averaging_weights_are_lans():
     # avg_T = sum_t 2(t + 1) u_t/(T(T + 3)): the weights of the recursion, in fractions
     weights: list[Q] = []
-    for t in range(1, 9):
-        theta = Q(2 * (t + 1), t * (t + 3))
-        assert sliding.averaging_weight(t) == pytest.approx(float(theta), rel=1e-15)
+    for T in range(1, 9):
+        theta = Q(2 * (T + 1), T * (T + 3))
+        assert sliding.averaging_weight(T) == pytest.approx(float(theta), rel=1e-15)
         weights = [(1 - theta) * w for w in weights] + [theta]
-        assert weights == [Q(2 * (s + 1), t * (t + 3)) for s in range(1, t + 1)]
+        assert weights == [Q(2 * (s + 1), T * (T + 3)) for s in range(1, T + 1)]
+        for first in range(1, T + 1):
+            growth, last = sliding_steps.schedule(first, T)
+            np.testing.assert_allclose(last, [float(w) for w in weights[first - 1 :]], rtol=1e-15)
+            np.testing.assert_array_equal(growth, [1 + t / 2 for t in range(first, T + 1)])
 
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])

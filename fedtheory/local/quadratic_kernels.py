@@ -18,12 +18,12 @@ __all__ = ["solve"]
 
 
 @njit(cache=True, nogil=True)
-def scaled(hessian: Any, slope: Any, pull: Any, m: Any, base: Any, step: float, bend: float, one: float) -> None:
-    """pull = -step H, m = one I - step (H + bend I), base = -step slope."""
+def scaled(hessian: Any, slope: Any, pull: Any, m: Any, base: Any, step: float, bend: float) -> None:
+    """pull = -step H, m = I - step (H + bend I), base = -step slope."""
     for i in range(hessian.shape[0]):
         for j in range(hessian.shape[0]):
             pull[i, j] = m[i, j] = -step * hessian[i, j]
-        m[i, i] += one - step * bend
+        m[i, i] += 1.0 - step * bend
         base[0, i] = -step * slope[i]
 
 
@@ -112,7 +112,7 @@ def loops(
     places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
     matrix, times, _, _, _, a_, b_, z_, v_ = places
     for k in range(len(counts)):
-        scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend, 1.0)
+        scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend)
         for first in range(0, counts[k], HEIGHT):
             height = min(HEIGHT, counts[k] - first)
             for r in range(height):
@@ -143,6 +143,15 @@ def length(v: Any, at: int, wide: int) -> float:
 
 
 @njit(cache=True, nogil=True)
+def left_over(v: Any, b: Any, z: Any, matrix: Any, bend: float, dim: int, wide: int) -> None:
+    """v = b - z (H + bend I) in four rows, of the matrix -H."""
+    less = splat(-bend)
+    for i in range(0, HEIGHT * wide, LANES):
+        store(v, i, fused(less, load(z, i), load(b, i)))
+    affine_soft(v, z, matrix, v, dim, dim, wide, 0.0)
+
+
+@njit(cache=True, nogil=True)
 def directly(
     work: Any,
     y: Any,
@@ -161,13 +170,16 @@ def directly(
     (hessian, slope, inverses), (_, fine, coarse), (_, bend, _), (across, dim) = models, scalars, numbers, y.shape[1:]
     wide = work[0].shape[1]
     anchor, start, linear, center = rows
-    (pull, m, base, t, nothing, a, b, z, v, own), ends = work, entries(y)
+    (pull, own, base, t, nothing, a, b, z, v), ends = work, entries(y)
     of = entries(anchor), entries(start), entries(linear), entries(center)
-    places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
-    (matrix, times, _, there, _, a_, b_, z_, v_), inverse = places, entries(own)
+    places = entries(pull), entries(own), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
+    matrix, inverse, _, there, _, a_, b_, z_, v_ = places
     for k in range(len(counts)):
-        scaled(hessian[k], slope[k, 0], pull, m, base, 1.0, bend, 0.0)
-        own[:, :dim] = inverses[k]
+        for i in range(dim):
+            own[i, :dim] = inverses[k, i]
+            for j in range(dim):
+                pull[i, j] = -hessian[k, i, j]
+            base[0, i] = -slope[k, 0, i]
         for first in range(0, counts[k], HEIGHT):
             height = min(HEIGHT, counts[k] - first)
             for r in range(height):
@@ -179,7 +191,7 @@ def directly(
                     asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
             affine_soft(b_, a_, matrix, b_, dim, dim, wide, 0.0)
             affine_soft(z_, b_, inverse, z_, dim, dim, wide, 0.0)  # z is 0 so far
-            affine_soft(v_, z_, times, b_, dim, dim, wide, 0.0)
+            left_over(v_, b_, z_, matrix, bend, dim, wide)
             for _ in range(2):
                 short = 0
                 for r in range(height):
@@ -190,7 +202,7 @@ def directly(
                 for r in range(height):
                     if not length(v_, r * wide, wide) <= fine[k] * length(z_, r * wide, wide):
                         copied(z_, r * wide, there, r * wide, wide)
-                affine_soft(v_, z_, times, b_, dim, dim, wide, 0.0)
+                left_over(v_, b_, z_, matrix, bend, dim, wide)
             for r in range(height):
                 i, j = place(slots, many, k, first + r)
                 left = length(v_, r * wide, wide)
@@ -213,13 +225,12 @@ def solve(
     """
     dim = y.shape[2]
     wide = -(-dim // LANES) * LANES
-    direct = len(models) == 3
-    heights = (dim, dim, 1, HEIGHT, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT, *[dim] * direct)
+    heights = (dim, dim, 1, HEIGHT, 1, HEIGHT, HEIGHT, HEIGHT, HEIGHT)
     room, ends = zeros(sum(heights), wide), accumulate(heights)  # each begins where a line of the cache does
     work = tuple(room[end - height : end] for height, end in zip(heights, ends, strict=True))
     there = [views[0] if view is None else view for view in views]
     strides, given = np.array([view[1:] for view in there]), tuple(view is not None for view in views[1:])
     index, many = (np.zeros((1, 1), np.int64), 0) if slots is None else (slots, y.shape[1])
     numbers = tuple(view.numbers for view in there)
-    run = directly if direct else loops
+    run = directly if len(models) == 3 else loops
     run(work, y, residual, index, many, numbers, strides, given, models, scalars, counts, (count, curvature, l1))

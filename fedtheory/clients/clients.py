@@ -146,7 +146,7 @@ class Clients:
 
     def mean(self, values: Array) -> Array:
         """Mean over the cohort: (S, P, d) -> (S, d); 0 where nobody takes part."""
-        if self.cohort.members is not None:
+        if self.cohort.partial_mask is None:
             return self.sum(values) / float(self.cohort.slots)
         return self.sum(values) / self._divisor
 

@@ -220,8 +220,8 @@ class Full(Sampling):
     """Every client, every round."""
 
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
-        mask = sealed(np.ones((len(scenarios), num_clients), dtype=bool))
-        return Cohort(num_clients, mask=mask, active_probability=np.ones(num_clients))
+        few = len(scenarios) * num_clients <= FEW
+        return (_everyone if few else _everyone.__wrapped__)(len(scenarios), num_clients)
 
     def enumerate(self, num_clients: int) -> Cohort:
         _check_enumerable(1, whole_number("num_clients", num_clients))
@@ -230,6 +230,16 @@ class Full(Sampling):
 
     def count(self, num_clients: int) -> int:
         return 1
+
+
+FEW = 2**16  # slots of a cohort that is kept
+
+
+@lru_cache(maxsize=16)
+def _everyone(scenarios: int, num_clients: int) -> Cohort:
+    """All clients in every scenario; one object for all rounds, with what was worked out of it."""
+    mask = sealed(np.ones((scenarios, num_clients), dtype=bool))
+    return Cohort(num_clients, mask=mask, active_probability=_equal(num_clients, 1.0))
 
 
 MANY = 10**300  # what is more is not counted: the number itself would take memory and time

@@ -14,7 +14,7 @@ import pytest
 from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.participation import AsIrregular, Bernoulli, Cohort, FedDynBernoulli, Uniform
+from fedtheory.participation import AsIrregular, Bernoulli, Cohort, FedDynBernoulli, Full, Uniform
 from fedtheory.participation.cohorts import _least, _not_empty, somebody
 from fedtheory.randomness import Stream
 
@@ -229,3 +229,12 @@ def test_a_drawn_cohort_is_one_that_was_looked_at():
     assert repr(drawn) == repr(checked) and not drawn.members.flags.writeable
     np.testing.assert_array_equal(drawn.dense().mask, checked.dense().mask)
     assert drawn.active_probability.tolist() == [3 / 7] * 7
+
+
+def test_everybody_is_the_same_cohort_in_every_round():
+    """Kept where it is small, and read-only."""
+    first, later = (Full().sample(Stream(1), t, range(3 * t, 3 * t + 3), 5) for t in (1, 9))
+    assert first is later and first.mask.all() and first.mask.shape == (3, 5) and not first.mask.flags.writeable
+    assert first.active_probability.tolist() == [1.0] * 5
+    large = [Full().sample(Stream(1), 1, range(2**9), 2**8) for _ in range(2)]
+    assert large[0] is not large[1] and large[0].mask.shape == (2**9, 2**8)

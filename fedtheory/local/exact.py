@@ -13,7 +13,14 @@ from fedtheory.arrays import Array, all_true, astype_like, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
-from fedtheory.local.quadratic import REFINED, affine_proximal_gradient, curvature_bounds, direct_solve, is_affine, kept
+from fedtheory.local.quadratic import (
+    REFINED,
+    affine_proximal_gradient,
+    curvature_bounds,
+    direct_solve,
+    inverses,
+    is_affine,
+)
 from fedtheory.problems.base import Problem
 
 __all__ = ["Exact"]
@@ -99,7 +106,8 @@ class Exact(LocalSolver):
         if path == "newton" or (path == "direct" and (lower <= _FLAT * upper).any()):
             return None
         if path == "direct":
-            result = direct_solve(problem, objective, rows, slots, _inverse(problem, float(objective.curvature), start), upper)
+            inverse = inverses(problem, float(objective.curvature), start)
+            result = direct_solve(problem, objective, rows, slots, inverse, upper, 0.9 * self.tolerance)
         else:
             result = affine_proximal_gradient(problem, objective, start, rows, lower, upper, count, slots)
         if result is None or result.residual is None or all_true(result.residual <= self.tolerance):
@@ -186,7 +194,7 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
 def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np.ndarray) -> LocalResult:
     """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse; refined, twice at most, where rounding leaves more to do."""
     xp = namespace(start)
-    center, inverse = xp.broadcast_to(objective.center, start.shape), _inverse(problem, float(objective.curvature), start)
+    center, inverse = xp.broadcast_to(objective.center, start.shape), inverses(problem, float(objective.curvature), start)
     fine = astype_like(REFINED / 2 * upper[:, None], start) * xp.finfo(start.dtype).eps
     gradient = problem.client_gradient(center)
     gradient = gradient if objective.linear is None else gradient - objective.linear
@@ -199,18 +207,6 @@ def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np
             break
         y = xp.where(done[..., None], y, y - xp.matmul(gradient, inverse))
     return LocalResult(y, residual)
-
-
-def _inverse(problem: Problem, curvature: float, like: Array) -> Array:
-    """(H_k + q)^-1 of every client (N, d, d)."""
-    return kept(problem, "inverse", curvature, lambda some: _inverted(some, curvature, like), like)
-
-
-def _inverted(problem: Problem, curvature: float, like: Array) -> Array:
-    xp = namespace(like)
-    hessian = problem.client_hessian(astype_like(np.zeros((problem.num_clients, 1, problem.dim)), like))[:, 0, :, :]
-    inverse = xp.linalg.inv(hessian + curvature * astype_like(np.eye(problem.dim), like))
-    return (inverse + xp.matrix_transpose(inverse)) / 2
 
 
 def _proximal_gradient(

@@ -18,7 +18,10 @@ from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.problems.base import Problem
 
-__all__ = ["REFINED", "affine_proximal_gradient", "affine_steps", "curvature_bounds", "direct_solve", "is_affine", "kept", "tiles"]
+__all__ = [
+    "REFINED", "affine_proximal_gradient", "affine_steps", "curvature_bounds", "direct_solve", "inverses", "is_affine", "kept",
+    "tiles",
+]  # fmt: skip
 
 COMPILED = 5e7  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
 PRODUCTS = 3  # of a direct solve that is not refined
@@ -138,14 +141,20 @@ def _matrices(hessian: np.ndarray, step: np.ndarray, curvature: float) -> np.nda
 
 
 def direct_solve(
-    problem: Problem, objective: LocalObjective, rows: Rows, slots: np.ndarray, inverse: np.ndarray, upper: np.ndarray
+    problem: Problem,
+    objective: LocalObjective,
+    rows: Rows,
+    slots: np.ndarray,
+    inverse: np.ndarray,
+    upper: np.ndarray,
+    tolerance: float,
 ) -> LocalResult | None:
     """y = center + (linear - grad f_k(center)) (H_k + curvature)^-1 in the slots (S, P, d), refined where rounding calls for it.
 
-    inverse is (N, d, d), upper (N,) the largest curvature. The residual is an upper bound of the KKT residual. None where it is not
-    compiled.
+    inverse is (N, d, d), upper (N,) the largest curvature. The residual is an upper bound of the KKT residual. It is measured
+    where what is known of the inverse does not show it to be within the tolerance. None where it is not compiled.
     """
-    center = objective.center
+    center, curvature = objective.center, float(objective.curvature)
     counts, shape = _prefix_counts(rows.valid), center.shape
     if not _is_worth(counts, PRODUCTS, shape[2]):
         return None
@@ -155,10 +164,41 @@ def direct_solve(
         return None
     y, residual = np.empty(shape), np.zeros(shape[:2])
     unit = np.finfo(float).eps / 2 * upper
-    scalars = np.ones(len(upper)), REFINED * unit, unit
-    models = _writeable(problem, center), slope, inverse
-    _solve(y, residual, slots, views, models, scalars, counts, 0, float(objective.curvature), 0.0)
+    hessian = _writeable(problem, center)
+    reach = kept(problem, "reach", curvature, lambda some: _reach(some, curvature), center)
+    scalars = reach, REFINED * unit, unit
+    _solve(y, residual, slots, views, (hessian, slope, inverse), scalars, counts, 0, curvature, tolerance)
     return LocalResult(y, residual)
+
+
+def _reach(problem: Problem, curvature: float) -> np.ndarray:
+    """How often ||b|| can ||b - z H|| be at most, for the z = b H^-1 that is computed with the kept inverse G of H: (N,).
+
+    b - z H = b (I - G H) - e H with |e| <= gamma_d |b| |G|, the rounding of the product. Spectral norms are bounded by
+    Frobenius's, or by sums of rows. What computing G H can lose is added, of each entry gamma_d |G| |H|.
+    """
+    eye = np.eye(problem.dim)
+    inverse, whole = inverses(problem, curvature, eye), _hessians(problem) + curvature * eye
+    size, gamma = np.abs(whole), (problem.dim + 2) * np.finfo(float).eps / 2
+
+    def norm(matrices: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(matrices, axis=(1, 2))
+
+    both, rows = norm(np.matmul(np.abs(inverse), size)), size.sum(axis=2).max(axis=1)  # the Hessians are symmetric
+    lost = gamma * (both + np.minimum(both, norm(inverse) * np.minimum(norm(whole), rows)))
+    return (norm(eye - np.matmul(inverse, whole)) + lost) * (1 + 1e-9)
+
+
+def inverses(problem: Problem, curvature: float, like: Array) -> Array:
+    """(H_k + curvature)^-1 of every client (N, d, d), symmetric, kept with the problem."""
+
+    def inverted(some: Problem) -> Array:
+        xp = namespace(like)
+        hessian = some.client_hessian(astype_like(np.zeros((some.num_clients, 1, some.dim)), like))[:, 0, :, :]
+        inverse = xp.linalg.inv(hessian + curvature * astype_like(np.eye(some.dim), like))
+        return (inverse + xp.matrix_transpose(inverse)) / 2
+
+    return kept(problem, "inverse", curvature, inverted, like)
 
 
 def _solve(y: Any, residual: Any, slots: Any, views: Any, models: Sequence[np.ndarray], *more: Any) -> None:

@@ -152,6 +152,14 @@ def left_over(v: Any, b: Any, z: Any, matrix: Any, bend: float, dim: int, wide: 
 
 
 @njit(cache=True, nogil=True)
+def refined(v: Any, b: Any, z: Any, at: int, wide: int, reach: float, tolerance: float, fine: float) -> bool:
+    """True of a row that is to be refined."""
+    if reach * length(b, at, wide) <= tolerance:
+        return False
+    return not length(v, at, wide) <= fine * length(z, at, wide)
+
+
+@njit(cache=True, nogil=True)
 def directly(
     work: Any,
     y: Any,
@@ -166,8 +174,12 @@ def directly(
     counts: Any,
     numbers: Any,
 ) -> None:
-    """z = b H^-1, and while b - z H is longer than the second scalar times z, at most twice, z += (b - z H) H^-1 in that row."""
-    (hessian, slope, inverses), (_, fine, coarse), (_, bend, _), (across, dim) = models, scalars, numbers, y.shape[1:]
+    """z = b H^-1, refined by z += (b - z H) H^-1 at most twice: while b - z H is longer than the second scalar times z.
+
+    A row is left as it is where the first scalar times the length of b is within the tolerance, the
+    third number: b - z H is known to be no longer.
+    """
+    (hessian, slope, inverses), (reach, fine, coarse), (_, bend, tolerance), (across, dim) = models, scalars, numbers, y.shape[1:]
     wide = work[0].shape[1]
     anchor, start, linear, center = rows
     (pull, own, base, t, nothing, a, b, z, v), ends = work, entries(y)
@@ -191,21 +203,27 @@ def directly(
                     asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
             affine_soft(b_, a_, matrix, b_, dim, dim, wide, 0.0)
             affine_soft(z_, b_, inverse, z_, dim, dim, wide, 0.0)  # z is 0 so far
-            left_over(v_, b_, z_, matrix, bend, dim, wide)
+            known = 0  # rows whose residual is small enough by what is known of the inverse
+            for r in range(height):
+                known += reach[k] * length(b_, r * wide, wide) <= tolerance
+            if known < height:
+                left_over(v_, b_, z_, matrix, bend, dim, wide)
             for _ in range(2):
-                short = 0
-                for r in range(height):
-                    short += length(v_, r * wide, wide) <= fine[k] * length(z_, r * wide, wide)
-                if short == height:
+                more = 0
+                for r in range(height if known < height else 0):
+                    more += refined(v_, b_, z_, r * wide, wide, reach[k], tolerance, fine[k])
+                if more == 0:
                     break
                 affine_soft(there, v_, inverse, z_, dim, dim, wide, 0.0)
                 for r in range(height):
-                    if not length(v_, r * wide, wide) <= fine[k] * length(z_, r * wide, wide):
+                    if refined(v_, b_, z_, r * wide, wide, reach[k], tolerance, fine[k]):
                         copied(z_, r * wide, there, r * wide, wide)
                 left_over(v_, b_, z_, matrix, bend, dim, wide)
             for r in range(height):
                 i, j = place(slots, many, k, first + r)
-                left = length(v_, r * wide, wide)
+                left = reach[k] * length(b_, r * wide, wide)
+                if not left <= tolerance:
+                    left = length(v_, r * wide, wide)
                 _, size = ended(ends, (i * across + j) * dim, a_, v_, z_, r * wide, dim, wide)
                 residual[i, j] = left + size * coarse[k]
 
@@ -220,7 +238,8 @@ def solve(
     (N, B) and the views, or, where slots (N, B) is given, entry divmod(slots[k, r], P) of y (S, P, d)
     and so on. views are (anchor, start, linear, center), of the last three None where they are not
     there: without a start it is the anchor. models are (Hessians (N, d, d), gradients at 0 (N, 1, d)),
-    scalars (step, shrink, coarse), each (N,). All are of float64, y, residual and models contiguous.
+    scalars (step, shrink, coarse), or of a direct solve those of `directly`, each (N,). All are of
+    float64, y, residual and models contiguous.
     A row's numbers do not depend on the rows beside it, to the last bit.
     """
     dim = y.shape[2]

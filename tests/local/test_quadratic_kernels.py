@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -192,5 +194,20 @@ def test_exact_solves_in_slots(spread, monkeypatch):
     true = np.linalg.norm(gradient + objective.smooth_penalty_gradient(result.y), axis=-1)
     size = np.linalg.norm(result.y, axis=-1)
     assert (true <= result.residual + 2**-50 * 1.25 * size).all()
-    assert (result.residual <= 2**-53 * 1.25 * 20 * (size + np.linalg.norm(x, axis=-1))).all()
+    assert (result.residual <= np.maximum(1e-12, 2**-53 * 1.25 * 20 * (size + np.linalg.norm(x, axis=-1)))).all()
     np.testing.assert_array_equal(found.y, result.y)
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0, 6.0])
+def test_what_a_kept_inverse_can_lose(spread):
+    """||b - (b G) H||, in fractions, is within reach of ||b||; a reach a thousandth as large is not, for ill conditioned clients."""
+    rng = np.random.default_rng(7)
+    u = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    problem = Quadratic((u * np.logspace(0, -spread, 6) @ u.T)[None], np.zeros((1, 6)))
+    inverse, whole = quadratic.inverses(problem, 0.0, np.eye(6))[0], problem.hessians[0]
+    (reach,), worst = quadratic._reach(problem, 0.0), 0.0
+    for b in rng.standard_normal((40, 6)):
+        z = [Fraction(float(v)) for v in b @ inverse]
+        left = [Fraction(float(b[j])) - sum(z[i] * Fraction(float(whole[i, j])) for i in range(6)) for j in range(6)]
+        worst = max(worst, math.hypot(*map(float, left)) / float(np.linalg.norm(b)))
+    assert worst <= reach and (worst > reach / 1000 or spread < 1)

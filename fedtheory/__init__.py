@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from fedtheory._moved import install as _keep_old_names
-
 __version__ = "0.1.0"
 
 # Public names and where they live; imported when first used, so that `import fedtheory` stays fast.
@@ -21,8 +19,6 @@ _MODULES = (
     "theorems", "verification", "worst_cases",
 )  # fmt: skip
 
-_keep_old_names(__version__)
-
 __all__ = ["__version__", *_LAZY, *_MODULES]
 
 
@@ -31,8 +27,6 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_LAZY[name]), name)
     if name in _MODULES:
         return import_module(f"fedtheory.{name}")
-    if name == "cohorts":  # a module of before, which tells where it is now
-        return import_module("fedtheory.cohorts")
     raise AttributeError(f"module 'fedtheory' has no attribute {name!r}")
 
 

@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn import functional
 from torch.utils._pytree import tree_map
 
-from fedtheory._moved import names_before
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.neural.parts import unpacked
 
@@ -38,9 +37,6 @@ def _mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return _mean_squared_error(outputs, targets) / 2
-
-
-__getattr__ = names_before(__name__)
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross_entropy": _cross_entropy, "squared_error": _squared_error, "mean_squared_error": _mean_squared_error,

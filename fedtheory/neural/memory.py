@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fedtheory._moved import names_before
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.culprits import failed_in_a_round, failed_where_measured
 from fedtheory.neural.device import exact_kernels
@@ -157,6 +156,3 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
                 raise told from error
 
     return inside
-
-
-__getattr__ = names_before(__name__)

@@ -23,7 +23,6 @@ from fedtheory.optimum.duality import NonsmoothStructure, check_gap, check_radiu
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.optimum.on_ball import certify_on_ball
 from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
-from fedtheory.problems.old_names import OldNames
 
 __all__ = [
     "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "prepared", "same_loss",
@@ -89,7 +88,7 @@ def prepared(problem: Problem, what: str, make: Callable[[], Any]) -> Any:
     return kept[what]
 
 
-class Problem(OldNames):
+class Problem:
     """min_x F(x) = sum_k w_k f_k(x).
 
     A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory._moved import names_before
 from fedtheory.report.stacked import NARROW, Stacked
 from fedtheory.verification.check import in_words
 from fedtheory.verification.registry import Paper, by_paper, get, paper_of, rule_words
@@ -42,8 +41,6 @@ __all__ = [
     "worst_case_key",
     "worst_case_text",
 ]
-
-__getattr__ = names_before(__name__)
 
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
 STYLES = {"holds": "green", "violated": "red", "inconclusive": "yellow", "not applicable": "dim", "open": "yellow"}

@@ -1,6 +1,5 @@
 """The core: statements, what judges them, the papers that bring them, and the witnesses that are left. It names none of them."""
 
-from fedtheory._moved import names_before
 from fedtheory.verification.check import CONFIDENCE, Check, judge, judge_statistical, judge_view, judge_worst
 from fedtheory.verification.checks import Checks
 from fedtheory.verification.closed import Letters, closed
@@ -21,5 +20,3 @@ __all__ = [
     "bound", "check_run", "closed", "eq", "form", "get", "judge", "judge_statistical", "judge_view", "judge_worst", "le",
     "papers", "proofs_of", "register", "verify", "walk", "walk_witness",
 ]  # fmt: skip
-
-__getattr__ = names_before(__name__)

@@ -1,6 +1,5 @@
 """EFL: elastic term, sparse ternary compression, irregular clients (Ma et al. 2021); all its statements."""
 
-from fedtheory._moved import names_before
 from fedtheory.theorems.efl.proofs import PROOFS
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
@@ -57,5 +56,3 @@ PAPER = Paper(
 )  # fmt: skip
 
 __all__ = ["PAPER"]
-
-__getattr__ = names_before(__name__)

@@ -1,6 +1,5 @@
 """Elastic Aggregation: what its aggregation does on convex problems (Chen et al., CVPR 2023; the paper states no theorem)."""
 
-from fedtheory._moved import names_before
 from fedtheory.theorems.elastic_aggregation.setting import ElasticAggregationSetting
 from fedtheory.theorems.elastic_aggregation.statements.all_clients import FULL
 from fedtheory.theorems.elastic_aggregation.statements.attraction import ATTRACTION
@@ -21,4 +20,3 @@ PAPER = Paper(
 )
 
 __all__ = ["PAPER"]
-__getattr__ = names_before(__name__)

@@ -5,7 +5,6 @@ theta_k^t and theta_tilde_k^t in (11), (23)-(39) are gradients of L_k, since (15
 sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index k is left free.
 """
 
-from fedtheory._moved import names_before
 from fedtheory.theorems.fedelasticnet.proofs import PROOFS
 from fedtheory.theorems.fedelasticnet.setting import SETTING
 from fedtheory.theorems.fedelasticnet.statements import STATEMENTS
@@ -37,5 +36,3 @@ PAPER = Paper(
     rule_short={"true-gradient": "true-gr."},
     proofs=PROOFS,
 )
-
-__getattr__ = names_before(__name__)

@@ -1,6 +1,5 @@
 """FedMLS and MOPES (gradient sliding): the statements of the poster, and how they are judged."""
 
-from fedtheory._moved import names_before
 from fedtheory.theorems.fedmls.notation import PAPER_ID
 from fedtheory.theorems.fedmls.proofs import PROOFS
 from fedtheory.theorems.fedmls.setting import FedMLSSetting
@@ -25,5 +24,3 @@ PAPER = Paper(
     rule_short={"deterministic": "exact", "stochastic": "noisy"},
     proofs=PROOFS,
 )
-
-__getattr__ = names_before(__name__)

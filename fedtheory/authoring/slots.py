@@ -76,8 +76,8 @@ class SlotClients(Clients):
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
-        self.bits_up = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
-        self.bits_down = np.zeros_like(self.bits_up)
+        self._bits_up: list[Any] = []
+        self._bits_down: list[Any] = []
         self.pieces = losses.pieces if cohort.members is None else losses.pieces.take(cohort.members)
 
     @property

@@ -44,12 +44,6 @@ class Clients:
         Key of the randomness local solvers may draw; `scenarios` are the global numbers of this chunk's scenarios.
     in_place : bool
         Whether ``put`` may overwrite the memory it is given.
-
-    Attributes
-    ----------
-    bits_up, bits_down : (S, P) int64
-        Bits each slot has sent and received so far, 0 outside the cohort. What no compressor touched counts as dense floats of
-        the run's width.
     """
 
     def __init__(
@@ -73,8 +67,8 @@ class Clients:
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
-        self.bits_up = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
-        self.bits_down = np.zeros((cohort.scenarios, cohort.slots), dtype=np.int64)
+        self._bits_up: list[int | np.ndarray] = []
+        self._bits_down: list[int | np.ndarray] = []
         self._draws = 0  # of a randomised compressor, this round
 
     # --- the cohort ---------------------------------------------------------------------------------------------------
@@ -246,11 +240,11 @@ class Clients:
             message, bits = self._compress(message[...], compressor, senders)
         else:
             message = message if senders is None else self._only(message[...], senders)
-            bits = np.asarray(self.float_bits * message.shape[-1], dtype=np.int64)
+            bits = self.float_bits * message.shape[-1]
         self._sent(message, bits, senders)
         return message
 
-    def _sent(self, message: Array, bits: np.ndarray, senders: np.ndarray | None) -> None:
+    def _sent(self, message: Array, bits: int | np.ndarray, senders: np.ndarray | None) -> None:
         self.send_bits(bits if senders is None else bits * senders)
         self._messages.append(message)
         self._senders.append(senders)
@@ -319,16 +313,35 @@ class Clients:
 
     def send_bits(self, bits: int | np.ndarray) -> None:
         """Count bits up that are no message of d numbers: one number, or (S, P)."""
-        self.bits_up += self._of_participants(bits)
+        self._bits_up.append(bits)
 
     def receive_bits(self, bits: int | np.ndarray) -> None:
         """Count bits down: one number for every participant, or (S, P)."""
-        self.bits_down += self._of_participants(bits)
+        self._bits_down.append(bits)
 
     def compress_down(self, message: Array, compressor: Compressor) -> tuple[Array, np.ndarray]:
         """The server's message (S, d) as it arrives, and its length in bits (S,), not counted: who reads it is the method's matter."""
         uniforms = self._uniforms("compression down", 1, message[:, None, :])[:, 0, :] if compressor.randomised else None
         return self._arrives(message, compressor, uniforms)
+
+    @property
+    def bits_up(self) -> np.ndarray:
+        """Bits each slot has sent so far, (S, P) int64, 0 outside the cohort.
+
+        What no compressor touched counts as dense floats of the run's width.
+        """
+        return self._counted(self._bits_up)
+
+    @property
+    def bits_down(self) -> np.ndarray:
+        """Bits each slot has received so far, as `bits_up`."""
+        return self._counted(self._bits_down)
+
+    def _counted(self, messages: list[int | np.ndarray]) -> np.ndarray:
+        total, mask = np.zeros((self.cohort.scenarios, self.cohort.slots), dtype=np.int64), self.cohort.partial_mask
+        for bits in messages:
+            total += bits if mask is None else bits * mask
+        return total
 
     def client_bits(self) -> tuple[np.ndarray, np.ndarray]:
         """Bits up and down of every client this round: (S, N) int64 each."""
@@ -338,10 +351,6 @@ class Clients:
         for total, bits in zip(out, (self.bits_up, self.bits_down), strict=True):
             np.put_along_axis(total, self.cohort.members, bits, axis=1)
         return out[0], out[1]
-
-    def _of_participants(self, bits: int | np.ndarray) -> np.ndarray:
-        mask = self.cohort.partial_mask
-        return np.asarray(bits) if mask is None else np.asarray(bits) * mask
 
     def _only(self, message: Array, who: np.ndarray) -> Array:
         """The message with 0 where who (S, P) is False: outside the cohort there may be infinities."""

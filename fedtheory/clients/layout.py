@@ -7,17 +7,25 @@ it has slots over all scenarios, padded to the largest number.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import cast
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
 import numpy as np
 
-from fedtheory.arrays import Array, astype_like, broadcast_to, is_numpy, namespace
+from fedtheory.arrays import Array, astype_like, broadcast_to, is_numpy, namespace, sealed
 from fedtheory.clients.moves import dual_step, put_rows, take_rows
 from fedtheory.clients.pieces import Moved, rows_in_order, weighted_sum
 from fedtheory.participation.cohorts import Cohort
 
 __all__ = ["Layout"]
+
+
+@lru_cache(maxsize=64)
+def _one_row_each(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of one scenario: row -> slot (P, 1), valid (P, 1), slot -> row (P,), and the scenario of each row (P, 1)."""
+    rows = np.arange(count)
+    made = rows[:, None], np.ones((count, 1), dtype=bool), rows, np.zeros((count, 1), dtype=rows.dtype)
+    return cast(Any, sealed(made))
 
 
 class Layout:
@@ -85,8 +93,7 @@ class Layout:
         """clients (U,), row -> flat slot (U, B), valid (U, B), flat slot -> flat row (S*P,) of the gathered layout."""
         flat = cast(np.ndarray, self.cohort.members).ravel()
         if self._one:  # every participant has one row, in the order of the slots
-            rows = np.arange(flat.size)
-            return flat, rows[:, None], np.ones((flat.size, 1), dtype=bool), rows
+            return flat, *_one_row_each(flat.size)[:3]
         num_clients = self.cohort.num_clients
         small = flat.astype(np.int16 if num_clients < 2**15 else np.int64)
         order = np.argsort(small, kind="stable")  # a radix sort for 16 bits
@@ -121,7 +128,7 @@ class Layout:
         """The scenario, 0 to S - 1, of each row: (U, B)."""
         if self.cohort.members is None:
             return broadcast_to(np.arange(self.cohort.scenarios)[None, :], (self.cohort.num_clients, self.cohort.scenarios))
-        return self._gathered[1] // self.cohort.slots
+        return _one_row_each(self.cohort.slots)[3] if self._one else self._gathered[1] // self.cohort.slots
 
     @cached_property
     def _index(self) -> tuple[Array, Array]:

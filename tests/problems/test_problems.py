@@ -321,10 +321,7 @@ def test_indefinite_quadratic_is_marked():
 def test_losses_of_clients_are_not_taken_for_the_objective():
     problem = Quadratic(np.ones((2, 1, 1)), np.array([[0.0], [4.0]]))
     x = np.array([[1.0], [2.0]])
-    with pytest.warns(FutureWarning, match=r"one loss a client, \(..., N\), and not F: write problem.objective"):
-        old = problem.value(x)
-    np.testing.assert_array_equal(old, problem.client_losses(x))
-    np.testing.assert_array_equal(old, [[0.5, 4.5], [2.0, 2.0]])
+    np.testing.assert_array_equal(problem.client_losses(x), [[0.5, 4.5], [2.0, 2.0]])
     np.testing.assert_array_equal(problem.objective(x), [2.5, 2.0])
 
 

@@ -97,7 +97,8 @@ class FedDyn(Algorithm):
             return self._compressed(state, clients, gradients, theta_k - theta)
         moved = clients.moved(theta_k, theta)
         clients.send(theta_k if self.send == "model" else moved)
-        memory, change = clients.dual_step(state.gradients, gradients, moved, self.alpha)  # grad L_k(theta_k^t)
+        # grad L_k(theta_k^t) = grad L_k(theta_k^{t-1}) - alpha (theta_k^t - theta^{t-1})
+        memory, change = clients.dual_step(state.gradients, gradients, moved, self.alpha)
         h = state.h + change / clients.num_clients  # h^t = h^{t-1} - alpha/m sum_k (theta_k - theta)
         return FedDynState(x=clients.mean(theta_k) - h / self.alpha, gradients=memory, h=h)
 

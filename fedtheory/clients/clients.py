@@ -338,7 +338,8 @@ class Clients:
         return self._counted(self._bits_down)
 
     def _counted(self, messages: list[int | np.ndarray]) -> np.ndarray:
-        total, mask = np.zeros((self.cohort.scenarios, self.cohort.slots), dtype=np.int64), self.cohort.partial_mask
+        total = np.zeros((self.cohort.scenarios, self.cohort.slots), dtype=np.int64)
+        mask = self.cohort.partial_mask
         for bits in messages:
             total += bits if mask is None else bits * mask
         return total

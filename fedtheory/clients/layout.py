@@ -22,10 +22,10 @@ __all__ = ["Layout"]
 
 @lru_cache(maxsize=64)
 def _one_row_each(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of one scenario: row -> slot (P, 1), valid (P, 1), slot -> row (P,), and the scenario of each row (P, 1)."""
+    """Rows of one scenario: row -> slot (P, 1), valid (P, 1), slot -> row (P,), scenario (P, 1)."""
     rows = np.arange(count)
-    made = rows[:, None], np.ones((count, 1), dtype=bool), rows, np.zeros((count, 1), dtype=rows.dtype)
-    return cast(Any, sealed(made))
+    valid, scenario = np.ones((count, 1), dtype=bool), np.zeros((count, 1), dtype=rows.dtype)
+    return cast(Any, sealed((rows[:, None], valid, rows, scenario)))
 
 
 class Layout:
@@ -128,7 +128,9 @@ class Layout:
         """The scenario, 0 to S - 1, of each row: (U, B)."""
         if self.cohort.members is None:
             return broadcast_to(np.arange(self.cohort.scenarios)[None, :], (self.cohort.num_clients, self.cohort.scenarios))
-        return _one_row_each(self.cohort.slots)[3] if self._one else self._gathered[1] // self.cohort.slots
+        if self._one:
+            return _one_row_each(self.cohort.slots)[3]
+        return self._gathered[1] // self.cohort.slots
 
     @cached_property
     def _index(self) -> tuple[Array, Array]:

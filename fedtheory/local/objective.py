@@ -110,9 +110,9 @@ class LocalObjective:
 
 
 def residual_scale(objective: LocalObjective, y: Array, upper: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """What a KKT tolerance is relative to, without and with what rounding y can cause: (N, B, d) -> (N, B) twice, on the host.
+    """Sizes that a KKT tolerance is relative to, without and with the rounding of y, on the host.
 
-    upper : the largest curvatures, (N, B) or what broadcasts to it.
+    y is (N, B, d), both sizes are (N, B). upper: the largest curvatures, (N, B) or what broadcasts.
     """
     xp = namespace(y)
 

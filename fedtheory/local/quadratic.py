@@ -1,36 +1,53 @@
-"""Local solves of quadratic clients under NumPy: steps as one affine map and one soft threshold each, and minimisers by the inverse.
+"""Local solves of quadratic clients under NumPy: affine steps, and minimisers by kept inverses.
 
-With z = y - anchor the smooth gradient is H z + c, H = H_k + curvature. A (proximal) gradient step is z <- soft(z M + b, t) with
-M = I - step H, b = -step c, t = step l1: a matrix product and three elementwise passes over buffers that stay in the cache, or, where
-Numba is and a solve is large, compiled whole. The minimiser without l1 is z = -c H^-1. Results agree with the generic path to rounding.
+With z = y - anchor the smooth gradient is H z + c, H = H_k + curvature. A (proximal) gradient step
+is z <- soft(z M + b, t) with M = I - step H, b = -step c, t = step l1: a matrix product and three
+elementwise passes over buffers that stay in the cache. The minimiser without l1 is z = -c H^-1.
+Where Numba is and a solve is large, it is compiled whole. Results agree with the generic path to
+rounding.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from fedtheory.arrays import Array, Memory, all_true, astype_like, broadcast_to, is_numpy, memory_of, namespace
+from fedtheory.arrays import (
+    Array,
+    Memory,
+    all_true,
+    astype_like,
+    broadcast_to,
+    is_numpy,
+    memory_of,
+    namespace,
+)
 from fedtheory.compiled import available
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.problems.base import Problem
 
 __all__ = [
-    "REFINED", "affine_proximal_gradient", "affine_steps", "curvature_bounds", "direct_solve", "inverses", "is_affine", "kept",
-    "tiles",
+    "REFINED", "affine_proximal_gradient", "affine_steps", "curvature_bounds", "direct_solve",
+    "inverses", "is_affine", "kept", "tiles",
 ]  # fmt: skip
 
-COMPILED = 5e7  # multiplications and additions of one solve, of which a run has many: loading Numba costs as much as a few hundred
+# Multiplications and additions of one solve, of which a run has many: to load Numba costs as much
+# as a few hundred such solves.
+COMPILED = 5e7
 PRODUCTS = 3  # of a direct solve that is not refined
 REFINED = 16  # roundings of H y, of which a residual is left as it is
 TILE = 16384  # numbers in one buffer: four buffers fit a 1 MB second-level cache
 
 
 def tiles(counts: np.ndarray, dim: int) -> Iterator[tuple[slice, slice]]:
-    """Cut rows (N, max(counts)), of which row k holds counts[k], into (clients, points) of about `TILE` numbers."""
+    """Cut rows (N, max(counts)) into (clients, points) of about `TILE` numbers.
+
+    Client k has counts[k] of them.
+    """
     most = max(1, TILE // dim)
     first = 0
     while first < len(counts):
@@ -45,10 +62,18 @@ def tiles(counts: np.ndarray, dim: int) -> Iterator[tuple[slice, slice]]:
         first = last
 
 
+@cache
+def _of_one_class(kind: Any) -> bool:
+    """True if one class gives both gradient and Hessian: a subclass may have changed one alone."""
+    names = "client_gradient", "client_hessian"
+    return len({next(c for c in kind.__mro__ if name in vars(c)) for name in names}) == 1
+
+
 def is_affine(problem: Problem, objective: LocalObjective, start: Array) -> bool:
-    """Whether the gradient of the smooth part is H y + c with one H a client, in double precision under NumPy."""
-    one = isinstance(objective.curvature, float | int)
-    return bool(one and problem.constant_hessian and is_numpy(start) and start.dtype == np.float64)
+    """True if the smooth part's gradient is H y + c with one H a client, in NumPy's float64."""
+    one = isinstance(objective.curvature, float | int) and problem.constant_hessian
+    double = is_numpy(start) and start.dtype == np.float64
+    return bool(one and double and _of_one_class(type(problem)))
 
 
 def affine_proximal_gradient(
@@ -63,20 +88,22 @@ def affine_proximal_gradient(
 ) -> LocalResult | None:
     """Run `count` steps of size 2/(lower + upper); shapes and None as in `affine_steps`.
 
-    The residual is an upper bound of the KKT residual, from the last step z -> p: (z - p)(I - step H)/step is minus a subgradient
-    at p, so that it is at most ||z - p||/step times the contraction; what rounding y = anchor + p can add is added.
+    The residual is an upper bound of the KKT residual, from the last step z -> p: minus a
+    subgradient at p is (z - p)(I - step H)/step, at most ||z - p||/step times the contraction. What
+    rounding y = anchor + p can add is added.
     """
 
     def steps(some: Problem) -> np.ndarray:
         least, most = curvature_bounds(some, objective)
         return 2.0 / (least + most)
 
-    ends = (upper - lower) / 2, np.finfo(float).eps / 2 * upper  # the contraction over the step, and the rounding of H y
+    # the contraction over the step, and the rounding of H y
+    ends = (upper - lower) / 2, np.finfo(float).eps / 2 * upper
     return affine_steps(problem, objective, start, rows, slots, count, "best", steps, ends)
 
 
 def curvature_bounds(problem: Problem, objective: LocalObjective) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest curvature of the smooth part of each client's local objective, (N,) each."""
+    """Least and largest curvature of the smooth part of the local objectives, (N,) each."""
     q = objective.curvature
     xp = None if isinstance(q, float | int) else namespace(q)
     q_min, q_max = (float(q), float(q)) if xp is None else (float(xp.min(q)), float(xp.max(q)))
@@ -95,21 +122,29 @@ def affine_steps(
     steps: Callable[[Problem], np.ndarray],
     ends: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> LocalResult | None:
-    """Run `count` proximal gradient steps on every valid row; (N, B, d) in, (N, B, d) and (N, B) out.
+    """Run `count` proximal gradient steps on every valid row, (N, B, d) -> (N, B, d) and (N, B).
 
     Parameters
     ----------
     problem, objective : with ``problem.constant_hessian`` and one curvature
     slots : (N, B) or None
-        Arrays are then (S, P, d), in which row (n, b) is the flat slot slots[n, b]; None comes back where it is not compiled.
+        Arrays are then (S, P, d), in which row (n, b) is the flat slot slots[n, b].
     name, steps : of the step sizes; steps(some) are those of a problem's clients (N,)
     ends : (N,) twice, or None
-        How often the residual has the length of the last step, and that of y. Rows that pad come back as 0.
+        How often the residual has the length of the last step, and that of y. Rows that pad come
+        back as 0. None: no residual is wanted.
+
+    Returns
+    -------
+    LocalResult or None
+        None with slots where it is not compiled, and for steps without a residual where their
+        matrices are too large to be kept, so that making them costs more than they save.
     """
     scalars = steps(problem), *(ends or (np.zeros(problem.num_clients),) * 2)
     counts, shape = _prefix_counts(rows.valid), start.shape
     compiled = _is_worth(counts, count, shape[2])
-    if slots is not None and not compiled:
+    dear = slots is not None or (ends is None and not _is_kept(problem))
+    if dear and not compiled:
         return None
     slope, arrays = _parts(problem, objective, start)
     curvature, l1 = float(objective.curvature), float(objective.l1)
@@ -117,9 +152,14 @@ def affine_steps(
         views = _views(arrays, shape)
         if views is None and slots is not None:
             return None
-        views = views or _views([None if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays], shape)
+        if views is None:
+            copies = (
+                a if a is None else np.array(broadcast_to(a, shape), order="C") for a in arrays
+            )
+            views = _views(list(copies), shape)
         y, residual = (np.zeros if slots is None else np.empty)(shape), np.zeros(shape[:2])
-        _solve(y, residual, slots, views, (_writeable(problem, start), slope), scalars, counts, count, curvature, l1)
+        models = _writeable(problem, start), slope
+        _solve(y, residual, slots, views, models, scalars, counts, count, curvature, l1)
         return LocalResult(y, residual)
 
     def matrices(some: Problem) -> np.ndarray:
@@ -149,10 +189,11 @@ def direct_solve(
     upper: np.ndarray,
     tolerance: float,
 ) -> LocalResult | None:
-    """y = center + (linear - grad f_k(center)) (H_k + curvature)^-1 in the slots (S, P, d), refined where rounding calls for it.
+    """Solve y = center + (linear - grad f_k(center)) (H_k + curvature)^-1 in the slots (S, P, d).
 
-    inverse is (N, d, d), upper (N,) the largest curvature. The residual is an upper bound of the KKT residual. It is measured
-    where what is known of the inverse does not show it to be within the tolerance. None where it is not compiled.
+    inverse is (N, d, d), upper (N,) the largest curvature. The residual is an upper bound of the
+    KKT residual. It is measured, and refined where it is more than rounding, unless what is known
+    of the inverse shows it to be within the tolerance. None comes back where it is not compiled.
     """
     center, curvature = objective.center, float(objective.curvature)
     counts, shape = _prefix_counts(rows.valid), center.shape
@@ -165,17 +206,33 @@ def direct_solve(
     y, residual = np.empty(shape), np.zeros(shape[:2])
     unit = np.finfo(float).eps / 2 * upper
     hessian = _writeable(problem, center)
-    reach = kept(problem, "reach", curvature, lambda some: _reach(some, curvature), center)
+
+    def bounds(some: Problem) -> np.ndarray:
+        return _reach(some, curvature)
+
+    reach = kept(problem, "reach", curvature, bounds, center)
     scalars = reach, REFINED * unit, unit
-    _solve(y, residual, slots, views, (hessian, slope, inverse), scalars, counts, 0, curvature, tolerance)
+    _solve(
+        y,
+        residual,
+        slots,
+        views,
+        (hessian, slope, inverse),
+        scalars,
+        counts,
+        0,
+        curvature,
+        tolerance,
+    )
     return LocalResult(y, residual)
 
 
 def _reach(problem: Problem, curvature: float) -> np.ndarray:
-    """How often ||b|| can ||b - z H|| be at most, for the z = b H^-1 that is computed with the kept inverse G of H: (N,).
+    """Bound ||b - z H||/||b|| for z = b H^-1 as computed with the kept inverse G of H: (N,).
 
-    b - z H = b (I - G H) - e H with |e| <= gamma_d |b| |G|, the rounding of the product. Spectral norms are bounded by
-    Frobenius's, or by sums of rows. What computing G H can lose is added, of each entry gamma_d |G| |H|.
+    b - z H = b (I - G H) - e H with |e| <= gamma_d |b| |G|, the rounding of the product. Spectral
+    norms are bounded by Frobenius's, or by sums of rows. What computing G H can lose is added, of
+    each entry gamma_d |G| |H|.
     """
     eye = np.eye(problem.dim)
     inverse, whole = inverses(problem, curvature, eye), _hessians(problem) + curvature * eye
@@ -184,7 +241,8 @@ def _reach(problem: Problem, curvature: float) -> np.ndarray:
     def norm(matrices: np.ndarray) -> np.ndarray:
         return np.linalg.norm(matrices, axis=(1, 2))
 
-    both, rows = norm(np.matmul(np.abs(inverse), size)), size.sum(axis=2).max(axis=1)  # the Hessians are symmetric
+    both = norm(np.matmul(np.abs(inverse), size))
+    rows = size.sum(axis=2).max(axis=1)  # the Hessians are symmetric
     lost = gamma * (both + np.minimum(both, norm(inverse) * np.minimum(norm(whole), rows)))
     return (norm(eye - np.matmul(inverse, whole)) + lost) * (1 + 1e-9)
 
@@ -194,14 +252,17 @@ def inverses(problem: Problem, curvature: float, like: Array) -> Array:
 
     def inverted(some: Problem) -> Array:
         xp = namespace(like)
-        hessian = some.client_hessian(astype_like(np.zeros((some.num_clients, 1, some.dim)), like))[:, 0, :, :]
+        origin = astype_like(np.zeros((some.num_clients, 1, some.dim)), like)
+        hessian = some.client_hessian(origin)[:, 0, :, :]
         inverse = xp.linalg.inv(hessian + curvature * astype_like(np.eye(some.dim), like))
         return (inverse + xp.matrix_transpose(inverse)) / 2
 
     return kept(problem, "inverse", curvature, inverted, like)
 
 
-def _solve(y: Any, residual: Any, slots: Any, views: Any, models: Sequence[np.ndarray], *more: Any) -> None:
+def _solve(
+    y: Any, residual: Any, slots: Any, views: Any, models: Sequence[np.ndarray], *more: Any
+) -> None:
     """The compiled solve, which is imported with Numba at its first call."""
     from fedtheory.local.quadratic_kernels import solve
 
@@ -215,11 +276,16 @@ def _is_worth(counts: np.ndarray, count: int, dim: int) -> bool:
 def _parts(
     problem: Problem, objective: LocalObjective, start: np.ndarray
 ) -> tuple[np.ndarray, tuple[np.ndarray | None, ...]]:
-    """Gradients at 0 (N, 1, d), and (anchor, start, linear, center), of the last three None for what is not there.
+    """Gradients at 0 (N, 1, d), and (anchor, start, linear, center).
 
-    Without an l1 penalty any point is an anchor, and the start is taken. Without a start it is the anchor.
+    Of the last three None stands for what is not there. Without an l1 penalty any point is an
+    anchor, and the start is taken. Without a start it is the anchor.
     """
-    slope = kept(problem, "slope", None, lambda some: some.client_gradient(np.zeros((some.num_clients, 1, some.dim))), start)
+
+    def at_0(some: Problem) -> np.ndarray:
+        return some.client_gradient(np.zeros((some.num_clients, 1, some.dim)))
+
+    slope = kept(problem, "slope", None, at_0, start)
     anchor = objective.l1_center if objective.l1 else start
     center = None if objective.center is anchor or not objective.curvature else objective.center
     return slope, (anchor, None if start is anchor else start, objective.linear, center)
@@ -237,16 +303,27 @@ def _writeable(problem: Problem, like: np.ndarray) -> np.ndarray:
 KEPT = 2**22  # numbers that are kept with a problem under one name, 32 MiB
 
 
-def kept(problem: Problem, name: str, key: Any, make: Callable[[Problem], Array], like: Array) -> Array:
-    """make(problem), an array of each client, (N, ...), which depends on the key and the problem alone.
+def _source(problem: Problem) -> tuple[Problem, np.ndarray | None]:
+    """The problem that this is a part of, and its clients there; itself and None for a whole."""
+    (whole,), clients = problem.__dict__.get("_whole", ((problem,), None))
+    return (whole, clients) if isinstance(clients, np.ndarray) else (problem, None)
 
-    The whole problem keeps it for all clients where it is not large, once a cohort has asked for one key twice, and hands it to the
-    problems of its cohorts.
+
+def _is_kept(problem: Problem) -> bool:
+    """True if matrices of all clients are kept: they are few and small enough."""
+    return math.prod((_source(problem)[0].num_clients, problem.dim, problem.dim)) <= KEPT
+
+
+def kept(
+    problem: Problem, name: str, key: Any, make: Callable[[Problem], Array], like: Array
+) -> Array:
+    """Give make(problem), an array (N, ...) that depends on the key and the problem alone.
+
+    The whole problem keeps it for all clients where it is not large, once a cohort has asked for
+    one key twice, and hands it to the problems of its cohorts.
     """
-    whole, clients = problem.__dict__.get("_whole", (problem, None))
-    if clients is None or isinstance(clients, slice):  # not a part of one
-        whole, clients = problem, None
-    if math.prod((whole.num_clients, problem.dim, problem.dim)) > KEPT:
+    whole, clients = _source(problem)
+    if not _is_kept(problem):
         return make(problem)
     known = whole.__dict__.setdefault("_prepared", {})
     if name not in known or known[name][0] != key:
@@ -256,24 +333,40 @@ def kept(problem: Problem, name: str, key: Any, make: Callable[[Problem], Array]
     if known[name][1] is None:
         known[name] = key, make(whole)
     of_all = known[name][1]
-    return of_all if clients is None else namespace(like).take(of_all, astype_like(clients, like), axis=0)
+    if clients is None:
+        return of_all
+    return namespace(like).take(of_all, astype_like(clients, like), axis=0)
 
 
-def _views(arrays: Sequence[np.ndarray | None], shape: tuple[int, ...]) -> tuple[Memory | None, ...] | None:
+def _views(
+    arrays: Sequence[np.ndarray | None], shape: tuple[int, ...]
+) -> tuple[Memory | None, ...] | None:
     """The arrays as they lie, broadcast to the shape; None where one does not lie in rows."""
     views = [None if a is None else memory_of(broadcast_to(a, shape)) for a in arrays]
-    return None if any(v is None and a is not None for v, a in zip(views, arrays, strict=True)) else tuple(views)
+    return (
+        None
+        if any(v is None and a is not None for v, a in zip(views, arrays, strict=True))
+        else tuple(views)
+    )
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """The numbers as an array of one kind, for which the compiled solve exists: contiguous and writable."""
-    return values if values.flags.carray and values.dtype == float else np.require(values, float, ["C", "W"])
+    """Contiguous and writable numbers, the kind of array for which the compiled solve exists."""
+    return (
+        values
+        if values.flags.carray and values.dtype == float
+        else np.require(values, float, ["C", "W"])
+    )
 
 
 def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:
     """All rows by NumPy, tile by tile."""
     (anchor, start, linear, center), (slope, matrix), (step, shrink, coarse) = rows, models, scalars
-    cuts = [(slice(0, y.shape[0]), slice(0, y.shape[1]))] if y.size <= TILE else list(tiles(counts, y.shape[2]))
+    cuts = (
+        [(slice(0, y.shape[0]), slice(0, y.shape[1]))]
+        if y.size <= TILE
+        else list(tiles(counts, y.shape[2]))
+    )
     pool = np.empty((4, max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * y.shape[2]))
     for part in cuts:
         clients, points = part
@@ -292,7 +385,9 @@ def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) 
         np.matmul(a, m, out=b)
         np.multiply(a, 1.0 - s * curvature, out=v)
         b -= v
-        b += w  # -step (smooth gradient at the anchor), as a M - (1 - step curvature) a is -step H a
+        b += (
+            w  # -step (smooth gradient at the anchor), as a M - (1 - step curvature) a is -step H a
+        )
         if start is None:
             v[...] = b  # z is 0
         else:

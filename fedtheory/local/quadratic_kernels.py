@@ -90,6 +90,37 @@ def place(slots: Any, many: int, k: int, r: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def four_begun(
+    places: Any,
+    ends: Any,
+    slots: Any,
+    many: int,
+    k: int,
+    first: int,
+    count: int,
+    rows: Any,
+    steps: Any,
+    given: Any,
+    step: float,
+    bend: float,
+    across: int,
+    dim: int,
+    wide: int,
+) -> int:
+    """Begin client k's rows from the first one on, four or what is left, and ask for those after."""
+    height = min(HEIGHT, count - first)
+    for r in range(height):
+        i, j = place(slots, many, k, first + r)
+        begun(places, r * wide, i, j, rows, steps, given, step, bend, dim, wide)
+    if many:
+        for r in range(min(HEIGHT, count - first - HEIGHT)):
+            i, j = place(slots, many, k, first + HEIGHT + r)
+            asked(ends, (i * across + j) * dim, i, j, rows, steps, given, dim)
+    affine_soft(places[6], places[5], places[0], places[6], dim, dim, wide, 0.0)  # b += a pull
+    return height
+
+
+@njit(cache=True, nogil=True)
 def loops(
     work: Any,
     y: Any,
@@ -110,19 +141,14 @@ def loops(
     (pull, m, base, t, nothing, a, b, z, v), ends = work, entries(y)
     of = entries(anchor), entries(start), entries(linear), entries(center)
     places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
-    matrix, times, _, _, _, a_, b_, z_, v_ = places
+    _, times, _, _, _, a_, b_, z_, v_ = places
     for k in range(len(counts)):
         scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend)
         for first in range(0, counts[k], HEIGHT):
-            height = min(HEIGHT, counts[k] - first)
-            for r in range(height):
-                i, j = place(slots, many, k, first + r)
-                begun(places, r * wide, i, j, of, strides, given, steps[k], bend, dim, wide)
-            if many:
-                for r in range(min(HEIGHT, counts[k] - first - HEIGHT)):
-                    i, j = place(slots, many, k, first + HEIGHT + r)
-                    asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
-            affine_soft(b_, a_, matrix, b_, dim, dim, wide, 0.0)
+            height = four_begun(
+                places, ends, slots, many, k, first, counts[k], of, strides, given,
+                steps[k], bend, across, dim, wide,
+            )  # fmt: skip
             before, after = v_, z_
             for step in range(count):
                 before, after = after, before
@@ -136,6 +162,7 @@ def loops(
 
 @njit(cache=True, nogil=True)
 def length(v: Any, at: int, wide: int) -> float:
+    """The Euclidean norm of a row."""
     squares = splat(0.0)
     for i in range(0, wide, LANES):
         squares = fused(load(v, at + i), load(v, at + i), squares)
@@ -152,7 +179,9 @@ def left_over(v: Any, b: Any, z: Any, matrix: Any, bend: float, dim: int, wide: 
 
 
 @njit(cache=True, nogil=True)
-def refined(v: Any, b: Any, z: Any, at: int, wide: int, reach: float, tolerance: float, fine: float) -> bool:
+def refined(
+    v: Any, b: Any, z: Any, at: int, wide: int, reach: float, tolerance: float, fine: float
+) -> bool:
     """True of a row that is to be refined."""
     if reach * length(b, at, wide) <= tolerance:
         return False
@@ -174,12 +203,14 @@ def directly(
     counts: Any,
     numbers: Any,
 ) -> None:
-    """z = b H^-1, refined by z += (b - z H) H^-1 at most twice: while b - z H is longer than the second scalar times z.
+    """Solve z = b H^-1, refined by z += (b - z H) H^-1 at most twice.
 
-    A row is left as it is where the first scalar times the length of b is within the tolerance, the
-    third number: b - z H is known to be no longer.
+    A row is refined while b - z H is longer than the second scalar times z. It is left as it is where
+    the first scalar times the length of b, which bounds that of b - z H, is within the tolerance, the
+    third number.
     """
-    (hessian, slope, inverses), (reach, fine, coarse), (_, bend, tolerance), (across, dim) = models, scalars, numbers, y.shape[1:]
+    (hessian, slope, inverses), (reach, fine, coarse) = models, scalars
+    (_, bend, tolerance), (across, dim) = numbers, y.shape[1:]
     wide = work[0].shape[1]
     anchor, start, linear, center = rows
     (pull, own, base, t, nothing, a, b, z, v), ends = work, entries(y)
@@ -193,15 +224,10 @@ def directly(
                 pull[i, j] = -hessian[k, i, j]
             base[0, i] = -slope[k, 0, i]
         for first in range(0, counts[k], HEIGHT):
-            height = min(HEIGHT, counts[k] - first)
-            for r in range(height):
-                i, j = place(slots, many, k, first + r)
-                begun(places, r * wide, i, j, of, strides, given, 1.0, bend, dim, wide)
-            if many:
-                for r in range(min(HEIGHT, counts[k] - first - HEIGHT)):
-                    i, j = place(slots, many, k, first + HEIGHT + r)
-                    asked(ends, (i * across + j) * dim, i, j, of, strides, given, dim)
-            affine_soft(b_, a_, matrix, b_, dim, dim, wide, 0.0)
+            height = four_begun(
+                places, ends, slots, many, k, first, counts[k], of, strides, given,
+                1.0, bend, across, dim, wide,
+            )  # fmt: skip
             affine_soft(z_, b_, inverse, z_, dim, dim, wide, 0.0)  # z is 0 so far
             known = 0  # rows whose residual is small enough by what is known of the inverse
             for r in range(height):
@@ -239,8 +265,8 @@ def solve(
     and so on. views are (anchor, start, linear, center), of the last three None where they are not
     there: without a start it is the anchor. models are (Hessians (N, d, d), gradients at 0 (N, 1, d)),
     scalars (step, shrink, coarse), or of a direct solve those of `directly`, each (N,). All are of
-    float64, y, residual and models contiguous.
-    A row's numbers do not depend on the rows beside it, to the last bit.
+    float64, y, residual and models contiguous. A row's numbers do not depend on
+    the rows beside it, to the last bit.
     """
     dim = y.shape[2]
     wide = -(-dim // LANES) * LANES

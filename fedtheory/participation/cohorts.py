@@ -74,10 +74,11 @@ class Cohort:
 
     @classmethod
     def drawn(cls, num_clients: int, members: np.ndarray, active_probability: np.ndarray) -> Cohort:
-        """The cohort of read-only arrays that a law has made, which are not looked at again."""
+        """Make a cohort of read-only arrays that a law has drawn, without checking them again."""
         made = cls.__new__(cls)
-        nothing = dict.fromkeys(("mask", "probability", "steps", "max_steps", "present"))
-        made.__dict__.update(nothing, num_clients=num_clients, members=members, active_probability=active_probability)
+        made.__dict__.update(dict.fromkeys(("mask", "probability", "steps", "max_steps", "present")))
+        made.__dict__.update(num_clients=num_clients, members=members)
+        made.__dict__["active_probability"] = active_probability
         return made
 
     def taking_part(self) -> np.ndarray:

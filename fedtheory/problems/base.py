@@ -69,7 +69,10 @@ OF_EACH = ("weights", "sample_counts")
 
 
 def part_of(data: Array, clients: np.ndarray) -> Array:
-    """Some clients' entries of an array of all, (N, ...) -> (P, ...): a view where they are neighbours; read-only under NumPy."""
+    """Some clients' entries of an array of all, (N, ...) -> (P, ...), read-only under NumPy.
+
+    Of neighbours it is a view.
+    """
     first, last = int(clients[0]), int(clients[0]) + len(clients)
     if int(clients[-1]) == last - 1 and np.array_equal(clients, np.arange(first, last)):
         return data[first:last, ...]
@@ -81,7 +84,7 @@ def part_of(data: Array, clients: np.ndarray) -> Array:
 
 
 def prepared(problem: Problem, what: str, make: Callable[[], Any]) -> Any:
-    """What a local solver makes of a problem's data, made once and kept until an attribute is set anew."""
+    """Make something of a problem's data once, and keep it until an attribute is set anew."""
     kept = problem.__dict__.setdefault("_prepared", {})
     if what not in kept:
         kept[what] = make()
@@ -94,8 +97,9 @@ class Problem:
     A subclass sets ``num_clients, dim, weights, sample_counts``, names its per-client arrays in ``client_data`` and
     gives the kernels below. What it cannot do raises `MissingCapability` with the capability's name.
 
-    A NumPy array that becomes an attribute is read-only, and a copy where anybody could write to it: optima and constants
-    are computed once and kept. Another array in its place is a new problem, whose optimum is computed anew.
+    A NumPy array that becomes an attribute is read-only, and a copy where anybody could write to it:
+    optima and constants are computed once and kept. Another array or number in its place is a new
+    problem, whose optimum and constants are computed anew.
     """
 
     name: str = "problem"
@@ -106,7 +110,7 @@ class Problem:
     num_clients: int
     dim: int
     weights: np.ndarray
-    _whole: tuple[Any, Any]  # of one that was taken from another: that one, and its clients
+    _whole: tuple[list[Any], Any]  # of one that was taken from another: that one, in a list, and its clients
     sample_counts: np.ndarray
     client_data: ClassVar[tuple[str, ...]] = ()
     max_conic_entries: int | None = None  # `optimum` leaves cvxpy out above so many entries; None: never
@@ -116,15 +120,28 @@ class Problem:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
             value = owned(value)
-            if name in self.__dict__:
-                self.__dict__.pop("_optimum", None)
-                self.__dict__.pop("_optimum_on_ball", None)
+        if isinstance(value, np.ndarray | float | int) and name in self.__dict__:
+            self._begin_anew()
         if name[0] != "_":
             self.__dict__.pop("_prepared", None)
         object.__setattr__(self, name, value)
 
+    def _begin_anew(self) -> None:
+        """Forget what was worked out of an array or number that is about to be replaced.
+
+        Parts that were taken before keep the problem as it was.
+        """
+        parts = self.__dict__.pop("_parts", None)
+        if parts is not None:
+            parts[0] = object.__new__(type(self))
+            parts[0].__dict__.update(self.__dict__)
+        of_class = [item for c in type(self).__mro__ for item in vars(c).items()]
+        worked_out = [name for name, value in of_class if isinstance(value, cached_property)]
+        for name in ("_optimum", "_optimum_on_ball", "_like", *worked_out):
+            self.__dict__.pop(name, None)
+
     def __getstate__(self) -> dict[str, Any]:  # what was `prepared` does not travel
-        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_prepared", "_parts")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for value in state.values():
@@ -373,7 +390,7 @@ class Problem:
         fields = other.__dict__  # written to at once: what is put in is read-only
         of_each = {*OF_EACH, *self.client_data}
         fields.update({k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each})
-        fields["_whole"] = (self, clients)
+        fields["_whole"] = (self.__dict__.setdefault("_parts", [self]), clients)
         if self.held_out is not None:
             other.held_out = self.held_out.subset(clients)
         fields["num_clients"] = len(clients)
@@ -382,8 +399,8 @@ class Problem:
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """What a part of a problem has of each client is taken when somebody asks for it."""
-            whole, clients = self.__dict__.get("_whole", (None, None))
+            """Take from the whole problem, for a part of it, what it has of each client."""
+            (whole,), clients = self.__dict__.get("_whole", ((None,), None))
             if whole is None or isinstance(clients, slice) or name not in (*OF_EACH, *whole.client_data):
                 return object.__getattribute__(self, name)  # raises what the attribute, or its absence, raises
             part = part_of(getattr(whole, name), clients)
@@ -414,7 +431,7 @@ class Problem:
                 setattr(other, field, sealed(astype_like(to_numpy(getattr(self, field)), x)))
             if self.held_out is not None:
                 other.held_out = self.held_out.like(x)
-            other._whole = (self, slice(None))
+            other._whole = ([self], slice(None))
             cache[key] = other
         return cache[key]
 
@@ -437,7 +454,7 @@ class Problem:
     @cached_property
     def _beta_mu(self) -> tuple[np.ndarray, np.ndarray]:
         if "_whole" in self.__dict__:  # taken from a problem that may know them
-            whole, clients = self._whole
+            (whole,), clients = self._whole
             return sealed((whole._beta_mu[0][clients], whole._beta_mu[1][clients]))
         return owned(np.asarray(self.smoothness(), dtype=float)), owned(np.asarray(self.strong_convexity(), dtype=float))
 

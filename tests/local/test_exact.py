@@ -309,7 +309,6 @@ def test_what_is_kept_of_a_problem_goes_with_its_arrays():
     for _ in range(2):
         Exact().solve(problem, objective, start, rows)
     problem.hessians, problem.minimisers = other.hessians, other.minimisers
-    problem.__dict__.pop("_beta_mu", None)
     found = Exact().solve(problem, objective, start, rows)
     np.testing.assert_array_equal(found.y, Exact().solve(other, objective, start, rows).y)
 

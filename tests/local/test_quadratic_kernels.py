@@ -172,6 +172,36 @@ def test_steps_that_are_no_affine_map_of_the_problem_walk():
     assert "_grams" not in wide.__dict__
 
 
+class Tilted(LeastSquares):
+    """The gradient alone is a subclass's own."""
+
+    def client_gradient(self, y):
+        return super().client_gradient(y) + np.sin(y)
+
+
+def test_a_gradient_of_ones_own_is_walked_along():
+    rng = np.random.default_rng(9)
+    problem = Tilted(rng.standard_normal((2, 7, 3)), rng.standard_normal((2, 7)))
+    rows = Rows(np.arange(2), np.zeros((2, 1), dtype=int), np.ones((2, 1), dtype=bool), Stream(0), 1)
+    y = start = np.ones((2, 1, 3))
+    for _ in range(3):
+        y = y - 0.1 * problem.client_gradient(y)
+    found = GradientSteps(3, 0.1).solve(problem, LocalObjective(start), start, rows).y
+    np.testing.assert_allclose(found, y, rtol=1e-14)
+
+
+def test_matrices_too_large_to_be_kept_are_not_made_for_a_few_steps(monkeypatch):
+    """Making them each round would cost more than they save; compiled they are made row by row."""
+    problem = random_quadratic(5, 6, seed=1)
+    start = np.ones((5, 1, 6))
+    rows = Rows(np.arange(5), np.zeros((5, 1), dtype=int), np.ones((5, 1), dtype=bool), Stream(0), 1)
+    args, steps = (problem, LocalObjective(start), start, rows, None), GradientSteps(3, 0.1)
+    wanted = steps.solve_slots(*args).y
+    monkeypatch.setattr(quadratic, "KEPT", 5 * 6 * 6 - 1)
+    assert steps.solve_slots(*args) is None
+    np.testing.assert_allclose(steps.solve(*args[:4]).y, wanted, rtol=1e-14)
+
+
 @pytest.mark.parametrize("spread", [1.0, 8.0])
 def test_exact_solves_in_slots(spread, monkeypatch):
     """The KKT residual that is told bounds the true one, which is rounding, whatever the condition; alone or beside others."""

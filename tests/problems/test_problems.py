@@ -343,3 +343,28 @@ def test_a_part_takes_of_each_client_what_is_asked_for():
     with pytest.raises(AttributeError, match="nonsense"):
         _ = part.nonsense
     assert not hasattr(whole, "nonsense")
+
+
+def test_a_replaced_array_or_number_begins_anew_and_parts_keep_what_was():
+    rng = np.random.default_rng(8)
+    first, other = (Quadratic(np.stack([np.diag(rng.uniform(1, 2, 3))] * 4), rng.normal(size=(4, 3))) for _ in range(2))
+    y = rng.normal(size=(4, 2, 3))
+    torched = first.like(torch.zeros(1, dtype=torch.float64)).client_gradient(torch.asarray(y))
+    part, beta, value = first.subset(np.array([2, 0])), first.beta_k.copy(), first.optimum().value
+    wanted = first.client_gradient(y)[[2, 0]]
+    first.hessians, first.minimisers = 3 * other.hessians, other.minimisers
+    np.testing.assert_array_equal(part.client_gradient(y[[2, 0]]), wanted)
+    np.testing.assert_array_equal(part.beta_k, beta[[2, 0]])
+    anew = Quadratic(first.hessians, first.minimisers)
+    np.testing.assert_array_equal(first.beta_k, anew.beta_k)
+    assert first.optimum().value == anew.optimum().value != value
+    now = first.like(torch.zeros(1, dtype=torch.float64)).client_gradient(torch.asarray(y))
+    np.testing.assert_allclose(now.numpy(), first.client_gradient(y), rtol=1e-14)
+    assert not torch.equal(now, torched)
+    logistic = Logistic(rng.normal(size=(2, 5, 2)), np.sign(rng.normal(size=(2, 5))), ridge=0.1)
+    weak = logistic.optimum().value
+    logistic.ridge = 0.5
+    assert logistic.optimum().value > weak and (logistic.mu_k == 0.5).all()
+    copied = copy.copy(first)
+    copied.minimisers = 2 * first.minimisers
+    np.testing.assert_array_equal(first.subset(np.array([1])).minimisers, anew.minimisers[[1]])

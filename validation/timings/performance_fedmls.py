@@ -403,52 +403,27 @@ def _beside(
 
 def beside_the_page(repeats: int = 15) -> list[Figure]:
     """Nanoseconds a client-step of engine='numpy' and of the page by hand."""
-    found = []
-    for shape in SHAPES:
-        instance = Instance(shape)
-        best = instance.fastest_page()
-        _same(best(), instance.ours("numpy"), "the page and engine='numpy'")
-        took = alternated(
-            {"ours": lambda instance=instance: instance.ours("numpy"), "best": best}, repeats
-        )
-        names = "client-step, engine='numpy'", "client-step, page of NumPy"
-        walked = shape.clients * shape.scenarios * shape.steps
-        found += _beside(
-            took["ours"],
-            took["best"],
-            names,
-            1e9 / walked,
-            "ns",
-            str(shape),
-            ">= 0.9" if shape.steps > 20 else "",
-        )
-    return found
+    return [f for s in SHAPES for f in _steps(Instance(s), "numpy", repeats)]
 
 
 def beside_c(repeats: int = 15) -> list[Figure]:
-    """Nanoseconds a client-step of the compiled engine and of the same in C."""
-    found = []
-    for shape in IN_C:
-        instance = Instance(shape)
-        best = in_c(instance)
-        if best is None:
-            return []
-        _same(best(), instance.ours("numba"), "C and the compiled engine")
-        took = alternated(
-            {"ours": lambda instance=instance: instance.ours("numba"), "best": best}, repeats
-        )
-        names = "client-step, engine='numba'", "client-step, C"
-        walked = shape.clients * shape.scenarios * shape.steps
-        found += _beside(
-            took["ours"],
-            took["best"],
-            names,
-            1e9 / walked,
-            "ns",
-            str(shape),
-            ">= 1" if shape.steps > 20 else "",
-        )
-    return found
+    """Nanoseconds a client-step of the compiled engine and of the same in C, where C compiles."""
+    return [f for s in IN_C for f in _steps(Instance(s), "numba", repeats)]
+
+
+def _steps(instance: Instance, engine: str, repeats: int) -> list[Figure]:
+    """An engine's steps beside the best by hand: a page of NumPy, or C."""
+    shape, compiled = instance.shape, engine == "numba"
+    best = in_c(instance) if compiled else instance.fastest_page()
+    if best is None:
+        return []
+    by_hand, least = ("C", ">= 1") if compiled else ("page of NumPy", ">= 0.9")
+    _same(best(), instance.ours(engine), f"{by_hand} and engine={engine!r}")
+    took = alternated({"ours": lambda: instance.ours(engine), "best": best}, repeats)
+    names = f"client-step, engine={engine!r}", f"client-step, {by_hand}"
+    one = 1e9 / (shape.clients * shape.scenarios * shape.steps)
+    target = least if shape.steps > 20 else ""
+    return _beside(took["ours"], took["best"], names, one, "ns", str(shape), target)
 
 
 def rounds(count: int = 300, repeats: int = 9) -> list[Figure]:

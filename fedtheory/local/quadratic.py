@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def tiles(counts: np.ndarray, dim: int) -> Iterator[tuple[slice, slice]]:
 
 
 @cache
-def _of_one_class(kind: Any) -> bool:
+def _of_one_class(kind: type[Problem]) -> bool:
     """True if one class gives both gradient and Hessian: a subclass may have changed one alone."""
     names = "client_gradient", "client_hessian"
     return len({next(c for c in kind.__mro__ if name in vars(c)) for name in names}) == 1
@@ -73,7 +73,7 @@ def is_affine(problem: Problem, objective: LocalObjective, start: Array) -> bool
     """True if the smooth part's gradient is H y + c with one H a client, in NumPy's float64."""
     one = isinstance(objective.curvature, float | int) and problem.constant_hessian
     double = is_numpy(start) and start.dtype == np.float64
-    return bool(one and double and _of_one_class(type(problem)))
+    return bool(one and double and _of_one_class(cast(Any, type(problem))))
 
 
 def affine_proximal_gradient(

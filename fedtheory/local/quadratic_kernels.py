@@ -95,19 +95,17 @@ def four_begun(
     ends: Any,
     slots: Any,
     many: int,
-    k: int,
-    first: int,
-    count: int,
-    rows: Any,
-    steps: Any,
-    given: Any,
+    which: Any,
+    of_rows: Any,
     step: float,
     bend: float,
-    across: int,
-    dim: int,
-    wide: int,
+    sizes: Any,
 ) -> int:
-    """Begin client k's rows from the first one on, four or what is left, and ask for those after."""
+    """Begin four rows of a client, or what is left of them, and ask for those after.
+
+    which: the client, its first of these rows, and how many it has. sizes: P, d, and d padded.
+    """
+    (k, first, count), (rows, steps, given), (across, dim, wide) = which, of_rows, sizes
     height = min(HEIGHT, count - first)
     for r in range(height):
         i, j = place(slots, many, k, first + r)
@@ -139,16 +137,14 @@ def loops(
     wide = work[0].shape[1]
     anchor, start, linear, center = rows
     (pull, m, base, t, nothing, a, b, z, v), ends = work, entries(y)
-    of = entries(anchor), entries(start), entries(linear), entries(center)
+    of_rows = (entries(anchor), entries(start), entries(linear), entries(center)), strides, given
     places = entries(pull), entries(m), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
     _, times, _, _, _, a_, b_, z_, v_ = places
     for k in range(len(counts)):
         scaled(hessian[k], slope[k, 0], pull, m, base, steps[k], bend)
         for first in range(0, counts[k], HEIGHT):
-            height = four_begun(
-                places, ends, slots, many, k, first, counts[k], of, strides, given,
-                steps[k], bend, across, dim, wide,
-            )  # fmt: skip
+            which = k, first, counts[k]
+            height = four_begun(places, ends, slots, many, which, of_rows, steps[k], bend, (across, dim, wide))
             before, after = v_, z_
             for step in range(count):
                 before, after = after, before
@@ -214,7 +210,7 @@ def directly(
     wide = work[0].shape[1]
     anchor, start, linear, center = rows
     (pull, own, base, t, nothing, a, b, z, v), ends = work, entries(y)
-    of = entries(anchor), entries(start), entries(linear), entries(center)
+    of_rows = (entries(anchor), entries(start), entries(linear), entries(center)), strides, given
     places = entries(pull), entries(own), entries(base), entries(t), entries(nothing), entries(a), entries(b), entries(z), entries(v)
     matrix, inverse, _, there, _, a_, b_, z_, v_ = places
     for k in range(len(counts)):
@@ -224,10 +220,8 @@ def directly(
                 pull[i, j] = -hessian[k, i, j]
             base[0, i] = -slope[k, 0, i]
         for first in range(0, counts[k], HEIGHT):
-            height = four_begun(
-                places, ends, slots, many, k, first, counts[k], of, strides, given,
-                1.0, bend, across, dim, wide,
-            )  # fmt: skip
+            which = k, first, counts[k]
+            height = four_begun(places, ends, slots, many, which, of_rows, 1.0, bend, (across, dim, wide))
             affine_soft(z_, b_, inverse, z_, dim, dim, wide, 0.0)  # z is 0 so far
             known = 0  # rows whose residual is small enough by what is known of the inverse
             for r in range(height):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
-import warnings
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,7 +24,6 @@ __all__ = ["Dataset", "breast_cancer", "diabetes", "digits", "digits_binary", "l
 
 _LINE = re.compile(rb"\s*(#.*)?|\s*[^\s:#]+(\s+(qid|\d+):[^\s:#]+)*\s*(#.*)?")  # what a line of the format looks like
 _LONG = re.compile(rb"(?<!\S)(\d{10,}):")  # an index that might not fit
-_QID = re.compile(rb"^(\S+)\s+qid:\S+")
 LAST_INDEX = 2**31 - 2
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")  # what no text holds
 _TABLES = {b",": "commas", b";": "semicolons", b"\t": "tabs"}
@@ -217,6 +215,8 @@ def load_svmlight(
     InvalidInput
         Labels that do not fit `labels`; a dense array above `max_gib`; another `zero_based`.
     """
+    from sklearn.datasets import load_svmlight_file
+
     if not isinstance(path, str | Path):
         raise InvalidInput(f"path = {path!r}: give the name of a file")
     path = Path(path)
@@ -229,70 +229,41 @@ def load_svmlight(
     data = _read(path, max_gib)
     _check_lines(path, data, final_newline)
     try:
-        y, rows, indices, values = _numbers(data)
+        x, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
     except ValueError as error:
-        raise DataFileError(f"{path}: not a LIBSVM file ({error}): fetch it again or correct it") from error
-    if len(y) == 0:
+        told = re.sub(r"\bb(?=['\"])", "", str(error))  # words of the file, not how Python writes bytes
+        raise DataFileError(f"{path}: not a LIBSVM file ({told}): fetch it again or correct it") from error
+    if x.shape[0] == 0:
         raise DataFileError(f"{path}: the file holds no samples: fetch it again")
-    first = _first(path, indices, zero_based)
-    columns = int(indices.max(initial=first - 1)) + 1 - first
-    dimension = max(columns, 1) if dimension is None else dimension
-    if columns > dimension:
+    x, first = _counted(path, x, zero_based)
+    dimension = max(x.shape[1], 1) if dimension is None else dimension
+    if x.shape[1] > dimension:
         raise DataFileError(
-            f"{path}: index {columns - 1 + first} is above the dimension {dimension}: pass dimension={columns} or more"
+            f"{path}: index {x.shape[1] - 1 + first} is above the dimension {dimension}: pass dimension={x.shape[1]} or more"
         )
-    need = len(y) * dimension * 8 / 2**30
+    need = x.shape[0] * dimension * 8 / 2**30
     if need > max_gib:
         raise InvalidInput(
-            f"{path}: {len(y)} samples of dimension {dimension} take {need:.1f} GiB dense, "
+            f"{path}: {x.shape[0]} samples of dimension {dimension} take {need:.1f} GiB dense, "
             f"the limit is {max_gib:g}: raise max_gib or take a smaller file"
         )
-    if not (np.isfinite(values).all() and np.isfinite(y).all()):
+    x.resize((x.shape[0], dimension))
+    if not (np.isfinite(x.data).all() and np.isfinite(y).all()):
         raise DataFileError(f"{path}: holds NaN or infinite numbers: data must be finite; correct the file")
     targets, task = _map_labels(path, y, labels)
-    x = np.zeros((len(y), dimension))
-    x[rows, indices - first] = values
-    return Dataset(path.name, x, targets, task)
+    return Dataset(path.name, x.toarray(), targets, task)
 
 
-def _numbers(data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of lines that look as they should: the labels, and of every pair its row, index and value.
+def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
+    """The samples with the first feature in column 0, and the index that the file's features begin at."""
+    from scipy.sparse import csr_matrix
 
-    Raises
-    ------
-    ValueError
-        A word is no number, or indices do not increase.
-    """
-    lines = [line for each in data.split(b"\n") if (line := each.partition(b"#")[0].strip())]
-    if b"qid:" in data:  # of a ranking: it may stand before the pairs
-        lines = [_QID.sub(rb"\1", line) for line in lines]
-    numbers, pairs = None, np.array([line.count(b":") for line in lines], dtype=int)
-    text = b" ".join(lines).replace(b":", b" ")
-    with warnings.catch_warnings(), suppress(ValueError, DeprecationWarning):  # of a word that is no number: NumPy before 2.3
-        warnings.simplefilter("error", DeprecationWarning)
-        numbers = np.fromstring(text, sep=" ")  # a word such as 1-2 gives two
-    if numbers is None or len(numbers) != len(pairs) + 2 * pairs.sum():
-        for word in text.split():
-            float(word.decode(errors="replace"))
-        raise ValueError("a line has a number that is in no pair")
-    at = np.zeros(len(pairs), dtype=int)  # of each line's label
-    np.cumsum(1 + 2 * pairs[:-1], out=at[1:])
-    is_label = np.zeros(len(numbers), dtype=bool)
-    is_label[at] = True
-    rows, (indices, values) = np.repeat(np.arange(len(pairs)), pairs), numbers[~is_label].reshape(-1, 2).T
-    if (np.diff(indices)[np.diff(rows) == 0] <= 0).any():
-        raise ValueError("the indices of a line should be sorted and unique")
-    return numbers[at], rows, indices.astype(int), values
-
-
-def _first(path: Path, indices: np.ndarray, zero_based: bool | str) -> int:
-    """The index that the file's features begin at."""
-    none_is_0 = bool((indices > 0).all())
+    none_is_0 = bool((x.indices > 0).all())
     if zero_based is True or (zero_based == "auto" and not none_is_0):
-        return 0
+        return x, 0
     if not none_is_0:
         raise DataFileError(f"{path}: an index is 0, but LIBSVM counts from 1: write it so, or pass zero_based=True or 'auto'")
-    return 1
+    return csr_matrix((x.data, x.indices - 1, x.indptr), (x.shape[0], max(x.shape[1] - 1, 0))), 1
 
 
 def _refuse_others(path: Path, data: bytes) -> None:

@@ -211,11 +211,13 @@ def _short_path(source: str) -> str:
 
 
 def shipped_witnesses(statement: Any = None) -> list[Any]:
-    """Witnesses that come with the papers, all or a statement's; none when they carry no such folder."""
+    """Witnesses that come with the papers, all or a statement's; none without such a folder."""
     from fedtheory.verification.replay import builtin_witnesses
 
     try:
-        return builtin_witnesses() if statement is None else builtin_witnesses(statement.paper, statement.id)
+        if statement is None:
+            return builtin_witnesses()
+        return builtin_witnesses(statement.paper, statement.id)
     except FileNotFoundError:
         return []
 
@@ -363,9 +365,13 @@ class App(typer.Typer):
     """A `typer.Typer` of `Command`s."""
 
     def __call__(self, args: Sequence[str] | None = None, **options: Any) -> Any:
-        """Run the command that the arguments name; it is made alone, as to make all of them is a tenth of a start."""
+        """Run the command that the arguments name.
+
+        It is made alone: to make all of them is a tenth of a start.
+        """
         named, first = copy(self), (sys.argv[1:] if args is None else args)[:1]
-        named.registered_commands = [c for c in self.registered_commands if c.name in first] or self.registered_commands
+        chosen = [c for c in self.registered_commands if c.name in first]
+        named.registered_commands = chosen or self.registered_commands
         return super(App, named).__call__(args, **options)
 
     def command(

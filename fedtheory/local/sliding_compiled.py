@@ -113,7 +113,7 @@ def _forms() -> dict[type, Any]:
 
 @cache
 def _loops() -> tuple[Any, ...]:
-    """What is compiled, imported at the first call."""
+    """The compiled kernels, imported at the first call."""
     from fedtheory.local.lanes import LANES, zeros
     from fedtheory.local.sliding_kernels import WALKS, Drawn, Pace, Points
 

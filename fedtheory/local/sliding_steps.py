@@ -63,7 +63,7 @@ def solve(
 
 
 def _linear(problem: Problem) -> bool:
-    """Whether the gradient is that of `LinearModel`."""
+    """True if the gradient is that of `LinearModel`."""
     kind: Any = type(problem)
     return (
         kind.client_gradient is LinearModel.client_gradient

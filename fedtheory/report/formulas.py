@@ -44,7 +44,7 @@ def _known() -> dict[str, str]:
 
 
 def converted(latex: str) -> str:
-    """What `to_text` gives, made by way of MathML."""
+    """Make what `to_text` gives, by way of MathML."""
     root = ElementTree.fromstring(to_mathml(latex))
     text = _render(root)
     shown = re.sub(r" +([,;.)\]])", r"\1", re.sub(r"\s+", " ", text)).replace(": =", " :=").strip()

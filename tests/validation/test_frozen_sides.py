@@ -1,4 +1,4 @@
-"""What the comparison with the frozen sides of all forms calls a difference."""
+"""Differences that the comparison with the frozen sides of all forms reports."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@
 
 A form's sides are kept under each rule on the first 20 instances of a campaign that judge it: as
 fractions where rhs - lhs is least where the instance is one in fractions, else as means in floats,
-which may differ by rounding. The sides on witnesses stand in the witness files, and those on worked instances in
-the tests (test_worked*.py). `compare` says which forms are gone, new, or differ, and ends with 1 if any do.
+which may differ by rounding. The sides on witnesses stand in the witness files, and those on worked
+instances in the tests (test_worked*.py). `compare` says which forms are gone, new, or differ, and
+ends with 1 if any do.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from fedtheory.verification.statement import Sides
 
 FILE = Path(__file__).with_name("sides.json.gz")
 MOST, ROUNDS, SCENARIOS, SEED = 20, 200, 200, 0
-CLOSE = 1e-6  # of the scale: sides in floats differ by as much as a local solver's last bits come to over a run
+CLOSE = 1e-6  # of the scale: by so much may the last bits of local solves grow over a run
 Key = tuple[str, str, str]  # statement, form, rule
 app = typer.Typer(add_completion=False)
 
@@ -46,19 +47,28 @@ def told(value: Fraction) -> str:
 
 
 def number(value: str | float) -> float:
-    """What `told` made a text of, or a float, as a float."""
+    """Read as a float what `told` wrote, or a float."""
     return float(Fraction(value.split()[0])) if isinstance(value, str) else value
 
 
 def _least(sides: Sides) -> dict[str, Any]:
-    """Both sides where rhs - lhs is least, of fractions; of floats their means, their scale and the least (rhs - lhs)/scale."""
+    """Both sides where rhs - lhs is least, of fractions.
+
+    Of floats their means, the mean of their scale, and the least (rhs - lhs)/scale.
+    """
     lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
     if lhs.dtype == object:
         at = min(range(len(lhs)), key=lambda i: rhs[i] - lhs[i])
         return {"lhs": told(Fraction(lhs[at])), "rhs": told(Fraction(rhs[at])), "count": len(lhs)}
     left, right, size = (np.asarray(a, dtype=float) for a in (lhs, rhs, scale))
     gap = float(((right - left) / np.maximum(size, np.finfo(float).tiny)).min())
-    return {"lhs": float(left.mean()), "rhs": float(right.mean()), "scale": float(size.mean()), "gap": gap, "count": len(lhs)}
+    return {
+        "lhs": float(left.mean()),
+        "rhs": float(right.mean()),
+        "scale": float(size.mean()),
+        "gap": gap,
+        "count": len(lhs),
+    }
 
 
 def sides_of(task: Task) -> list[tuple[Key, str, dict[str, Any]]]:
@@ -103,7 +113,7 @@ def collected(only: str, workers: int) -> dict[Key, dict[str, dict[str, Any]]]:
 
 
 def differences(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """What differs of the sides on one instance."""
+    """Name the differences between the sides on one instance, then and now."""
     if was["verdict"] != now["verdict"]:
         yield f"{now['verdict']}, was {was['verdict']}"
     for side in ("lhs", "rhs"):
@@ -111,7 +121,9 @@ def differences(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
         exact = isinstance(a, str) and isinstance(b, str)
         if exact and a != b:
             yield f"{side} is {b:.60}, was {a:.60}"
-        elif not exact and not abs(number(a) - number(b)) <= CLOSE * max(was.get("scale", 0.0), 1e-300):
+        elif not exact and not abs(number(a) - number(b)) <= CLOSE * max(
+            was.get("scale", 0.0), 1e-300
+        ):
             yield f"{side} is {b}, was {a}"
     if not abs(was.get("gap", 0.0) - now.get("gap", 0.0)) <= CLOSE:
         yield f"least (rhs - lhs)/scale is {now['gap']}, was {was['gap']}"
@@ -124,14 +136,21 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
 def make(workers: Workers = 2) -> None:
     """Write the sides as they are now."""
     found = collected("", workers)
-    told = [[*key, name, sides] for key, each in sorted(found.items()) for name, sides in each.items()]
+    told = [
+        [*key, name, sides] for key, each in sorted(found.items()) for name, sides in each.items()
+    ]
     text = "[\n" + ",\n".join(json.dumps(line) for line in told) + "\n]\n"
     FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(f"{len(found)} forms under their rules, {len(told):,} instances, {FILE.stat().st_size / 2**20:.1f} MiB")
+    print(
+        f"{len(found)} forms under their rules, {len(told):,} instances, {FILE.stat().st_size / 2**20:.1f} MiB"
+    )
 
 
 @app.command()
-def compare(paper: Annotated[str, typer.Option(help="What the papers' ids begin with.")] = "", workers: Workers = 2) -> None:
+def compare(
+    paper: Annotated[str, typer.Option(help="What the papers' ids begin with.")] = "",
+    workers: Workers = 2,
+) -> None:
     """Judge again what was judged, replay the witnesses, and print what differs."""
     was: dict[Key, dict[str, dict[str, Any]]] = {}
     for statement, form, rule, name, sides in json.loads(gzip.decompress(FILE.read_bytes())):
@@ -140,9 +159,15 @@ def compare(paper: Annotated[str, typer.Option(help="What the papers' ids begin 
     now, wrong = collected(paper, workers), 0
     for key in sorted({*was, *now}):
         old, new = was.get(key, {}), now.get(key, {})
-        lines = [f"{name}: {d}" for name in old.keys() & new.keys() for d in differences(old[name], new[name])]
+        lines = [
+            f"{name}: {d}"
+            for name in old.keys() & new.keys()
+            for d in differences(old[name], new[name])
+        ]
         if old.keys() != new.keys():
-            lines.append(f"judged on {len(new)} instances, was {len(old)}; gone: {sorted(old.keys() - new.keys())[:3]}")
+            lines.append(
+                f"judged on {len(new)} instances, was {len(old)}; gone: {sorted(old.keys() - new.keys())[:3]}"
+            )
         wrong += bool(lines)
         for line in lines[:3]:
             print(f"{key[0]} [{key[1]}, {key[2]}] {line}")

@@ -19,7 +19,7 @@ LATEX, TEXT = (Path(part.__file__).with_name("formulas.json") for part in (theor
 
 
 def made() -> dict[Path, dict[str, str]]:
-    """What each file must have: 'statement [form]' -> LaTeX, of closed forms, and LaTeX -> text, of all."""
+    """Contents of each file: 'statement [form]' -> LaTeX, of closed forms, and LaTeX -> text."""
     forms = {f"{s.id} [{f.name}]": f.formula for s in theorems.all_statements() for f in s.forms}
     closed = {name: formula() for name, formula in forms.items() if callable(formula)}
     every = filter(None, (forms | closed).values())

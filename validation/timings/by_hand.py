@@ -1,12 +1,12 @@
-"""The yardstick of the speed figures: rounds as a careful person writes them in NumPy, for one problem and one method each.
+"""The yardstick of the speed figures: rounds of one problem and method, written by hand in NumPy.
 
     python validation/timings/by_hand.py
 
 prints how fast fedtheory is beside them, on least squares with 100 clients, ten a round, d = 50.
-FedDyn makes ten gradient steps, or solves exactly by kept inverses. FedElasticNet's Algorithm 3 makes
-proximal gradient steps. One scenario is a batch of the cohort's ten clients; of many, the rows of each
-client lie side by side, and one product a client and step serves them all. Nothing is checked, counted
-or kept beside the states: no residual, no divergence, no bits on the wire.
+FedDyn makes ten gradient steps, or solves exactly by kept inverses. FedElasticNet's Algorithm 3
+makes proximal gradient steps. One scenario is a batch of the cohort's ten clients. Of many, the rows
+of each client lie side by side, and one product a client and step serves them all. Nothing is
+checked, counted or kept beside the states: no residual, no divergence, no bits on the wire.
 """
 
 from __future__ import annotations
@@ -44,9 +44,12 @@ def least_squares() -> LeastSquares:
 
 @dataclass(frozen=True)
 class ByHand:
-    """What a method is made of, worked out once: gram (N, d, d) and moment (N, d), gradients gram_k y - moment_k.
+    """A method's rounds, with what can be worked out once.
 
-    step (N,), count: of the local steps; count = 0 is an exact solve. l2, l1: of the penalty. scenarios: S.
+    gram (N, d, d), moment (N, d): gradients are gram_k y - moment_k.
+
+    step (N,), count: of the local steps; count = 0 is an exact solve.
+    l2, l1: of the penalty. scenarios: S.
     certified: whether an exact solve of one scenario is followed by its KKT residual.
     """
 
@@ -62,7 +65,11 @@ class ByHand:
     def start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x (S, d), the clients' duals (S, N, d) and the server's (S, d)."""
         clients, dim = self.moment.shape
-        return np.zeros((self.scenarios, dim)), np.zeros((self.scenarios, clients, dim)), np.zeros((self.scenarios, dim))
+        return (
+            np.zeros((self.scenarios, dim)),
+            np.zeros((self.scenarios, clients, dim)),
+            np.zeros((self.scenarios, dim)),
+        )
 
     def rounds(self, cohorts: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
         """x (S, d) after one round and another; cohorts (S, P) each."""
@@ -80,9 +87,13 @@ class ByHand:
                 y = self._batch(matrix[chosen], pull, self.step[chosen, None], theta)
                 moved = y - theta
                 if self.certified:
-                    residual = np.abs(np.matmul(y[:, None], self.gram[chosen])[:, 0] + self.l2 * y - pull).max(axis=1)
+                    residual = np.abs(
+                        np.matmul(y[:, None], self.gram[chosen])[:, 0] + self.l2 * y - pull
+                    ).max(axis=1)
                     if not (residual <= 1e-12 * np.maximum(1.0, np.abs(old).max(axis=1))).all():
-                        raise SystemExit(f"a local solve ended at a residual of {residual.max():.3g}")
+                        raise SystemExit(
+                            f"a local solve ended at a residual of {residual.max():.3g}"
+                        )
                 change = -self.l2 * moved
                 if self.l1:
                     change -= self.l1 * np.sign(moved)
@@ -115,7 +126,9 @@ class ByHand:
                 x = y[back].reshape(*members.shape, dim).mean(1) - h / self.l2
             yield x
 
-    def _batch(self, matrix: np.ndarray, pull: np.ndarray, step: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    def _batch(
+        self, matrix: np.ndarray, pull: np.ndarray, step: np.ndarray, theta: np.ndarray
+    ) -> np.ndarray:
         """Local models (P, d) of a cohort."""
         if not self.count:
             return (matrix @ pull[..., None])[..., 0]
@@ -128,7 +141,9 @@ class ByHand:
                 y = theta + (y - y.clip(-step * self.l1, step * self.l1))
         return y
 
-    def _rows(self, matrix: np.ndarray, pull: np.ndarray, step: float, theta: np.ndarray) -> np.ndarray:
+    def _rows(
+        self, matrix: np.ndarray, pull: np.ndarray, step: float, theta: np.ndarray
+    ) -> np.ndarray:
         """Local models (R, d) of one client, in the cache."""
         if not self.count:
             return np.dot(pull, matrix)
@@ -159,7 +174,9 @@ def drawn(scenarios: int, size: int) -> Iterator[np.ndarray]:
             yield np.argpartition(rng.random((scenarios, CLIENTS)), size - 1, axis=1)[:, :size]
 
 
-def rounds_by_hand(hand: ByHand, count: int, clock: Callable[[], float] = time.process_time) -> float:
+def rounds_by_hand(
+    hand: ByHand, count: int, clock: Callable[[], float] = time.process_time
+) -> float:
     """Seconds a round, of so many after two; CPU seconds unless another clock is given."""
     run = hand.rounds(drawn(hand.scenarios, COHORT))
     next(run), next(run)
@@ -170,13 +187,18 @@ def rounds_by_hand(hand: ByHand, count: int, clock: Callable[[], float] = time.p
 
 
 def apart(hand: ByHand, problem: LeastSquares, method: Any, solver: Any, rounds: int = 6) -> float:
-    """By how much the two differ after a few rounds of the same cohorts; `SystemExit` if by more than rounding."""
+    """Difference after a few rounds of the same cohorts; `SystemExit` if it is more than rounding."""
     common = dict(sampling=Uniform(COHORT), scenarios=hand.scenarios, seed=SEED, record=())
     found = simulate(problem, method, rounds, local_solver=solver, **common)
-    same = (Uniform(COHORT).sample(Stream(SEED), t, range(hand.scenarios), CLIENTS).members for t in range(1, rounds + 1))
+    same = (
+        Uniform(COHORT).sample(Stream(SEED), t, range(hand.scenarios), CLIENTS).members
+        for t in range(1, rounds + 1)
+    )
     difference = float(np.abs(list(hand.rounds(same))[-1] - found.x).max())
     if not difference < 1e-11:
-        raise SystemExit(f"by hand and fedtheory differ by {difference:.3g}: the ratios would mean nothing")
+        raise SystemExit(
+            f"by hand and fedtheory differ by {difference:.3g}: the ratios would mean nothing"
+        )
     return difference
 
 
@@ -196,18 +218,29 @@ def two_by_hand(hand: ByHand, count: int) -> float:
 
 
 def core_rows(repeats: int = 7, tick: Callable[[], None] = lambda: None) -> list[Figure]:
-    """How many times as fast as by hand a round of FedDyn is: one scenario, many, and many on two cores."""
+    """Time FedDyn's rounds beside those by hand: one scenario, many, and many on two cores."""
     problem, out = least_squares(), []
     step = 1.0 / (float(problem.beta_k.max()) + ALPHA)
     kinds = {"10 gradient steps": (STEPS, GradientSteps(STEPS, step)), "exact solves": (0, Exact())}
     for name, (count, solver) in kinds.items():
         method = FedDyn(ALPHA)
-        make = partial(ByHand, problem.gram, problem.moment, np.full(CLIENTS, step), count, ALPHA, 0.0)
+        make = partial(
+            ByHand, problem.gram, problem.moment, np.full(CLIENTS, step), count, ALPHA, 0.0
+        )
         for scenarios in (1, 20):
             apart(make(scenarios), problem, method, solver)
 
-        def ours(scenarios: int, rounds: int, workers: int, method: Any = method, solver: Any = solver) -> float:
-            common = dict(sampling=Uniform(COHORT), scenarios=scenarios, seed=SEED, local_solver=solver, record=(), workers=workers)
+        def ours(
+            scenarios: int, rounds: int, workers: int, method: Any = method, solver: Any = solver
+        ) -> float:
+            common = dict(
+                sampling=Uniform(COHORT),
+                scenarios=scenarios,
+                seed=SEED,
+                local_solver=solver,
+                record=(),
+                workers=workers,
+            )
             ends, clock = [], time.process_time if workers == 1 else time.perf_counter
             for length in (rounds + 5, 5):
                 begin = clock()
@@ -223,7 +256,10 @@ def core_rows(repeats: int = 7, tick: Callable[[], None] = lambda: None) -> list
                 else:
                     hand = partial(two_by_hand, make(scenarios // 2), rounds)
                 mine, theirs = _in_turns([partial(ours, scenarios, rounds, workers), hand], repeats)
-            title = f"FedDyn, {name}, {scenarios:,} scenario{'s' * (scenarios > 1)}" + ", two cores" * (workers == 2)
+            title = (
+                f"FedDyn, {name}, {scenarios:,} scenario{'s' * (scenarios > 1)}"
+                + ", two cores" * (workers == 2)
+            )
             title += ", residuals by hand, too" * certified
             clock = "wall" if workers == 2 else "CPU"
             how = f"a round {1e6 * mine:,.0f} us, by hand {1e6 * theirs:,.0f}; {clock} time, medians of {repeats} in turns"
@@ -232,7 +268,9 @@ def core_rows(repeats: int = 7, tick: Callable[[], None] = lambda: None) -> list
     return out
 
 
-def elastic_by_hand(problem: LeastSquares, method: FedElasticNetDyn, step: np.ndarray, count: int, scenarios: int) -> ByHand:
+def elastic_by_hand(
+    problem: LeastSquares, method: FedElasticNetDyn, step: np.ndarray, count: int, scenarios: int
+) -> ByHand:
     """FedElasticNet's Algorithm 3 with ``count`` proximal gradient steps."""
     return ByHand(problem.gram, problem.moment, step, count, method.l2, method.l1, scenarios)
 

@@ -296,7 +296,7 @@ def cases(data_file: Path | None = None) -> Iterator[Case]:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What the work gives, its CPU time and its wall time."""
+    """Do the work, and give its result, its CPU time and its wall time."""
     wall, cpu = time.perf_counter(), time.process_time()
     found = work()
     return found, time.process_time() - cpu, time.perf_counter() - wall

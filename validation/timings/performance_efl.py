@@ -50,7 +50,10 @@ def instance() -> tuple[LeastSquares, EFL, Irregular]:
 
 # --- the yardstick: by hand in NumPy, each client's rows of all scenarios side by side ---------------------------------------
 def ternary(wanted: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is kept of messages (R, d): places (R, k), values (R, k), and bits (R,): count, magnitude, Golomb-Rice gaps, signs."""
+    """Compress messages (R, d) to places (R, k), values (R, k) and bits (R,).
+
+    The bits are of the count, the magnitude, Golomb-Rice gaps, and signs.
+    """
     dim = wanted.shape[1]
     kept = np.sort(np.argpartition(np.abs(wanted), dim - k, axis=1)[:, dim - k :], axis=1)
     values = np.take_along_axis(wanted, kept, axis=1)

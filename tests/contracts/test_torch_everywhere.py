@@ -101,7 +101,7 @@ KERNELS = {
 
 def _held_out(p: Problem) -> Problem:
     whole = p.__dict__.get("_whole")
-    return hold_out(p if whole is None else whole[0])
+    return hold_out(p if whole is None else whole[0][0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -87,12 +87,14 @@ from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
 from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
 from fedtheory.authoring.proofs import step
 from fedtheory.authoring.study import Study, quantities, study
+from fedtheory.authoring.world import Draws, World
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 
 __all__ = [
     "AuthoredStatement",
     "Bernoulli",
     "Counterexample",
+    "Draws",
     "Full",
     "GradientSteps",
     "Lipschitz",
@@ -104,6 +106,7 @@ __all__ = [
     "StronglyConvex",
     "Study",
     "Uniform",
+    "World",
     "among",
     "eq",
     "form",

@@ -58,7 +58,7 @@ class Absent:
     def __iter__(self) -> Any:
         raise self.error
 
-    __call__ = __getitem__ = __array_ufunc__ = _same
+    __call__ = __getitem__ = __array_ufunc__ = __array_function__ = _same
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _same
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __neg__ = __pos__ = __abs__ = _same
     __lt__ = __le__ = __gt__ = __ge__ = _same

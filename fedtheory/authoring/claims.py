@@ -8,7 +8,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +23,10 @@ from fedtheory.verification import statement as core
 from fedtheory.verification.mathml import unbalanced
 from fedtheory.verification.statement import Sides
 
-__all__ = ["Claimed", "Forms", "Undefined", "Wrong", "eq", "evaluate", "form", "le", "printed", "reduced", "repaired", "wrong"]
+__all__ = [
+    "Claimed", "Forms", "Outline", "Undefined", "Wrong", "eq", "evaluate", "form", "le", "outlined", "printed", "reduced", "repaired",
+    "sides_of", "wrong",
+]  # fmt: skip
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -48,7 +51,7 @@ class Wrong:
     """A deliberately wrong variant of a form, which the study must reject."""
 
     name: str
-    sides: Sides
+    sides: Any  # Sides, or over a `World` a function that gives them
 
 
 @dataclass(frozen=True)
@@ -56,28 +59,31 @@ class Claimed:
     """One form, with its sides on one view: what `printed`, `repaired` and `form` make."""
 
     name: str
-    sides: Sides
+    sides: Any  # Sides, or over a `World` a function that gives them
     latex: str = ""
     established: str = "open"
     pathwise: bool = False
     note: str = ""
     proof: str = ""
     mutants: tuple[Wrong, ...] = ()
+    needs: tuple[str, ...] = ()
+    wording: str = ""
+    before: str = ""
 
 
 def form(
-    name: str, sides: Sides, latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False, pathwise: bool = False,
-    note: str = "", proof: str = "",
+    name: str, sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False,
+    pathwise: bool = False, note: str = "", proof: str = "", needs: tuple[str, ...] = (), wording: str = "", before: str = "",
 ) -> Claimed:  # fmt: skip
     """A form of a statement.
 
     Parameters
     ----------
     name : 'printed', 'repaired', or another word
-    sides : what `le` or `eq` gave
+    sides : what `le` or `eq` gave, or a function without arguments that gives it when it is needed
         ``le`` is claimed in expectation over the cohorts: E[lhs] <= E[rhs]. Write ``q.mean`` for
         expectations inside a side.
-    latex : the formula
+    latex : the formula; '' over a `World` with letters: it is made by the code of the sides
     mutants : what `wrong` gives
     fails, holds : bool
         On record: refuted by a counterexample, or true. Neither: open. A study that finds
@@ -87,24 +93,28 @@ def form(
         entry.
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
+    needs : over a `World`: the facts without which the form says nothing of an instance
+    wording : a key of `fedtheory.verification.statement.WORDINGS`, of a form that the paper prints no formula of
+    before : LaTeX before a formula that is made by the code: what it takes for granted
     """
     flag("fails", fails), flag("holds", holds), flag("pathwise", pathwise)
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
-    return Claimed(name, sides, latex, "violated" if fails else "holds" if holds else "open", pathwise, note, proof, mutants)
+    established = "violated" if fails else "holds" if holds else "open"
+    return Claimed(name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), wording, before)
 
 
-def printed(sides: Sides, latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
+def printed(sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
     """The form as the paper prints it; see `form`."""
     return form("printed", sides, latex, *mutants, **how)
 
 
-def repaired(sides: Sides, latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
+def repaired(sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
     """The form as it should read; see `form`."""
     return form("repaired", sides, latex, *mutants, **how)
 
 
-def wrong(name: str, sides: Sides) -> Wrong:
+def wrong(name: str, sides: Sides | Callable[[], Sides]) -> Wrong:
     """A deliberately wrong variant: a term dropped, a constant halved. A study reports whether
     it is rejected."""
     return Wrong(name, sides)
@@ -151,6 +161,54 @@ class Forms(dict[str, Claimed]):
         return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
 
 
+def outlined(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
+    """The forms of a statement over a `World`, whose sides may be functions; they are not called.
+
+    The view is a world, symbols, or an `Outline`: to learn which forms there are takes no numbers.
+    Raises `UnknownName` and `InvalidInput` as `evaluate` does.
+    """
+    out = Forms()
+    _made(out, function, view, view, statement, later=True)
+    return out
+
+
+class Outline:
+    """Stands for every world: its numbers are absent."""
+
+    rational = True
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(Undefined("there is no instance here"))
+
+
+def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: str) -> Sides:
+    """The sides of a form of a statement over a `World`, made now.
+
+    Raises
+    ------
+    InvalidInput
+        With the place in the author's file: a division by 0, a misspelt quantity, sides that are none.
+    """
+    line = getattr(getattr(claimed.sides, "__code__", None), "co_firstlineno", None)
+    try:
+        found = claimed.sides() if callable(claimed.sides) else claimed.sides
+    except ZeroDivisionError as error:
+        raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
+    except FedTheoryError:
+        raise
+    except (TypeError, AttributeError, LookupError, NameError, ValueError) as error:
+        where = place(function, error, statement, line)
+        raise InvalidInput(f"{where}: {_keyword(error) or f'{type(error).__name__}: {error}'}") from error
+    if not isinstance(found, Sides):
+        where = place(function, None, statement, line)
+        raise InvalidInput(f"{where}: form {claimed.name!r} has {_told(found)} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
+    if isinstance(found.lhs, Absent):
+        raise found.lhs.error
+    return found
+
+
 def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
     """The forms of a statement on one view, by name; what one cannot is nothing to another.
 
@@ -177,8 +235,10 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
     return out
 
 
-def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, view: Any, statement: str) -> None:
-    """Add the forms to ``out``; the function is given the view, or a loose one."""
+def _made(
+    out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, view: Any, statement: str, later: bool = False
+) -> None:
+    """Add the forms to ``out``; the function is given the view, or a loose one. With ``later`` no sides are made."""
     line: int | None = None  # of the form that is looked at
     try:
         with np.errstate(all="ignore"):
@@ -189,7 +249,7 @@ def _made(out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, 
             for claimed in found:
                 frame = getattr(found, "gi_frame", None)
                 line = _last_line(function) if frame is None else frame.f_lineno
-                _add(out, claimed, view, line, place(function, None, statement, line))
+                _add(out, claimed, view, line, place(function, None, statement, line), later)
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
     except NotInFractions as error:
@@ -236,7 +296,7 @@ def _kind(error: FedTheoryError) -> type[FedTheoryError]:
     return next((k for k in kinds if isinstance(error, k)), InvalidInput)
 
 
-def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
+def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool) -> None:
     if not isinstance(claimed, Claimed):
         raise InvalidInput(f"{_told(claimed)} is no form: yield printed(le(lhs, rhs)), repaired(...) or form(name, ...)")
     if claimed.name in out.order:
@@ -244,7 +304,7 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
             f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
         )
     for item in (claimed, *claimed.mutants):
-        if not isinstance(item, Claimed | Wrong) or not isinstance(item.sides, Sides):
+        if not isinstance(item, Claimed | Wrong) or not (isinstance(item.sides, Sides) or callable(item.sides)):
             what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
             raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
     if why := unbalanced(claimed.latex):
@@ -252,9 +312,12 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str) -> None:
     name = claimed.name
     out.order.append(name)
     out.lines[name] = line
+    if later:
+        out[name] = claimed
+        return
     mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
     sides = _numbers_or_absent(claimed.sides, view, name, where)
-    made = Claimed(name, sides, claimed.latex, claimed.established, claimed.pathwise, claimed.note, claimed.proof, mutants)
+    made = replace(claimed, sides=sides, mutants=mutants)
     if isinstance(sides.lhs, Absent):
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:
@@ -270,12 +333,15 @@ def _told(value: Any) -> str:
     return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
 
 
-def _numbers_or_absent(sides: Sides, view: Any, name: str, where: str) -> Sides:
+def _numbers_or_absent(given: Any, view: Any, name: str, where: str) -> Sides:
+    relation: Any = "<="
     try:
+        sides = given() if callable(given) else given
+        relation = sides.relation
         return _numbers(sides, view, name)
     except SILENT as error:
         gone = Absent(_kind(error)(f"{where}: {error}"))
-        return Sides(gone, gone, gone, sides.relation)
+        return Sides(gone, gone, gone, relation)
 
 
 def _numbers(sides: Sides, view: Any, name: str) -> Sides:

@@ -10,11 +10,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from fedtheory.authoring.claims import Claimed, Forms, Undefined, evaluate, place
+from fedtheory.authoring.claims import Claimed, Forms, Outline, Undefined, evaluate, outlined, place, sides_of
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto, only_keywords
 from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.losses import Unbounded
@@ -25,10 +25,14 @@ from fedtheory.authoring.ratios import moves_with_offset
 from fedtheory.authoring.reads import check_slices
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.shapes import wide_view
+from fedtheory.authoring.world import World
+from fedtheory.authoring.world_room import WorldSetting
 from fedtheory.errors import DataFileError, InvalidInput, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.verification import registry as core
-from fedtheory.verification.statement import Form, Mutant, Sides, Statement
+from fedtheory.verification.closed import shown
+from fedtheory.verification.joined import Joined
+from fedtheory.verification.statement import Form, Mutant, Sides, Statement, claim
 
 __all__ = ["AuthoredStatement", "Paper", "load_file"]
 
@@ -46,8 +50,8 @@ class AuthoredStatement:
     about : a method (`Algorithm`), or what `method(cls, ...)` gives
     local : GradientSteps or Minimise
     sampling : Sampling, or the class `Uniform`: cohorts of every size
-    problems : ProblemClass
-    over : 'round', 'run' or 'fixed-point'
+    problems : ProblemClass; None over a world
+    over : 'round', 'run' or 'fixed-point', or a class of closed worlds (`World`)
     rounds : (least, most)
         Horizons T of a run; for a round how many rounds may come before it.
     function : the author's function of the quantities
@@ -58,8 +62,8 @@ class AuthoredStatement:
     about: Any
     local: GradientSteps | Minimise
     sampling: Any
-    problems: ProblemClass
-    over: str
+    problems: Any
+    over: Any
     rounds: tuple[int, int]
     assumptions: tuple[str, ...]
     title: str
@@ -70,9 +74,16 @@ class AuthoredStatement:
 
     def on(self, view: Any) -> Forms:
         """The forms with their sides on a view."""
-        if "yielded" not in view.__dict__:
-            view.__dict__["yielded"] = evaluate(self.function, view, self.id)
-        return view.__dict__["yielded"]
+        kept: dict[str, Forms] = view.__dict__.setdefault("yielded", {})
+        if self.id not in kept:
+            made = outlined if self.of_world else evaluate
+            kept[self.id] = made(self.function, view, self.id)
+        return kept[self.id]
+
+    @property
+    def of_world(self) -> bool:
+        """True if it is over a closed world."""
+        return isinstance(self.over, type)
 
     @property
     def name(self) -> str:
@@ -88,6 +99,8 @@ class AuthoredStatement:
     def forms(self) -> dict[str, Claimed]:
         """The forms by name, as they come out on `probe`; that their sides have shapes that fit, and sums that stay within an
         instance, is seen on wider ones. Raises what `evaluate` and `check_sums` raise."""
+        if self.of_world:
+            return dict(self.on(Outline()))
         found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
         if found.ended is not None:
             raise found.ended
@@ -118,6 +131,9 @@ class AuthoredStatement:
     @cached_property
     def statement(self) -> Statement:
         """As the core knows statements: forms are functions of a view."""
+        if self.of_world:
+            scope, forms = self.id.partition("/")[0], tuple(self._of_world(c) for c in self.forms.values())
+            return Statement(self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, measures=self.measures)
 
         def sides(name: str) -> Callable[[Any], Sides]:
             return lambda view: with_noise(self, view, name)
@@ -133,6 +149,21 @@ class AuthoredStatement:
             for c in self.forms.values()
         )  # fmt: skip
         return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols, measures=self.measures)
+
+    def _of_world(self, claimed: Claimed) -> Form:
+        """A form over a closed world: its sides are made on each world anew."""
+
+        def sides(view: Any, mutant: int | None = None) -> Sides:
+            found = self.on(view)[claimed.name]
+            return sides_of(self.function, found if mutant is None else found.mutants[mutant], self.id)
+
+        letters = None if claimed.latex else self.over.letters
+        formula = claimed.latex if letters is None else partial(shown, sides, letters, claimed.before, "")
+        return Form(
+            claimed.name, formula, sides, {"any": claimed.established}, claimed.note, claimed.proof,  # type: ignore[dict-item]
+            tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)), self.over.kind, claimed.needs,
+            wording=claimed.wording, letters=letters,
+        )  # fmt: skip
 
     @property
     def place(self) -> str:
@@ -152,6 +183,9 @@ class Paper:
         The first part of its statements' ids: small letters, digits, points and dashes.
     title, source : str
         As in a list of references.
+    symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
+    more : of a paper in a package
+        Further fields of `fedtheory.verification.registry.Paper`: figures, headline, witnesses, printed and about.
 
     Raises
     ------
@@ -159,14 +193,16 @@ class Paper:
         A name of other characters.
     """
 
-    def __init__(self, name: str, title: str = "", source: str = "") -> None:
+    def __init__(self, name: str, title: str = "", source: str = "", symbols: dict[str, str] | None = None, **more: Any) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InvalidInput(
                 f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'"
             )
         self.name, self.title, self.source = name, title, source
         self.statements: dict[str, AuthoredStatement] = {}
+        self.claims: list[Statement] = []
         self.proofs: list[Any] = []
+        self.symbols, self.more = symbols or {}, more
 
     def statement(
         self,
@@ -176,7 +212,7 @@ class Paper:
         problems: Any = None,
         local: GradientSteps | Minimise | None = None,
         sampling: Any = None,
-        over: str = "round",
+        over: str | type[World] = "round",
         rounds: int | tuple[int, int] | None = None,
         assumptions: tuple[str, ...] = (),
         title: str = "",
@@ -196,7 +232,8 @@ class Paper:
         local : `GradientSteps(E, lr)`, or `Minimise()`, the default
         sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
         cohorts of every size
-        over : 'round', 'run', or 'fixed-point': a round that begins where it ends
+        over : 'round', 'run', or 'fixed-point': a round that begins where it ends; or a class of closed worlds, a `World`, which
+            then says what there is in place of problems, local and sampling
         rounds : T, or (least, most)
             Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds
             may come before it (default 0 to 2).
@@ -220,16 +257,30 @@ class Paper:
             if name in self.statements:
                 raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
+            if isinstance(over, type):
+                _check_world(over, {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}, about, at)
             made = AuthoredStatement(
                 f"{self.name}/{name}", about, local if local is not None else Minimise(), sampling if sampling is not None else Full(),
-                problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function, symbols or {},
-                measures,
+                problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function,
+                symbols or self.symbols, measures,
             )  # fmt: skip
-            _check(made, at)
+            if not made.of_world:
+                _check(made, at)
             self.statements[name] = made
             return made
 
         return add
+
+    def claim(self, name: str, title: str, latex: str, *, source: str = "", note: str = "", shown_by: str = "") -> None:
+        """Record a claim that cannot be proved or refuted here, such as one about an experiment.
+
+        Parameters
+        ----------
+        latex : the claim as a formula
+        note : the reason
+        shown_by : the command that measures what it is about
+        """
+        self.claims.append(claim(f"{self.name}/{name}", title, source or self.source, latex, note, shown_by, self.symbols))
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.
@@ -268,18 +319,33 @@ class Paper:
         """
         from fedtheory.authoring.room import AuthoredSetting
 
-        made = tuple(s.statement for s in self.statements.values())
-        about = ". ".join(v for v in (self.title, self.source) if v) or self.name
+        made = (*(s.statement for s in self.statements.values()), *self.claims)
+        worlds = [s for s in self.statements.values() if s.of_world]
+        rooms: list[Any] = [AuthoredSetting(self)] if len(worlds) < len(self.statements) else []
+        rooms += [WorldSetting(worlds)] if worlds or self.claims else []
+        fields = {
+            "about": ". ".join(v for v in (self.title, self.source) if v) or self.name, "printed": "as the file says it",
+            "proofs": tuple(self.proofs), **self.more,
+        }  # fmt: skip
         return core.Paper(
-            self.name, self.title or self.name, about, made, AuthoredSetting(self), printed="as the file says it",
-            proofs=tuple(self.proofs),
+            self.name, self.title or self.name, statements=made, setting=rooms[0] if len(rooms) == 1 else Joined(*rooms), **fields,
         )
 
     def __repr__(self) -> str:
         return f"<paper {self.name}: {len(self.statements)} statements>"
 
 
-def _horizons(rounds: Any, over: str, at: str) -> tuple[int, int]:
+def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
+    if not issubclass(world, World) or not world.kind:
+        raise InvalidInput(f"{at}: over = {world.__name__}: use 'round', 'run', 'fixed-point', or a subclass of World with a kind")
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise InvalidInput(f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; leave them out")
+    if world.asks and not isinstance(about, Method):
+        raise InvalidInput(f"{at}: about = {about!r}: {world.__name__} is made of a user's method; give method(TheMethod)")
+
+
+def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
     if rounds is None:
         return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
     pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedtheory.verification.statement import Form, Sides, form
 
-__all__ = ["Letters", "closed", "expressions", "symbol", "written"]
+__all__ = ["Letters", "closed", "expressions", "shown", "symbol", "written"]
 
 
 @cache
@@ -145,10 +145,11 @@ def closed(
     after : LaTeX behind the formula, or a function that gives it: what a letter stands for, or the condition
     more : as for `fedtheory.verification.statement.form`
     """
-    return form(name, partial(_shown, sides, letters, before, after), sides, established, *mutants, letters=letters, **more)
+    return form(name, partial(shown, sides, letters, before, after), sides, established, *mutants, letters=letters, **more)
 
 
-def _shown(sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]) -> str:
+def shown(sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]) -> str:
+    """The LaTeX of what the sides make of the letters, between two pieces of LaTeX."""
     texts = {word: _formula(sides, each) for word, each in (letters if isinstance(letters, dict) else {"": letters}).items()}
     text = next(iter(texts.values()))
     if len(set(texts.values())) > 1:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fedtheory.verification.own_run import Bound
 
 __all__ = [
-    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "eq",
-    "form", "le",
+    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "claim",
+    "eq", "form", "le",
 ]
 
 CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
@@ -227,6 +227,12 @@ def form(
     """A `Form`; ``established`` may be one verdict for all rules, mutants are given as (name, sides)."""
     verdicts: Any = {"any": established} if isinstance(established, str) else established
     return Form(name, formula, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
+
+
+def claim(id: str, title: str, source: str, latex: str, note: str = "", shown_by: str = "", symbols: Any = None) -> Statement:
+    """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
+    only = form("printed", latex, None, "open", note=note)
+    return Statement(id, title, source, id.partition("/")[0], (only,), (), symbols or {}, kind="claim", shown_by=shown_by)
 
 
 @dataclass(frozen=True)

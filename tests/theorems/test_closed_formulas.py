@@ -13,7 +13,7 @@ from shown_formulas import made
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import compression
-from fedtheory.theorems.elastic_aggregation import exact
+from fedtheory.theorems.elastic_aggregation.clients import Aggregation
 from fedtheory.theorems.fedmls.data import orders_of
 from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.quantities import view_of_run
@@ -62,7 +62,7 @@ def run_of_fedmls():
 @pytest.mark.parametrize(("statement", "form"), HERE, ids=lambda x: getattr(x, "id", None) or x.name)
 def test_a_closed_formula_has_the_values_of_what_runs(statement, form, run_of_fedmls):
     if statement.paper == "elastic-aggregation":
-        view = exact.aggregation_view(AGGREGATION)
+        view = Aggregation.from_data(AGGREGATION)
     elif form.kind == "orders":
         view = orders_of({"reach": "7/3", "sigma": "1/2", "rounds": "printed" if PRINTED_COUNTS in form.needs else "fewest"})
     else:

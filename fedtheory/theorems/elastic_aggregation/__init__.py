@@ -1,22 +1,15 @@
 """Elastic Aggregation: what its aggregation does on convex problems (Chen et al., CVPR 2023; the paper states no theorem)."""
 
-from fedtheory.theorems.elastic_aggregation.setting import ElasticAggregationSetting
-from fedtheory.theorems.elastic_aggregation.statements.all_clients import FULL
-from fedtheory.theorems.elastic_aggregation.statements.attraction import ATTRACTION
-from fedtheory.theorems.elastic_aggregation.statements.poster import CLAIMS, WORDS
-from fedtheory.theorems.elastic_aggregation.statements.sampled_clients import AVERAGES, SAMPLED
-from fedtheory.verification.registry import Paper
+from importlib import import_module
 
-PAPER = Paper(
-    "elastic-aggregation",
-    "Elastic Aggregation",
-    "what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no theorem)",
-    (*FULL, *WORDS, *SAMPLED, *ATTRACTION, *AVERAGES, *CLAIMS),
-    ElasticAggregationSetting(),
-    printed="as the paper's text claims or Algorithm 1 is printed",
-    figures="fedtheory.theorems.elastic_aggregation.figures",
-    headline="fedtheory.theorems.elastic_aggregation.headline",
-    witnesses="fedtheory.theorems.elastic_aggregation",
-)
+from fedtheory.theorems.elastic_aggregation.paper import paper
+
+for _file in (
+    "factors", "full_participation", "stability", "sign", "speed", "one_round", "zero_sensitivity", "exploration", "every_client",
+    "unlabelled", "sampled_fixed_point", "sampled_stability", "sampled_bias", "sampled_attraction", "moving_average", "claims",
+):  # fmt: skip
+    import_module(f"{__name__}.{_file}")
+
+PAPER = paper.as_paper()
 
 __all__ = ["PAPER"]

@@ -1,4 +1,4 @@
-"""The letters of Elastic Aggregation's formulas: a round of all clients as symbols."""
+"""Letters of Elastic Aggregation's formulas: a round of all clients as symbols."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 from fedtheory.verification.closed import Letters, symbol
 
-__all__ = ["PRINTED_SIGN", "ROUND"]
+__all__ = ["ROUND"]
 
 _MODELS = {
     "theta": r"\theta",
     "next": r"\theta^+",
+    "minus": r"\theta^+",
     "elastic": r"\theta^+_{\text{elastic}}",
     "naive": r"\theta^+_{\text{naive}}",
 }
@@ -31,7 +32,7 @@ class _Round(Letters):
 
     def step(self, x: str, sign: int = 1) -> str:
         """The model after the round, with either sign: the condition says which."""
-        return "next"
+        return "next" if sign == 1 else "minus"
 
     def naive(self, x: str) -> str:
         """The model after a round of naive aggregation."""
@@ -58,19 +59,11 @@ class _Round(Letters):
         """The letters on a view."""
         after = view.step(view.theta)
         return super().values(view) | {
-            self.V("theta"): view.V(view.theta), self.V("next"): view.V(after),
+            self.V("theta"): view.V(view.theta), self.V("next"): view.V(after), self.V("minus"): view.V(view.step(view.theta, -1)),
             self.value("next"): view.value(after), self.value("naive"): view.value(view.naive(view.theta)),
             self.factor("elastic"): view.factor(view.zeta(view.fedavg)), self.factor(1): view.factor(1),
         }  # fmt: skip
 
 
-class _PrintedSign(_Round):
-    """A round with the printed sign."""
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view."""
-        return super().values(view) | {self.V("next"): view.V(view.step(view.theta, -1))}
-
-
 _NUMBERS = {"tau": r"\tau", "eta": r"\eta", "mu": r"\mu_M", "L": "L"}
-ROUND, PRINTED_SIGN = _Round(_NUMBERS), _PrintedSign(_NUMBERS)
+ROUND = _Round(_NUMBERS)

@@ -19,7 +19,7 @@ from fedtheory.errors import FedTheoryError, NotCertified
 from fedtheory.local import SGD, GradientSteps, LocalSGD
 from fedtheory.problems import hold_out
 from fedtheory.theorems import get
-from fedtheory.theorems.elastic_aggregation import cases
+from fedtheory.theorems.elastic_aggregation import averages, cohorts
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.setting import Case
 
@@ -230,9 +230,9 @@ def test_many_numbers_are_too_many():
 def test_batches_are_counted_with_their_parameters(monkeypatch):
     """Six batches of two numbers."""
     algorithm = ElasticAggregation(probe_batch=1)
-    monkeypatch.setattr(cases, "MOST_NUMBERS", 12)
+    monkeypatch.setattr(averages, "MOST", 12)
     assert len(data_of("moving-average", algorithm)["batches"]) == 3
-    monkeypatch.setattr(cases, "MOST_NUMBERS", 11)
+    monkeypatch.setattr(averages, "MOST", 11)
     with pytest.raises(FedTheoryError, match="6 batches of 2 numbers, at most 11"):
         data_of("moving-average", algorithm)
 
@@ -240,10 +240,10 @@ def test_batches_are_counted_with_their_parameters(monkeypatch):
 def test_cohorts_and_parameters_up_to_their_limits(monkeypatch):
     """Three cohorts of two of three clients; two parameters; two clients."""
     how = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.03125), "x0": [0, 0]}
-    monkeypatch.setattr(cases, "MOST_COHORTS", 3)
-    monkeypatch.setattr(cases, "MOST_LINEARISED", 2)
+    monkeypatch.setattr(cohorts, "MOST_COHORTS", 3)
+    monkeypatch.setattr(cohorts, "MOST_LINEARISED", 2)
     assert data_of("sampled-attraction", **how)["P"] == 2
-    monkeypatch.setattr(cases, "MOST_COHORTS", 2)
+    monkeypatch.setattr(cohorts, "MOST_COHORTS", 2)
     with pytest.raises(FedTheoryError, match="3 cohorts of 2 clients, at most 2"):
         data_of("sampled-attraction", **how)
     assert data_of("sampled-bias", problem=wide(2, 2), sampling=Uniform(1), x0=[0, 0])["P"] == 1
@@ -251,8 +251,8 @@ def test_cohorts_and_parameters_up_to_their_limits(monkeypatch):
 
 def test_the_zero_is_looked_for_from_x0_or_from_fedavgs_end(monkeypatch):
     """x0 = 0 is no start: there all outputs are 0."""
-    found, starts = cases._zero, []
-    monkeypatch.setattr(cases, "_zero", lambda data, P, start: starts.append(start) or found(data, P, start))
+    found, starts = cohorts._zero, []
+    monkeypatch.setattr(cohorts, "_zero", lambda data, P, start: starts.append(start) or found(data, P, start))
     for x0 in ([0, 0], START, [0, -1.25]):
         data_of("sampled-bias", sampling=Uniform(2), local_solver=GradientSteps(2, 0.03125), x0=x0)
     assert starts[0] is None and [list(x) for x in starts[1:]] == [START, [0, -1.25]]
@@ -261,12 +261,12 @@ def test_the_zero_is_looked_for_from_x0_or_from_fedavgs_end(monkeypatch):
 def test_a_zero_that_is_none_is_not_taken(monkeypatch):
     """Where the root finder ends far off, and where what it found would make the last client another one."""
     how = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.03125), "x0": [0, 0]}
-    found = cases._zero
-    monkeypatch.setattr(cases, "_zero", lambda *data: found(*data) + 1e-3)
+    found = cohorts._zero
+    monkeypatch.setattr(cohorts, "_zero", lambda *data: found(*data) + 1e-3)
     with pytest.raises(NotCertified, match=r"last client's minimiser is .* away: known too coarsely"):
         data_of("sampled-bias", **how)
-    monkeypatch.setattr(cases, "_zero", found)
-    monkeypatch.setattr(cases.scipy.optimize, "root", lambda motion, theta, tol: SimpleNamespace(x=theta + 1))
+    monkeypatch.setattr(cohorts, "_zero", found)
+    monkeypatch.setattr(cohorts.scipy.optimize, "root", lambda motion, theta, tol: SimpleNamespace(x=theta + 1))
     with pytest.raises(NotCertified, match=r"known to 0\.\d+ only; start elsewhere"):
         data_of("sampled-bias", **how)
 

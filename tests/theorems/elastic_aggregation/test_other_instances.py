@@ -17,7 +17,9 @@ import worked_elastic_aggregation_words as words
 import worked_elastic_aggregation_words_forms as formulas_2
 
 from fedtheory import theorems
-from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
+from fedtheory.verification.registry import setting_of
+
+BUILDERS = setting_of("elastic-aggregation/sign").builders
 
 FULL = {
     "counts": ["2", "5", "3"],
@@ -107,8 +109,9 @@ def test_both_sides_agree(kind, data):
     assert forms
     for key, form in forms.items():
         left, right, *_ = map(entries, WRITTEN[key](made))
-        found, more = form.sides(view).terms[0], form.sides(view).terms[1:]
-        assert (entries(found), entries(sum(more))) == (left, right), key
+        found, *more = form.sides(view).terms
+        found, more = np.broadcast_arrays(found, sum(more))
+        assert (entries(found), entries(more)) == (left, right), key
 
 
 def test_no_form_is_left_out():

@@ -11,11 +11,13 @@ import pytest
 import worked_elastic_aggregation as worked
 import worked_elastic_aggregation_words as words
 
+from fedtheory import theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.elastic_aggregation import attraction, mean_motion
-from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
-from fedtheory.theorems.elastic_aggregation.quantities import cohort_factors, diagonal
-from fedtheory.theorems.elastic_aggregation.statements import attraction as judged
+from fedtheory.theorems.elastic_aggregation import cohorts, linear_algebra, sampled_attraction
+from fedtheory.theorems.elastic_aggregation.clients import diagonal
+from fedtheory.verification.registry import setting_of
+
+BUILDERS = setting_of("elastic-aggregation/sign").builders
 
 
 def exact(rows: str) -> np.ndarray:
@@ -37,7 +39,7 @@ def symmetric(d: int):
 def test_semidefinite_is_no_negative_principal_minor(d):
     for A in symmetric(d):
         minors = [worked.det([[A[i][j] for j in of] for i in of]) for n in range(1, d + 1) for of in combinations(range(d), n)]
-        assert mean_motion.semidefinite(np.array(A, dtype=object)) == (min(minors) >= 0), A
+        assert linear_algebra.semidefinite(np.array(A, dtype=object)) == (min(minors) >= 0), A
 
 
 SQUARE = ["0 2 -1/3;3/2 1/5 7;2/3 -1 5/4", "0 1;1 0", "1 2;2 4", "0 0;0 3", "5/2 7/3;0 -2/9", "0 3 1;0 0 2;5 1 1"]
@@ -47,21 +49,21 @@ SQUARE = ["0 2 -1/3;3/2 1/5 7;2/3 -1 5/4", "0 1;1 0", "1 2;2 4", "0 0;0 3", "5/2
 def test_determinants_and_solutions(rows):
     A, b = exact(rows), exact("7/2 -4/3 5")[: rows.count(";") + 1]
     expected = worked.det(A.tolist())
-    assert mean_motion.determinant(A) == expected
+    assert linear_algebra.determinant(A) == expected
     if expected:
-        assert mean_motion.solve(A, b).tolist() == worked.solve(A.tolist(), b.tolist())
-        assert mean_motion.solve(A, b, one_of_many=True).tolist() == worked.solve(A.tolist(), b.tolist())
+        assert linear_algebra.solve(A, b).tolist() == worked.solve(A.tolist(), b.tolist())
+        assert linear_algebra.solve(A, b, one_of_many=True).tolist() == worked.solve(A.tolist(), b.tolist())
     else:
         with pytest.raises(InvalidInput, match="singular"):
-            mean_motion.solve(A, b)
+            linear_algebra.solve(A, b)
 
 
 def test_one_solution_of_many_has_zeros_where_it_is_free():
     A = exact("0 2 1;0 4 2;0 1 5")
-    assert mean_motion.solve(A, A @ exact("9 3/7 -2"), one_of_many=True).tolist() == [0, F(3, 7), -2]
-    assert mean_motion.solve(exact("1 2;2 4"), exact("3 6"), one_of_many=True).tolist() == [3, 0]
+    assert linear_algebra.solve(A, A @ exact("9 3/7 -2"), one_of_many=True).tolist() == [0, F(3, 7), -2]
+    assert linear_algebra.solve(exact("1 2;2 4"), exact("3 6"), one_of_many=True).tolist() == [3, 0]
     with pytest.raises(InvalidInput, match="no solution"):
-        mean_motion.solve(exact("1 2;2 4"), exact("3 7"), one_of_many=True)
+        linear_algebra.solve(exact("1 2;2 4"), exact("3 7"), one_of_many=True)
 
 
 def test_diagonal_matrices_are_told_from_others():
@@ -80,7 +82,7 @@ MAPS = [
 @pytest.mark.parametrize("rows", MAPS)
 def test_a_map_contracts_where_its_spectral_radius_is_below_1(rows):
     A = exact(rows)
-    assert attraction.contracts([A]) == words.inside(A.tolist())
+    assert linear_algebra.contracts([A]) == words.inside(A.tolist())
 
 
 @pytest.mark.parametrize("guess", [True, False])
@@ -88,39 +90,39 @@ def test_a_map_contracts_where_its_spectral_radius_is_below_1(rows):
 def test_mean_squares_contract_where_their_spectral_radius_is_below_1(pair, guess, monkeypatch):
     """Also where floats give no matrix that could show it."""
     if not guess:
-        monkeypatch.setattr(attraction, "_from_floats", lambda maps: None)
+        monkeypatch.setattr(linear_algebra, "_from_floats", lambda maps: None)
     maps = [exact(rows) for rows in pair]
     squares = [words.kronecker(A.tolist()) for A in maps]
     mean = [[(squares[0][i][j] + squares[1][i][j]) / 2 for j in range(4)] for i in range(4)]
-    assert attraction.contracts(maps) == words.inside(mean)
+    assert linear_algebra.contracts(maps) == words.inside(mean)
 
 
 @pytest.mark.parametrize("rows", ["1", "11/10", "-1", "9/8 0;0 1/2", "0 -1;1 0"])
 def test_a_guess_that_shows_nothing_is_not_believed(rows, monkeypatch):
     """I - A' I A >= I/2 is false of each, none of which contracts."""
     A = np.atleast_2d(exact(rows))
-    monkeypatch.setattr(attraction, "_from_floats", lambda maps: np.array(np.eye(len(A), dtype=int), dtype=object) * F(1))
-    assert not attraction.contracts([A]) and not attraction.contracts([A, A])
+    monkeypatch.setattr(linear_algebra, "_from_floats", lambda maps: np.array(np.eye(len(A), dtype=int), dtype=object) * F(1))
+    assert not linear_algebra.contracts([A]) and not linear_algebra.contracts([A, A])
 
 
 def test_what_is_not_against_counts_for_nothing():
     """A_i > share sum_j max(0, -q_ij): q_12 > 0 does not make up for A_1 = 0, and 3 > 2 * 3/2 is false."""
     q = exact("0 1/2;-3/2 0")
     for pull, share, holds in (("0 4", 2, False), ("1/9 4", 2, True), ("1/9 3", 2, False), ("1/9 3", F(19, 10), True)):
-        assert attraction.LinearisedView.dominated(SimpleNamespace(q=q, pull=exact(pull)), share) is holds
+        assert cohorts.Linearised.dominated(SimpleNamespace(q=q, pull=exact(pull)), share) is holds
 
 
 def test_the_step_at_which_a_form_is_judged():
     """Nine tenths of 1/tr, and eta (1 + tau) L = 19/10."""
     steps = []
     view = SimpleNamespace(longest=F(3, 7), tau=F(3, 5), L=F(5, 2), in_mean_square=lambda eta: bool(steps.append(eta)) or True)
-    judged._small(view, F(9, 10)), judged._everyone(view, F(19, 10))
+    sampled_attraction.short_step(view, F(9, 10)), sampled_attraction.everyone(view, F(19, 10))
     assert steps == [F(27, 70), F(19, 40)]
 
 
 def test_the_numbers_with_which_the_forms_ask():
     """Nine tenths of the longest step, and twice what stands against a pull."""
-    sides = {f.name: f.sides for s in judged.ATTRACTION for f in s.forms}
+    sides = {f.name: f.sides for f in theorems.get("elastic-aggregation/sampled-attraction").forms}
     steps, shares = [], []
     view = SimpleNamespace(
         longest=F(3, 7), tau=F(3, 5), L=F(5, 2), X=None,
@@ -131,18 +133,18 @@ def test_the_numbers_with_which_the_forms_ask():
 
 
 def test_where_nothing_is_sensitive_zeta_is_1():
-    view = BUILDERS["labels"]({**LABELS, "theta": ["0", "0"]})
-    assert view.zeta(view.theta).tolist() == [1, 1] and view.facts == frozenset()
+    view = BUILDERS["aggregation"]({**AGGREGATION, "theta": ["0", "0"]})
+    assert view.zeta(view.theta).tolist() == [1, 1] and BUILDERS["labels"](LABELS).facts == frozenset()
     small = exact("1/100 -1/50")
-    omega = (view.w[:, None] * view.sensitivities(small)).sum(axis=0)
+    omega = view.omega(small)
     assert omega.max() < 1 and view.zeta(small).tolist() == [1 + view.tau - x / max(omega) for x in omega]
 
 
 def test_the_operator_is_inverted_on_symmetric_matrices():
     J = exact("-2 1/3;1/5 -3/7")
-    X = attraction.lyapunov(lambda X: -(J.T @ X + X @ J), 2)
+    X = linear_algebra.lyapunov(lambda X: -(J.T @ X + X @ J), 2)
     assert (J.T @ X + X @ J == -exact("1 0;0 1")).all() and (X == X.T).all()
-    assert attraction.lyapunov(lambda X: X - X.T, 2) is None
+    assert linear_algebra.lyapunov(lambda X: X - X.T, 2) is None
 
 
 TWO = {
@@ -172,9 +174,9 @@ def test_what_a_round_does_near_a_zero(name):
 
 def test_slopes_of_one_parameter():
     """Omega/Omega' is 1 wherever anything is seen; where nothing is, it is 0/0."""
-    a, slope = mean_motion.ratio_slopes(np.array([[[F(1, 2)]]], dtype=object), exact("1"), exact("1"))  # Omega = 1
+    a, slope = linear_algebra.ratio_slopes(np.array([[[F(1, 2)]]], dtype=object), exact("1"), exact("1"))  # Omega = 1
     assert (a, slope.tolist()) == (0, [[0]])
-    assert mean_motion.ratio_slopes(np.array([[[F(0)]]], dtype=object), exact("1"), exact("1")) is None
+    assert linear_algebra.ratio_slopes(np.array([[[F(0)]]], dtype=object), exact("1"), exact("1")) is None
 
 
 @pytest.mark.parametrize("name", ["attracts", "against", "repels"])
@@ -192,19 +194,19 @@ def test_what_the_mean_motion_loses_with_zeta(name):
 def test_a_stable_step_of_every_cohort(eta, holds):
     limit = 2 / ((1 + F(3, 5)) * words.Near(TWO).L)
     step = {"limit": limit, "less": limit * F(99, 100)}.get(eta) or F(eta)
-    assert (attraction.STABLE_STEP in BUILDERS["linearised"]({**TWO, "eta": str(step)}).facts) == holds
+    assert (cohorts.STABLE_STEP in BUILDERS["linearised"]({**TWO, "eta": str(step)}).facts) == holds
 
 
 @pytest.mark.parametrize(
     ("change", "fact", "holds"),
     [
-        ({}, attraction.PLAIN, True),
-        ({"theta": ["2/3", "0"]}, attraction.PLAIN, False),
-        ({"H": FULL["H"]}, attraction.PLAIN, False),
-        ({"S": FULL["S"]}, attraction.PLAIN, False),
-        ({}, attraction.ATTRACTS, True),
-        ({"S": [["2", "15/16"]] * 3}, attraction.ATTRACTS, True),
-        ({"theta": ["2/3", "-2/3"], "S": [["2", "2"]] * 3}, attraction.ATTRACTS, False),  # both are the most sensitive: no J
+        ({}, cohorts.PLAIN, True),
+        ({"theta": ["2/3", "0"]}, cohorts.PLAIN, False),
+        ({"H": FULL["H"]}, cohorts.PLAIN, False),
+        ({"S": FULL["S"]}, cohorts.PLAIN, False),
+        ({}, cohorts.ATTRACTS, True),
+        ({"S": [["2", "15/16"]] * 3}, cohorts.ATTRACTS, True),
+        ({"theta": ["2/3", "-2/3"], "S": [["2", "2"]] * 3}, cohorts.ATTRACTS, False),  # both are the most sensitive: no J
     ],
 )
 def test_facts_of_a_zero(change, fact, holds):
@@ -302,7 +304,8 @@ def test_a_step_that_is_not_given_is_1():
 
 def test_cohorts_share_what_their_members_see():
     """Clients 1 and 3 of the counts 2, 5, 3: weights 2/5 and 3/5, Omega = (2/5 + 6/5, 8/5 + 3/5) = (8/5, 11/5)."""
-    omegas = exact("1 4;7 1;2 1")
-    found = cohort_factors(exact("2 5 3"), omegas, 2, F(3, 5))
+    omegas = [["1", "4"], ["7", "1"], ["2", "1"]]  # |2 S theta| at theta = (1/2, 1/2)
+    data = {"counts": ["2", "5", "3"], "H": [["1", "1"]] * 3, "S": omegas, "theta": ["1/2", "1/2"], "c": [["0", "0"]] * 2, "P": 2}
+    found = BUILDERS["sampled"]({**data, "tau": "3/5", "lr": "1", "E": 1}).cohorts
     assert [w.tolist() for w, _ in found] == [[F(2, 7), F(5, 7), 0], [F(2, 5), 0, F(3, 5)], [0, F(5, 8), F(3, 8)]]
     assert found[1][1].tolist() == [F(8, 5) - F(8, 11), F(3, 5)]

@@ -15,11 +15,9 @@ from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
-from fedtheory.theorems.elastic_aggregation import instances as elastic_battery
-from fedtheory.theorems.elastic_aggregation.attraction import contracts, lyapunov
-from fedtheory.theorems.elastic_aggregation.mean_motion import determinant, semidefinite
-from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
-from fedtheory.theorems.elastic_aggregation.quantities import SMOOTH
+from fedtheory.theorems.elastic_aggregation.cohorts import SMOOTH
+from fedtheory.theorems.elastic_aggregation.linear_algebra import contracts, determinant, lyapunov, semidefinite
+from fedtheory.verification.case import Plan
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import builtin_witnesses, replay
@@ -27,6 +25,7 @@ from fedtheory.verification.search import Tape
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
 SETTING = setting_of("elastic-aggregation/sign")
+BUILDERS = SETTING.builders
 FORMS = [(s, f) for s in STATEMENTS if s.kind != "claim" for f in s.forms]
 SHIPPED = builtin_witnesses("elastic-aggregation")
 
@@ -37,7 +36,7 @@ def name(pair):
 
 @pytest.fixture(scope="module")
 def views():
-    return [(i, i.view()) for i in elastic_battery.battery(seed=11)]
+    return [(i, i.view()) for i in SETTING.instances(Plan(seed=11))]
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------------
@@ -79,11 +78,11 @@ def test_bounds_that_are_said_to_be_attained_are(views, statement, form):
 
 
 def test_an_instance_is_judged_on_every_form_of_its_kind():
-    instance = elastic_battery.random_instance("aggregation", np.random.default_rng(0))
+    instance = SETTING.random_instance("aggregation", np.random.default_rng(0))
     checks = SETTING.check(instance, STATEMENTS)
     assert {(c.statement, c.form) for c in checks} == {(s.id, f.name) for s, f in FORMS if f.kind == "aggregation"}
     with pytest.raises(InvalidInput, match="kind = 'aggregate'"):
-        elastic_battery.random_instance("aggregate", np.random.default_rng(0))
+        SETTING.random_instance("aggregate", np.random.default_rng(0))
 
 
 # --- witnesses ----------------------------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ def test_the_search_finds_what_is_there_and_only_that(form, found):
         assert replay(result.witness).verdict == "violated"
 
 
-@pytest.mark.parametrize("kind", elastic_battery.KINDS)
+@pytest.mark.parametrize("kind", SETTING.kinds)
 def test_instances_can_be_drawn_from_a_tape(kind):
     first, again = (SETTING.random_instance(kind, Tape(np.random.default_rng(3).random(64), 3)) for _ in range(2))
     assert first.to_json() == again.to_json() and first.family.endswith(kind)

@@ -17,7 +17,9 @@ import worked_elastic_aggregation_words as words
 import worked_elastic_aggregation_words_forms as formulas_2
 
 from fedtheory import theorems
-from fedtheory.theorems.elastic_aggregation.notation import BUILDERS
+from fedtheory.verification.registry import setting_of
+
+BUILDERS = setting_of("elastic-aggregation/sign").builders
 
 # (statement, form, instance) -> lhs and rhs, entry by entry, rows one after the other; where both
 # are 0 by what they are, also the size of their terms.

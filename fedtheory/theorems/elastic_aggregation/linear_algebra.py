@@ -1,7 +1,8 @@
-"""How the mean motion of Elastic Aggregation changes with the server's model, and the linear algebra for it, in fractions."""
+"""Linear algebra in fractions, and the derivative of Omega/Omega' in the server's model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.verification.rational import objects
 
-__all__ = ["determinant", "ratio_slopes", "semidefinite", "solve"]
+__all__ = ["contracts", "determinant", "lyapunov", "ratio_slopes", "semidefinite", "solve"]
 
 
 def ratio_slopes(S: np.ndarray, theta: np.ndarray, w: np.ndarray) -> tuple[int, np.ndarray] | None:
@@ -91,3 +92,49 @@ def solve(A: np.ndarray, b: np.ndarray, one_of_many: bool = False) -> np.ndarray
     for row, i in zip(rows, pivots, strict=False):
         found[i] = row[-1]
     return found
+
+
+def lyapunov(operator: Callable[[np.ndarray], np.ndarray], d: int) -> np.ndarray | None:
+    """The symmetric X (d, d) with operator(X) = I, for a linear operator on symmetric matrices; None where there is not exactly one."""
+    pairs = [(i, j) for i in range(d) for j in range(i + 1)]
+
+    def unit(i: int, j: int) -> np.ndarray:
+        return objects([[Fraction(int((r, c) in ((i, j), (j, i)))) for c in range(d)] for r in range(d)])
+
+    columns = [operator(unit(i, j)) for i, j in pairs]
+    rows = objects([[column[i, j] for column in columns] for i, j in pairs])
+    try:
+        found = solve(rows, objects([Fraction(int(i == j)) for i, j in pairs]))
+    except InvalidInput:
+        return None
+    return sum(x * unit(i, j) for x, (i, j) in zip(found, pairs, strict=True))
+
+
+def _from_floats(maps: Sequence[np.ndarray]) -> np.ndarray | None:
+    """A symmetric X (d, d) of short fractions near the solution of X - mean A' X A = I; None where floats find none."""
+    floats, d = [A.astype(float) for A in maps], len(maps[0])
+    system = np.eye(d * d) - sum(np.kron(A.T, A.T) for A in floats) / len(floats)
+    try:
+        X = np.linalg.solve(system, np.eye(d).ravel()).reshape(d, d)
+    except np.linalg.LinAlgError:
+        return None
+    if not np.isfinite(X).all() or abs(X).max() > 1e12:
+        return None
+    return objects([[Fraction(round(float(X[i, j] + X[j, i]) * 2**19), 2**20) for j in range(d)] for i in range(d)])
+
+
+def contracts(maps: Sequence[np.ndarray]) -> bool:
+    """Whether the spectral radius of X -> mean of A' X A over the maps A (d, d) is below 1: of one map, its own is.
+
+    The operator keeps the cone of positive semidefinite matrices. So its spectral radius is below 1 exactly where X - mean A' X A = I
+    has one solution and that is positive semidefinite: then it is the sum of the operator's powers at I. Any X >= 0 with
+    X - mean A' X A >= I/2 shows it, too: one from floats, checked in fractions, spares solving in fractions of many digits.
+    """
+    guess = _from_floats(maps)
+    if guess is not None:
+        moved = guess - sum(A.T @ guess @ A for A in maps) / Fraction(len(maps))
+        half = objects([[Fraction(int(i == j), 2) for j in range(len(guess))] for i in range(len(guess))])
+        if semidefinite(guess) and semidefinite(moved - half):
+            return True
+    X = lyapunov(lambda X: X - sum(A.T @ X @ A for A in maps) / Fraction(len(maps)), len(maps[0]))
+    return X is not None and semidefinite(X)

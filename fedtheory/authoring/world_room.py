@@ -1,0 +1,174 @@
+"""Judge statements over closed worlds: in campaigns, on a user's problem, and on what a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedtheory.authoring.declare import Method
+from fedtheory.authoring.world import World
+from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps
+from fedtheory.randomness import Stream
+from fedtheory.verification.case import Case, LocalWork, Plan
+from fedtheory.verification.rational import Builders, to_file
+from fedtheory.verification.replay import read_kind_and_data
+from fedtheory.verification.request import Prepared, Request
+from fedtheory.verification.setting import Setting
+from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.view import DataInstance
+from fedtheory.verification.witness import Witness
+
+__all__ = ["WorldSetting"]
+
+OF_RUNS = (
+    "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise", "lr_schedule", "lr_delay",
+)  # fmt: skip
+OF_STEPS = ("local_steps", "local_lr")
+
+
+@dataclass(frozen=True)
+class WorldInstance(DataInstance):
+    """An instance of a world, as its data."""
+
+    of: str = ""
+
+    @property
+    def family(self) -> str:
+        """The world's name for reports."""
+        return self.of or self.kind
+
+
+class WorldSetting(Setting):
+    """Judges the statements of a paper that are over closed worlds."""
+
+    def __init__(self, statements: Sequence[Any]) -> None:
+        self.authored = {s.id: s for s in statements}
+        self.worlds: dict[str, type[World]] = {s.over.kind: s.over for s in statements}
+        self.kinds = tuple(self.worlds)
+        self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
+        self.builders = Builders()
+        for kind, world in self.worlds.items():
+            self.builders.add(kind)(world.from_data)
+
+    def _made(self, kind: str, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:
+        return WorldInstance(self.builders, kind, label, to_file(data), seed, of=self.worlds[kind].family)
+
+    # --- instances --------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """Draw random instances of every world; data that a world refuses are drawn again."""
+        sources = [(kind, source) for kind, world in self.worlds.items() for source in world.draws]
+        out = []
+        for kind, source in sources:
+            rng, wanted = Stream(plan.seed).generator(source.stream), max(source.count // 3, round(source.count * plan.scale))
+            while wanted:
+                made = self._made(kind, *source.draw(rng), plan.seed * 1000 + wanted)
+                try:
+                    made.view()
+                except InvalidInput:
+                    continue
+                out.append(made)
+                wanted -= 1
+        return out
+
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """Draw one instance, over all shapes of its parameters.
+
+        Raises
+        ------
+        InvalidInput
+            No such world, or one without draws; data that it refuses, when the view is made.
+        """
+        if kind not in self.worlds or not self.worlds[kind].draws:
+            raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")
+        return self._made(kind, *self.worlds[kind].draws[0].draw(rng))
+
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        """Read a file of version 1, which had the kind and the data under "efl"."""
+        mine = "efl" in fields and fields.get("statement") in self.authored
+        return read_kind_and_data(fields, "efl", label) if mine else None
+
+    # --- a problem of the user's ------------------------------------------------------------------
+    def _world(self, statement: Statement) -> type[World] | None:
+        """The world of a statement; None of a claim."""
+        return None if statement.kind == "claim" else self.authored[statement.id].over
+
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does."""
+        world = self._world(statement)
+        if world is None:
+            return f"it is a claim that cannot be proved or refuted here, so there is nothing to run: {statement.forms[0].note}"
+        return None if world.asks else super().refusal(statement)
+
+    def asks(self, statement: Statement) -> tuple[str, ...]:
+        """Demands on a user's problem, on who takes part and on the method."""
+        world = self._world(statement)
+        return () if world is None else world.asks
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """None where clients make no steps, else left to the world."""
+        world = self._world(statement)
+        if world is None or set(OF_STEPS) & set(world.takes):
+            return None
+        return LocalWork((), "the statement is about numbers, whatever clients do; leave local_solver out")
+
+    def scope_in_words(self, statement: Statement) -> str:
+        """The subject of the statement."""
+        world = self._world(statement)
+        return "not provable here" if world is None else world.about
+
+    def example(self, statement: Statement) -> str | None:
+        """Options of `fedtheory verify` that show the statement at work; None where there is none to give."""
+        world = self._world(statement)
+        return None if world is None else world.example or None
+
+    def rule_of(self, case: Case) -> str:
+        """The one rule that there is."""
+        return "any"
+
+    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
+        """The data that the world makes of the case."""
+        world = self._world(statement)
+        if world is None or not world.asks:
+            return super().instance(statement, form, case)
+        check_method(self.authored[statement.id].about, case.algorithm)
+        return self._made(world.kind, case.problem.name, world.on_problem(statement.id, case))
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """Make a case of what was asked for: the method, gradient steps, and all clients or cohorts of P."""
+        world = self._world(statement)
+        if world is None or not world.asks:
+            return super().prepare(statement, request)
+        no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
+        request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
+        if request.rounds is not None or request.mode != "auto":
+            given = f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
+            raise InvalidInput(f"{given}: {no_use}")
+        if "participants" not in world.takes and request.participants is not None:
+            raise InvalidInput(f"--participants {request.participants}: {statement.id} is about all clients; leave it out")
+        problem = request.problem(world.problem)
+        algorithm = request.algorithm(method_of(self.authored[statement.id].about).name, problem)
+        steps, lr = (request.options.get(name) for name in OF_STEPS)
+        solver = None
+        if steps is not None or lr is not None:
+            solver = GradientSteps(2 if steps is None else steps, 1 / (2 * float(problem.beta_k.max())) if lr is None else lr)
+        sampling = request.sampling(problem)
+        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem), "seed": request.seed}
+        details = {"sampling": repr(sampling), "local_solver": repr(solver)}
+        return Prepared(problem, algorithm, options, [world.head(Case(problem, algorithm, sampling))], details)
+
+
+def method_of(about: Any) -> Any:
+    """The class of the method that a statement is about."""
+    return about.cls if isinstance(about, Method) else type(about)
+
+
+def check_method(about: Any, algorithm: Any) -> None:
+    """Raise `InvalidInput` for a method that the statement is not about, or one with another of its declared values."""
+    cls = method_of(about)
+    if not isinstance(algorithm, cls):
+        raise InvalidInput(f"the statement is about {cls.__name__}, not {type(algorithm).__name__}")
+    for name, value in (about.hyperparameters if isinstance(about, Method) else {}).items():
+        if (given := getattr(algorithm, name)) != value:
+            raise InvalidInput(f"{name} = {given!r}: the statement is about another {cls.__name__}; use {name}={value!r}")

@@ -1,0 +1,454 @@
+"""Rounds of Elastic Aggregation in fractions: quadratic clients, and linear models whose output is measured.
+
+Clients f_k(x) = (x - c_k)' H_k (x - c_k)/2 make E gradient steps of length lr, so that
+Delta_k = -M_k (theta - c_k) with M_k = I - (I - lr H_k)^E. The sensitivity of a linear model on one
+batch with Gram matrix S_k is Omega_k = |2 S_k theta|. The rounds are those of `ElasticAggregation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from fedtheory.algorithms import ElasticAggregation
+from fedtheory.algorithms.base import aggregate
+from fedtheory.authoring import Draws
+from fedtheory.authoring.declare import in_fractions
+from fedtheory.authoring.slots import SlotClients, SlotWork
+from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
+from fedtheory.theorems.elastic_aggregation.letters import ROUND
+from fedtheory.theorems.elastic_aggregation.linear_algebra import semidefinite, solve
+from fedtheory.verification.rational import fraction, integer, objects, table, text, to_file, vector
+
+__all__ = [
+    "ALL",
+    "DIAGONAL",
+    "EQUAL",
+    "FIXED",
+    "INSENSITIVE",
+    "NAIVE_STABLE",
+    "ONE",
+    "ONE_STEP",
+    "SENSITIVE",
+    "SHORT",
+    "SMALL",
+    "TAU",
+    "TAU_0",
+    "Aggregation",
+    "ModelClients",
+    "QuadraticClients",
+    "QuadraticLosses",
+    "diagonal",
+    "elastic",
+    "ratios",
+]
+
+SENSITIVE, TAU, TAU_0 = "some sensitivity", "tau > 0", "tau = 0"
+FIXED = "some sensitivity at the fixed point"
+DIAGONAL, SMALL, SHORT = "diagonal Hessians", "eta (1 + tau) L < 2", "eta (1 + tau) L <= 1"
+NAIVE_STABLE = "a step that naive aggregation stands, eta L < 2"
+INSENSITIVE = "slow coordinates of little sensitivity, and sensitive ones fast"
+ONE, ALL, EQUAL = (
+    "one parameter a layer",
+    "all clients in every round",
+    "as many samples at every client",
+)
+ONE_STEP = "one local step"
+
+
+def diagonal(matrices: np.ndarray) -> bool:
+    """True if all of (N, d, d) are diagonal."""
+    return all(
+        m[i, j] == 0 for m in matrices for i in range(len(m)) for j in range(len(m)) if i != j
+    )
+
+
+def ratios(omega: np.ndarray) -> np.ndarray:
+    """Omega/Omega', (d,) -> (d,); Omega' > 0."""
+    return omega / omega.max()
+
+
+def elastic(tau: Any, eta: Any, sign: str = "repaired") -> ElasticAggregation:
+    """The method with its numbers as fractions, or as floats where tau is one."""
+    made = ElasticAggregation(float(tau), server_lr=float(eta), sign=sign)  # type: ignore[arg-type]
+    return made if isinstance(tau, float) else in_fractions(made, {"tau": tau, "server_lr": eta})
+
+
+class QuadraticLosses(NamedTuple):
+    """y' H y/2 - b' y of clients or slots: H (..., d, d), b (..., d)."""
+
+    H: Any
+    b: Any
+
+    def take(self, index: Any) -> QuadraticLosses:
+        """Rows by number."""
+        return QuadraticLosses(self.H[index], self.b[index])
+
+    def gradient(self, y: Any) -> Any:
+        """(..., d) -> (..., d)."""
+        return (self.H @ y[..., None])[..., 0] - self.b
+
+
+class ModelClients(SlotClients):
+    """One round's clients of quadratic losses, with a linear model whose output is measured.
+
+    Parameters
+    ----------
+    losses : QuadraticLosses of all clients
+    S : (N, d, d) Gram matrices of B_k
+    counts : (N,) samples, which weigh the clients
+    members : (C, P) the cohorts, as scenarios
+    """
+
+    def __init__(
+        self, losses: QuadraticLosses, S: Any, counts: Any, members: np.ndarray, work: SlotWork
+    ) -> None:
+        own: Any = SimpleNamespace(pieces=losses, weights=counts / counts.sum())
+        super().__init__(own, Cohort(len(counts), members=members), work, losses.b[:1])
+        self.S = S[members]
+
+    @property
+    def problem(self) -> Any:
+        """The model, which is one layer."""
+        return SimpleNamespace(layers=lambda kind: [slice(0, self.S.shape[-1])])
+
+    def sensitivity(self, y: Any, batch_size: Any, mu: Any, ema: Any) -> Any:
+        """|2 S_k y| of every slot: (C, P, d) -> (C, P, d)."""
+        return abs(2 * (self.S @ y[..., None])[..., 0])
+
+
+@dataclass
+class QuadraticClients(of_a_problem.ModelWorld):
+    """N clients in d dimensions.
+
+    Attributes
+    ----------
+    counts : (N,) samples n_k
+    H, S : (N, d, d) Hessians, and Gram matrices of the held-out samples
+    c : (N, d) minimisers
+    theta : (d,) the server's model
+    tau, eta, lr, E : tau, the server's and the clients' step, local steps
+    """
+
+    counts: np.ndarray
+    H: np.ndarray
+    S: np.ndarray
+    c: np.ndarray
+    theta: np.ndarray
+    tau: Any
+    eta: Any
+    lr: Any
+    E: int
+
+    # --- the method -------------------------------------------------------------------------------
+    def clients(self, members: np.ndarray) -> ModelClients:
+        """The clients of a round with these cohorts (C, P)."""
+        losses = QuadraticLosses(self.H, (self.H @ self.c[..., None])[..., 0])
+        return ModelClients(losses, self.S, self.counts, members, SlotWork(self.E, self.lr))
+
+    def after(self, x: np.ndarray, members: np.ndarray, sign: int = 1) -> np.ndarray:
+        """The server's models (C, d) after a round from x (d,) with each of the cohorts."""
+        method = elastic(self.tau, self.eta, "repaired" if sign == 1 else "printed")
+        start = method.init(np.repeat(x[None], len(members), axis=0), len(self.counts))
+        return method.round(start, self.clients(members)).x
+
+    def zetas(self, x: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """zeta (C, d) of the cohorts; 1 where one sees no sensitivity."""
+        clients = self.clients(members)
+        omega = clients.sensitivity(
+            np.repeat(x[None, None], members.shape[1], axis=1), None, 0, "corrected"
+        )
+        return elastic(self.tau, self.eta).zeta(aggregate(clients, omega, "samples"), clients)
+
+    @property
+    def everyone(self) -> np.ndarray:
+        """The one cohort of all clients (1, N)."""
+        return np.arange(len(self.counts))[None]
+
+    # --- letters ----------------------------------------------------------------------------------
+    @property
+    def diagonal(self) -> bool:
+        return diagonal(self.H)
+
+    @cached_property
+    def w(self) -> np.ndarray:
+        """n_k/n (N,)."""
+        return self.counts / self.counts.sum()
+
+    @cached_property
+    def M(self) -> np.ndarray:
+        """What E local steps take off the distance to c_k, (N, d, d): they are symmetric."""
+        one = objects(np.eye(len(self.theta), dtype=int).tolist()) * Fraction(1)
+        out = []
+        for H in self.H:
+            left, step = one, one - self.lr * H
+            for _ in range(self.E):
+                left = left @ step
+            out.append(one - left)
+        return np.stack(out)
+
+    def updates(self, x: np.ndarray) -> np.ndarray:
+        """Delta_k (N, d)."""
+        return -(self.M @ (x - self.c)[..., None])[..., 0]
+
+    def sensitivities(self, x: np.ndarray) -> np.ndarray:
+        """Omega_k (N, d)."""
+        return abs(2 * (self.S @ x))
+
+    def balance(self, matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """An x with sum_k weights_k matrices_k (x - c_k) = 0, weights (N, 1, 1): there is one, as the matrices are semidefinite.
+
+        Where their mean is singular it is one of many, which differ in directions that no client has a gradient in.
+        """
+        A = weights * matrices
+        return solve(A.sum(axis=0), (A @ self.c[..., None])[..., 0].sum(axis=0), one_of_many=True)
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """The optimum of sum_k w_k f_k."""
+        return self.balance(self.H, self.w[:, None, None])
+
+    def losses(self, x: np.ndarray) -> np.ndarray:
+        """f_k(x) (N,)."""
+        gaps = x - self.c
+        return (gaps * (self.H @ gaps[..., None])[..., 0]).sum(axis=1) / 2
+
+    def value(self, x: np.ndarray) -> Any:
+        """F(x)."""
+        return (self.w * self.losses(x)).sum()
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {
+            "tau": text(self.tau),
+            "eta": text(self.eta),
+            "theta": [text(v) for v in self.theta],
+        }
+
+
+@dataclass
+class Aggregation(QuadraticClients):
+    """All clients take part; one round from theta."""
+
+    kind = "aggregation"
+    family = "elastic aggregation, aggregation"
+    letters = ROUND
+    about = "about one round of Elastic Aggregation in which all clients take part"
+    asks = (
+        of_a_problem.MODEL,
+        "least squares, but of statements about zeta alone",
+        "one batch of held-out samples a client",
+    )
+    example = "--problem diabetes --clients 3 --held-out 0.3 --start 1"
+    takes = ("local_steps", "local_lr")
+
+    def __post_init__(self) -> None:
+        here = {
+            TAU: self.tau > 0,
+            TAU_0: self.tau == 0,
+            SENSITIVE: self.omega(self.theta).max() > 0,
+            DIAGONAL: self.diagonal,
+            ONE: len(self.theta) == 1,
+            SMALL: self.eta * (1 + self.tau) * self.L < 2,
+            SHORT: self.eta * (1 + self.tau) * self.L <= 1,
+            NAIVE_STABLE: self.eta * self.L < 2,
+            ONE_STEP: self.E == 1,
+        }
+        facts = {name for name, so in here.items() if so}
+        if self.diagonal and min(self.m) > 0 and self.tau > 0 and self.omega(self.fedavg).max() > 0:
+            facts.add(FIXED)
+            r, m = ratios(self.omega(self.fedavg)), self.m
+            if all(r[i] <= self.tau or self.tau * m[i] >= min(m) for i in range(len(m))):
+                facts.add(INSENSITIVE)
+        self.facts = frozenset(facts)
+
+    def omega(self, x: np.ndarray) -> np.ndarray:
+        """Omega (d,)."""
+        return (self.w[:, None] * self.sensitivities(x)).sum(axis=0)
+
+    def zeta(self, x: np.ndarray) -> np.ndarray:
+        """(d,); 1 where nothing is sensitive."""
+        return self.zetas(x, self.everyone)[0]
+
+    def delta(self, x: np.ndarray) -> np.ndarray:
+        """sum_k w_k Delta_k (d,)."""
+        return (self.w[:, None] * self.updates(x)).sum(axis=0)
+
+    def step(self, x: np.ndarray, sign: int = 1) -> np.ndarray:
+        """The server's model after a round."""
+        return self.after(x, self.everyone, sign)[0]
+
+    def naive(self, x: np.ndarray) -> np.ndarray:
+        """The same with zeta = 1."""
+        return x + self.eta * self.delta(x)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """M = sum_k w_k M_k."""
+        return (self.w[:, None, None] * self.M).sum(axis=0)
+
+    @cached_property
+    def m(self) -> np.ndarray:
+        """Its diagonal."""
+        return np.diagonal(self.mean).copy()
+
+    @cached_property
+    def L(self) -> Any:
+        """At least its largest eigenvalue (Gershgorin); exactly that where it is diagonal."""
+        return abs(self.mean).sum(axis=1).max()
+
+    @cached_property
+    def mu(self) -> Any:
+        """Its least eigenvalue, for diagonal Hessians."""
+        return min(self.m)
+
+    @cached_property
+    def fedavg(self) -> np.ndarray:
+        """FedAvg's fixed point."""
+        return self.balance(self.M, self.w[:, None, None])
+
+    def V(self, x: np.ndarray) -> Any:
+        """(x - theta_avg)' M (x - theta_avg)/2."""
+        e = x - self.fedavg
+        return (e @ self.mean @ e) / 2
+
+    def factor(self, zeta: Any) -> Any:
+        """Of the contraction near the fixed point: max_i |1 - eta zeta_i m_i|."""
+        return max(abs(1 - self.eta * zeta * self.m))
+
+    # --- instances --------------------------------------------------------------------------------
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """From counts, H, S, c, theta, tau, eta, lr, E."""
+        found = read_clients(data)
+        if len(found["c"]) != len(found["H"]):
+            raise InvalidInput("c needs one row a client")
+        return cls(**found)
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
+        """One round from x0; of statements about zeta alone the losses play no part.
+
+        There every client is given the curvature 1 and the minimiser theta, which no such form looks at.
+        """
+        of_a_problem.check_everyone(case)
+        data = of_a_problem.sensitive(case)
+        if statement.rpartition("/")[2] in (
+            "factors",
+            "zero-sensitivity",
+        ) and not of_a_problem.is_least_squares(case.problem):
+            d, n = case.problem.dim, case.problem.num_clients
+            return {
+                **data,
+                "H": [[Fraction(1)] * d] * n,
+                "c": [data["theta"]] * n,
+                "lr": Fraction(1),
+                "E": 1,
+            }
+        return {**data, **of_a_problem.quadratics(case)}
+
+
+# --- data of files --------------------------------------------------------------------------------
+def read_matrices(values: Any, d: int, name: str) -> np.ndarray:
+    """Symmetric positive semidefinite matrices (N, d, d); a row of d numbers stands for a diagonal."""
+    if not isinstance(values, list) or not values:
+        raise InvalidInput(f"{name} = {values!r}: expected one matrix a client")
+    out = []
+    for k, rows in enumerate(values):
+        flat = not isinstance(rows, list) or not rows or not isinstance(rows[0], list)
+        m = (
+            np.diag(vector(rows, f"{name}[{k}]")) + Fraction(0)
+            if flat
+            else table(rows, f"{name}[{k}]")
+        )
+        if m.shape != (d, d) or (m != m.T).any() or np.diagonal(m).min() < 0:
+            raise InvalidInput(
+                f"{name}[{k}]: expected a symmetric ({d}, {d}) matrix, or its diagonal of numbers >= 0"
+            )
+        if not semidefinite(m):
+            raise InvalidInput(
+                f"{name}[{k}] = {to_file(m)} is not positive semidefinite, as Hessians of convex clients and Gram matrices are; of one "
+                "sample a the Gram matrix has the entries a_i a_j"
+            )
+        out.append(m)
+    return np.stack(out)
+
+
+def read_clients(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `QuadraticClients`; c may have another number of rows."""
+    theta, counts = vector(data["theta"], "theta"), vector(data["counts"], "counts")
+    d = len(theta)
+    found: dict[str, Any] = {
+        "counts": counts,
+        "H": read_matrices(data["H"], d, "H"),
+        "S": read_matrices(data["S"], d, "S"),
+        "c": table(data["c"], "c"),
+        "theta": theta,
+        "tau": fraction(data["tau"], "tau"),
+        "eta": fraction(data.get("eta", 1), "eta"),
+        "lr": fraction(data["lr"], "lr"),
+        "E": integer(data["E"], "E", 1, 20),
+    }
+    H, tau, eta, lr = (found[k] for k in ("H", "tau", "eta", "lr"))
+    if (
+        not len(H) == len(found["S"]) == len(counts)
+        or counts.min() <= 0
+        or found["c"].shape[1] != d
+    ):
+        raise InvalidInput(
+            "counts > 0, H, S and c must name the same clients, in the dimension of theta"
+        )
+    if tau < 0 or eta <= 0 or lr <= 0:
+        raise InvalidInput(f"tau = {tau}, eta = {eta}, lr = {lr}: tau must be >= 0, eta and lr > 0")
+    for k, h in enumerate(H):
+        if not semidefinite(np.diag([1 / lr] * d) - h):
+            raise InvalidInput(
+                f"lr = {lr}: it must be no more than 1/L of every client, which it is not for H[{k}] = {to_file(h)}"
+            )
+    return found
+
+
+# --- random instances -----------------------------------------------------------------------------
+def _any_shape(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    n, d = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    data = drawn.clients(rng, n, d) | {
+        "c": [[drawn.signed(rng) for _ in range(d)] for _ in range(n)]
+    }
+    data["eta"] = Fraction(int(rng.integers(1, 17)), int(rng.choice([4, 8, 16])))
+    shape = rng.integers(12)
+    if shape == 0:  # a dead layer, where zeta = 1 may be less than tau
+        data["theta"] = [Fraction(0)] * d
+        data["tau"] = data["tau"] * int(rng.choice([1, 4]))
+    elif shape == 1:
+        data["tau"] = Fraction(0)
+    elif shape == 2 and d > 1:  # held-out samples that leave some coordinates alone
+        data["S"] = [[Fraction(0), *[drawn.positive(rng)] * (d - 1)]] * n
+        data["theta"] = [drawn.signed(rng), *[Fraction(0)] * (d - 1)]
+    return f"N={n} d={d}", data
+
+
+def _of_samples(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    """Gram matrices of samples in general position."""
+    data = drawn.of_samples(rng, 1)
+    n, d = len(data["H"]), len(data["theta"])
+    data["eta"] = Fraction(int(rng.integers(1, 9)), 8)
+    if (
+        rng.random() < 0.4
+    ):  # fewer samples than parameters at every client: its fixed points are many
+        data["H"] = [drawn.gram(rng, d, 1) for _ in range(n)]
+        data["lr"] = Fraction(1, 2) / (drawn.largest(data["H"]) or 1)
+    elif rng.random() < 0.5:  # from the optimum, which several local steps lead away from
+        data["theta"] = list(Aggregation.from_data(to_file(data)).star)
+    return f"samples N={n} d={d}", data
+
+
+Aggregation.draws = (
+    Draws("elastic aggregation battery aggregation", _any_shape, 160),
+    Draws("elastic aggregation battery aggregation, samples", _of_samples, 24),
+)

@@ -1,0 +1,31 @@
+"""Elastic Aggregation (Chen et al., CVPR 2023): the paper, which states no theorem, and its letters."""
+
+from __future__ import annotations
+
+from fedtheory.authoring import Paper
+
+__all__ = ["QUADRATICS", "SYMBOLS", "paper"]
+
+QUADRATICS = (
+    "quadratic clients, E gradient steps of length at most 1/L",
+    "sensitivities |2 S_k theta| of linear models",
+)
+SYMBOLS = {
+    "theta, theta_k": "ElasticAggregationState.x, the local solver's result",
+    "Omega, Omega'": "fedtheory.clients.sensitivity, its maximum within a layer",
+    "zeta": "ElasticAggregation.zeta",
+    "tau, mu, eta": "ElasticAggregation.tau, .mu, .server_lr",
+    "w_k": "ElasticAggregation.aggregation",
+    "B_k": "Problem.held_out",
+}
+
+paper = Paper(
+    "elastic-aggregation",
+    "Elastic Aggregation",
+    symbols=SYMBOLS,
+    about="what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no theorem)",
+    printed="as the paper's text claims or Algorithm 1 is printed",
+    figures="fedtheory.theorems.elastic_aggregation.figures",
+    headline="fedtheory.theorems.elastic_aggregation.headline",
+    witnesses="fedtheory.theorems.elastic_aggregation",
+)

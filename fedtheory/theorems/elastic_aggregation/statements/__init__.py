@@ -1,1 +1,0 @@
-"""Elastic Aggregation's statements."""

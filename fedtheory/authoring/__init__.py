@@ -47,11 +47,15 @@ problems
     (F bounded below; F* is its least value), with numbers of clients and dimensions.
 over
     'round' (one round from a state that can be reached), 'run' (T rounds from any start), or
-    'fixed-point' (a round that begins where it ends).
+    'fixed-point' (a round that begins where it ends). Or a `World`: a class of your own that says
+    what an instance is (``draw``, ``from_data``) and what is known of it, for identities and claims
+    about numbers, or for losses that none of these classes has; then problems, local and sampling
+    are left out, and ``q`` is an instance of it. examples/own_world.py is such a file.
 
 The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
 `printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum
-of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``; its LaTeX;
+of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a function
+without arguments that gives them when they are needed; its LaTeX;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
 Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is

@@ -8,7 +8,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,9 @@ __all__ = [
     "Claimed", "Forms", "Outline", "Undefined", "Wrong", "eq", "evaluate", "form", "le", "outlined", "printed", "reduced", "repaired",
     "sides_of", "wrong",
 ]  # fmt: skip
+
+
+MORE = ("wording", "limits", "worst", "exact_only", "symbolic", "proves")
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -67,13 +70,16 @@ class Claimed:
     proof: str = ""
     mutants: tuple[Wrong, ...] = ()
     needs: tuple[str, ...] = ()
-    wording: str = ""
     before: str = ""
+    after: str = ""
+    rules: tuple[str, ...] = ("any",)
+    more: dict[str, Any] = field(default_factory=dict)
 
 
 def form(
-    name: str, sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False,
-    pathwise: bool = False, note: str = "", proof: str = "", needs: tuple[str, ...] = (), wording: str = "", before: str = "",
+    name: str, sides: Sides | Callable[[], Sides] | None, latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False,
+    pathwise: bool = False, note: str = "", proof: str = "", needs: tuple[str, ...] = (), before: str = "", after: str = "",
+    rules: tuple[str, ...] = ("any",), **more: Any,
 ) -> Claimed:  # fmt: skip
     """A form of a statement.
 
@@ -94,14 +100,19 @@ def form(
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
     needs : over a `World`: the facts without which the form says nothing of an instance
-    wording : a key of `fedtheory.verification.statement.WORDINGS`, of a form that the paper prints no formula of
-    before : LaTeX before a formula that is made by the code: what it takes for granted
+    before, after : LaTeX before and behind a formula that is made by the code: what it takes for granted
+    rules : over a `World`: the variants of the method (`World.rule`) that it is claimed for
+    more : over a `World`: further fields of `fedtheory.verification.statement.Form`, such as wording, worst, and, of a form
+        whose sides are None, symbolic
     """
+    unknown = [name for name in more if name not in MORE]
+    if unknown:
+        raise suggest(unknown[0], [*inspect.signature(form).parameters, *MORE], "keyword")
     flag("fails", fails), flag("holds", holds), flag("pathwise", pathwise)
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
     established = "violated" if fails else "holds" if holds else "open"
-    return Claimed(name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), wording, before)
+    return Claimed(name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), before, after, tuple(rules), more)
 
 
 def printed(sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
@@ -304,7 +315,8 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
             f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
         )
     for item in (claimed, *claimed.mutants):
-        if not isinstance(item, Claimed | Wrong) or not (isinstance(item.sides, Sides) or callable(item.sides)):
+        given = getattr(item, "sides", None)
+        if not isinstance(item, Claimed | Wrong) or not (isinstance(given, Sides) or callable(given) or (later and given is None)):
             what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
             raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
     if why := unbalanced(claimed.latex):
@@ -315,6 +327,8 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
     if later:
         out[name] = claimed
         return
+    if claimed.needs or claimed.more or claimed.rules != ("any",):
+        raise InvalidInput(f"form {name!r}: needs, rules and {', '.join(MORE)} are of statements over a World; leave them out")
     mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
     sides = _numbers_or_absent(claimed.sides, view, name, where)
     made = replace(claimed, sides=sides, mutants=mutants)

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, Forms, Outline, Undefined, evaluate, outlined, place, sides_of
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto, only_keywords
 from fedtheory.authoring.judging import with_noise
@@ -100,7 +101,10 @@ class AuthoredStatement:
         """The forms by name, as they come out on `probe`; that their sides have shapes that fit, and sums that stay within an
         instance, is seen on wider ones. Raises what `evaluate` and `check_sums` raise."""
         if self.of_world:
-            return dict(self.on(Outline()))
+            try:
+                return dict(self.on(Outline()))
+            except SILENT:  # the function looks at numbers before it yields its forms
+                return dict(self.on(self.over.example_instance()))
         found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
         if found.ended is not None:
             raise found.ended
@@ -132,7 +136,8 @@ class AuthoredStatement:
     def statement(self) -> Statement:
         """As the core knows statements: forms are functions of a view."""
         if self.of_world:
-            scope, forms = self.id.partition("/")[0], tuple(self._of_world(c) for c in self.forms.values())
+            scope = self.over.scope or self.id.partition("/")[0]
+            forms = tuple(self._of_world(c) for c in self.forms.values())
             return Statement(self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, measures=self.measures)
 
         def sides(name: str) -> Callable[[Any], Sides]:
@@ -158,11 +163,12 @@ class AuthoredStatement:
             return sides_of(self.function, found if mutant is None else found.mutants[mutant], self.id)
 
         letters = None if claimed.latex else self.over.letters
-        formula = claimed.latex if letters is None else partial(shown, sides, letters, claimed.before, "")
+        formula = claimed.latex if letters is None else partial(shown, sides, letters, claimed.before, claimed.after)
         return Form(
-            claimed.name, formula, sides, {"any": claimed.established}, claimed.note, claimed.proof,  # type: ignore[dict-item]
+            claimed.name, formula, None if claimed.sides is None else sides,
+            dict.fromkeys(claimed.rules, claimed.established), claimed.note, claimed.proof,  # type: ignore[arg-type]
             tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)), self.over.kind, claimed.needs,
-            wording=claimed.wording, letters=letters,
+            letters=letters, **claimed.more,
         )  # fmt: skip
 
     @property
@@ -322,7 +328,7 @@ class Paper:
         made = (*(s.statement for s in self.statements.values()), *self.claims)
         worlds = [s for s in self.statements.values() if s.of_world]
         rooms: list[Any] = [AuthoredSetting(self)] if len(worlds) < len(self.statements) else []
-        rooms += [WorldSetting(worlds)] if worlds or self.claims else []
+        rooms += [WorldSetting(worlds, claims=bool(rooms and self.claims))] if worlds or self.claims else []
         fields = {
             "about": ". ".join(v for v in (self.title, self.source) if v) or self.name, "printed": "as the file says it",
             "proofs": tuple(self.proofs), **self.more,
@@ -341,7 +347,7 @@ def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> Non
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise InvalidInput(f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; leave them out")
-    if world.asks and not isinstance(about, Method):
+    if world.takes and not isinstance(about, Method):
         raise InvalidInput(f"{at}: about = {about!r}: {world.__name__} is made of a user's method; give method(TheMethod)")
 
 

@@ -106,9 +106,9 @@ class AuthoredSetting(Setting):
 
     def __init__(self, paper: Any) -> None:
         self.authored = paper
-        self.kinds = tuple(paper.statements)
-        self.builders = Builders()
-        for name, statement in paper.statements.items():
+        own = {name: s for name, s in paper.statements.items() if not s.of_world}
+        self.kinds, self.builders = tuple(own), Builders()
+        for name, statement in own.items():
             self.builders.add(name)(_builder(MethodSetting.of(statement)))
 
     def _of(self, kind: str) -> MethodSetting:

@@ -45,8 +45,10 @@ class SlotWork:
             linear = 0 * start if linear is None else linear
             return LocalResult(pieces.minimise(linear, curvature, objective.center, l1, anchor))
         y = start
+        pulled = start.dtype != object or np.any(curvature)  # fractions are slow to multiply by 0
         for _ in range(self.steps):
-            slope = pieces.gradient(y) + curvature * (y - objective.center)
+            slope = pieces.gradient(y)
+            slope = slope + curvature * (y - objective.center) if pulled else slope
             slope = slope if linear is None else slope - linear
             if l1:
                 slope = slope + l1 * np.sign(y - objective.l1_center)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple, Self
 
 from fedtheory.errors import InvalidInput
+from fedtheory.randomness import Stream
+from fedtheory.verification.rational import to_file
 from fedtheory.verification.view import ClosedView
 
 __all__ = ["Draws", "World"]
+
+TRIES = 100
 
 
 class Draws(NamedTuple):
@@ -18,12 +23,12 @@ class Draws(NamedTuple):
     ----------
     stream : names their randomness
     draw : callable(rng) -> (label, data); data are what `World.from_data` takes
-    count : instances of a full campaign
+    size : instances of a full campaign
     """
 
     stream: str
     draw: Callable[[Any], tuple[str, dict[str, Any]]]
-    count: int
+    size: int
 
 
 class World(ClosedView):
@@ -36,15 +41,19 @@ class World(ClosedView):
     ----------
     kind : the name of the world in witness files
     family : the name of its instances in reports, default the kind
-    draws : its random instances, the first ones for the search too
+    draws : its random instances, the first ones for the search too; a method ``draw`` is enough
     share : of a search's budget, for instances that take long
     letters : symbols in place of its numbers (`fedtheory.verification.closed.Letters`), from which
         the formulas of forms without LaTeX are made
     about : the subject of a statement over it, in words
-    asks : demands on a user's problem, in words; () where there is no way from a problem
+    asks : demands on a user's problem, in words, where `on_problem` makes an instance of one
     example : options of `fedtheory verify` that show a statement at work
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
+    accepts : what a user may set of a theorem over it by ``given``, and its meaning
+    scope : the word of `Statement.scope`, default the paper's id
+    scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as many as the user says
+    searched : the rules under which its random instances can refute a form; None: all
     """
 
     kind: ClassVar[str] = ""
@@ -57,6 +66,16 @@ class World(ClosedView):
     example: ClassVar[str] = ""
     problem: ClassVar[str] = "quadratic"
     takes: ClassVar[tuple[str, ...]] = ()
+    accepts: ClassVar[Mapping[str, str]] = {}
+    scope: ClassVar[str] = ""
+    scenarios: ClassVar[tuple[int, int] | None] = None
+    searched: ClassVar[tuple[str, ...] | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Take a method ``draw(rng) -> (label, data)`` for the random instances where there are no ``draws``."""
+        super().__init_subclass__(**more)
+        if "draw" in vars(cls) and "draws" not in vars(cls):
+            cls.draws = (Draws(f"world {cls.kind}", cls.draw, 40),)  # type: ignore[attr-defined]
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
@@ -70,8 +89,23 @@ class World(ClosedView):
         raise InvalidInput(f"{cls.__name__} makes no instances from data: write its from_data")
 
     @classmethod
-    def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
-        """Give the data of a user's case (`fedtheory.verification.case.Case`) for a statement.
+    def example_instance(cls) -> Self:
+        """Draw an instance, always the same one."""
+        for source in cls.draws:
+            rng = Stream(0).generator(source.stream)
+            for _ in range(TRIES):
+                with suppress(InvalidInput):
+                    return cls.from_data(to_file(source.draw(rng)[1]))
+        raise InvalidInput(f"{cls.__name__} draws no instance that its from_data takes: write draw and from_data")
+
+    @classmethod
+    def of_problems(cls) -> bool:
+        """True if an instance can be made of a user's problem."""
+        return cls.on_problem.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> dict[str, Any] | Self:
+        """Give the data of a user's case (`fedtheory.verification.case.Case`) for a statement, or the instance itself.
 
         Raises
         ------
@@ -79,6 +113,16 @@ class World(ClosedView):
             What the problem, the method or the sampling lacks.
         """
         raise InvalidInput("it is about instances of its own, not about a problem's run")
+
+    @classmethod
+    def runs(cls, plan: Any) -> Sequence[Any]:
+        """Further instances of a campaign, such as runs in floats: objects with name, kind, family, `to_json` and `view`."""
+        return ()
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Any:
+        """Make a `Prepared` case of a user's options; None leaves it to what `takes` says."""
+        return None
 
     @classmethod
     def head(cls, case: Any) -> str:

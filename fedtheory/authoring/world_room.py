@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedtheory.authoring.declare import Method
@@ -12,9 +12,11 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
 from fedtheory.verification.case import Case, LocalWork, Plan
+from fedtheory.verification.check import Check
 from fedtheory.verification.rational import Builders, to_file
 from fedtheory.verification.replay import read_kind_and_data
 from fedtheory.verification.request import Prepared, Request
+from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Form, Statement
 from fedtheory.verification.view import DataInstance
@@ -40,13 +42,27 @@ class WorldInstance(DataInstance):
         return self.of or self.kind
 
 
-class WorldSetting(Setting):
-    """Judges the statements of a paper that are over closed worlds."""
+@dataclass(frozen=True)
+class _Seen:
+    """A world that was made of a user's run, as an instance."""
 
-    def __init__(self, statements: Sequence[Any]) -> None:
+    made: World
+
+    def view(self) -> World:
+        """The world."""
+        return self.made
+
+
+class WorldSetting(Setting):
+    """Judges the statements of a paper that are over closed worlds.
+
+    With ``claims`` it answers for the paper's claims too, beside a setting of other statements.
+    """
+
+    def __init__(self, statements: Sequence[Any], claims: bool = False) -> None:
         self.authored = {s.id: s for s in statements}
         self.worlds: dict[str, type[World]] = {s.over.kind: s.over for s in statements}
-        self.kinds = tuple(self.worlds)
+        self.kinds = (*self.worlds, "") if claims else tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.builders = Builders()
         for kind, world in self.worlds.items():
@@ -57,11 +73,11 @@ class WorldSetting(Setting):
 
     # --- instances --------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        """Draw random instances of every world; data that a world refuses are drawn again."""
+        """Take the runs of every world, and draw random instances; data that a world refuses are drawn again."""
         sources = [(kind, source) for kind, world in self.worlds.items() for source in world.draws]
-        out = []
+        out: list[Any] = [made for world in self.worlds.values() for made in world.runs(plan)]
         for kind, source in sources:
-            rng, wanted = Stream(plan.seed).generator(source.stream), max(source.count // 3, round(source.count * plan.scale))
+            rng, wanted = Stream(plan.seed).generator(source.stream), max(source.size // 3, round(source.size * plan.scale))
             while wanted:
                 made = self._made(kind, *source.draw(rng), plan.seed * 1000 + wanted)
                 try:
@@ -99,12 +115,17 @@ class WorldSetting(Setting):
         world = self._world(statement)
         if world is None:
             return f"it is a claim that cannot be proved or refuted here, so there is nothing to run: {statement.forms[0].note}"
-        return None if world.asks else super().refusal(statement)
+        return None if world.of_problems() else super().refusal(statement)
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """Demands on a user's problem, on who takes part and on the method."""
         world = self._world(statement)
         return () if world is None else world.asks
+
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """What a user may set of the statement."""
+        world = self._world(statement)
+        return {} if world is None else dict(world.accepts)
 
     def local_work(self, statement: Statement) -> LocalWork | None:
         """None where clients make no steps, else left to the world."""
@@ -127,19 +148,46 @@ class WorldSetting(Setting):
         """The one rule that there is."""
         return "any"
 
+    def fewest(self, case: Case, statement: Statement) -> int:
+        """Scenarios below which no verdict is looked for."""
+        world = self._world(statement)
+        return super().fewest(case, statement) if world is None or world.scenarios is None else world.scenarios[0]
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """Judge the forms on a user's problem, on at most as many runs as the world says."""
+        world = self._world(statement)
+        if world is not None and world.scenarios is not None:
+            least, most = world.scenarios
+            case = replace(case, scenarios=max(least, min(case.scenarios, most)))
+        return super().verify(statement, forms, case)
+
+    def run_search(
+        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+    ) -> list[SearchResult]:
+        """Search all forms over one world, under the rules that its instances can have."""
+        rules = self.worlds[job[0]].searched
+        if rules is not None:
+            statements = [replace(s, forms=tuple(_under(f, rules) for f in s.forms)) for s in statements]
+        return super().run_search(job, statements, budget, seed, violated)
+
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The data that the world makes of the case."""
         world = self._world(statement)
-        if world is None or not world.asks:
+        if world is None or not world.of_problems():
             return super().instance(statement, form, case)
-        check_method(self.authored[statement.id].about, case.algorithm)
-        return self._made(world.kind, case.problem.name, world.on_problem(statement.id, case))
+        about = self.authored[statement.id].about
+        if about is not None:
+            check_method(about, case.algorithm)
+        made = world.on_problem(statement.id, case)
+        return _Seen(made) if isinstance(made, World) else self._made(world.kind, case.problem.name, made)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of what was asked for: the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
-        if world is None or not world.asks:
+        if world is None or not world.of_problems():
             return super().prepare(statement, request)
+        if (own := world.prepare(statement, request)) is not None:
+            return own
         no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
         request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
         if request.rounds is not None or request.mode != "auto":
@@ -157,6 +205,11 @@ class WorldSetting(Setting):
         options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem), "seed": request.seed}
         details = {"sampling": repr(sampling), "local_solver": repr(solver)}
         return Prepared(problem, algorithm, options, [world.head(Case(problem, algorithm, sampling))], details)
+
+
+def _under(form: Form, rules: Sequence[str]) -> Form:
+    """The form as it is claimed under some rules alone."""
+    return replace(form, established={rule: verdict for rule, verdict in form.established.items() if rule in rules})
 
 
 def method_of(about: Any) -> Any:

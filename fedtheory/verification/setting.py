@@ -147,10 +147,10 @@ class Setting:
             so_far = replace(case, scenarios=scenarios, confidence=confidence)
             return self.verify_once(statement, [statement.form(n) for n in names], so_far)
 
-        least = case.scenarios if case.at_once else self.fewest(case)
+        least = case.scenarios if case.at_once else self.fewest(case, statement)
         return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, least)
 
-    def fewest(self, case: Case) -> int:
+    def fewest(self, case: Case, statement: Statement) -> int:
         """Scenarios below which no verdict is looked for."""
         size = getattr(case.sampling, "size", None)
         return FIRST if size is None else fewest(size / case.problem.num_clients, case.rounds or 1)

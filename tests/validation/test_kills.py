@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "validation" / "resilience"))
 import kills
 
 # half of its time is after the first tasks are kept and before the figures
-ARGUMENTS = ("verify", str(ROOT / "examples" / "small_room.py"), "--quick", "--budget", "20")
+ARGUMENTS = ("verify", str(ROOT / "examples" / "own_world.py"), "--quick", "--budget", "20")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")

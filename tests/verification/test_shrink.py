@@ -16,9 +16,9 @@ from fedtheory.verification.shrink import simpler
 
 @pytest.fixture
 def paper():
-    (found,) = registry.load_file(ROOT / "examples" / "small_room.py")
+    (found,) = registry.load_file(ROOT / "examples" / "own_world.py")
     yield found
-    registry._forget(registry.paper("small-room"))
+    registry._forget(registry.paper("own-world"))
 
 
 def test_every_number_becomes_as_simple_as_it_may_be():

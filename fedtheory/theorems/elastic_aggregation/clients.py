@@ -1,4 +1,4 @@
-"""Rounds of Elastic Aggregation in fractions: quadratic clients, and linear models whose output is measured.
+"""Rounds of Elastic Aggregation in fractions, with quadratic clients.
 
 Clients f_k(x) = (x - c_k)' H_k (x - c_k)/2 make E gradient steps of length lr, so that
 Delta_k = -M_k (theta - c_k) with M_k = I - (I - lr H_k)^E. The sensitivity of a linear model on one
@@ -22,32 +22,17 @@ from fedtheory.authoring.declare import in_fractions
 from fedtheory.authoring.slots import SlotClients, SlotWork
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Cohort
+from fedtheory.problems.linear import LeastSquares
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
-from fedtheory.theorems.elastic_aggregation.linear_algebra import semidefinite, solve
-from fedtheory.verification.rational import fraction, integer, objects, table, text, to_file, vector
+from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, semidefinite, solve
+from fedtheory.verification.rational import fraction, integer, table, text, to_file, vector
 
 __all__ = [
-    "ALL",
-    "DIAGONAL",
-    "EQUAL",
-    "FIXED",
-    "INSENSITIVE",
-    "NAIVE_STABLE",
-    "ONE",
-    "ONE_STEP",
-    "SENSITIVE",
-    "SHORT",
-    "SMALL",
-    "TAU",
-    "TAU_0",
-    "Aggregation",
-    "ModelClients",
-    "QuadraticClients",
-    "QuadraticLosses",
-    "diagonal",
-    "elastic",
-    "ratios",
+    "ALL", "DIAGONAL", "EQUAL", "FIXED", "INSENSITIVE", "NAIVE_STABLE", "ONE", "ONE_STEP",
+    "SENSITIVE", "SHORT", "SMALL", "TAU", "TAU_0", "Aggregation", "ModelClients",
+    "QuadraticClients", "QuadraticLosses", "check_steps", "diagonal", "elastic", "ratios",
+    "read_clients",
 ]
 
 SENSITIVE, TAU, TAU_0 = "some sensitivity", "tau > 0", "tau = 0"
@@ -55,23 +40,17 @@ FIXED = "some sensitivity at the fixed point"
 DIAGONAL, SMALL, SHORT = "diagonal Hessians", "eta (1 + tau) L < 2", "eta (1 + tau) L <= 1"
 NAIVE_STABLE = "a step that naive aggregation stands, eta L < 2"
 INSENSITIVE = "slow coordinates of little sensitivity, and sensitive ones fast"
-ONE, ALL, EQUAL = (
-    "one parameter a layer",
-    "all clients in every round",
-    "as many samples at every client",
-)
-ONE_STEP = "one local step"
+ONE, ALL = "one parameter a layer", "all clients in every round"
+EQUAL, ONE_STEP = "as many samples at every client", "one local step"
 
 
 def diagonal(matrices: np.ndarray) -> bool:
     """True if all of (N, d, d) are diagonal."""
-    return all(
-        m[i, j] == 0 for m in matrices for i in range(len(m)) for j in range(len(m)) if i != j
-    )
+    return not (matrices * (1 - np.eye(matrices.shape[-1], dtype=int))).any()
 
 
 def ratios(omega: np.ndarray) -> np.ndarray:
-    """Omega/Omega', (d,) -> (d,); Omega' > 0."""
+    """Omega/Omega' of sensitivities Omega (d,) with Omega' > 0."""
     return omega / omega.max()
 
 
@@ -82,17 +61,17 @@ def elastic(tau: Any, eta: Any, sign: str = "repaired") -> ElasticAggregation:
 
 
 class QuadraticLosses(NamedTuple):
-    """y' H y/2 - b' y of clients or slots: H (..., d, d), b (..., d)."""
+    """Losses y' H y/2 - b' y of clients or slots, H (..., d, d) and b (..., d)."""
 
     H: Any
     b: Any
 
     def take(self, index: Any) -> QuadraticLosses:
-        """Rows by number."""
+        """The rows with these numbers."""
         return QuadraticLosses(self.H[index], self.b[index])
 
     def gradient(self, y: Any) -> Any:
-        """(..., d) -> (..., d)."""
+        """The gradients at y, (..., d) -> (..., d)."""
         return (self.H @ y[..., None])[..., 0] - self.b
 
 
@@ -115,12 +94,12 @@ class ModelClients(SlotClients):
         self.S = S[members]
 
     @property
-    def problem(self) -> Any:
+    def problem(self) -> Any:  # type: ignore[override]
         """The model, which is one layer."""
         return SimpleNamespace(layers=lambda kind: [slice(0, self.S.shape[-1])])
 
     def sensitivity(self, y: Any, batch_size: Any, mu: Any, ema: Any) -> Any:
-        """|2 S_k y| of every slot: (C, P, d) -> (C, P, d)."""
+        """|2 S_k y| of every slot, (C, P, d) -> (C, P, d)."""
         return abs(2 * (self.S @ y[..., None])[..., 0])
 
 
@@ -160,11 +139,9 @@ class QuadraticClients(of_a_problem.ModelWorld):
         return method.round(start, self.clients(members)).x
 
     def zetas(self, x: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """zeta (C, d) of the cohorts; 1 where one sees no sensitivity."""
-        clients = self.clients(members)
-        omega = clients.sensitivity(
-            np.repeat(x[None, None], members.shape[1], axis=1), None, 0, "corrected"
-        )
+        """zeta (C, d) of the cohorts, 1 where one sees no sensitivity."""
+        clients, models = self.clients(members), np.repeat(x[None, None], members.shape[1], axis=1)
+        omega = clients.sensitivity(models, None, 0, "corrected")
         return elastic(self.tau, self.eta).zeta(aggregate(clients, omega, "samples"), clients)
 
     @property
@@ -175,6 +152,7 @@ class QuadraticClients(of_a_problem.ModelWorld):
     # --- letters ----------------------------------------------------------------------------------
     @property
     def diagonal(self) -> bool:
+        """True if all Hessians are diagonal."""
         return diagonal(self.H)
 
     @cached_property
@@ -184,15 +162,11 @@ class QuadraticClients(of_a_problem.ModelWorld):
 
     @cached_property
     def M(self) -> np.ndarray:
-        """What E local steps take off the distance to c_k, (N, d, d): they are symmetric."""
-        one = objects(np.eye(len(self.theta), dtype=int).tolist()) * Fraction(1)
-        out = []
-        for H in self.H:
-            left, step = one, one - self.lr * H
-            for _ in range(self.E):
-                left = left @ step
-            out.append(one - left)
-        return np.stack(out)
+        """Symmetric M_k (N, d, d): E local steps take M_k (x - c_k) off the distance to c_k."""
+        one, left = identity(len(self.theta)), identity(len(self.theta))
+        for _ in range(self.E):
+            left = left @ (one - self.lr * self.H)
+        return one - left
 
     def updates(self, x: np.ndarray) -> np.ndarray:
         """Delta_k (N, d)."""
@@ -203,9 +177,10 @@ class QuadraticClients(of_a_problem.ModelWorld):
         return abs(2 * (self.S @ x))
 
     def balance(self, matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """An x with sum_k weights_k matrices_k (x - c_k) = 0, weights (N, 1, 1): there is one, as the matrices are semidefinite.
+        """An x with sum_k weights_k matrices_k (x - c_k) = 0, weights (N, 1, 1).
 
-        Where their mean is singular it is one of many, which differ in directions that no client has a gradient in.
+        There is one, as the matrices are semidefinite. Where their mean is singular it is one of
+        many, which differ in directions that no client has a gradient in.
         """
         A = weights * matrices
         return solve(A.sum(axis=0), (A @ self.c[..., None])[..., 0].sum(axis=0), one_of_many=True)
@@ -225,87 +200,77 @@ class QuadraticClients(of_a_problem.ModelWorld):
         return (self.w * self.losses(x)).sum()
 
     def printed_constants(self) -> dict[str, Any]:
-        return {
-            "tau": text(self.tau),
-            "eta": text(self.eta),
-            "theta": [text(v) for v in self.theta],
-        }
+        """The constants that a reader is shown."""
+        theta = [text(v) for v in self.theta]
+        return {"tau": text(self.tau), "eta": text(self.eta), "theta": theta}
 
 
 @dataclass
 class Aggregation(QuadraticClients):
-    """All clients take part; one round from theta."""
+    """One round from theta in which all clients take part."""
 
-    kind = "aggregation"
-    family = "elastic aggregation, aggregation"
+    kind, family = "aggregation", "elastic aggregation, aggregation"
     letters = ROUND
     about = "about one round of Elastic Aggregation in which all clients take part"
     asks = (
-        of_a_problem.MODEL,
-        "least squares, but of statements about zeta alone",
-        "one batch of held-out samples a client",
+        of_a_problem.MODEL, "least squares, but of statements about zeta alone",
+        of_a_problem.ONE_BATCH,
     )
     example = "--problem diabetes --clients 3 --held-out 0.3 --start 1"
     takes = ("local_steps", "local_lr")
 
     def __post_init__(self) -> None:
+        length, alive = self.eta * self.L, self.omega(self.theta).max() > 0
         here = {
-            TAU: self.tau > 0,
-            TAU_0: self.tau == 0,
-            SENSITIVE: self.omega(self.theta).max() > 0,
-            DIAGONAL: self.diagonal,
-            ONE: len(self.theta) == 1,
-            SMALL: self.eta * (1 + self.tau) * self.L < 2,
-            SHORT: self.eta * (1 + self.tau) * self.L <= 1,
-            NAIVE_STABLE: self.eta * self.L < 2,
-            ONE_STEP: self.E == 1,
+            TAU: self.tau > 0, TAU_0: self.tau == 0, SENSITIVE: alive, DIAGONAL: self.diagonal,
+            ONE: len(self.theta) == 1, ONE_STEP: self.E == 1, NAIVE_STABLE: length < 2,
+            SMALL: length * (1 + self.tau) < 2, SHORT: length * (1 + self.tau) <= 1,
         }
-        facts = {name for name, so in here.items() if so}
-        if self.diagonal and min(self.m) > 0 and self.tau > 0 and self.omega(self.fedavg).max() > 0:
-            facts.add(FIXED)
-            r, m = ratios(self.omega(self.fedavg)), self.m
-            if all(r[i] <= self.tau or self.tau * m[i] >= min(m) for i in range(len(m))):
-                facts.add(INSENSITIVE)
-        self.facts = frozenset(facts)
+        if self.diagonal and self.mu > 0 and self.tau > 0:
+            omega = self.omega(self.fedavg)
+            here[FIXED] = omega.max() > 0
+            small = omega <= self.tau * omega.max()
+            here[INSENSITIVE] = here[FIXED] and (small | (self.tau * self.m >= self.mu)).all()
+        self.facts = frozenset(name for name, so in here.items() if so)
 
     def omega(self, x: np.ndarray) -> np.ndarray:
         """Omega (d,)."""
-        return (self.w[:, None] * self.sensitivities(x)).sum(axis=0)
+        return self.w @ self.sensitivities(x)
 
     def zeta(self, x: np.ndarray) -> np.ndarray:
-        """(d,); 1 where nothing is sensitive."""
+        """zeta (d,), 1 where nothing is sensitive."""
         return self.zetas(x, self.everyone)[0]
 
     def delta(self, x: np.ndarray) -> np.ndarray:
         """sum_k w_k Delta_k (d,)."""
-        return (self.w[:, None] * self.updates(x)).sum(axis=0)
+        return self.w @ self.updates(x)
 
     def step(self, x: np.ndarray, sign: int = 1) -> np.ndarray:
         """The server's model after a round."""
         return self.after(x, self.everyone, sign)[0]
 
     def naive(self, x: np.ndarray) -> np.ndarray:
-        """The same with zeta = 1."""
+        """The server's model after a round with zeta = 1."""
         return x + self.eta * self.delta(x)
 
     @cached_property
     def mean(self) -> np.ndarray:
         """M = sum_k w_k M_k."""
-        return (self.w[:, None, None] * self.M).sum(axis=0)
+        return np.tensordot(self.w, self.M, 1)
 
     @cached_property
     def m(self) -> np.ndarray:
-        """Its diagonal."""
+        """The diagonal of M."""
         return np.diagonal(self.mean).copy()
 
     @cached_property
     def L(self) -> Any:
-        """At least its largest eigenvalue (Gershgorin); exactly that where it is diagonal."""
+        """At least M's largest eigenvalue (Gershgorin), and exactly that where M is diagonal."""
         return abs(self.mean).sum(axis=1).max()
 
     @cached_property
     def mu(self) -> Any:
-        """Its least eigenvalue, for diagonal Hessians."""
+        """M's least eigenvalue, for diagonal Hessians."""
         return min(self.m)
 
     @cached_property
@@ -319,13 +284,13 @@ class Aggregation(QuadraticClients):
         return (e @ self.mean @ e) / 2
 
     def factor(self, zeta: Any) -> Any:
-        """Of the contraction near the fixed point: max_i |1 - eta zeta_i m_i|."""
+        """The factor of the contraction near the fixed point, max_i |1 - eta zeta_i m_i|."""
         return max(abs(1 - self.eta * zeta * self.m))
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
-        """From counts, H, S, c, theta, tau, eta, lr, E."""
+        """Make an instance of counts, H, S, c, theta, tau, eta, lr and E."""
         found = read_clients(data)
         if len(found["c"]) != len(found["H"]):
             raise InvalidInput("c needs one row a client")
@@ -333,93 +298,75 @@ class Aggregation(QuadraticClients):
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
-        """One round from x0; of statements about zeta alone the losses play no part.
+        """Give the data of one round from x0.
 
-        There every client is given the curvature 1 and the minimiser theta, which no such form looks at.
+        In statements about zeta alone the losses play no part. There every client is given the
+        curvature 1 and the minimiser theta, which no such form looks at.
         """
         of_a_problem.check_everyone(case)
-        data = of_a_problem.sensitive(case)
-        if statement.rpartition("/")[2] in (
-            "factors",
-            "zero-sensitivity",
-        ) and not of_a_problem.is_least_squares(case.problem):
-            d, n = case.problem.dim, case.problem.num_clients
-            return {
-                **data,
-                "H": [[Fraction(1)] * d] * n,
-                "c": [data["theta"]] * n,
-                "lr": Fraction(1),
-                "E": 1,
-            }
-        return {**data, **of_a_problem.quadratics(case)}
+        data, n = of_a_problem.sensitive(case), case.problem.num_clients
+        of_zeta = statement.rpartition("/")[2] in ("factors", "zero-sensitivity")
+        if not of_zeta or isinstance(case.problem, LeastSquares):
+            return data | of_a_problem.quadratics(case)
+        H, c = [[Fraction(1)] * case.problem.dim] * n, [data["theta"]] * n
+        return data | {"H": H, "c": c, "lr": Fraction(1), "E": 1}
 
 
 # --- data of files --------------------------------------------------------------------------------
 def read_matrices(values: Any, d: int, name: str) -> np.ndarray:
-    """Symmetric positive semidefinite matrices (N, d, d); a row of d numbers stands for a diagonal."""
+    """Symmetric semidefinite matrices (N, d, d), where a row of d numbers stands for a diagonal."""
     if not isinstance(values, list) or not values:
         raise InvalidInput(f"{name} = {values!r}: expected one matrix a client")
     out = []
     for k, rows in enumerate(values):
-        flat = not isinstance(rows, list) or not rows or not isinstance(rows[0], list)
-        m = (
-            np.diag(vector(rows, f"{name}[{k}]")) + Fraction(0)
-            if flat
-            else table(rows, f"{name}[{k}]")
-        )
+        at = f"{name}[{k}]"
+        full = isinstance(rows, list) and rows and isinstance(rows[0], list)
+        m = table(rows, at) if full else np.diag(vector(rows, at)) + Fraction(0)
         if m.shape != (d, d) or (m != m.T).any() or np.diagonal(m).min() < 0:
             raise InvalidInput(
-                f"{name}[{k}]: expected a symmetric ({d}, {d}) matrix, or its diagonal of numbers >= 0"
+                f"{at}: expected a symmetric ({d}, {d}) matrix, or its diagonal of numbers >= 0"
             )
         if not semidefinite(m):
             raise InvalidInput(
-                f"{name}[{k}] = {to_file(m)} is not positive semidefinite, as Hessians of convex clients and Gram matrices are; of one "
-                "sample a the Gram matrix has the entries a_i a_j"
+                f"{at} = {to_file(m)} is not positive semidefinite, as Hessians of convex clients "
+                "and Gram matrices are; of one sample a the Gram matrix has the entries a_i a_j"
             )
         out.append(m)
     return np.stack(out)
 
 
+def check_steps(tau: Fraction, eta: Fraction, lr: Fraction) -> None:
+    """Raise `InvalidInput` for a negative tau, or a step that is not positive."""
+    if tau < 0 or eta <= 0 or lr <= 0:
+        raise InvalidInput(f"tau = {tau}, eta = {eta}, lr = {lr}: tau must be >= 0, eta and lr > 0")
+
+
 def read_clients(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `QuadraticClients`; c may have another number of rows."""
+    """The fields of `QuadraticClients`, where c may have another number of rows."""
     theta, counts = vector(data["theta"], "theta"), vector(data["counts"], "counts")
     d = len(theta)
-    found: dict[str, Any] = {
-        "counts": counts,
-        "H": read_matrices(data["H"], d, "H"),
-        "S": read_matrices(data["S"], d, "S"),
-        "c": table(data["c"], "c"),
-        "theta": theta,
-        "tau": fraction(data["tau"], "tau"),
-        "eta": fraction(data.get("eta", 1), "eta"),
-        "lr": fraction(data["lr"], "lr"),
-        "E": integer(data["E"], "E", 1, 20),
-    }
-    H, tau, eta, lr = (found[k] for k in ("H", "tau", "eta", "lr"))
-    if (
-        not len(H) == len(found["S"]) == len(counts)
-        or counts.min() <= 0
-        or found["c"].shape[1] != d
-    ):
+    H, S = read_matrices(data["H"], d, "H"), read_matrices(data["S"], d, "S")
+    c, tau = table(data["c"], "c"), fraction(data["tau"], "tau")
+    eta, lr = fraction(data.get("eta", 1), "eta"), fraction(data["lr"], "lr")
+    E = integer(data["E"], "E", 1, 20)
+    if not len(H) == len(S) == len(counts) or counts.min() <= 0 or c.shape[1] != d:
         raise InvalidInput(
             "counts > 0, H, S and c must name the same clients, in the dimension of theta"
         )
-    if tau < 0 or eta <= 0 or lr <= 0:
-        raise InvalidInput(f"tau = {tau}, eta = {eta}, lr = {lr}: tau must be >= 0, eta and lr > 0")
+    check_steps(tau, eta, lr)
     for k, h in enumerate(H):
-        if not semidefinite(np.diag([1 / lr] * d) - h):
+        if not semidefinite(identity(d) / lr - h):
             raise InvalidInput(
-                f"lr = {lr}: it must be no more than 1/L of every client, which it is not for H[{k}] = {to_file(h)}"
+                f"lr = {lr}: it must be no more than 1/L of every client, "
+                f"which it is not for H[{k}] = {to_file(h)}"
             )
-    return found
+    return dict(counts=counts, H=H, S=S, c=c, theta=theta, tau=tau, eta=eta, lr=lr, E=E)
 
 
 # --- random instances -----------------------------------------------------------------------------
 def _any_shape(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     n, d = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    data = drawn.clients(rng, n, d) | {
-        "c": [[drawn.signed(rng) for _ in range(d)] for _ in range(n)]
-    }
+    data = drawn.clients(rng, n, d) | {"c": drawn.rows(rng, n, d)}
     data["eta"] = Fraction(int(rng.integers(1, 17)), int(rng.choice([4, 8, 16])))
     shape = rng.integers(12)
     if shape == 0:  # a dead layer, where zeta = 1 may be less than tau
@@ -438,9 +385,7 @@ def _of_samples(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     data = drawn.of_samples(rng, 1)
     n, d = len(data["H"]), len(data["theta"])
     data["eta"] = Fraction(int(rng.integers(1, 9)), 8)
-    if (
-        rng.random() < 0.4
-    ):  # fewer samples than parameters at every client: its fixed points are many
+    if rng.random() < 0.4:  # fewer samples than parameters at every client: many fixed points
         data["H"] = [drawn.gram(rng, d, 1) for _ in range(n)]
         data["lr"] = Fraction(1, 2) / (drawn.largest(data["H"]) or 1)
     elif rng.random() < 0.5:  # from the optimum, which several local steps lead away from

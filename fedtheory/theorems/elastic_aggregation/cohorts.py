@@ -1,9 +1,11 @@
-"""Zeros of Elastic Aggregation's mean motion under client sampling, and whether they attract, in fractions.
+"""Zeros of Elastic Aggregation's mean motion under client sampling, in fractions.
 
-Near a zero theta_infinity a round with cohort C takes e = theta - theta_infinity to A_C e + eta zeta_C Delta_C, up to terms of second
-order, with A_C = I + eta J_C and J_C the derivative of zeta_C Delta_C there. The mean of e is multiplied by A = E A_C, and its second
-moments by X -> E[A_C X A_C'], whose eigenvalues are those of E[A_C (x) A_C]. That all of them lie inside the unit circle is decided
-without computing one: by the solution of a linear system, Lyapunov's equation, and whether it is positive definite.
+Near a zero theta_infinity a round with cohort C takes e = theta - theta_infinity to
+A_C e + eta zeta_C Delta_C, up to terms of second order. Here A_C = I + eta J_C, and J_C is the
+derivative of zeta_C Delta_C at the zero. The mean of e is multiplied by A = E A_C. Its second
+moments are taken by X -> E[A_C X A_C'], whose eigenvalues are those of E[A_C (x) A_C]. That all of
+them lie inside the unit circle is decided without computing one: Lyapunov's equation, a linear
+system, is solved, and its solution must be positive definite.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy  # its optimize is loaded when first used
@@ -21,55 +23,23 @@ import scipy  # its optimize is loaded when first used
 from fedtheory.authoring import Draws
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
-from fedtheory.theorems.elastic_aggregation.clients import (
-    ALL,
-    DIAGONAL,
-    EQUAL,
-    ONE,
-    ONE_STEP,
-    QuadraticClients,
-    diagonal,
-    read_clients,
-)
-from fedtheory.theorems.elastic_aggregation.linear_algebra import (
-    contracts,
-    determinant,
-    lyapunov,
-    ratio_slopes,
-    semidefinite,
-    solve,
-)
+from fedtheory.theorems.elastic_aggregation import clients, drawn, linear_algebra, of_a_problem
+from fedtheory.theorems.elastic_aggregation.clients import ALL, DIAGONAL, EQUAL, ONE, ONE_STEP
 from fedtheory.verification.rational import integer, objects, to_file
 
 __all__ = [
-    "ALIVE",
-    "ALL",
-    "ATTRACTS",
-    "BETWEEN",
-    "DIAGONAL",
-    "EQUAL",
-    "FOLLOWS",
-    "LOCAL_STEPS",
-    "ONE",
-    "ONE_STEP",
-    "PAIR",
-    "PLAIN",
-    "SMOOTH",
-    "STABLE_STEP",
-    "TWO",
-    "Cohorts",
-    "Linearised",
+    "ALIVE", "ALL", "ATTRACTS", "BETWEEN", "DIAGONAL", "EQUAL", "FOLLOWS", "LOCAL_STEPS", "ONE",
+    "ONE_STEP", "PAIR", "PLAIN", "SMOOTH", "STABLE_STEP", "TWO", "Cohorts", "Linearised",
 ]
 
-ALIVE = "some sensitivity in every cohort"
-PAIR = "two clients, one a round"
-FOLLOWS, BETWEEN = (
-    "sensitivity that follows curvature",
-    "sensitivity against curvature, not beyond it",
-)
+ALIVE, PAIR = "some sensitivity in every cohort", "two clients, one a round"
+FOLLOWS = "sensitivity that follows curvature"
+BETWEEN = "sensitivity against curvature, not beyond it"
 LOCAL_STEPS, TWO = "several local steps", "two parameters, each sensitive by itself"
-SMOOTH = "a derivative of zeta: in every cohort some sensitivity, none that passes 0, and one coordinate with the largest"
+SMOOTH = (
+    "a derivative of zeta: in every cohort some sensitivity, none that passes 0, "
+    "and one coordinate with the largest"
+)
 ATTRACTS = "small steps lead to it"
 PLAIN = "diagonal Hessians and Gram matrices, and no theta_i = 0"
 STABLE_STEP = "eta (1 + tau) L < 2 in every cohort"
@@ -79,52 +49,44 @@ ONE_CLIENT = "least squares; where cohorts take part, one client at least that i
 
 
 @dataclass
-class Cohorts(QuadraticClients):
-    """P of the N clients take part, all such cohorts alike; theta is where the mean motion E[zeta * Delta] is 0."""
+class Cohorts(clients.QuadraticClients):
+    """Rounds of P of the N clients, all such cohorts alike, from a zero of the mean motion.
 
-    kind = "sampled"
-    family = "elastic aggregation, sampled"
+    theta is where E[zeta * Delta] is 0.
+    """
+
+    kind, family = "sampled", "elastic aggregation, sampled"
     about = "about where its mean motion is 0 when some clients take part"
-    asks = (of_a_problem.MODEL, ONE_CLIENT, "cohorts of P clients drawn uniformly", "tau > 0")
+    asks: ClassVar[tuple[str, ...]] = (
+        of_a_problem.MODEL, ONE_CLIENT, "cohorts of P clients drawn uniformly", "tau > 0",
+    )
     example = "--problem diabetes --clients 3 --held-out 0.3 --participants 2"
     takes = ("local_steps", "local_lr", "participants")
 
     P: int
 
     def __post_init__(self) -> None:
-        n, equal = len(self.counts), len(set(self.counts)) == 1
+        (n, d), equal = self.c.shape, len(set(self.counts)) == 1
         here = {
-            ONE: len(self.theta) == 1,
-            ALL: n == self.P,
-            EQUAL: equal,
-            ONE_STEP: self.E == 1,
-            DIAGONAL: self.diagonal,
-            LOCAL_STEPS: self.E > 1,
-            SMOOTH: self.slopes is not None,
-            ALIVE: not self.dead,
-            TWO: len(self.theta) == 2
-            and self.diagonal
-            and diagonal(self.S)
-            and all(self.theta != 0),
+            ONE: d == 1, TWO: d == 2 and self.plain, DIAGONAL: self.diagonal,
+            ALL: n == self.P, PAIR: n == 2 and self.P == 1 and self.diagonal and equal,
+            ONE_STEP: self.E == 1, LOCAL_STEPS: self.E > 1, EQUAL: equal,
+            SMOOTH: self.slopes is not None, ALIVE: not self.dead,
         }
-        facts = {name for name, so in here.items() if so}
-        if n == 2 and self.P == 1 and self.diagonal and equal:
-            facts.add(PAIR)
-            h, m, v = (
-                np.stack([np.diagonal(a) for a in self.H]),
-                np.stack([np.diagonal(a) for a in self.M]),
-                self.v,
-            )
-            order = [(0, 1) if h[0][i] >= h[1][i] else (1, 0) for i in range(len(self.theta))]
-            if ((h[0] - h[1]) * (v[0] - v[1]) <= 0).all():
-                facts.add(FOLLOWS)
-            mv = m * v
-            if all(
-                v[b][i] <= v[a][i] and mv[a][i] * h[b][i] <= mv[b][i] * h[a][i]
-                for i, (a, b) in enumerate(order)
-            ):
-                facts.add(BETWEEN)
-        self.facts = frozenset(facts)
+        if here[PAIR]:
+            h, m = (np.diagonal(A, axis1=1, axis2=2) for A in (self.H, self.M))
+            v, mv, i = self.v, m * self.v, np.arange(d)
+            a = np.where(h[0] >= h[1], 0, 1)  # the client of more curvature in each coordinate
+            b = 1 - a
+            here[FOLLOWS] = ((h[0] - h[1]) * (v[0] - v[1]) <= 0).all()
+            not_beyond = mv[a, i] * h[b, i] <= mv[b, i] * h[a, i]
+            here[BETWEEN] = ((v[b, i] <= v[a, i]) & not_beyond).all()
+        self.facts = frozenset(name for name, so in here.items() if so)
+
+    @property
+    def plain(self) -> bool:
+        """True if all Hessians and Gram matrices are diagonal, and no theta_i is 0."""
+        return self.diagonal and clients.diagonal(self.S) and all(self.theta != 0)
 
     @property
     def members(self) -> np.ndarray:
@@ -134,19 +96,10 @@ class Cohorts(QuadraticClients):
     @cached_property
     def cohorts(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Every cohort's weights over all clients (N,), and zeta (d,)."""
-        shares = objects(
-            [
-                [self.counts[k] * int(k in cohort) for k in range(len(self.counts))]
-                for cohort in self.members
-            ]
-        )
-        return list(
-            zip(
-                shares / shares.sum(axis=1, keepdims=True),
-                self.zetas(self.theta, self.members),
-                strict=True,
-            )
-        )
+        inside = (self.members[:, :, None] == np.arange(len(self.counts))).any(axis=1)
+        shares = self.counts * inside.astype(int)
+        weights = shares / shares.sum(axis=1, keepdims=True)
+        return list(zip(weights, self.zetas(self.theta, self.members), strict=True))
 
     @property
     def dead(self) -> list[tuple[int, ...]]:
@@ -160,83 +113,107 @@ class Cohorts(QuadraticClients):
 
     @cached_property
     def drift(self) -> np.ndarray:
-        """E[zeta * Delta] (d,): the mean of what the method's round makes of theta, over eta."""
-        return (self.after(self.theta, self.members) - self.theta).sum(axis=0) / (
-            len(self.members) * self.eta
-        )
+        """E[zeta * Delta] (d,), the mean move of the method's round from theta, over eta."""
+        moved = self.after(self.theta, self.members) - self.theta
+        return moved.sum(axis=0) / (len(self.members) * self.eta)
 
     def mean_update(self, x: np.ndarray) -> np.ndarray:
         """E Delta (d,)."""
-        updates = self.updates(x)
-        return self.expect(lambda w, z: (w[:, None] * updates).sum(axis=0))
+        return self.u @ self.updates(x)
+
+    @cached_property
+    def cohort_updates(self) -> np.ndarray:
+        """Delta_C (C, d) of every cohort at theta."""
+        return np.stack([w for w, _ in self.cohorts]) @ self.updates(self.theta)
 
     @property
     def mean_abs_update(self) -> np.ndarray:
         """E |Delta| (d,)."""
-        updates = self.updates(self.theta)
-        return self.expect(lambda w, z: abs((w[:, None] * updates).sum(axis=0)))
+        return abs(self.cohort_updates).sum(axis=0) / Fraction(len(self.cohorts))
 
     @cached_property
     def slopes(self) -> list[tuple[int, np.ndarray]] | None:
-        """`ratio_slopes` of every cohort; None where one of them has none."""
-        found = [ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
+        """`ratio_slopes` of every cohort, or None where one of them has none."""
+        found = [linear_algebra.ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
         return None if any(f is None for f in found) else found  # type: ignore[return-value]
+
+    @cached_property
+    def cohort_M(self) -> list[np.ndarray]:
+        """M_C = sum_k w_k M_k (d, d) of every cohort."""
+        return [np.tensordot(w, self.M, 1) for w, _ in self.cohorts]
+
+    @cached_property
+    def cohort_J(self) -> list[np.ndarray]:
+        """J_C (d, d) of every cohort, the derivative of zeta_C Delta_C in theta."""
+        M, D = self.cohort_M, self.cohort_updates
+        parts = zip(self.cohorts, self.slopes or [], M, D, strict=True)
+        return [-z[:, None] * M - D[:, None] * slope for (_, z), (_, slope), M, D in parts]
 
     @cached_property
     def J(self) -> np.ndarray:
         """The derivative (d, d) of the mean motion E[zeta * Delta] in theta."""
-        updates, total = self.updates(self.theta), 0 * self.M[0]
-        for (w, z), (_, slope) in zip(self.cohorts, self.slopes or [], strict=True):
-            mean = (w[:, None, None] * self.M).sum(axis=0)
-            total = total - z[:, None] * mean - (w[:, None] * updates).sum(axis=0)[:, None] * slope
-        return total / Fraction(len(self.cohorts))
+        return np.stack(self.cohort_J).sum(axis=0) / Fraction(len(self.cohorts))
 
     @cached_property
     def M_mean(self) -> np.ndarray:
         """sum_k u_k M_k (d, d)."""
-        return (self.u[:, None, None] * self.M).sum(axis=0)
+        return np.tensordot(self.u, self.M, 1)
 
     @property
     def pull(self) -> np.ndarray:
-        """A (d,): what the mean motion loses with theta_i while zeta stays, for diagonal Hessians."""
-        return (self.v * np.stack([np.diagonal(M) for M in self.M])).sum(axis=0)
+        """A (d,): what the mean motion loses with theta_i while zeta stays, for diagonal H_k."""
+        return (self.v * np.diagonal(self.M, axis1=1, axis2=2)).sum(axis=0)
 
     @property
     def push(self) -> np.ndarray:
-        """q (d,): E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i, what it loses with zeta, for diagonal S_k."""
-        updates, total = self.updates(self.theta), 0 * self.theta
-        for (w, z), (a, _) in zip(self.cohorts, self.slopes or [], strict=True):
-            others = objects([Fraction(int(i != a)) for i in range(len(total))])
-            total = (
-                total
-                + others * (w[:, None] * updates).sum(axis=0) * (1 + self.tau - z) / self.theta
-            )
+        """q (d,): E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i.
+
+        It is what the mean motion loses with zeta, for diagonal S_k.
+        """
+        return self.q.sum(axis=1)
+
+    @property
+    def q(self) -> np.ndarray:
+        """q_ij (d, d): E[Delta^i Omega^i/Omega'; j is the most sensitive]/theta_i, 0 where j = i.
+
+        For diagonal S_k where no theta_i is 0.
+        """
+        total = 0 * linear_algebra.identity(len(self.theta))
+        parts = zip(self.cohorts, self.slopes or [], self.cohort_updates, strict=True)
+        for (_, z), (a, _), update in parts:
+            part = update * (1 + self.tau - z) / self.theta
+            part[a] = Fraction(0)
+            total[:, a] += part
         return total / Fraction(len(self.cohorts))
 
     @property
     def mean_zeta(self) -> np.ndarray:
+        """E zeta (d,)."""
         return self.expect(lambda w, z: z)
 
     @cached_property
     def u(self) -> np.ndarray:
-        """What a client counts for in naive aggregation, E w_k (N,)."""
+        """E w_k (N,): what a client counts for in naive aggregation."""
         return self.expect(lambda w, z: w)
 
     @cached_property
     def v(self) -> np.ndarray:
-        """What it counts for here, E[w_k zeta] (N, d)."""
+        """E[w_k zeta] (N, d): what a client counts for here."""
         return self.expect(lambda w, z: w[:, None] * z[None, :])
 
     @cached_property
     def fedavg(self) -> np.ndarray:
-        """Where E Delta = 0."""
+        """The point where E Delta = 0."""
         return self.balance(self.M, self.u[:, None, None])
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
-        """From counts, H, S, theta, tau, eta, lr, E, P, and c of all clients but the last, whose minimiser makes theta the zero."""
-        found, P = read_clients(data), integer(data["P"], "P", 1)
+        """Make an instance of counts, H, S, theta, tau, eta, lr, E, P and c.
+
+        c has a row for all clients but the last, whose minimiser makes theta the zero.
+        """
+        found, P = clients.read_clients(data), integer(data["P"], "P", 1)
         n = len(found["H"])
         if n < 2 or P > n or len(found["c"]) != n - 1 or found["tau"] <= 0:
             raise InvalidInput(
@@ -246,45 +223,42 @@ class Cohorts(QuadraticClients):
         there = Cohorts(**found, P=P)  # with the last client's minimiser at theta
         rest = (there.v * there.updates(there.theta)).sum(axis=0)
         try:
-            found["c"][-1] = there.theta + solve(there.M[-1], -rest / there.v[-1])
+            found["c"][-1] = there.theta + linear_algebra.solve(there.M[-1], -rest / there.v[-1])
         except InvalidInput as error:
             raise InvalidInput(
-                f"H[{n - 1}] = {to_file(there.H[-1])} is singular, and no minimiser of the last client makes theta a zero "
-                f"of the mean motion: "
+                f"H[{n - 1}] = {to_file(there.H[-1])} is singular, and no minimiser of the last "
+                "client makes theta a zero of the mean motion: "
                 "put a client last whose Hessian is not singular"
             ) from error
         return cls(**found, P=P)
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
-        """Where the mean motion E[zeta * Delta] is 0, over all cohorts of P clients.
+        """Give the data of a zero of the mean motion E[zeta * Delta] over all cohorts of P clients.
 
-        It is found in floats. The last client's minimiser is then moved by what rounding left, so that theta is a zero to the
-        last bit of a problem that is the user's up to that: a larger move is refused.
+        It is found in floats. The last client's minimiser is then moved by what rounding left. So
+        theta is a zero to the last bit of a problem that is the user's up to that. A larger move is
+        refused.
         """
-        algorithm, N = case.algorithm, case.problem.num_clients
-        P = (
-            N
-            if case.sampling is None or isinstance(case.sampling, Full)
-            else getattr(case.sampling, "size", None)
-        )
-        if P is None or not isinstance(case.sampling, Full | Uniform | None):
+        algorithm, N, sampling = case.algorithm, case.problem.num_clients, case.sampling
+        if not isinstance(sampling, Full | Uniform | None):
             raise InvalidInput(
-                f"{type(case.sampling).__name__}: the statement is about cohorts of P clients, all alike; use Uniform(P)"
+                f"{type(sampling).__name__}: the statement is about cohorts of P clients, "
+                "all alike; use Uniform(P)"
             )
-        if comb(N, P) > MOST_COHORTS:
-            raise MissingCapability(
-                f"{comb(N, P)} cohorts of {P} clients, at most {MOST_COHORTS} are judged in fractions"
-            )
+        P = sampling.size if isinstance(sampling, Uniform) else N
+        many = comb(N, P)
+        of_a_problem.check_size(many, MOST_COHORTS, f"{many} cohorts of {P} clients")
         if N < 2 or not algorithm.tau > 0:
             raise InvalidInput(
                 f"N = {N}, tau = {algorithm.tau:g}: at least two clients and tau > 0 are needed"
             )
         if algorithm.aggregation == "printed":
             raise InvalidInput(
-                "aggregation = 'printed': a cohort's weights do not sum to 1; use 'samples' or 'cohort'"
+                "aggregation = 'printed': a cohort's weights do not sum to 1; "
+                "use 'samples' or 'cohort'"
             )
-        data = _singular_first({**of_a_problem.sensitive(case), **of_a_problem.quadratics(case)})
+        data = _singular_first(of_a_problem.sensitive(case) | of_a_problem.quadratics(case))
         theta = _zero(data, P, case.x0 if case.x0.any() else None)
         own = data["c"][-1]
         data |= {"theta": of_a_problem.exact(theta), "c": data["c"][:-1], "P": P}
@@ -294,21 +268,20 @@ class Cohorts(QuadraticClients):
                 f"zero = {algorithm.zero!r}, and clients {view.dead[0]} see no sensitivity: "
                 "the statements are about zeta = 1 there, so use zero='one'"
             )
-        moved = view.c[-1] - own
-        off = float(max(abs(moved)))
+        off = float(max(abs(view.c[-1] - own)))
         if not off <= 1e-8 * (1 + float(max(abs(own)))):
             raise NotCertified(
-                f"the zero is one of a problem whose last client's minimiser is {off:.3g} away: known too coarsely"
+                f"the zero is one of a problem whose last client's minimiser is {off:.3g} away: "
+                "known too coarsely"
             )
         return data
 
 
 @dataclass
 class Linearised(Cohorts):
-    """A zero of the mean motion with what a round does near it; eta is the server's step."""
+    """A zero of the mean motion, with the linear part of a round of server's step eta near it."""
 
-    kind = "linearised"
-    family = "elastic aggregation, linearised"
+    kind, family = "linearised", "elastic aggregation, linearised"
     share = 0.5  # its instances take longer
     about = "about whether a zero of its mean motion attracts"
     asks = (*Cohorts.asks, "at most four parameters")
@@ -318,78 +291,54 @@ class Linearised(Cohorts):
         super().__post_init__()
         here = {
             ATTRACTS: SMOOTH in self.facts and self.X is not None,
-            PLAIN: self.diagonal and diagonal(self.S) and all(self.theta != 0),
+            PLAIN: self.plain,
             STABLE_STEP: self.eta * (1 + self.tau) * self.L < 2,
         }
         self.facts |= {name for name, so in here.items() if so}
 
-    @cached_property
-    def cohort_M(self) -> list[np.ndarray]:
-        """M_C = sum_k w_k M_k (d, d) of every cohort."""
-        return [(w[:, None, None] * self.M).sum(axis=0) for w, _ in self.cohorts]
-
     @property
     def L(self) -> Any:
-        """At least the largest eigenvalue of every M_C (Gershgorin); exactly that where they are diagonal."""
+        """At least every M_C's largest eigenvalue (Gershgorin), and exactly that if diagonal."""
         return max(abs(M).sum(axis=1).max() for M in self.cohort_M)
-
-    @cached_property
-    def cohort_J(self) -> list[np.ndarray]:
-        """J_C (d, d) of every cohort; their mean is J."""
-        updates = self.updates(self.theta)
-        return [
-            -z[:, None] * M - (w[:, None] * updates).sum(axis=0)[:, None] * slope
-            for (w, z), M, (_, slope) in zip(
-                self.cohorts, self.cohort_M, self.slopes or [], strict=True
-            )
-        ]
 
     @property
     def one(self) -> np.ndarray:
-        return objects(np.eye(len(self.theta), dtype=int).tolist()) * Fraction(1)
+        """The identity (d, d)."""
+        return linear_algebra.identity(len(self.theta))
 
     def in_mean(self, eta: Any) -> bool:
-        """Whether the spectral radius of I + eta J is below 1."""
-        return contracts([self.one + eta * self.J])
+        """True if the spectral radius of I + eta J is below 1."""
+        return linear_algebra.contracts([self.one + eta * self.J])
 
     def in_mean_square(self, eta: Any) -> bool:
-        """Whether that of E[A_C (x) A_C] is."""
-        return contracts([self.one + eta * J for J in self.cohort_J])
+        """True if the spectral radius of E[A_C (x) A_C] is below 1."""
+        return linear_algebra.contracts([self.one + eta * J for J in self.cohort_J])
 
     @cached_property
     def X(self) -> np.ndarray | None:
-        """X > 0 (d, d) with J' X + X J = -I: there is one exactly where all eigenvalues of J have negative real parts."""
-        found = lyapunov(lambda X: -(self.J.T @ X + X @ self.J), len(self.theta))
-        return found if found is not None and semidefinite(found) else None
+        """X > 0 (d, d) with J' X + X J = -I, or None.
+
+        There is one exactly where all eigenvalues of J have negative real parts.
+        """
+        found = linear_algebra.lyapunov(lambda X: -(self.J.T @ X + X @ self.J), len(self.theta))
+        return found if found is not None and linear_algebra.semidefinite(found) else None
 
     @property
     def longest(self) -> Any:
         """1/tr E[J_C' X J_C]."""
-        J = self.cohort_J
-        return Fraction(len(J)) / sum((A.T @ self.X @ A).trace() for A in J)
-
-    @property
-    def q(self) -> np.ndarray:
-        """q_ij (d, d): E[Delta^i Omega^i/Omega'; j is the most sensitive]/theta_i, 0 where j = i; for diagonal S_k, no theta_i = 0."""
-        updates, d = self.updates(self.theta), len(self.theta)
-        total = objects([[Fraction(0)] * d for _ in range(d)])
-        for (w, z), (a, _) in zip(self.cohorts, self.slopes or [], strict=True):
-            part = (w[:, None] * updates).sum(axis=0) * (1 + self.tau - z) / self.theta
-            part[a] = Fraction(0)
-            total[:, a] += part
-        return total / Fraction(len(self.cohorts))
+        return Fraction(len(self.cohort_J)) / sum((J.T @ self.X @ J).trace() for J in self.cohort_J)
 
     def dominated(self, share: Any) -> bool:
-        """A_i > share sum_j max(0, -q_ij) for all i."""
-        nothing: Any = Fraction(0)
-        against = np.where(self.q < 0, -self.q, nothing).sum(axis=1)
-        return all(a > share * b for a, b in zip(self.pull, against, strict=True))
+        """True if A_i > share sum_j max(0, -q_ij) for all i."""
+        return all(self.pull > share * np.maximum(0, -self.q).sum(axis=1))
 
     def second_moment(self, distance: Any) -> Any:
-        """E (theta+ - theta_infinity)^2 of a round from theta_infinity - distance or + distance, with equal chances; one parameter."""
-        ends = np.concatenate(
-            [self.after(at, self.members) for at in (self.theta - distance, self.theta + distance)]
-        )
+        """E (theta+ - theta_infinity)^2 of a round, for one parameter.
+
+        It starts from theta_infinity - distance or + distance, with equal chances.
+        """
+        starts = self.theta - distance, self.theta + distance
+        ends = np.concatenate([self.after(at, self.members) for at in starts])
         return ((ends - self.theta) ** 2).sum() / len(ends)
 
     @property
@@ -400,44 +349,38 @@ class Linearised(Cohorts):
     @property
     def mean_square_update(self) -> Any:
         """E Delta_C^2 at the zero, for one parameter."""
-        updates = self.updates(self.theta)
-        return self.expect(lambda w, z: (w[:, None] * updates).sum(axis=0)[0] ** 2)
+        return (self.cohort_updates[:, 0] ** 2).sum() / Fraction(len(self.cohorts))
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
-        """The same of few parameters: matrices of d (d + 1)/2 rows are solved in fractions of many digits."""
+        """Give the data of a zero for few parameters: d (d + 1)/2 equations are solved exactly."""
         if case.problem.dim > MOST_LINEARISED:
             raise MissingCapability(
-                f"d = {case.problem.dim} parameters, at most {MOST_LINEARISED} are judged, as second moments in fractions take long: "
-                "use fewer features"
+                f"d = {case.problem.dim} parameters, at most {MOST_LINEARISED} are judged, "
+                "as second moments in fractions take long: use fewer features"
             )
         return super().on_problem(statement, case)
 
 
-# --- the zero of a user's problem ----------------------------------------------------------------
+# --- the zero of a user's problem -----------------------------------------------------------------
 def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
-    """theta in floats with E[zeta * Delta] = 0 over all cohorts of P, by following the mean motion from FedAvg's end or from x0.
+    """Find theta in floats with E[zeta * Delta] = 0 over all cohorts of P.
 
-    Raises
-    ------
-    NotCertified
-        Where it does not settle.
+    It follows the mean motion from FedAvg's end or from x0, which must settle.
     """
     counts, H, S, c = (np.array(data[k], dtype=float) for k in ("counts", "H", "S", "c"))
     tau, lr, origin = float(data["tau"]), float(data["lr"]), np.zeros(c.shape[1])
-    those = QuadraticClients(counts, H, S, c, origin, tau, 1.0, lr, data["E"])
+    those = clients.QuadraticClients(counts, H, S, c, origin, tau, 1.0, lr, data["E"])
     members = np.array(list(combinations(range(len(counts)), P)))
     M = np.eye(len(origin)) - np.linalg.matrix_power(np.eye(len(origin)) - lr * H, data["E"])
 
     def motion(theta: np.ndarray) -> np.ndarray:
         return (those.after(theta, members) - theta).mean(axis=0)
 
-    mean = np.einsum("n,nij->ij", counts / counts.sum(), M)
-    theta = (
-        np.linalg.solve(mean, np.einsum("n,nij,nj->i", counts / counts.sum(), M, c))
-        if start is None
-        else start
-    )
+    w, theta = counts / counts.sum(), start
+    mean = np.einsum("n,nij->ij", w, M)
+    if theta is None:
+        theta = np.linalg.solve(mean, np.einsum("n,nij,nj->i", w, M, c))
     for _ in range(200):
         theta = theta + motion(theta) / ((1 + tau) * np.linalg.eigvalsh(mean).max())
     found = scipy.optimize.root(motion, theta, tol=1e-14)
@@ -450,20 +393,18 @@ def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
 
 
 def _singular_first(data: dict[str, Any]) -> dict[str, Any]:
-    """The clients in an order in which the last one's Hessian is not singular; they stay as they are where it is not.
+    """Order the clients so that the last one's Hessian is not singular.
 
-    Raises
-    ------
-    InvalidInput
-        All are singular.
+    They stay as they are where it is not. One that is not singular must be among them.
     """
-    regular = [k for k, h in enumerate(data["H"]) if determinant(h) != 0]
+    regular = [k for k, h in enumerate(data["H"]) if linear_algebra.determinant(h) != 0]
     if not regular:
         raise InvalidInput(
-            "every client has fewer independent samples than parameters: add a ridge, or give one client more samples"
+            "every client has fewer independent samples than parameters: "
+            "add a ridge, or give one client more samples"
         )
     order = [k for k in range(len(data["H"])) if k != regular[-1]] + [regular[-1]]
-    return {**data, **{name: [data[name][k] for k in order] for name in ("H", "S", "c", "counts")}}
+    return data | {name: [data[name][k] for k in order] for name in ("H", "S", "c", "counts")}
 
 
 # --- random instances -----------------------------------------------------------------------------
@@ -474,22 +415,16 @@ def _sampled(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         n = 2
     data = drawn.clients(rng, n, d)
     if shape <= 1:  # two clients of diagonal curvature; one a round
-        data |= {
-            "H": [[drawn.positive(rng) for _ in range(d)] for _ in range(n)],
-            "counts": [Fraction(1)] * n,
-        }
-        data["S"] = (
-            data["H"] if shape == 0 else [[drawn.positive(rng) for _ in range(d)] for _ in range(n)]
-        )
-        data["lr"] = Fraction(int(rng.integers(1, 9)), 8) / drawn.largest(data["H"])
+        H = drawn.rows(rng, n, d, drawn.positive)
+        S = H if shape == 0 else drawn.rows(rng, n, d, drawn.positive)
+        data |= {"H": H, "counts": [Fraction(1)] * n, "S": S, "lr": drawn.step(rng, H)}
     elif shape == 2 and d > 1:  # each client sensitive in another coordinate
         data["S"] = [
             [drawn.positive(rng) if i % n == k else Fraction(0) for i in range(d)] for k in range(n)
         ]
-    data["theta"] = [v if v else Fraction(1) for v in data["theta"]]
+    data["theta"] = [v or Fraction(1) for v in data["theta"]]
     P = 1 if shape <= 2 else int(rng.integers(1, n + 1))
-    data |= {"c": [[drawn.signed(rng) for _ in range(d)] for _ in range(n - 1)], "P": P}
-    return f"N={n} P={P} d={d}", data
+    return f"N={n} P={P} d={d}", data | {"c": drawn.rows(rng, n - 1, d), "P": P}
 
 
 def _sampled_gram(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
@@ -500,10 +435,11 @@ def _sampled_gram(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
 
 def _mirrored(rng: np.random.Generator) -> dict[str, Any]:
-    """Two clients, each the other's mirror image, one a round, near a limit of attraction; -J has the eigenvalues A and A + 2q.
+    """Two clients, each the other's mirror image, one a round, near a limit of attraction.
 
-    Client 1 is most sensitive in coordinate 1, and by r of that in coordinate 2. At theta = (1, 1) A = tau + (1 - r)/2 and q = x r/2, x
-    being coordinate 1's update by client 2; client 1's, -x (1 + tau - r)/tau, makes the zero.
+    Client 1 is most sensitive in coordinate 1, and by r of that in coordinate 2. At theta = (1, 1)
+    A = tau + (1 - r)/2 and q = x r/2, where x is coordinate 1's update by client 2. Client 1's
+    update -x (1 + tau - r)/tau makes the zero. -J has the eigenvalues A and A + 2q.
     """
     tau, r = Fraction(int(rng.integers(1, 5)), 4), Fraction(int(rng.integers(1, 4)), 4)
     eta, A = Fraction(int(rng.integers(8, 16)), 8) / (1 + tau), tau + (1 - r) / 2
@@ -513,16 +449,9 @@ def _mirrored(rng: np.random.Generator) -> dict[str, Any]:
         q = (Fraction(int(rng.choice([31, 33])), 16) / eta - A) / 2
     one, x = Fraction(1), 2 * q / r
     return {
-        "counts": [one, one],
-        "H": [[one, one]] * 2,
-        "S": [[one, r], [r, one]],
-        "c": [[one - x * (1 + tau - r) / tau, one + x]],
-        "theta": [one, one],
-        "tau": tau,
-        "lr": one,
-        "E": 1,
-        "P": 1,
-        "eta": eta,
+        "counts": [one, one], "H": [[one, one]] * 2, "S": [[one, r], [r, one]],
+        "c": [[one - x * (1 + tau - r) / tau, one + x]], "theta": [one, one], "tau": tau,
+        "lr": one, "E": 1, "P": 1, "eta": eta,
     }
 
 
@@ -533,30 +462,22 @@ def _linearised(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     elif shape == 1:
         label, data = _sampled_gram(rng)
     elif shape in (2, 3):  # one parameter, often clients of one curvature
-        n = int(rng.integers(2, 4))
-        h = [[drawn.positive(rng)]] * n if shape == 2 else [[drawn.positive(rng)] for _ in range(n)]
+        n, alike = int(rng.integers(2, 4)), shape == 2
+        H = [[drawn.positive(rng)]] * n if alike else drawn.rows(rng, n, 1, drawn.positive)
         data = drawn.clients(rng, n, 1) | {
-            "H": h,
-            "S": [[drawn.positive(rng)] for _ in range(n)],
-            "theta": [drawn.signed(rng) or Fraction(1)],
+            "H": H, "S": drawn.rows(rng, n, 1, drawn.positive),
+            "theta": [drawn.signed(rng) or Fraction(1)], "lr": drawn.step(rng, H),
+            "c": drawn.rows(rng, n - 1, 1), "P": int(rng.integers(1, n + 1)),
         }
-        data |= {
-            "lr": Fraction(int(rng.integers(1, 9)), 8) / drawn.largest(h),
-            "c": [[drawn.signed(rng)] for _ in range(n - 1)],
-        }
-        data["P"] = int(rng.integers(1, n + 1))
-        label, data = f"N={n} P={data['P']} d=1", data
+        label = f"N={n} P={data['P']} d=1"
     elif shape == 4:  # all take part, the steepest parameter is not sensitive
         n = int(rng.integers(2, 4))
-        data = drawn.clients(rng, n, 2) | {"H": [[Fraction(4), drawn.positive(rng, 1)]] * n}
-        data["S"] = [[Fraction(0), drawn.positive(rng)] for _ in range(n)]
-        data |= {
-            "lr": Fraction(1, 8),
-            "theta": [Fraction(1), Fraction(2)],
-            "c": [[drawn.signed(rng)] * 2 for _ in range(n - 1)],
-            "P": n,
+        label, data = f"all of {n}", drawn.clients(rng, n, 2) | {
+            "H": [[Fraction(4), drawn.positive(rng, 1)]] * n,
+            "S": [[Fraction(0), drawn.positive(rng)] for _ in range(n)],
+            "lr": Fraction(1, 8), "theta": [Fraction(1), Fraction(2)],
+            "c": [[drawn.signed(rng)] * 2 for _ in range(n - 1)], "P": n,
         }
-        label, data = f"all of {n}", data
     else:
         label, data = _sampled(rng)
     return label, {"eta": Fraction(int(rng.integers(1, 17)), 8), **data}

@@ -9,11 +9,8 @@ from fedtheory.verification.closed import Letters, symbol
 __all__ = ["ROUND"]
 
 _MODELS = {
-    "theta": r"\theta",
-    "next": r"\theta^+",
-    "minus": r"\theta^+",
-    "elastic": r"\theta^+_{\text{elastic}}",
-    "naive": r"\theta^+_{\text{naive}}",
+    "theta": r"\theta", "next": r"\theta^+", "minus": r"\theta^+",
+    "elastic": r"\theta^+_{\text{elastic}}", "naive": r"\theta^+_{\text{naive}}",
 }
 
 
@@ -22,16 +19,16 @@ class _Round(Letters):
 
     @property
     def theta(self) -> str:
-        """The model before the round: its name."""
+        """The name of the model before the round."""
         return "theta"
 
     @property
     def fedavg(self) -> str:
-        """FedAvg's fixed point: its name."""
+        """The name of FedAvg's fixed point."""
         return "fedavg"
 
     def step(self, x: str, sign: int = 1) -> str:
-        """The model after the round, with either sign: the condition says which."""
+        """The model after the round, with the sign that the condition says."""
         return "next" if sign == 1 else "minus"
 
     def naive(self, x: str) -> str:
@@ -47,7 +44,7 @@ class _Round(Letters):
         return symbol("~V " + x, f"V({_MODELS[x]})")
 
     def value(self, x: str) -> Any:
-        """F of a model; the one after the round is the elastic one."""
+        """F of a model, where the one after the round is the elastic one."""
         return symbol("~F " + x, f"F({_MODELS['elastic' if x == 'next' else x]})")
 
     def factor(self, zeta: Any) -> Any:
@@ -59,11 +56,13 @@ class _Round(Letters):
         """The letters on a view."""
         after = view.step(view.theta)
         return super().values(view) | {
-            self.V("theta"): view.V(view.theta), self.V("next"): view.V(after), self.V("minus"): view.V(view.step(view.theta, -1)),
-            self.value("next"): view.value(after), self.value("naive"): view.value(view.naive(view.theta)),
-            self.factor("elastic"): view.factor(view.zeta(view.fedavg)), self.factor(1): view.factor(1),
-        }  # fmt: skip
+            self.V("theta"): view.V(view.theta), self.V("next"): view.V(after),
+            self.V("minus"): view.V(view.step(view.theta, -1)),
+            self.value("next"): view.value(after),
+            self.value("naive"): view.value(view.naive(view.theta)),
+            self.factor("elastic"): view.factor(view.zeta(view.fedavg)),
+            self.factor(1): view.factor(1),
+        }
 
 
-_NUMBERS = {"tau": r"\tau", "eta": r"\eta", "mu": r"\mu_M", "L": "L"}
-ROUND = _Round(_NUMBERS)
+ROUND = _Round({"tau": r"\tau", "eta": r"\eta", "mu": r"\mu_M", "L": "L"})

@@ -1,8 +1,8 @@
 """A problem and a method of a user's as data of Elastic Aggregation's worlds, in fractions.
 
-Features and targets are taken to their last bit: a float is a fraction with a power of two below, so that Gram matrices
-stay positive semidefinite, as they must, and a verdict is exact. Where no samples are held out, Algorithm 1 measures on those
-that are trained on, and so do these data.
+Features and targets are taken to their last bit. A float is a fraction with a power of two below.
+So Gram matrices stay positive semidefinite, as they must, and a verdict is exact. Where no samples
+are held out, Algorithm 1 measures on those that are trained on, and so do these data.
 """
 
 from __future__ import annotations
@@ -19,38 +19,36 @@ from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
-from fedtheory.theorems.elastic_aggregation.linear_algebra import solve
+from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, solve
 from fedtheory.verification.case import Case
 from fedtheory.verification.rational import simplest
 
 __all__ = [
-    "MODEL",
-    "ModelWorld",
-    "check_everyone",
-    "exact",
-    "gram",
-    "is_least_squares",
-    "local_work",
-    "quadratics",
-    "samples_of",
-    "sensitive",
+    "MODEL", "ONE_BATCH", "ModelWorld", "check_everyone", "check_size", "exact", "exact_of_each",
+    "gram", "local_work", "quadratics", "samples_of", "sensitive", "weighing",
 ]
 
 MOST_PARAMETERS, MOST_STEPS = 12, 20
-MODEL = "a linear model of few parameters, its sensitivities measured on held-out samples, or on all where none are held out"
+ONE_BATCH = "one batch of held-out samples a client"
+MODEL = (
+    "a linear model of few parameters, its sensitivities measured on held-out samples, "
+    "or on all where none are held out"
+)
 
 
 def check_everyone(case: Case) -> None:
     """Raise `InvalidInput` for rounds in which not all clients take part."""
     if case.sampling is not None and not isinstance(case.sampling, Full):
         raise InvalidInput(
-            f"{type(case.sampling).__name__}: the statement is about rounds in which all clients take part"
+            f"{type(case.sampling).__name__}: the statement is about rounds in which "
+            "all clients take part"
         )
 
 
-def is_least_squares(problem: Problem) -> bool:
-    """True of quadratic losses of a linear model."""
-    return isinstance(problem, LeastSquares)
+def check_size(size: int, most: int, told: str, remedy: str = "") -> None:
+    """Raise `MissingCapability` for more than is judged in fractions."""
+    if size > most:
+        raise MissingCapability(f"{told}, at most {most} are judged in fractions{remedy}")
 
 
 class ModelWorld(World):
@@ -60,13 +58,9 @@ class ModelWorld(World):
 
     @classmethod
     def head(cls, case: Any) -> str:
-        """The problem, who takes part, tau, and which samples the sensitivities are measured on."""
+        """The problem, who takes part, tau, and the samples behind the sensitivities."""
         problem = case.problem
-        held = (
-            "held-out samples"
-            if problem.held_out is not None
-            else "the samples that are trained on"
-        )
+        held = "the samples that are trained on" if problem.held_out is None else "held-out samples"
         P = getattr(case.sampling, "size", problem.num_clients)
         return (
             f"{problem.name}: N = {problem.num_clients}, P = {P}, d = {problem.dim}, "
@@ -76,27 +70,25 @@ class ModelWorld(World):
 
 def exact(values: Any) -> np.ndarray:
     """Floats to their last bit."""
-    given = np.asarray(values, dtype=float)
-    out = np.empty(given.shape, dtype=object)
-    for at, value in np.ndenumerate(given):
-        out[at] = Fraction(float(value))
-    return out
+    return np.frompyfunc(Fraction, 1, 1)(np.asarray(values, dtype=float))
+
+
+def exact_of_each(values: Any, counts: Any) -> list[np.ndarray]:
+    """The first n_k rows of every client's values, to their last bit."""
+    return [exact(v[: int(n)]) for v, n in zip(values, counts, strict=True)]
 
 
 def samples_of(problem: Problem) -> tuple[LinearModel, list[np.ndarray]]:
-    """The linear model whose output is measured, and each client's samples (n_k, d), to their last bit."""
+    """The linear model whose output is measured, and each client's samples (n_k, d), exactly."""
     source = problem.held_out or problem
     if not isinstance(problem, LinearModel) or not isinstance(source, LinearModel):
         raise MissingCapability(
-            f"{type(problem).__name__} is no linear model: sensitivities |2 S_k theta| need its Gram matrices S_k"
+            f"{type(problem).__name__} is no linear model: "
+            "sensitivities |2 S_k theta| need its Gram matrices S_k"
         )
-    if problem.dim > MOST_PARAMETERS:
-        raise MissingCapability(
-            f"d = {problem.dim} parameters, at most {MOST_PARAMETERS} are judged in fractions: use fewer features"
-        )
-    return source, [
-        exact(a[: int(n)]) for a, n in zip(source.features, source.sample_counts, strict=True)
-    ]
+    told = f"d = {problem.dim} parameters"
+    check_size(problem.dim, MOST_PARAMETERS, told, ": use fewer features")
+    return source, exact_of_each(source.features, source.sample_counts)
 
 
 def gram(a: np.ndarray) -> np.ndarray:
@@ -104,31 +96,32 @@ def gram(a: np.ndarray) -> np.ndarray:
     return (a.T @ a) / Fraction(len(a))
 
 
+def weighing(case: Case) -> list[Fraction]:
+    """The samples that weigh each client, or 1 where a cohort's clients count alike."""
+    alike = case.algorithm.aggregation == "cohort"
+    counts = np.ones(case.problem.num_clients) if alike else np.asarray(case.problem.sample_counts)
+    return [Fraction(int(n)) for n in counts]
+
+
 def sensitive(case: Case) -> dict[str, Any]:
-    """counts, S, theta and tau: all that zeta depends on."""
-    algorithm, problem = case.algorithm, case.problem
-    source, samples = samples_of(problem)
+    """All that zeta depends on: counts, S, theta and tau."""
+    algorithm = case.algorithm
+    source, samples = samples_of(case.problem)
     batches = num_batches(source.sample_counts, algorithm.probe_batch)
     if batches.max() > 1:
         raise InvalidInput(
-            f"probe_batch = {algorithm.probe_batch}: client {int(np.argmax(batches))} has {int(batches.max())} batches of B_k, and the "
-            "statement is about one; use probe_batch=None"
+            f"probe_batch = {algorithm.probe_batch}: client {int(np.argmax(batches))} has "
+            f"{int(batches.max())} batches of B_k, and the statement is about one; "
+            "use probe_batch=None"
         )
-    counts = (
-        np.ones(problem.num_clients)
-        if algorithm.aggregation == "cohort"
-        else np.asarray(problem.sample_counts)
-    )
-    if algorithm.zero != "one" and all((a @ exact(case.x0) == 0).all() for a in samples):
+    theta = exact(case.x0)
+    if algorithm.zero != "one" and all((a @ theta == 0).all() for a in samples):
         raise InvalidInput(
-            f"zero = {algorithm.zero!r} at a start where all outputs are 0: the statements are about zeta = 1 there"
+            f"zero = {algorithm.zero!r} at a start where all outputs are 0: "
+            "the statements are about zeta = 1 there"
         )
-    return {
-        "counts": [Fraction(int(n)) for n in counts],
-        "S": [gram(a) for a in samples],
-        "theta": exact(case.x0),
-        "tau": simplest(algorithm.tau),
-    }
+    S, tau = [gram(a) for a in samples], simplest(algorithm.tau)
+    return {"counts": weighing(case), "S": S, "theta": theta, "tau": tau}
 
 
 def local_work(case: Case, largest: float) -> tuple[Fraction, int]:
@@ -136,16 +129,14 @@ def local_work(case: Case, largest: float) -> tuple[Fraction, int]:
     solver = case.local_solver
     if solver is None:
         return simplest(float(f"{1 / (2 * largest):.2g}")), 2
-    plain = isinstance(solver, GradientSteps) and solver.decay == 1
-    sgd = (
-        isinstance(solver, LocalSGD)
-        and solver.batch_size is None
-        and not solver.noise_std
-        and not callable(solver.lr)
-    )
-    if not plain and not sgd:
+    if isinstance(solver, LocalSGD):
+        plain = solver.batch_size is None and not solver.noise_std and not callable(solver.lr)
+    else:
+        plain = isinstance(solver, GradientSteps) and solver.decay == 1
+    if not plain:
         raise InvalidInput(
-            "the statement is about full gradient steps of one length: use GradientSteps(E, lr), or LocalSGD(E, lr)"
+            "the statement is about full gradient steps of one length: "
+            "use GradientSteps(E, lr), or LocalSGD(E, lr)"
         )
     if solver.steps > MOST_STEPS:
         raise InvalidInput(
@@ -161,16 +152,12 @@ def quadratics(case: Case) -> dict[str, Any]:
     problem = case.problem
     if not isinstance(problem, LeastSquares):
         raise MissingCapability(
-            f"{type(problem).__name__} is no quadratic loss of a linear model: use problems.LeastSquares"
+            f"{type(problem).__name__} is no quadratic loss of a linear model: "
+            "use problems.LeastSquares"
         )
-    rows = [
-        exact(a[: int(n)]) for a, n in zip(problem.features, problem.sample_counts, strict=True)
-    ]
-    targets = [
-        exact(b[: int(n)]) for b, n in zip(problem.targets, problem.sample_counts, strict=True)
-    ]
-    ridge = Fraction(float(problem.ridge)) * np.array(np.eye(problem.dim, dtype=int), dtype=object)
-    H = [gram(a) + ridge for a in rows]
+    rows = exact_of_each(problem.features, problem.sample_counts)
+    targets = exact_of_each(problem.targets, problem.sample_counts)
+    H = [gram(a) + Fraction(float(problem.ridge)) * identity(problem.dim) for a in rows]
     c = [
         solve(h, a.T @ b / Fraction(len(b)), one_of_many=True)
         for h, a, b in zip(H, rows, targets, strict=True)

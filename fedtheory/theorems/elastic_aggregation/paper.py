@@ -1,4 +1,4 @@
-"""Elastic Aggregation (Chen et al., CVPR 2023): the paper, which states no theorem, and its letters."""
+"""The paper Elastic Aggregation (Chen et al., CVPR 2023), which states no theorem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ paper = Paper(
     "elastic-aggregation",
     "Elastic Aggregation",
     symbols=SYMBOLS,
-    about="what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no theorem)",
+    about="what Elastic Aggregation does on convex problems "
+    "(Algorithm 1; the paper states no theorem)",
     printed="as the paper's text claims or Algorithm 1 is printed",
     figures="fedtheory.theorems.elastic_aggregation.figures",
     headline="fedtheory.theorems.elastic_aggregation.headline",

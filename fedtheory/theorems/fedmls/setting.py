@@ -87,7 +87,7 @@ class FedMLSSetting(Setting):
         """Its own: sliding, whose noise a user may set. `Exact`, the default of a run, stands for it."""
         return SLIDING
 
-    def fewest(self, case: Case) -> int:
+    def fewest(self, case: Case, statement: Statement) -> int:
         return FEWEST
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.verification.rational import to_file
-from fedtheory.verification.view import ClosedView
+from fedtheory.verification.view import ClosedView, DataInstance
 
-__all__ = ["Draws", "World"]
+__all__ = ["Draws", "World", "WorldInstance"]
 
 TRIES = 100
 
@@ -29,6 +30,18 @@ class Draws(NamedTuple):
     stream: str
     draw: Callable[[Any], tuple[str, dict[str, Any]]]
     size: int
+
+
+@dataclass(frozen=True)
+class WorldInstance(DataInstance):
+    """An instance of a world, as its data."""
+
+    of: str = ""
+
+    @property
+    def family(self) -> str:
+        """The name of its world for reports."""
+        return self.of or self.kind
 
 
 class World(ClosedView):
@@ -87,6 +100,11 @@ class World(ClosedView):
             Malformed data, or numbers out of range.
         """
         raise InvalidInput(f"{cls.__name__} makes no instances from data: write its from_data")
+
+    @classmethod
+    def instance(cls, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:
+        """Make an instance of a campaign from data with fractions."""
+        return WorldInstance({cls.kind: cls.from_data}, cls.kind, label, to_file(data), seed, of=cls.family)  # type: ignore[arg-type]
 
     @classmethod
     def example_instance(cls) -> Self:

@@ -13,13 +13,12 @@ from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
 from fedtheory.verification.case import Case, LocalWork, Plan
 from fedtheory.verification.check import Check
-from fedtheory.verification.rational import Builders, to_file
+from fedtheory.verification.rational import Builders
 from fedtheory.verification.replay import read_kind_and_data
 from fedtheory.verification.request import Prepared, Request
 from fedtheory.verification.search import SearchResult
 from fedtheory.verification.setting import Setting
 from fedtheory.verification.statement import Form, Statement
-from fedtheory.verification.view import DataInstance
 from fedtheory.verification.witness import Witness
 
 __all__ = ["WorldSetting"]
@@ -28,18 +27,6 @@ OF_RUNS = (
     "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise", "lr_schedule", "lr_delay",
 )  # fmt: skip
 OF_STEPS = ("local_steps", "local_lr")
-
-
-@dataclass(frozen=True)
-class WorldInstance(DataInstance):
-    """An instance of a world, as its data."""
-
-    of: str = ""
-
-    @property
-    def family(self) -> str:
-        """The world's name for reports."""
-        return self.of or self.kind
 
 
 @dataclass(frozen=True)
@@ -68,9 +55,6 @@ class WorldSetting(Setting):
         for kind, world in self.worlds.items():
             self.builders.add(kind)(world.from_data)
 
-    def _made(self, kind: str, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:
-        return WorldInstance(self.builders, kind, label, to_file(data), seed, of=self.worlds[kind].family)
-
     # --- instances --------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
         """Take the runs of every world, and draw random instances; data that a world refuses are drawn again."""
@@ -79,7 +63,7 @@ class WorldSetting(Setting):
         for kind, source in sources:
             rng, wanted = Stream(plan.seed).generator(source.stream), max(source.size // 3, round(source.size * plan.scale))
             while wanted:
-                made = self._made(kind, *source.draw(rng), plan.seed * 1000 + wanted)
+                made = self.worlds[kind].instance(*source.draw(rng), plan.seed * 1000 + wanted)
                 try:
                     made.view()
                 except InvalidInput:
@@ -98,7 +82,7 @@ class WorldSetting(Setting):
         """
         if kind not in self.worlds or not self.worlds[kind].draws:
             raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")
-        return self._made(kind, *self.worlds[kind].draws[0].draw(rng))
+        return self.worlds[kind].instance(*self.worlds[kind].draws[0].draw(rng))
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
         """Read a file of version 1, which had the kind and the data under "efl"."""
@@ -179,7 +163,7 @@ class WorldSetting(Setting):
         if about is not None:
             check_method(about, case.algorithm)
         made = world.on_problem(statement.id, case)
-        return _Seen(made) if isinstance(made, World) else self._made(world.kind, case.problem.name, made)
+        return _Seen(made) if isinstance(made, World) else world.instance(case.problem.name, made)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of what was asked for: the method, gradient steps, and all clients or cohorts of P."""

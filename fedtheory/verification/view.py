@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fedtheory.verification.rational import Builders
+from fedtheory.verification.rational import Builder
 from fedtheory.verification.statement import Form
 
 __all__ = ["ClosedView", "DataInstance", "Instance", "View"]
@@ -81,7 +82,7 @@ class DataInstance:
     label : what tells it from others of its kind
     """
 
-    builders: Builders = field(repr=False, hash=False, compare=False)
+    builders: Mapping[str, Builder] = field(repr=False, hash=False, compare=False)
     kind: str
     label: str
     data: dict[str, Any] = field(hash=False)

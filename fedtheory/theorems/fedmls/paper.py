@@ -1,0 +1,26 @@
+"""FedMLS and MOPES: the paper of the statements that are over worlds of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fedtheory.authoring import Paper, World
+from fedtheory.authoring.world import WorldInstance
+from fedtheory.randomness import Stream
+from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
+
+__all__ = ["drawn_instances", "paper"]
+
+paper = Paper(PAPER_ID, "FedMLS", symbols=SYMBOLS)
+
+
+def drawn_instances(
+    world: type[World], draw: Callable[[Any], tuple[str, dict[str, Any]]], plan: Any, count: int
+) -> list[WorldInstance]:
+    """Draw the instances of a campaign, each from a stream of its own; ``count`` in a full one."""
+    out = []
+    for n in range(max(6, round(count * plan.scale))):
+        rng = Stream(plan.seed).generator(f"fedmls {world.kind} {n}")
+        out.append(world.instance(*draw(rng), plan.seed * 1000 + n))
+    return out

@@ -144,7 +144,7 @@ class FedMLSSetting(Setting):
         if all(f.sides is None for f in statement.forms):
             return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
         x0 = request.start(problem)
-        _refuse(request, problem)
+        refuse_others(request, problem)
         given_numbers(request.options.get("given") or {}, problem.num_clients)
         rounds: Any = request.rounds
         if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
@@ -257,6 +257,32 @@ class FedMLSSetting(Setting):
         return super().proved(target) if target.form.kind in data.KINDS else search.proved(target)
 
 
+def prepare_run(statement: Statement, request: Request, exact_prox: bool = False) -> Prepared:
+    """The run of FedMLS that was asked for; with ``exact_prox`` one whose local problems are solved."""
+    problem, given = request.problem("lad"), dict(request.options)
+    if exact_prox:
+        if given.get("local_training") == "sliding":
+            raise InvalidInput("local_training = 'sliding': the statement is about 'exact-prox'; leave it out")
+        given["local_training"] = "exact-prox"
+    if all(f.sides is None for f in statement.forms):
+        return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
+    x0 = request.start(problem)
+    refuse_others(request, problem)
+    given_numbers(request.options.get("given") or {}, problem.num_clients)
+    rounds: Any = request.rounds
+    if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
+        rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
+    made = make_fedmls(problem, given, x0, rounds)
+    rule = "noisy" if made.algorithm.noise_std else "exact"
+    rows = made.rows(skip_last=False)
+    return Prepared(
+        problem, made.algorithm, {"x0": x0},
+        head=[f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients"],
+        details={"algorithm": made.to_json(skip_last=False)},
+        facts=lambda checks: rows,
+    )  # fmt: skip
+
+
 class Once:
     """Calls what it is first given, and gives its result from then on."""
 
@@ -272,7 +298,7 @@ class Once:
 def _prepare_on_a_set(statement: Statement, request: Request, problem: Any) -> Prepared:
     """MOPES or MOLES as the options ask for it; what it is about is given to the statement."""
     others = ("batch_size", "radius", "lipschitz", "sigma", "noise_std", "average", "server_projection", "norm", "skip_last")
-    _refuse(request, problem, others)
+    refuse_others(request, problem, others)
     o, x0 = request.options, request.start(problem)
     shape = shape_of(o.get("set_shape"))
     size = 1.0 if o.get("set_size") is None else o["set_size"]
@@ -292,7 +318,7 @@ def _without_noise(form: Form) -> Form:
     return replace(form, established={rule: verdict for rule, verdict in form.established.items() if rule != "stochastic"})
 
 
-def _refuse(request: Request, problem: Any, also: Sequence[str] = ()) -> None:
+def refuse_others(request: Request, problem: Any, also: Sequence[str] = ()) -> None:
     """Options of other methods, cohorts and modes mean nothing to FedMLS."""
     request.refuse(also, "does not apply to statements about MOPES and MOLES: leave it out")
     mine = [f.name for f in fields(FedMLS)]

@@ -1,0 +1,253 @@
+"""Runs of FedMLS in which every local problem is solved: in fractions, and in floats to gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.algorithms.fedmls import FedMLS, FedMLSState, fedmls_parameters
+from fedtheory.authoring import Draws
+from fedtheory.clients.clients import Clients
+from fedtheory.errors import InvalidInput
+from fedtheory.problems.base import Problem
+from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
+from fedtheory.randomness import Stream
+from fedtheory.simulation.kept import Observer
+from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.fedmls import lines, of_files
+from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
+from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns
+from fedtheory.theorems.fedmls.paper import drawn_instances, paper
+from fedtheory.theorems.fedmls.quantities import Bounds, values_of
+from fedtheory.verification.rational import integer
+
+__all__ = ["ENOUGH", "ProxInstance", "ProxView", "prox_view_of_run"]
+
+ENOUGH = "K(K+1) >= 16 ||x_0 - x*||^2 G^2/epsilon^2, epsilon = lambda G^2"
+RADIUS = 2.0
+FAMILIES = ("LAD", "Euclidean distance")
+
+
+@dataclass
+class ProxView(OfRounds):
+    """A run of FedMLS in which every local problem is solved: exactly, or to certified gaps.
+
+    Attributes
+    ----------
+    lam, K, G_sq, distance_sq : lambda, K, G^2, ||x_0 - x*||^2
+    excess : (1, 1) F(x_K) - F*
+    psi : (K, 1) Psi(x_k, x'_k) - F*, k = 0..K-1 (x'_K is not needed)
+    server_sq, client_sq : (K, 1) ||x* - z_k||^2 and mean_i ||x* - z'_k||^2
+    gaps : (K - 1, 1) mean_i of the certified gaps of the local problems, 0 where solved exactly
+    noise : absolute uncertainty of F*
+    """
+
+    kind, family = "prox", "FedMLS with the local problem solved exactly"
+    scope = "exact-prox"
+    about = "about a run of FedMLS in which the local problems are solved"
+    example, problem = "--problem lad", "lad"
+    accepts = ACCEPTS
+    scenarios = (FEWEST, MOST)
+
+    lam: Any
+    K: int
+    G_sq: Any
+    distance_sq: Any
+    excess: np.ndarray
+    psi: np.ndarray
+    server_sq: np.ndarray
+    client_sq: np.ndarray
+    gaps: np.ndarray
+    noise: Any = 0
+    shown: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> frozenset[str]:  # type: ignore[override]
+        """`ENOUGH` where there are as many rounds."""
+        enough = self.K * (self.K + 1) * self.lam * self.lam * self.G_sq >= 16 * self.distance_sq
+        return frozenset({ENOUGH} if enough else ())
+
+    def printed_constants(self) -> dict[str, Any]:
+        """The constants that a reader is shown."""
+        return self.shown
+
+    @property
+    def epsilon(self) -> Any:
+        """The accuracy that lambda = epsilon/G^2 stands for."""
+        return self.lam * self.G_sq
+
+    @property
+    def gap_total(self) -> Any:
+        """2/(K(K+1)) sum_k k eta_k."""
+        total = sum((k * g for k, g in enumerate(self.gaps[:, 0], start=1)), self.lam * 0)
+        return 2 * total / (self.K * (self.K + 1))
+
+    def bound(self, start: Any = 8, penalty: Any = 1) -> np.ndarray:
+        """start ||x_0 - x*||^2/(lambda K (K+1)) + penalty lambda G^2/2, and the gaps' cost."""
+        first = start * self.distance_sq / (self.lam * self.K * (self.K + 1))
+        return entry(first + penalty * self.lam * self.G_sq / 2 + self.gap_total)
+
+    # --- instances --------------------------------------------------------------------------------
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of slopes, offsets (rows of pieces), lam, radius, x0 and rounds."""
+        lam, radius, x0 = of_files.numbers_of(
+            data, "lam", "radius", "x0", positive=("lam", "radius")
+        )
+        of_files.check_start(x0, radius)
+        clients = of_files.clients_of(data)
+        K = integer(data["rounds"], "rounds", 1, lines.MOST_ROUNDS)
+        g_sq, d, ends = of_files.g_sq_of(clients, radius), Fraction(1), (-radius, radius)
+        path = lines.history(lines.Run(clients, lam, d, *ends, radius, x0, K, g_sq, "exact"))
+        least, star = lines.least_on(clients, *ends, x0)
+
+        def mean(values: Iterable[Fraction]) -> Fraction:
+            return sum(values, Fraction(0)) / len(clients)
+
+        def psi(x: Fraction, own: list[Fraction]) -> Fraction:
+            values = (lines.excess([c], v, least) for c, v in zip(clients, own, strict=True))
+            return mean(values) + mean((x - v) ** 2 for v in own) / (2 * lam)
+
+        return cls(
+            lam, K, g_sq, (x0 - star) ** 2, entry(lines.excess(clients, path.x[-1], least)),
+            column([psi(*at) for at in zip(path.x[:K], path.x_client, strict=True)]),
+            column([(star - z) ** 2 for z in path.z[:K]]),
+            column([mean((star - v) ** 2 for v in each) for each in path.z_client]),
+            column([Fraction(0)] * max(1, K - 1)),
+        )  # fmt: skip
+
+    @classmethod
+    def runs(cls, plan: Any) -> list[Any]:
+        """Take a run in floats on each family, random instances, and the fixed ones."""
+        in_floats = [ProxInstance(family, plan.seed) for family in FAMILIES]
+        drawn = drawn_instances(cls, draw, plan, 24)
+        return [*in_floats, *drawn, *(cls.instance(*one) for one in FIXED)]
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> Any:
+        """Make the run of a user's, where no assumption fails."""
+        runs = UsersRuns(case)
+        form = paper[statement].statement.forms[0]  # all are about the same runs
+        reason = runs.not_about(form)
+        if reason is None and not runs.algorithm.solved:
+            reason = (
+                "local_training = 'sliding': the statement is about local problems that are "
+                "solved; use 'exact-prox'"
+            )
+        reason = reason or runs.assumption_failure(form)
+        if reason is not None:
+            raise InvalidInput(reason)
+        bounds = Bounds(runs.optimum, runs.G_i, runs.sigma_i)
+        return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, bounds)
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Any:
+        """Make a case of FedMLS with its local problems solved."""
+        from fedtheory.theorems.fedmls.setting import prepare_run
+
+        return prepare_run(statement, request, exact_prox=True)
+
+
+# --- random instances, and fixed ones -------------------------------------------------------------
+def draw(rng: Any) -> tuple[str, dict[str, Any]]:
+    """Draw losses on an interval; three in ten are one slope, where the 8 is nearly attained."""
+    n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 11))
+    data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
+    data |= {"x0": of_files.quarter(rng), "rounds": rounds}
+    if rng.random() < 0.3:
+        rounds = int(rng.integers(8, 25))
+        lam = Fraction(16, rounds * (rounds + 1) + int(rng.integers(0, 20)))
+        data |= {"slopes": [[Fraction(-1)]], "offsets": [[Fraction(0)]], "lam": lam}
+        data |= {"radius": Fraction(1), "x0": Fraction(0), "rounds": rounds}
+    return f"N={len(data['slopes'])} K={rounds}", data
+
+
+ProxView.draws = (Draws("fedmls prox", draw, 0),)
+
+SLOPE = {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1"}
+TWO = {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1"}
+FIXED: tuple[tuple[str, dict[str, Any]], ...] = (  # so that every form has an instance
+    ("one slope", {**SLOPE, "x0": "0", "rounds": 20}),
+    ("enough rounds", {**TWO, "x0": "1", "rounds": 4}),
+)
+
+
+# --- runs in floats -------------------------------------------------------------------------------
+def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bounds) -> ProxView:
+    """Run FedMLS with ``local_training='exact-prox'``, and collect what its proof speaks of.
+
+    Parameters
+    ----------
+    bounds : the optimum on the algorithm's ball, and the G_i
+    """
+    gaps: list[float] = []
+
+    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
+        if t < algorithm.rounds:
+            residual: Any = clients.results[-1].residual
+            gaps.append(float(np.mean(residual)))
+
+    K, lam, optimum = int(algorithm.rounds), float(algorithm.lam), bounds.optimum
+    observer = Observer(observe, lambda: {"gaps": gaps}, lambda noted: gaps.extend(noted["gaps"]))
+    run = simulate(problem, algorithm, K, x0, record=(), keep_states=True, on_round=observer)
+    states: Any = run.states
+    x = np.stack([s.x[0] for s in states])  # (K + 1, d)
+    z, own, trained = (  # (K, d), and of every client (K, N, d)
+        np.stack([getattr(s, name)[0] for s in states[:K]]) for name in ("z", "x_local", "z_local")
+    )
+    penalty = ((x[:K, None] - own) ** 2).sum(axis=-1).mean(axis=-1) / (2 * lam)
+    psi = values_of(problem)(own[..., None]).mean(axis=-2)[:, 0] + penalty
+    client_sq = ((optimum.x - trained) ** 2).sum(axis=-1).mean(axis=-1)
+    server_sq = ((optimum.x - z) ** 2).sum(axis=-1)
+    objective = problem.objective(x)
+    size = float(np.abs(objective).max() + abs(optimum.value))
+    return ProxView(
+        lam, K, float(np.mean(bounds.G_i**2)), float(server_sq[0]),
+        np.array([[objective[-1] - optimum.lower_bound]]), (psi - optimum.lower_bound)[:, None],
+        server_sq[:, None], client_sq[:, None], np.array(gaps or [0.0])[:, None],
+        optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        {"largest certified gap": max(gaps, default=0.0)},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProxInstance:
+    """A run in floats on random clients in the plane, to an accuracy of G ||x_0 - x*||/2.
+
+    Attributes
+    ----------
+    family : of `FAMILIES`
+    """
+
+    family: str
+    seed: int
+
+    kind = "prox"
+
+    @property
+    def name(self) -> str:
+        """Name of the instance."""
+        return f"{self.family}, local problems solved, seed={self.seed}"
+
+    def view(self) -> ProxView:
+        """Run it. Raises `NotCertified` where the optimum on the ball cannot be certified."""
+        rng = Stream(self.seed).generator(f"fedmls exact prox {self.family}")
+        features, targets = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 4))
+        lad = self.family == "LAD"
+        problem = LAD(features, targets) if lad else EuclideanDistance(features[:, 0])
+        optimum = problem.optimum_on_ball(RADIUS)
+        bounds = Bounds(optimum, problem.lipschitz(RADIUS), np.zeros(3))
+        x0, g = np.array([0.6, -0.8]), problem.lipschitz_rms(RADIUS)
+        away = float(np.linalg.norm(x0 - optimum.x))
+        method = fedmls_parameters(
+            problem, g * away / 2, RADIUS, away, lipschitz=g, local_training="exact-prox"
+        )
+        return prox_view_of_run(problem, method, x0, bounds)
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {**asdict(self), "name": self.name}

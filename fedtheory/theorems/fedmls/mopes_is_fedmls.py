@@ -1,0 +1,145 @@
+"""FedMLS as MOPES on the consensus set, from the same data in one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.authoring import Draws, World, eq, form, wrong
+from fedtheory.theorems.fedmls import lines
+from fedtheory.theorems.fedmls.of_files import (
+    check_start,
+    clients_of,
+    g_sq_of,
+    lam,
+    losses,
+    numbers_of,
+    quarter,
+)
+from fedtheory.theorems.fedmls.paper import drawn_instances, paper
+from fedtheory.verification.rational import integer, objects
+
+
+@dataclass
+class SameView(World):
+    """FedMLS and MOPES on the consensus set: x_0..x_K of each, in fractions.
+
+    Attributes
+    ----------
+    run : FedMLS's, with the mean product's lambda, D-tilde and G^2
+    """
+
+    kind, family, scope = "same", "FedMLS and MOPES on the consensus set", "identity"
+    about = "about two runs from the same data"
+
+    run: lines.Run
+
+    @cached_property
+    def fedmls(self) -> np.ndarray:
+        """(K + 1,) the server's models."""
+        return objects(lines.history(self.run).x)
+
+    @cached_property
+    def printed_line_14(self) -> np.ndarray:
+        """(K + 1,) the same with the last iterate z' in line 14."""
+        return objects(lines.history(replace(self.run, last=True)).x)
+
+    def mopes(self, scale: int = 1, share: int = 1) -> np.ndarray:
+        """(K + 1, N) MOPES's x_k with (scale lambda, scale D, G^2/scale).
+
+        The clients' subgradients are divided by ``share``.
+        """
+        r = self.run
+        numbers = (scale * r.lam, scale * r.d, r.radius, r.x0, r.rounds, r.g_sq / scale)
+        return objects(lines.product_mopes(r.clients, *numbers, share))
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return len(self.run.clients)
+
+    # --- instances --------------------------------------------------------------------------------
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of slopes, offsets (a row a client), lam, D, radius, x0 and rounds."""
+        names, positive = ("lam", "D", "radius", "x0"), ("lam", "D", "radius")
+        lam, d, radius, x0 = numbers_of(data, *names, positive=positive)
+        check_start(x0, radius)
+        clients, rounds = clients_of(data), integer(data["rounds"], "rounds", 1, 30)
+        g_sq = max(g_sq_of(clients, radius), Fraction(1, 64))
+        return cls(lines.Run(clients, lam, d, -radius, radius, radius, x0, rounds, g_sq))
+
+    @classmethod
+    def runs(cls, plan: Any) -> Sequence[Any]:
+        """Draw the instances of a campaign."""
+        return drawn_instances(cls, _same, plan, 10)
+
+
+def _same(rng: Any) -> tuple[str, dict[str, Any]]:
+    n, rounds = int(rng.integers(2, 5)), int(rng.integers(2, 5))
+    data = {**losses(rng, n), "lam": lam(rng), "radius": Fraction(2), "x0": quarter(rng)}
+    g_sq = max(abs(p) for row in data["slopes"] for p in row) ** 2
+    d = max(Fraction(1, 4), g_sq * data["lam"] ** 2 * rounds**4 / 30)
+    return f"N={n} K={rounds}", data | {"rounds": rounds, "D": d}
+
+
+SameView.draws = (Draws("fedmls same", _same, 0),)
+
+
+def same(path, other):
+    """Sides of two paths, round by round the same in every coordinate."""
+    return eq(path[:, None] + 0 * other, other, vector=True)
+
+
+def longer(q):
+    """The same runs with a lambda that is a tenth larger."""
+    return SameView(replace(q.run, lam=Fraction(11, 10) * q.run.lam))
+
+
+@paper.statement(
+    "mopes-is-fedmls", over=SameView, title="FedMLS is MOPES on the consensus set",
+    source="poster, Selected Results: 'the FL version of MOPES, denoted ... FedMLS'",
+    assumptions=(
+        "every f_i is a maximum of affine functions on the line, the first of the largest giving "
+        "the subgradient",
+    ),
+)
+def mopes_is_fedmls(q):
+    """The inner product in which the two are one method."""
+    yield form(
+        "mean product", lambda: same(q.fedmls, q.mopes()),
+        r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES}\ \forall i,\quad\langle "
+        r"u,v\rangle=\tfrac1N\sum_i\langle u_i,v_i\rangle",
+        wrong("lambda a tenth larger", lambda: same(q.fedmls, longer(q).mopes())),
+        holds=True, wording="in words",
+        note="x_k is compared in every coordinate and round; the server projects onto the ball, "
+        "line 14 averages",
+        proof="docs/fedmls.md#mopes-and-moles",
+    )
+    yield form(
+        "plain product, rescaled", lambda: same(q.fedmls, q.mopes(q.clients, q.clients)),
+        r"x_k^{\rm FedMLS}(\lambda,\tilde D,G^2)=x_{k,i}^{\rm MOPES}(N\lambda,N\tilde D,G^2/N),"
+        r"\quad\langle u,v\rangle=\sum_i\langle u_i,v_i\rangle",
+        wrong("lambda not rescaled", lambda: same(q.fedmls, q.mopes(1, q.clients))),
+        holds=True, note="the gradient of (1/N) sum_i f_i(u_i) is N times shorter there",
+        proof="docs/fedmls.md#line-22-along-the-gradient-of-f",
+    )
+    yield form(
+        "plain product, the same parameters", lambda: same(q.fedmls, q.mopes(1, q.clients)),
+        r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES},\quad\langle "
+        r"u,v\rangle=\sum_i\langle u_i,v_i\rangle",
+        fails=True,
+        note="the same lambda, D-tilde and G^2 mean other methods in the two inner products",
+    )
+    yield form(
+        "line 14 as printed", lambda: same(q.printed_line_14, q.mopes()),
+        r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES},\quad z'\text{ for }\tilde z'\text{ in line 14}",
+        fails=True,
+        note="the poster's Methods average in MOPES's update, its Algorithm 1 does not: as printed "
+        "the two are not one method",
+    )

@@ -27,7 +27,7 @@ class Averages(World):
 
     @classmethod
     def draw(cls, rng):
-        """A label, and data such as `from_data` takes: whole numbers, fractions and lists of them."""
+        """A label, and data such as `from_data` takes: numbers, fractions and lists of them."""
         n = int(rng.integers(1, 5))
         quarters = {"h": rng.integers(1, 17, size=n), "c": rng.integers(-12, 13, size=n)}
         quarters["x"] = rng.integers(-12, 13, size=n)
@@ -39,7 +39,8 @@ class Averages(World):
         """The data of an instance are those of a witness file, where fractions are strings."""
         h, c, x = (vector(data[name], name) for name in ("h", "c", "x"))
         if not len(h) == len(c) == len(x) or (h <= 0).any():
-            raise InvalidInput(f"h = {data['h']}: give a curvature > 0 for each of the minimisers c and models x")
+            words = "give a curvature > 0 for each of the minimisers c and models x"
+            raise InvalidInput(f"h = {data['h']}: {words}")
         return cls(h, c, x)
 
     def F(self, x):
@@ -58,7 +59,9 @@ def mean_of_minimisers(q):
     yield repaired(le(best, there), r"F(x^*)\le F\Big(\frac1N\sum_k c_k\Big)", half, holds=True)
 
 
-@paper.statement("mean-of-models", over=Averages, source="Jensen's inequality", assumptions=("F is convex",))
+@paper.statement(
+    "mean-of-models", over=Averages, source="Jensen's inequality", assumptions=("F is convex",)
+)
 def mean_of_models(q):
     """The loss of an average."""
     mean_F = sum(q.F(x) for x in q.x) / len(q.x)

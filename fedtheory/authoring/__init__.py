@@ -83,16 +83,22 @@ can be replayed. 'holds' says that nothing was found against the form on the ins
 it supports a theorem, and proves none.
 '''
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from fedtheory.authoring.claims import eq, form, le, printed, repaired, wrong
-from fedtheory.authoring.counterexamples import Counterexample, replay
 from fedtheory.authoring.declare import GradientSteps, Minimise, among, method, upto
-from fedtheory.authoring.on_problem import verify
 from fedtheory.authoring.paper import AuthoredStatement, Paper, load_file
-from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
-from fedtheory.authoring.proofs import step
-from fedtheory.authoring.study import Study, quantities, study
 from fedtheory.authoring.world import Draws, World
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+
+if TYPE_CHECKING:
+    from fedtheory.authoring.counterexamples import Counterexample, replay
+    from fedtheory.authoring.on_problem import verify
+    from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
+    from fedtheory.authoring.proofs import step
+    from fedtheory.authoring.studies import Study, quantities, study
 
 __all__ = [
     "AuthoredStatement",
@@ -127,3 +133,22 @@ __all__ = [
     "verify",
     "wrong",
 ]
+
+_WHEN_ASKED = {  # a statement is said without them
+    "counterexamples": ("Counterexample", "replay"), "on_problem": ("verify",), "proofs": ("step",),
+    "problem_classes": ("Lipschitz", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex"),
+    "studies": ("Study", "quantities", "study"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, held in _WHEN_ASKED.items():
+        if name in held:
+            import importlib
+
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

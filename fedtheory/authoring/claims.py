@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-MORE = ("wording", "limits", "worst", "exact_only", "symbolic", "proves")
+MORE = ("before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic", "proves")
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -70,16 +70,12 @@ class Claimed:
     proof: str = ""
     mutants: tuple[Wrong, ...] = ()
     needs: tuple[str, ...] = ()
-    before: str = ""
-    after: str = ""
-    rules: tuple[str, ...] = ("any",)
     more: dict[str, Any] = field(default_factory=dict)
 
 
 def form(
     name: str, sides: Sides | Callable[[], Sides] | None, latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False,
-    pathwise: bool = False, note: str = "", proof: str = "", needs: tuple[str, ...] = (), before: str = "", after: str = "",
-    rules: tuple[str, ...] = ("any",), **more: Any,
+    pathwise: bool = False, note: str = "", proof: str = "", needs: tuple[str, ...] = (), **more: Any,
 ) -> Claimed:  # fmt: skip
     """A form of a statement.
 
@@ -100,10 +96,9 @@ def form(
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
     needs : over a `World`: the facts without which the form says nothing of an instance
-    before, after : LaTeX before and behind a formula that is made by the code: what it takes for granted
-    rules : over a `World`: the variants of the method (`World.rule`) that it is claimed for
-    more : over a `World`: further fields of `fedtheory.verification.statement.Form`, such as wording, worst, and, of a form
-        whose sides are None, symbolic
+    more : over a `World`: before and after, the LaTeX around a formula that is made by the code; rules, the variants of the
+        method (`World.rule`) that it is claimed for; and further fields of `fedtheory.verification.statement.Form`: wording,
+        worst, limits, exact_only, and, of a form whose sides are None, symbolic and proves
     """
     unknown = [name for name in more if name not in MORE]
     if unknown:
@@ -112,7 +107,7 @@ def form(
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
     established = "violated" if fails else "holds" if holds else "open"
-    return Claimed(name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), before, after, tuple(rules), more)
+    return Claimed(name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more)
 
 
 def printed(sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
@@ -327,8 +322,8 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
     if later:
         out[name] = claimed
         return
-    if claimed.needs or claimed.more or claimed.rules != ("any",):
-        raise InvalidInput(f"form {name!r}: needs, rules and {', '.join(MORE)} are of statements over a World; leave them out")
+    if claimed.needs or claimed.more:
+        raise InvalidInput(f"form {name!r}: needs, {', '.join(MORE)} are of statements over a World; leave them out")
     mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
     sides = _numbers_or_absent(claimed.sides, view, name, where)
     made = replace(claimed, sides=sides, mutants=mutants)

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any
 
 from fedtheory.authoring.declare import Among, GradientSteps, Method, Upto
-from fedtheory.authoring.study import told_quantities
+from fedtheory.authoring.studies import told_quantities
 from fedtheory.participation.cohorts import Full, Uniform
 
 __all__ = ["as_written", "declared", "symbols"]

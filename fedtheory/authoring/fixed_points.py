@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.authoring.claims import Undefined
-from fedtheory.authoring.quantities import ROUNDING
+from fedtheory.authoring.measured import ROUNDING
 
 __all__ = ["by_coordinate", "in_floats"]
 

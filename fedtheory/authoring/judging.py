@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, Undefined, reduced
-from fedtheory.authoring.quantities import NUDGE, NUDGED, ROUNDING, Quantities, RunQuantities
+from fedtheory.authoring.measured import NUDGE, NUDGED, ROUNDING, Quantities, RunQuantities
 from fedtheory.authoring.ratios import with_ratio
 from fedtheory.authoring.slots import NotInFractions
 from fedtheory.errors import NotCertified

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedtheory.authoring.absent import Undefined
 from fedtheory.authoring.claims import reduced
+from fedtheory.authoring.measured import RunQuantities
 from fedtheory.authoring.problem_classes import not_shares
-from fedtheory.authoring.quantities import RunQuantities
 from fedtheory.authoring.said import as_said, depends_on_the_horizon, others
 from fedtheory.authoring.worlds import Path, ProblemWorld
 from fedtheory.errors import InvalidInput, MissingCapability

@@ -12,20 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import Claimed, Forms, Outline, Undefined, evaluate, outlined, place, sides_of
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto, only_keywords
-from fedtheory.authoring.judging import with_noise
 from fedtheory.authoring.losses import Unbounded
-from fedtheory.authoring.probe import check_sums, probe
-from fedtheory.authoring.problem_classes import ProblemClass
-from fedtheory.authoring.proofs import ProofStep, core_proof
-from fedtheory.authoring.ratios import moves_with_offset
-from fedtheory.authoring.reads import check_slices
-from fedtheory.authoring.setting import MethodSetting
-from fedtheory.authoring.shapes import wide_view
 from fedtheory.authoring.world import World
 from fedtheory.authoring.world_room import WorldSetting
 from fedtheory.errors import DataFileError, InvalidInput, suggest
@@ -34,6 +26,9 @@ from fedtheory.verification import registry as core
 from fedtheory.verification.closed import shown
 from fedtheory.verification.joined import Joined
 from fedtheory.verification.statement import Form, Mutant, Sides, Statement, claim
+
+if TYPE_CHECKING:
+    from fedtheory.authoring.proofs import ProofStep
 
 __all__ = ["AuthoredStatement", "Paper", "load_file"]
 
@@ -94,6 +89,9 @@ class AuthoredStatement:
     @cached_property
     def probe(self) -> Any:
         """A small view, on which the forms are read off."""
+        from fedtheory.authoring.probe import probe
+        from fedtheory.authoring.setting import MethodSetting
+
         return probe(MethodSetting.of(self))
 
     @cached_property
@@ -105,6 +103,11 @@ class AuthoredStatement:
                 return dict(self.on(Outline()))
             except SILENT:  # the function looks at numbers before it yields its forms
                 return dict(self.on(self.over.example_instance()))
+        from fedtheory.authoring.probe import check_sums
+        from fedtheory.authoring.reads import check_slices
+        from fedtheory.authoring.setting import MethodSetting
+        from fedtheory.authoring.shapes import wide_view
+
         found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
         if found.ended is not None:
             raise found.ended
@@ -118,6 +121,8 @@ class AuthoredStatement:
     @cached_property
     def moving(self) -> frozenset[str]:
         """The forms whose sides move with a constant that is added to F: lhs/rhs says nothing of them."""
+        from fedtheory.authoring.ratios import moves_with_offset
+
         return moves_with_offset(self, self.probe)
 
     @cached_property
@@ -139,6 +144,8 @@ class AuthoredStatement:
             scope = self.over.scope or self.id.partition("/")[0]
             forms = tuple(self._of_world(c) for c in self.forms.values())
             return Statement(self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, measures=self.measures)
+
+        from fedtheory.authoring.judging import with_noise
 
         def sides(name: str) -> Callable[[Any], Sides]:
             return lambda view: with_noise(self, view, name)
@@ -162,13 +169,14 @@ class AuthoredStatement:
             found = self.on(view)[claimed.name]
             return sides_of(self.function, found if mutant is None else found.mutants[mutant], self.id)
 
-        letters = None if claimed.latex else self.over.letters
-        formula = claimed.latex if letters is None else partial(shown, sides, letters, claimed.before, claimed.after)
+        more, letters = dict(claimed.more), None if claimed.latex else self.over.letters
+        before, after, rules = more.pop("before", ""), more.pop("after", ""), more.pop("rules", ("any",))
+        formula = claimed.latex if letters is None else partial(shown, sides, letters, before, after)
         return Form(
             claimed.name, formula, None if claimed.sides is None else sides,
-            dict.fromkeys(claimed.rules, claimed.established), claimed.note, claimed.proof,  # type: ignore[arg-type]
+            dict.fromkeys(rules, claimed.established), claimed.note, claimed.proof,  # type: ignore[arg-type]
             tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)), self.over.kind, claimed.needs,
-            letters=letters, **claimed.more,
+            letters=letters, **more,
         )  # fmt: skip
 
     @property
@@ -302,6 +310,8 @@ class Paper:
         UnknownName, InvalidInput
             No such statement or form; a theorem that is not about a run; steps of another kind.
         """
+        from fedtheory.authoring.proofs import core_proof
+
         chosen = self[theorem] if isinstance(theorem, str) else theorem
         made = core_proof(chosen, form, list(steps), note)
         self.proofs.append(made)
@@ -323,11 +333,13 @@ class Paper:
         UnknownName, InvalidInput, MissingCapability
             A statement that cannot be judged, with file and line.
         """
-        from fedtheory.authoring.room import AuthoredSetting
-
         made = (*(s.statement for s in self.statements.values()), *self.claims)
         worlds = [s for s in self.statements.values() if s.of_world]
-        rooms: list[Any] = [AuthoredSetting(self)] if len(worlds) < len(self.statements) else []
+        rooms: list[Any] = []
+        if len(worlds) < len(self.statements):
+            from fedtheory.authoring.room import AuthoredSetting
+
+            rooms.append(AuthoredSetting(self))
         rooms += [WorldSetting(worlds, claims=bool(rooms and self.claims))] if worlds or self.claims else []
         fields = {
             "about": ". ".join(v for v in (self.title, self.source) if v) or self.name, "printed": "as the file says it",
@@ -366,6 +378,8 @@ def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
 
 
 def _check(made: AuthoredStatement, at: str) -> None:
+    from fedtheory.authoring.problem_classes import ProblemClass
+
     about, local, sampling = made.about, made.local, made.sampling
     if not isinstance(about, Method) and not (
         callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))

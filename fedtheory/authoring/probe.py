@@ -10,7 +10,7 @@ from fedtheory.authoring.absent import SILENT
 from fedtheory.authoring.claims import place, reduced
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import with_noise
-from fedtheory.authoring.quantities import Quantities
+from fedtheory.authoring.measured import Quantities
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full

@@ -22,7 +22,7 @@ import numpy as np
 from fedtheory.authoring.claims import reduced
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.judging import with_noise
-from fedtheory.authoring.quantities import RoundQuantities, RunQuantities
+from fedtheory.authoring.measured import RoundQuantities, RunQuantities
 from fedtheory.authoring.said import as_said
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, run

@@ -20,7 +20,7 @@ from fedtheory.authoring.problem_classes import not_shares
 from fedtheory.authoring.reads import read_there
 from fedtheory.authoring.setting import MethodSetting
 from fedtheory.authoring.slots import NotInFractions
-from fedtheory.authoring.study import Study, study
+from fedtheory.authoring.studies import Study, study
 from fedtheory.authoring.words import scope
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Uniform

@@ -20,8 +20,8 @@ from fedtheory.authoring.declare import Among, Facts, GradientSteps, Method, Min
 from fedtheory.authoring.fixed_points import by_coordinate, in_floats
 from fedtheory.authoring.instances import Draw
 from fedtheory.authoring.losses import Unbounded
+from fedtheory.authoring.measured import Quantities, RoundQuantities, RunQuantities
 from fedtheory.authoring.problem_classes import ProblemClass
-from fedtheory.authoring.quantities import Quantities, RoundQuantities, RunQuantities
 from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform

@@ -1,4 +1,4 @@
-"""Closed worlds of an author's own: a class that says what its instances are and what is known of them."""
+"""Closed worlds of an author's own: what their instances are, and what is known of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.verification.case import LocalWork
 from fedtheory.verification.rational import to_file
 from fedtheory.verification.view import ClosedView, DataInstance
 
@@ -65,8 +66,9 @@ class World(ClosedView):
     takes : options of the command line that mean something here
     accepts : what a user may set of a theorem over it by ``given``, and its meaning
     scope : the word of `Statement.scope`, default the paper's id
-    scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as many as the user says
+    scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     searched : the rules under which its random instances can refute a form; None: all
+    work : the local solvers that a user's case may have, where `takes` has no local steps
     """
 
     kind: ClassVar[str] = ""
@@ -83,9 +85,10 @@ class World(ClosedView):
     scope: ClassVar[str] = ""
     scenarios: ClassVar[tuple[int, int] | None] = None
     searched: ClassVar[tuple[str, ...] | None] = None
+    work: ClassVar[LocalWork | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Take a method ``draw(rng) -> (label, data)`` for the random instances where there are no ``draws``."""
+        """Take a method ``draw(rng) -> (label, data)`` where there are no ``draws``."""
         super().__init_subclass__(**more)
         if "draw" in vars(cls) and "draws" not in vars(cls):
             cls.draws = (Draws(f"world {cls.kind}", cls.draw, 40),)  # type: ignore[attr-defined]
@@ -114,16 +117,24 @@ class World(ClosedView):
             for _ in range(TRIES):
                 with suppress(InvalidInput):
                     return cls.from_data(to_file(source.draw(rng)[1]))
-        raise InvalidInput(f"{cls.__name__} draws no instance that its from_data takes: write draw and from_data")
+        raise InvalidInput(
+            f"{cls.__name__} draws no instance that its from_data takes: write draw and from_data"
+        )
 
     @classmethod
     def of_problems(cls) -> bool:
         """True if an instance can be made of a user's problem."""
-        return cls.on_problem.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
+        own: Any = cls.on_problem
+        return own.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any] | Self:
-        """Give the data of a user's case (`fedtheory.verification.case.Case`) for a statement, or the instance itself.
+        """Give the data that a user's case makes for a statement, or the instance itself.
+
+        Parameters
+        ----------
+        statement : its id
+        case : `fedtheory.verification.case.Case`
 
         Raises
         ------
@@ -134,7 +145,10 @@ class World(ClosedView):
 
     @classmethod
     def runs(cls, plan: Any) -> Sequence[Any]:
-        """Further instances of a campaign, such as runs in floats: objects with name, kind, family, `to_json` and `view`."""
+        """Give further instances of a campaign, such as runs in floats.
+
+        They have name, kind, family, `to_json` and `view`.
+        """
         return ()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Judge statements over closed worlds: in campaigns, on a user's problem, and on what a file holds."""
+"""Judge statements over closed worlds: in campaigns, on a user's problem, and from files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,18 @@ from fedtheory.verification.witness import Witness
 __all__ = ["WorldSetting"]
 
 OF_RUNS = (
-    "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise", "lr_schedule", "lr_delay",
-)  # fmt: skip
+    "inactive",
+    "incomplete",
+    "activity",
+    "departure",
+    "arrival",
+    "batch_size",
+    "noise",
+    "lr_schedule",
+    "lr_delay",
+)
 OF_STEPS = ("local_steps", "local_lr")
+NUMBERS = LocalWork((), "the statement is about numbers, whatever clients do; leave local_solver out")
 
 
 @dataclass(frozen=True)
@@ -57,11 +66,17 @@ class WorldSetting(Setting):
 
     # --- instances --------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        """Take the runs of every world, and draw random instances; data that a world refuses are drawn again."""
+        """Take the runs of every world, and draw random instances.
+
+        Data that a world refuses are drawn again.
+        """
         sources = [(kind, source) for kind, world in self.worlds.items() for source in world.draws]
         out: list[Any] = [made for world in self.worlds.values() for made in world.runs(plan)]
         for kind, source in sources:
-            rng, wanted = Stream(plan.seed).generator(source.stream), max(source.size // 3, round(source.size * plan.scale))
+            rng, wanted = (
+                Stream(plan.seed).generator(source.stream),
+                max(source.size // 3, round(source.size * plan.scale)),
+            )
             while wanted:
                 made = self.worlds[kind].instance(*source.draw(rng), plan.seed * 1000 + wanted)
                 try:
@@ -98,7 +113,10 @@ class WorldSetting(Setting):
         """Why the statement does not run on a user's problem, or None where it does."""
         world = self._world(statement)
         if world is None:
-            return f"it is a claim that cannot be proved or refuted here, so there is nothing to run: {statement.forms[0].note}"
+            return (
+                "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
+                f"{statement.forms[0].note}"
+            )
         return None if world.of_problems() else super().refusal(statement)
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
@@ -112,11 +130,11 @@ class WorldSetting(Setting):
         return {} if world is None else dict(world.accepts)
 
     def local_work(self, statement: Statement) -> LocalWork | None:
-        """None where clients make no steps, else left to the world."""
+        """The local solvers that a case may have; None where the world sees to it."""
         world = self._world(statement)
         if world is None or set(OF_STEPS) & set(world.takes):
             return None
-        return LocalWork((), "the statement is about numbers, whatever clients do; leave local_solver out")
+        return world.work or NUMBERS
 
     def scope_in_words(self, statement: Statement) -> str:
         """The subject of the statement."""
@@ -124,7 +142,7 @@ class WorldSetting(Setting):
         return "not provable here" if world is None else world.about
 
     def example(self, statement: Statement) -> str | None:
-        """Options of `fedtheory verify` that show the statement at work; None where there is none to give."""
+        """Options of `fedtheory verify` that show the statement at work, or None."""
         world = self._world(statement)
         return None if world is None else world.example or None
 
@@ -135,7 +153,11 @@ class WorldSetting(Setting):
     def fewest(self, case: Case, statement: Statement) -> int:
         """Scenarios below which no verdict is looked for."""
         world = self._world(statement)
-        return super().fewest(case, statement) if world is None or world.scenarios is None else world.scenarios[0]
+        return (
+            super().fewest(case, statement)
+            if world is None or world.scenarios is None
+            else world.scenarios[0]
+        )
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """Judge the forms on a user's problem, on at most as many runs as the world says."""
@@ -146,12 +168,19 @@ class WorldSetting(Setting):
         return super().verify(statement, forms, case)
 
     def run_search(
-        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+        self,
+        job: tuple[str, ...],
+        statements: Sequence[Statement],
+        budget: int,
+        seed: int,
+        violated: bool = False,
     ) -> list[SearchResult]:
         """Search all forms over one world, under the rules that its instances can have."""
         rules = self.worlds[job[0]].searched
         if rules is not None:
-            statements = [replace(s, forms=tuple(_under(f, rules) for f in s.forms)) for s in statements]
+            statements = [
+                replace(s, forms=tuple(_under(f, rules) for f in s.forms)) for s in statements
+            ]
         return super().run_search(job, statements, budget, seed, violated)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
@@ -163,10 +192,14 @@ class WorldSetting(Setting):
         if about is not None:
             check_method(about, case.algorithm)
         made = world.on_problem(statement.id, case)
-        return _Seen(made) if isinstance(made, World) else world.instance(case.problem.name, made)
+        return (
+            _Seen(made)
+            if isinstance(made, World)
+            else world.instance(case.problem.name, made)
+        )
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
-        """Make a case of what was asked for: the method, gradient steps, and all clients or cohorts of P."""
+        """Make a case of the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
         if world is None or not world.of_problems():
             return super().prepare(statement, request)
@@ -175,25 +208,43 @@ class WorldSetting(Setting):
         no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
         request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
         if request.rounds is not None or request.mode != "auto":
-            given = f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
+            given = (
+                f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
+            )
             raise InvalidInput(f"{given}: {no_use}")
         if "participants" not in world.takes and request.participants is not None:
-            raise InvalidInput(f"--participants {request.participants}: {statement.id} is about all clients; leave it out")
+            raise InvalidInput(
+                f"--participants {request.participants}: {statement.id} is about all clients; "
+                "leave it out"
+            )
         problem = request.problem(world.problem)
         algorithm = request.algorithm(method_of(self.authored[statement.id].about).name, problem)
         steps, lr = (request.options.get(name) for name in OF_STEPS)
         solver = None
         if steps is not None or lr is not None:
-            solver = GradientSteps(2 if steps is None else steps, 1 / (2 * float(problem.beta_k.max())) if lr is None else lr)
+            solver = GradientSteps(
+                2 if steps is None else steps,
+                1 / (2 * float(problem.beta_k.max())) if lr is None else lr,
+            )
         sampling = request.sampling(problem)
-        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem), "seed": request.seed}
+        options = {
+            "sampling": sampling,
+            "local_solver": solver,
+            "x0": request.start(problem),
+            "seed": request.seed,
+        }
         details = {"sampling": repr(sampling), "local_solver": repr(solver)}
-        return Prepared(problem, algorithm, options, [world.head(Case(problem, algorithm, sampling))], details)
+        return Prepared(
+            problem, algorithm, options, [world.head(Case(problem, algorithm, sampling))], details
+        )
 
 
 def _under(form: Form, rules: Sequence[str]) -> Form:
     """The form as it is claimed under some rules alone."""
-    return replace(form, established={rule: verdict for rule, verdict in form.established.items() if rule in rules})
+    return replace(
+        form,
+        established={rule: verdict for rule, verdict in form.established.items() if rule in rules},
+    )
 
 
 def method_of(about: Any) -> Any:
@@ -202,10 +253,13 @@ def method_of(about: Any) -> Any:
 
 
 def check_method(about: Any, algorithm: Any) -> None:
-    """Raise `InvalidInput` for a method that the statement is not about, or one with another of its declared values."""
+    """Raise `InvalidInput` for a method that a statement is not about, or with other values."""
     cls = method_of(about)
     if not isinstance(algorithm, cls):
         raise InvalidInput(f"the statement is about {cls.__name__}, not {type(algorithm).__name__}")
     for name, value in (about.hyperparameters if isinstance(about, Method) else {}).items():
         if (given := getattr(algorithm, name)) != value:
-            raise InvalidInput(f"{name} = {given!r}: the statement is about another {cls.__name__}; use {name}={value!r}")
+            raise InvalidInput(
+                f"{name} = {given!r}: the statement is about another {cls.__name__}; "
+                f"use {name}={value!r}"
+            )

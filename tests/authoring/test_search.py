@@ -85,7 +85,7 @@ def test_a_form_that_a_constant_s_search_refutes_is_violated(monkeypatch):
     def on_small(out, setting, *args):
         out.checks.extend(c for made in small for c in check(out.statement, setting.view(made)))
 
-    monkeypatch.setattr(import_module("fedtheory.authoring.study"), "_checks", on_small)
+    monkeypatch.setattr(import_module("fedtheory.authoring.studies"), "_checks", on_small)
     found = study(proximal(), budget=3)
     assert found.row("it", "repaired").verdict == "violated" and found.row("it", "printed").verdict == "holds"
     assert {n.form for n in found.studies[0].constants} == {m.form for m in found.mutants} == {"printed"}

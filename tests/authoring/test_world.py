@@ -6,7 +6,8 @@ import pytest
 from command_line import call, refused
 from repository import ROOT
 
-from fedtheory.errors import InvalidInput
+from fedtheory import authoring
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.verification import Plan, registry, replay
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.witness import Witness
@@ -113,6 +114,15 @@ def test_a_paper_may_have_both_and_claims(mixed, tmp_path):
     assert found == {("square", "printed"): "violated", ("square", "repaired"): "holds", ("descent", "printed"): "holds"}
     assert "cannot be proved or refuted here" in refused("verify", f"{tmp_path / 'mixed.py'}::tables", "--problem", "quadratic")
     assert mixed.statements[0].symbols == {"a": "Numbers.a"}
+
+
+def test_a_study_is_of_what_is_about_a_method(tmp_path):
+    (tmp_path / "mixed.py").write_text(MIXED.replace('"mixed"', '"studied"'))
+    paper = authoring.load_file(tmp_path / "mixed.py")
+    found = authoring.study(paper, budget=20, necessity=False)
+    assert {row.statement for row in found.rows} == {"studied/descent"}
+    with pytest.raises(MissingCapability, match=r"studied/square: a study moves .* over a World"):
+        authoring.study(paper["square"])
 
 
 @pytest.mark.parametrize(("start", "verdicts"), [("2", "holds"), ("0.5", "violated"), ("-1", "not applicable")])

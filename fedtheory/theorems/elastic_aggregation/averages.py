@@ -100,6 +100,7 @@ class Averages(of_a_problem.ModelWorld):
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
         """Give |g| at x0 of every batch of B_k, (m_k, d) a client, with the method's mu and tau."""
+        of_a_problem.check_everyone(case)
         algorithm, dim = case.algorithm, case.problem.dim
         source, samples = of_a_problem.samples_of(case.problem)
         theta = of_a_problem.exact(case.x0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +20,8 @@ from fedtheory.algorithms.base import aggregate
 from fedtheory.authoring import Draws
 from fedtheory.authoring.declare import in_fractions
 from fedtheory.authoring.slots import SlotClients, SlotWork
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
@@ -54,6 +55,7 @@ def ratios(omega: np.ndarray) -> np.ndarray:
     return omega / omega.max()
 
 
+@lru_cache(typed=True)  # of floats another method than of equal fractions
 def elastic(tau: Any, eta: Any, sign: str = "repaired") -> ElasticAggregation:
     """The method with its numbers as fractions, or as floats where tau is one."""
     made = ElasticAggregation(float(tau), server_lr=float(eta), sign=sign)  # type: ignore[arg-type]
@@ -75,22 +77,43 @@ class QuadraticLosses(NamedTuple):
         return (self.H @ y[..., None])[..., 0] - self.b
 
 
+class Reach(NamedTuple):
+    """The E local steps of clients or slots as one affine map: M (..., d, d), c (..., d)."""
+
+    M: Any
+    c: Any
+
+    def take(self, index: Any) -> Reach:
+        """The rows with these numbers."""
+        return Reach(self.M[index], self.c[index])
+
+
+class AllSteps(SlotWork):
+    """The local work of `Reach`: y - M (y - c), in one product where E steps take E."""
+
+    def run(self, pieces: Any, objective: LocalObjective, start: Any) -> LocalResult:
+        """On arrays (C, P, d), of the loss alone."""
+        if objective.linear is not None or objective.l1 or np.any(objective.curvature):
+            raise MissingCapability("the local steps are those of the loss alone")
+        return LocalResult(start - (pieces.M @ (start - pieces.c)[..., None])[..., 0])
+
+
 class ModelClients(SlotClients):
     """One round's clients of quadratic losses, with a linear model whose output is measured.
 
     Parameters
     ----------
-    losses : QuadraticLosses of all clients
+    losses : QuadraticLosses, or Reach, of all clients
     S : (N, d, d) Gram matrices of B_k
     counts : (N,) samples, which weigh the clients
     members : (C, P) the cohorts, as scenarios
     """
 
     def __init__(
-        self, losses: QuadraticLosses, S: Any, counts: Any, members: np.ndarray, work: SlotWork
+        self, losses: QuadraticLosses | Reach, S: Any, counts: Any, members: Any, work: SlotWork
     ) -> None:
         own: Any = SimpleNamespace(pieces=losses, weights=counts / counts.sum())
-        super().__init__(own, Cohort(len(counts), members=members), work, losses.b[:1])
+        super().__init__(own, Cohort(len(counts), members=members), work, losses[1][:1])
         self.S = S[members]
 
     @property
@@ -129,8 +152,7 @@ class QuadraticClients(of_a_problem.ModelWorld):
     # --- the method -------------------------------------------------------------------------------
     def clients(self, members: np.ndarray) -> ModelClients:
         """The clients of a round with these cohorts (C, P)."""
-        losses = QuadraticLosses(self.H, (self.H @ self.c[..., None])[..., 0])
-        return ModelClients(losses, self.S, self.counts, members, SlotWork(self.E, self.lr))
+        return ModelClients(Reach(self.M, self.c), self.S, self.counts, members, AllSteps())
 
     def after(self, x: np.ndarray, members: np.ndarray, sign: int = 1) -> np.ndarray:
         """The server's models (C, d) after a round from x (d,) with each of the cohorts."""
@@ -163,9 +185,10 @@ class QuadraticClients(of_a_problem.ModelWorld):
     @cached_property
     def M(self) -> np.ndarray:
         """Symmetric M_k (N, d, d): E local steps take M_k (x - c_k) off the distance to c_k."""
-        one, left = identity(len(self.theta)), identity(len(self.theta))
+        one = identity(len(self.theta), self.H.dtype)
+        left, step = one, one - self.lr * self.H
         for _ in range(self.E):
-            left = left @ (one - self.lr * self.H)
+            left = left @ step
         return one - left
 
     def updates(self, x: np.ndarray) -> np.ndarray:
@@ -239,7 +262,10 @@ class Aggregation(QuadraticClients):
 
     def zeta(self, x: np.ndarray) -> np.ndarray:
         """zeta (d,), 1 where nothing is sensitive."""
-        return self.zetas(x, self.everyone)[0]
+        known, at = self.__dict__.setdefault("zeta_at", {}), tuple(x)
+        if at not in known:
+            known[at] = self.zetas(x, self.everyone)[0]
+        return known[at]
 
     def delta(self, x: np.ndarray) -> np.ndarray:
         """sum_k w_k Delta_k (d,)."""

@@ -372,15 +372,14 @@ def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
     tau, lr, origin = float(data["tau"]), float(data["lr"]), np.zeros(c.shape[1])
     those = clients.QuadraticClients(counts, H, S, c, origin, tau, 1.0, lr, data["E"])
     members = np.array(list(combinations(range(len(counts)), P)))
-    M = np.eye(len(origin)) - np.linalg.matrix_power(np.eye(len(origin)) - lr * H, data["E"])
 
     def motion(theta: np.ndarray) -> np.ndarray:
         return (those.after(theta, members) - theta).mean(axis=0)
 
     w, theta = counts / counts.sum(), start
-    mean = np.einsum("n,nij->ij", w, M)
+    mean = np.einsum("n,nij->ij", w, those.M)
     if theta is None:
-        theta = np.linalg.solve(mean, np.einsum("n,nij,nj->i", w, M, c))
+        theta = np.linalg.solve(mean, np.einsum("n,nij,nj->i", w, those.M, c))
     for _ in range(200):
         theta = theta + motion(theta) / ((1 + tau) * np.linalg.eigvalsh(mean).max())
     found = scipy.optimize.root(motion, theta, tol=1e-14)

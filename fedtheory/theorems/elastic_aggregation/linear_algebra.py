@@ -16,8 +16,10 @@ __all__ = [
 ]
 
 
-def identity(d: int) -> np.ndarray:
-    """The identity (d, d) in fractions."""
+def identity(d: int, dtype: Any = object) -> np.ndarray:
+    """The identity (d, d) in fractions, or in floats where dtype says so."""
+    if np.dtype(dtype).kind == "f":
+        return np.eye(d)
     return objects([[Fraction(int(i == j)) for j in range(d)] for i in range(d)])
 
 

@@ -144,7 +144,10 @@ def local_work(case: Case, largest: float) -> tuple[Fraction, int]:
         )
     if solver.lr * largest > 1 + 1e-12:
         raise InvalidInput(f"lr = {solver.lr:.6g}: it must be at most 1/L = {1 / largest:.6g}")
-    return Fraction(float(solver.lr)), int(solver.steps)
+    lr = Fraction(float(solver.lr))
+    if solver.lr * largest > 1 - 1e-12:  # as 1/L in floats may be above it by rounding
+        lr *= 1 - Fraction(1, 2**38)
+    return lr, int(solver.steps)
 
 
 def quadratics(case: Case) -> dict[str, Any]:

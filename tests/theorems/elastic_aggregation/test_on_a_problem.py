@@ -195,3 +195,21 @@ def test_labels_are_the_problems():
     assert view.after(view.labels).astype(float) == pytest.approx(run.final.x[0], abs=1e-12)
     omega = client_sensitivity(plain.held_out, np.broadcast_to(START, (2, 1, 2)))[:, 0]
     assert view.sensitivities(view.theta).astype(float) == pytest.approx(omega, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_step_of_one_over_L_is_judged(seed):
+    """In floats 1/L is above it now and then: the data have a step that is 4e-12 of it shorter."""
+    problem = hold_out(problems.random_least_squares(3, 2, [8, 9, 12], ridge=0.1, seed=seed, weights="samples"), 0.3)
+    step = 1 / float(problem.beta_k.max())
+    how = {"x0": START, "local_solver": GradientSteps(2, step)}
+    found = get("elastic-aggregation/stability").verify(problem, ElasticAggregation(), **how)
+    assert {c.verdict for c in found} <= {"holds", "not applicable"} and any("1/L" not in c.reason for c in found)
+    lr = view_of("stability", problem, ElasticAggregation(), START, local_solver=how["local_solver"]).lr
+    assert 0 < 1 - lr / Fraction(step) < Fraction(1, 10**11)
+
+
+def test_moving_averages_are_of_all_clients():
+    s = get("elastic-aggregation/moving-average")
+    found = s.verify(SQUARES, ElasticAggregation(probe_batch=2), x0=START, sampling=Uniform(2))
+    assert {c.verdict for c in found} == {"not applicable"} and "all clients take part" in found[0].reason

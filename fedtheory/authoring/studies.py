@@ -204,7 +204,7 @@ def study(
 
     Parameters
     ----------
-    target : a `Paper`, a statement, or several
+    target : a `Paper`, a statement, or several; of a paper those over a `World` are left out
     budget : int
         Instances that the search looks at for each statement; every dropped assumption and every
         constant gets a third of it.
@@ -219,14 +219,20 @@ def study(
     Raises
     ------
     InvalidInput, UnknownName, MissingCapability
-        The statement cannot be judged; with file and line.
+        The statement cannot be judged; with file and line. One over a `World`, which ``fedtheory verify`` judges.
     """
     flag("necessity", necessity)
     whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
     if hasattr(target, "statements"):
-        statements = list(target.statements.values())
+        every = list(target.statements.values())
+        statements = [s for s in every if not s.of_world] or every
     else:
         statements = list(target) if isinstance(target, list | tuple) else [target]
+    if over := [s.id for s in statements if s.of_world]:
+        raise MissingCapability(
+            f"{over[0]}: a study moves the constants and assumptions of a statement about a method, and this one is over a World; "
+            "`fedtheory verify FILE.py` judges it, and searches for counterexamples"
+        )
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
     tell = on_progress or (lambda done, total, words: None)

@@ -14,10 +14,9 @@ from fedtheory.theorems import all_statements
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import compression
 from fedtheory.theorems.elastic_aggregation.clients import Aggregation
-from fedtheory.theorems.fedmls.data import orders_of
 from fedtheory.theorems.fedmls.instances import MLSInstance
+from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS, OrdersView
 from fedtheory.theorems.fedmls.quantities import view_of_run
-from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
 from fedtheory.verification import Letters, closed, le
 
 CLOSED = [(s, f) for s in all_statements() for f in s.forms if f.letters is not None]
@@ -64,7 +63,8 @@ def test_a_closed_formula_has_the_values_of_what_runs(statement, form, run_of_fe
     if statement.paper == "elastic-aggregation":
         view = Aggregation.from_data(AGGREGATION)
     elif form.kind == "orders":
-        view = orders_of({"reach": "7/3", "sigma": "1/2", "rounds": "printed" if PRINTED_COUNTS in form.needs else "fewest"})
+        rounds = "printed" if PRINTED_COUNTS in form.needs else "fewest"
+        view = OrdersView.from_data({"reach": "7/3", "sigma": "1/2", "rounds": rounds})
     else:
         view = run_of_fedmls if statement.paper == "fedmls" else _view_of_efl(form)
     agrees(form, view)

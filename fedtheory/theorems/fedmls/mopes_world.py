@@ -38,7 +38,7 @@ from fedtheory.theorems.fedmls.of_files import (
     numbers_of,
     quarter,
 )
-from fedtheory.theorems.fedmls.paper import drawn_instances
+from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances
 from fedtheory.verification.rational import integer
 from fedtheory.verification.request import Prepared
 
@@ -102,7 +102,7 @@ class MopesView(OfRounds):
     about = "about a run of MOPES or MOLES over a convex set"
     example, problem = "--problem lad --set simplex", "lad"
     accepts = SET_ACCEPTS
-    scenarios = (50, 200)
+    scenarios, work = (FEWEST, MOST), SLIDING
 
     lam: Any
     D: Any

@@ -18,16 +18,14 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, is_reading
-from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
+from fedtheory.theorems.fedmls.paper import FEWEST, MOST
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
-from fedtheory.theorems.fedmls.views import ProxView
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = ["ACCEPTS", "UsersRuns", "given_numbers"]
 
-FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
 ACCEPTS = {
     "G_i": "bounds of the clients' subgradients on the closed ball, one number or one a client (default: the problem's own)",
     "sigma_i": "noise levels of the clients' subgradients, one number or one a client (default: what the method and its solver add)",
@@ -180,21 +178,6 @@ class UsersRuns:
             if reading is None:
                 return self._run(replace(self.algorithm, skip_last=False), self.G_i)
             return self._run_as_read(statement, reading)
-        except MissingCapability as error:
-            return str(error)
-
-    def prox_view(self, form: Form) -> ProxView | str:
-        """The run in which the local problems are solved, or the first assumption that fails; errors as of `view`."""
-        reason = self.not_about(form)
-        if reason is None and not self.algorithm.solved:
-            reason = "local_training = 'sliding': the statement is about local problems that are solved; use 'exact-prox'"
-        if reason is not None:
-            return reason
-        try:
-            reason = self.assumption_failure(form)
-            if reason is not None:
-                return reason
-            return prox_view_of_run(self.problem, self.algorithm, self.x0, Bounds(self.optimum, self.G_i, self.sigma_i))
         except MissingCapability as error:
             return str(error)
 

@@ -15,7 +15,7 @@ from fedtheory.authoring import Draws, World, form, le, method, wrong
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.letters import ORDERS
 from fedtheory.theorems.fedmls.of_files import entry, numbers_of
-from fedtheory.theorems.fedmls.paper import drawn_instances, paper
+from fedtheory.theorems.fedmls.paper import SLIDING, drawn_instances, paper
 from fedtheory.verification.rational import simplest
 
 __all__ = ["FEWEST_COUNTS", "PRINTED_COUNTS", "OrdersView"]
@@ -59,6 +59,7 @@ class OrdersView(World):
     total: int
 
     kind, family, scope, letters = "orders", "Theorem 2's counts", "counts", ORDERS
+    work = SLIDING
     about = "about Theorem 2's K and T_k, whatever the data"
     problem, example = "lad", "--problem lad"
 

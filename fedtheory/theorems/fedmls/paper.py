@@ -7,11 +7,18 @@ from typing import Any
 
 from fedtheory.authoring import Paper, World
 from fedtheory.authoring.world import WorldInstance
+from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
+from fedtheory.verification.case import LocalWork
 
-__all__ = ["drawn_instances", "paper"]
+__all__ = ["FEWEST", "MOST", "SLIDING", "drawn_instances", "paper"]
 
+FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
+SLIDING = LocalWork(
+    (SubgradientSliding, ExactProx, Exact),
+    "the method's local work is its own; leave local_solver out, or use SubgradientSliding()",
+)
 paper = Paper(PAPER_ID, "FedMLS", symbols=SYMBOLS)
 
 

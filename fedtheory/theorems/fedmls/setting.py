@@ -1,4 +1,4 @@
-"""How FedMLS's statements are judged: on the battery's runs, on a run of a user's, and in fractions in one dimension."""
+"""How FedMLS's statements about runs are judged: on the battery's, on a user's, and in fractions in one dimension."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ from typing import Any
 
 from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
-from fedtheory.central.named_sets import named_set, shape_of
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.local import Exact, ExactProx, SubgradientSliding
-from fedtheory.theorems.fedmls import data, exact, search
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.theorems.fedmls import exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
-from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
 from fedtheory.theorems.fedmls.notation import ROUNDS
-from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, FEWEST, MOST, UsersRuns, given_numbers
-from fedtheory.theorems.fedmls.on_a_set import (
-    SET_ACCEPTS,
-    method_of,
-    mopes_view_of_case,
-    orders_view_of_case,
-    planned_of,
-)
+from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns, given_numbers
+from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.own_run import own_run
+from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
-from fedtheory.theorems.fedmls.prox_runs import prox_battery
-from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult, Target
@@ -40,18 +30,9 @@ __all__ = ["FedMLSSetting"]
 PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
 )  # fmt: skip
-SCOPES = {
-    "fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter",
-    "counts": "about Theorem 2's K and T_k, whatever the data",
-    "exact-prox": "about a run of FedMLS in which the local problems are solved", "envelope": "about minimisers, whatever the method",
-    "mopes": "about a run of MOPES or MOLES over a convex set", "identity": "about two runs from the same data",
-    "conventional": "about runs of other methods on functions of its own", "claims": "a claim in words, not run",
-}  # fmt: skip
+SCOPES = {"fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter", "claims": "a claim in words, not run"}
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
-SLIDING = LocalWork(
-    (SubgradientSliding, ExactProx, Exact), "the method's local work is its own; leave local_solver out, or use SubgradientSliding()"
-)
 COMPUTED = {  # what `tuned` finds itself
     "fedmls": {
         "--lam": "from --epsilon", "--D": "from --epsilon", "--rounds": "from --epsilon", "--radius": "least power of 2",
@@ -61,27 +42,21 @@ COMPUTED = {  # what `tuned` finds itself
 
 
 class FedMLSSetting(Setting):
-    """Instances are runs of FedMLS ('run'), runs in one dimension with fractions for data ('lines'), and those of `data`."""
+    """Instances are runs of FedMLS ('run'), and runs in one dimension with fractions for data ('lines')."""
 
-    own_method = True  # of MOPES and MOLES
-    kinds = ("run", "lines", *data.KINDS)
-    builders = data.BUILDERS
+    own_method = True  # MOPES and MOLES have parameters of their own
+    kinds = ("run", "lines")
     accepts = ACCEPTS
     computed = COMPUTED
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        in_floats = (*mls_battery(plan.seed, plan.scale), *mopes_battery(plan.seed), *prox_battery(plan.seed))
-        return [*in_floats, *data.battery(plan.seed, plan.scale)]
+        return mls_battery(plan.seed, plan.scale)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         runs = any(f.sides is not None or f.symbolic is not None for f in statement.forms)
-        return super().refusal(statement) if not runs or statement.scope in ("envelope", "identity", "conventional") else None
-
-    def takes(self, statement: Statement) -> dict[str, str]:
-        """Of MOPES and MOLES the set and the accuracy; of a run of FedMLS the constants."""
-        return {"mopes": SET_ACCEPTS, "counts": {}}.get(statement.scope, ACCEPTS)
+        return None if runs else super().refusal(statement)
 
     def local_work(self, statement: Statement) -> LocalWork:
         """Its own: sliding, whose noise a user may set. `Exact`, the default of a run, stands for it."""
@@ -95,34 +70,17 @@ class FedMLSSetting(Setting):
         return super().verify(statement, forms, replace(case, scenarios=max(FEWEST, min(case.scenarios, MOST))))
 
     def verify_once(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        runs, once = UsersRuns(case), Once()
+        runs = UsersRuns(case)
+        return [self._judged(statement, form, case, runs) for form in forms]
 
-        def view_of(form: Form) -> Any:
-            if statement.scope == "mopes":
-                return once(lambda: mopes_view_of_case(statement, case))
-            if statement.scope == "counts":
-                return orders_view_of_case(case, "printed" if PRINTED_COUNTS in form.needs else "fewest")
-            return once(lambda: runs.prox_view(form)) if statement.scope == "exact-prox" else runs.view(statement, form)
-
-        return [self._judged(statement, form, case, view_of, runs.rule) for form in forms]
-
-    def _judged(self, statement: Statement, form: Form, case: Case, view_of: Callable[[Form], Any], rule: str) -> Check:
-        """One form on the view that it is about, or why it is about none."""
-        known = rule if rule in form.established or statement.scope == "fedmls" else next(iter(form.established))
+    def _judged(self, statement: Statement, form: Form, case: Case, runs: UsersRuns) -> Check:
+        """One form on the run that it is about, or why it is about none."""
+        known = runs.rule if runs.rule in form.established or statement.scope == "fedmls" else next(iter(form.established))
         where, name = (statement, form, known), case.problem.name
         try:
-            view = view_of(form)
+            view = runs.view(statement, form)
         except NotCertified as error:
             return outside(*where, str(error), name, "inconclusive")
-        except (InvalidInput, MissingCapability) as error:
-            if statement.scope == "fedmls":
-                raise
-            return outside(*where, str(error), name)
-        if not isinstance(view, str) and statement.scope != "fedmls":
-            reason = view.applies(form)
-            if reason is None and view.rule not in form.established:
-                reason = f"not claimed for {view.rule} subgradients"
-            view = view if reason is None else reason
         if isinstance(view, str):
             return outside(*where, view, name)
         return judge_view(statement, form, view, name, confidence=case.confidence)
@@ -133,31 +91,7 @@ class FedMLSSetting(Setting):
         return own(statement, form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
-        problem = request.problem("lad")
-        if statement.scope == "mopes":
-            return _prepare_on_a_set(statement, request, problem)
-        given = dict(request.options)
-        if statement.scope == "exact-prox":
-            if given.get("local_training") == "sliding":
-                raise InvalidInput("local_training = 'sliding': the statement is about 'exact-prox'; leave it out")
-            given["local_training"] = "exact-prox"
-        if all(f.sides is None for f in statement.forms):
-            return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
-        x0 = request.start(problem)
-        refuse_others(request, problem)
-        given_numbers(request.options.get("given") or {}, problem.num_clients)
-        rounds: Any = request.rounds
-        if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
-            rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
-        made = make_fedmls(problem, given, x0, rounds)
-        rule = "noisy" if made.algorithm.noise_std else "exact"
-        rows = made.rows(skip_last=False)
-        return Prepared(
-            problem, made.algorithm, {"x0": x0},
-            head=[f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients"],
-            details={"algorithm": made.to_json(skip_last=False)},
-            facts=lambda checks: rows,
-        )  # fmt: skip
+        return prepare_run(statement, request)
 
     def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
         """FedMLS with Theorem 2's parameters for an accuracy, with as few rounds as suffice."""
@@ -175,13 +109,11 @@ class FedMLSSetting(Setting):
     def example(self, statement: Statement) -> str | None:
         if self.refusal(statement) is not None:
             return None
-        return {"algebra": "", "mopes": "--problem lad --set simplex"}.get(statement.scope, "--problem lad")
+        return "" if statement.scope == "algebra" else "--problem lad"
 
     # --- instances in fractions -----------------------------------------------------------------------------------------
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         form = statement.form(witness.form)
-        if form.kind in data.KINDS:
-            return super().exact_check(statement, witness)
         if witness.kind != "lines":
             raise InvalidInput(f"kind = {witness.kind!r}: witnesses of {statement.id} are of kind 'lines'")
         if witness.rule != "deterministic" or witness.rule not in form.established:
@@ -200,15 +132,11 @@ class FedMLSSetting(Setting):
         return exact.read_version_1(fields, label) if "variant" in fields else None
 
     def summary(self, witness: Witness) -> str:
-        if witness.kind in data.KINDS:
-            return super().summary(witness)
         given = witness.data
         clients = sum(given.get("copies") or [1] * len(given["slopes"]))
         return f"{witness.statement} [{given['variant']}]: N = {clients}, d = 1, K = {given['rounds']}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        if witness.kind in data.KINDS:
-            return super().facts(witness)
         given = witness.data
         copies = given.get("copies") or []
         pieces = [list(zip(a, b, strict=True)) for a, b in zip(given["slopes"], given["offsets"], strict=True)]
@@ -227,34 +155,28 @@ class FedMLSSetting(Setting):
 
     # --- the search for counterexamples ---------------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
-        return search.draw(rng) if kind == "lines" else data.random_instance(kind, rng)
+        return search.draw(rng)
 
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        known = {f.kind for s in statements for f in s.forms if f.sides is not None}
-        return [*([("lines",)] if search.targets_of(statements) else []), *((kind,) for kind in data.KINDS if kind in known)]
+        return [("lines",)] if search.targets_of(statements) else []
 
     def run_search(
         self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
     ) -> list[SearchResult]:
-        if job[0] in data.KINDS:  # in fractions: exact subgradients only
-            exactly = [replace(s, forms=tuple(map(_without_noise, s.forms))) for s in statements]
-            return super().run_search(job, exactly, budget, seed, violated)
         return search.explore_lines(search.targets_of(statements, violated), max(1, budget // 4), seed)
 
     def search(
         self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
     ) -> SearchResult:
-        if form.kind in data.KINDS:
-            return super().search(statement, form, rule, budget, seed, sides)
         if rule != "deterministic":
             raise InvalidInput(f"rule = {rule!r}: only runs with exact subgradients are searched, rule 'deterministic'")
         return search.search(statement, form, budget, seed, sides)
 
     def explore(self, kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
-        return super().explore(kind, targets, budget, seed) if kind in data.KINDS else search.explore_lines(targets, budget, seed)
+        return search.explore_lines(targets, budget, seed)
 
     def proved(self, target: Target) -> Witness | None:
-        return super().proved(target) if target.form.kind in data.KINDS else search.proved(target)
+        return search.proved(target)
 
 
 def prepare_run(statement: Statement, request: Request, exact_prox: bool = False) -> Prepared:
@@ -283,43 +205,8 @@ def prepare_run(statement: Statement, request: Request, exact_prox: bool = False
     )  # fmt: skip
 
 
-class Once:
-    """Calls what it is first given, and gives its result from then on."""
-
-    def __init__(self) -> None:
-        self._found: list[Any] = []
-
-    def __call__(self, make: Callable[[], Any]) -> Any:
-        if not self._found:
-            self._found.append(make())
-        return self._found[0]
-
-
-def _prepare_on_a_set(statement: Statement, request: Request, problem: Any) -> Prepared:
-    """MOPES or MOLES as the options ask for it; what it is about is given to the statement."""
-    others = ("batch_size", "radius", "lipschitz", "sigma", "noise_std", "average", "server_projection", "norm", "skip_last")
-    refuse_others(request, problem, others)
-    o, x0 = request.options, request.start(problem)
-    shape = shape_of(o.get("set_shape"))
-    size = 1.0 if o.get("set_size") is None else o["set_size"]
-    given = dict(o.get("given") or {})
-    given.setdefault("X", named_set(o.get("set") or "ball", problem.dim, size, shape, problem.num_clients))
-    names = {"epsilon": "epsilon", "noise": "noise", "lam": "lam", "D": "D", "local_training": "local_training", "allowance": "C"}
-    given |= {mine: o[theirs] for theirs, mine in names.items() if o.get(theirs) is not None and mine not in given}
-    if request.rounds is not None:
-        given.setdefault("K", request.rounds)
-    made = planned_of(statement, problem, given, x0)
-    head = [f"{method_of(statement)} on {problem.name}: N = {problem.num_clients}, d = {problem.dim}"]
-    rows = made.rows()
-    return Prepared(problem, None, {"x0": x0, "given": given, "rounds": None}, head, {"method": made.to_json()}, lambda checks: rows)
-
-
-def _without_noise(form: Form) -> Form:
-    return replace(form, established={rule: verdict for rule, verdict in form.established.items() if rule != "stochastic"})
-
-
 def refuse_others(request: Request, problem: Any, also: Sequence[str] = ()) -> None:
-    """Options of other methods, cohorts and modes mean nothing to FedMLS."""
+    """Raise `InvalidInput` for options of other methods, cohorts and modes, which mean nothing to FedMLS."""
     request.refuse(also, "does not apply to statements about MOPES and MOLES: leave it out")
     mine = [f.name for f in fields(FedMLS)]
     every = [RENAMED.get(f.name, f.name) for name in algorithms.names() for f in fields(algorithms.get(name))]

@@ -14,9 +14,13 @@ from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.theorems.fedmls import data
-from fedtheory.theorems.fedmls.mopes_instances import view_of_central_run
-from fedtheory.theorems.fedmls.views import ENOUGH, INSIDE, OUTSIDE, OUTSIDE_BALL, column
+from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
+from fedtheory.theorems.fedmls.exact_prox_world import ENOUGH, ProxView
+from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
+from fedtheory.theorems.fedmls.mopes_world import INSIDE, OUTSIDE, OUTSIDE_BALL, MopesView, view_of_central_run
+from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
+from fedtheory.theorems.fedmls.of_files import column
+from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.verification.rational import to_file
 
 # one is steepest on the left, and a piece of one is nowhere the largest
@@ -41,7 +45,7 @@ def both_sides(statement, form, view):
 @pytest.mark.parametrize("lam", [Q(2, 5), Q(12, 5)], ids=str)
 def test_local_problems_solved(lam):
     given = {**lines_of(LOSSES), "lam": str(lam), "radius": "3/2", "x0": "-5/4", "rounds": 5}
-    view, rows = data.prox_of(given), worked.exact_prox(LOSSES, lam, Q(3, 2), Q(-5, 4), 5)
+    view, rows = ProxView.from_data(given), worked.exact_prox(LOSSES, lam, Q(3, 2), Q(-5, 4), 5)
     for form in ("repaired", "7.9 for 8", "rounds to epsilon"):
         assert both_sides("exact-prox", form, view) == rows[form], form
     assert both_sides("exact-prox-recursion", "repaired", view) == rows["recursion"]
@@ -53,7 +57,7 @@ def test_local_problems_solved(lam):
 def test_what_the_certified_gaps_cost():
     """gamma_k eta_k in round k's recursion, 2/(K(K+1)) sum_k k eta_k in the bounds; and what is uncertain of F* is in their noise."""
     given = {**lines_of(LOSSES), "lam": "2/5", "radius": "3/2", "x0": "-5/4", "rounds": 4}
-    eta, solved = [Q(1, 3), Q(2, 5), Q(3, 7)], data.prox_of(given)
+    eta, solved = [Q(1, 3), Q(2, 5), Q(3, 7)], ProxView.from_data(given)
     view = replace(solved, gaps=column(eta), noise=Q(1, 8))
     more = {
         ("exact-prox", "repaired"): [Q(2, 20) * (eta[0] + 2 * eta[1] + 3 * eta[2])],
@@ -68,14 +72,16 @@ def test_what_the_certified_gaps_cost():
 
 def test_few_rounds_have_few_rows():
     given = {**lines_of(LOSSES), "lam": "2/5", "radius": "3/2", "x0": "-5/4"}
-    assert both_sides("exact-prox-recursion", "repaired", data.prox_of({**given, "rounds": 1})) == [(0, 0)]
-    found = both_sides("exact-prox-recursion", "repaired", data.prox_of({**given, "rounds": 2}))
+    one, two = (ProxView.from_data({**given, "rounds": K}) for K in (1, 2))
+    assert both_sides("exact-prox-recursion", "repaired", one) == [(0, 0)]
+    found = both_sides("exact-prox-recursion", "repaired", two)
     assert found == worked.exact_prox(LOSSES, Q(2, 5), Q(3, 2), Q(-5, 4), 2)["recursion"] and len(found) == 1
 
 
 def test_enough_rounds_to_epsilon():
     """K(K+1) >= 16 G^2 ||x_0 - x*||^2/epsilon^2 with epsilon = lambda G^2: 12 * 4/9 * 9 = 48 = 16 * 3, and no more than that."""
-    view = data.prox_of({**lines_of(LOSSES), "lam": "2/3", "radius": "3/2", "x0": "-5/4", "rounds": 3})
+    given = {"lam": "2/3", "radius": "3/2", "x0": "-5/4", "rounds": 3}
+    view = ProxView.from_data({**lines_of(LOSSES), **given})
     view = replace(view, G_sq=Q(9), distance_sq=Q(3))
     assert view.facts == {ENOUGH} and not replace(view, distance_sq=Q(3) + Q(1, 10**9)).facts
 
@@ -84,7 +90,8 @@ def test_enough_rounds_to_epsilon():
 def test_mopes(form):
     words = {"sliding": "steps", "exact": "prox", "flat": "flat"}[LOCAL[form]]
     numbers = {"lam": Q(2, 5), "D": Q(7, 2), "low": Q(-1, 3), "high": Q(5, 4), "radius": Q(9, 4), "x0": Q(6, 7)}
-    view = data.mopes_of({**lines_of([LOSS]), **to_file(numbers), "rounds": 4, "local": LOCAL[form]})
+    given = {**to_file(numbers), "rounds": 4, "local": LOCAL[form]}
+    view = MopesView.from_data({**lines_of([LOSS]), **given})
     excess, distance_sq, under, penalty = worked.mopes(
         LOSS, Q(2, 5), Q(7, 2), (Q(-1, 3), Q(5, 4)), Q(9, 4), Q(6, 7), 4, words
     )
@@ -94,22 +101,23 @@ def test_mopes(form):
 
 def test_the_prox_without_its_square_at_the_left_end():
     loss, numbers = [(Q(3), Q(1, 5))], {"lam": Q(4), "D": Q(7, 2), "low": Q(-1, 3), "high": Q(5, 4), "radius": Q(9, 4), "x0": Q(6, 7)}
-    view = data.mopes_of({**lines_of([loss]), **to_file(numbers), "rounds": 4, "local": "flat"})
+    view = MopesView.from_data({**lines_of([loss]), **to_file(numbers), "rounds": 4, "local": "flat"})
     assert view.excess[0, 0] == worked.mopes(loss, Q(4), Q(7, 2), (Q(-1, 3), Q(5, 4)), Q(9, 4), Q(6, 7), 4, "flat")[0]
 
 
 def test_where_the_start_is():
     numbers = {"lam": "2/5", "D": "7/2", "low": "-1/3", "high": "5/4", "radius": "9/4", "rounds": 1}
     for x0, where in (("-1/3", INSIDE), ("5/4", INSIDE), ("9/4", OUTSIDE), ("-9/4", OUTSIDE), ("23/10", OUTSIDE_BALL)):
-        assert where in data.mopes_of({**lines_of([LOSS]), **numbers, "x0": x0}).facts, x0
+        assert where in MopesView.from_data({**lines_of([LOSS]), **numbers, "x0": x0}).facts, x0
 
 
 def test_runs_too_long_for_fractions_are_refused():
     numbers = {"lam": "2/5", "low": "-1/3", "high": "5/4", "radius": "9/4", "x0": "0"}
     with pytest.raises(InvalidInput, match=r"4 exact rounds with \d+ local steps .* at most 200 rounds and 4000 steps"):
-        data.mopes_of({**lines_of([LOSS]), **numbers, "D": "1/10000", "rounds": 4})
+        MopesView.from_data({**lines_of([LOSS]), **numbers, "D": "1/10000", "rounds": 4})
     with pytest.raises(InvalidInput, match=r"rounds with \d+ local steps .* too many"):
-        data.same_of({**lines_of(LOSSES), "lam": "2/5", "D": "1/10000", "radius": "2", "x0": "0", "rounds": 4}).mopes()
+        given = {"lam": "2/5", "D": "1/10000", "radius": "2", "x0": "0", "rounds": 4}
+        SameView.from_data({**lines_of(LOSSES), **given}).mopes()
 
 
 def test_moles():
@@ -129,7 +137,8 @@ def test_moles():
 
 def test_fedmls_is_mopes():
     numbers = {"lam": Q(2, 3), "D": Q(21), "radius": Q(2), "x0": Q(-3, 4)}
-    view, paths = data.same_of({**lines_of(LOSSES), **to_file(numbers), "rounds": 4}), worked.both(LOSSES, *numbers.values(), 4)
+    view = SameView.from_data({**lines_of(LOSSES), **to_file(numbers), "rounds": 4})
+    paths = worked.both(LOSSES, *numbers.values(), 4)
     assert [[x] for x in view.fedmls] == paths["fedmls"] and [[x] for x in view.printed_line_14] == paths["z'"]
     for name, scale, share in (("mean", 1, 1), ("plain", 1, 3), ("plain, rescaled", 3, 3)):
         assert view.mopes(scale, share).tolist() == paths[name], name
@@ -146,14 +155,15 @@ def test_envelope():
         "lam": Q(3, 5), "u": u, "slopes": [[a for a, _ in loss] for loss in losses], "star": star,
         "drops": [[Q(0), Q(0)], [Q(0), Q(0)], [Q(0), Q(5, 2)]], "multipliers": [[Q(1), Q(0)]] * 3,
     }  # fmt: skip
-    view, rows = data.envelope_of(to_file(given)), worked.envelope(losses, Q(3, 5), u, star)
+    view, rows = EnvelopeView.from_data(to_file(given)), worked.envelope(losses, Q(3, 5), u, star)
     for form, sides in rows.items():
         assert both_sides("moreau-envelope", form, view) == [sides], form
 
 
 @pytest.mark.parametrize("printed", [True, False])
 def test_orders(printed):
-    view = data.orders_of({"reach": "7/3", "sigma": "3/4", "rounds": "printed" if printed else "fewest"})
+    rounds = "printed" if printed else "fewest"
+    view = OrdersView.from_data({"reach": "7/3", "sigma": "3/4", "rounds": rounds})
     for form, sides in worked.orders(Q(7, 3), Q(3, 4), printed).items():
         assert both_sides("theorem-2-orders" if printed else "mopes-calls", form, view) == [sides], form
 
@@ -161,12 +171,13 @@ def test_orders(printed):
 def test_other_methods():
     for n, mu, step, rounds, local in ((5, Q(2, 3), Q(3, 8), 5, 1), (4, Q(3, 5), Q(2, 7), 3, 5)):
         name, form = ("subgradient", "one subgradient a round") if local == 1 else ("local-steps", "every other method")
-        view = data.conventional_of({"method": name, "n": n, "mu": str(mu), "step": str(step), "rounds": rounds, "local": local})
+        given = {"method": name, "n": n, "mu": str(mu), "step": str(step), "rounds": rounds}
+        view = ConventionalView.from_data({**given, "local": local})
         assert view.applies(theorems.get("fedmls/conventional-rounds").form(form)) is None
         assert both_sides("conventional-rounds", form, view) == worked.nesterov(n, mu, step, rounds, local)
     for first, step in ((Q(3, 2), Q(2, 5)), (Q(1, 4), Q(7, 5))):
         numbers = {"shallow": Q(2, 7), "slope": Q(4, 5), "second": Q(5, 3), "first": first, "step": step}
-        view = data.conventional_of({"method": "fedprox", **to_file(numbers), "rounds": 6})
+        view = ConventionalView.from_data({"method": "fedprox", **to_file(numbers), "rounds": 6})
         assert view.applies(theorems.get("fedmls/conventional-rounds").form("FedProx with a constant step")) is None
         assert both_sides("conventional-rounds", "FedProx with a constant step", view) == worked.pull(*numbers.values(), 6)
 
@@ -189,11 +200,11 @@ def test_numbers_of_no_other_method_are_refused(given, changes):
     """Each at the limit itself: what is asked for is above it."""
     for name, value in changes.items():
         with pytest.raises(InvalidInput, match=f"{name} = "):
-            data.conventional_of({**given, name: value})
+            ConventionalView.from_data({**given, name: value})
 
 
 def test_the_least_numbers_are_taken():
-    view = data.conventional_of({**STEPS, "n": 1, "rounds": 1, "mu": "1/1000", "step": "1/1000"})
+    view = ConventionalView.from_data({**STEPS, "n": 1, "rounds": 1, "mu": "1/1000", "step": "1/1000"})
     assert view.excess.tolist() == view.floor.tolist() == [[Q(500)]]
-    assert len(data.conventional_of({**PULL, "slope": "501/1000", "rounds": 1}).excess) == 2
-    assert len(data.conventional_of({**STEPS, "rounds": 7}).excess) == 3  # of x_k with k < n alone
+    assert len(ConventionalView.from_data({**PULL, "slope": "501/1000", "rounds": 1}).excess) == 2
+    assert len(ConventionalView.from_data({**STEPS, "rounds": 7}).excess) == 3  # of x_k with k < n alone

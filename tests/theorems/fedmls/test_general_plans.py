@@ -11,14 +11,16 @@ import pytest
 from efl_on_a_problem import case_of
 
 from fedtheory import theorems
+from fedtheory.algorithms import FedProx
 from fedtheory.algorithms.fedmls import FedMLS, fewest_rounds, printed_rounds
 from fedtheory.central.sets import Ball, Box
 from fedtheory.errors import InvalidInput
 from fedtheory.local import SubgradientSliding
 from fedtheory.problems.nonsmooth import LAD, MaxAffine
-from fedtheory.theorems.fedmls import data, on_a_set
+from fedtheory.theorems.fedmls.exact_prox_world import ProxView, prox_view_of_run
+from fedtheory.theorems.fedmls.mopes_world import MopesView, method_of, planned_of
+from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theorems.fedmls.parameters import make_fedmls
-from fedtheory.theorems.fedmls.prox_runs import prox_view_of_run
 from fedtheory.theorems.fedmls.quantities import Bounds, view_of_run
 from fedtheory.theorems.fedmls.readings import ONE_DIMENSION, READINGS, reading_of
 from fedtheory.verification.rational import to_file
@@ -146,7 +148,7 @@ def test_a_run_is_exact_without_noise_and_mini_batches(noise_std, solver, exact)
 # --- local problems solved --------------------------------------------------------------------------------------------------
 def test_a_run_in_floats_is_the_one_in_fractions():
     lines = {"slopes": to_file([[Q(v) for v in row] for row in SLOPES]), "offsets": to_file([[Q(v) for v in row] for row in OFFSETS])}
-    exact = data.prox_of({**lines, "lam": "3/4", "radius": "2", "x0": "-1", "rounds": 5})
+    exact = ProxView.from_data({**lines, "lam": "3/4", "radius": "2", "x0": "-1", "rounds": 5})
     bounds = Bounds(LINES.optimum_on_ball(2.0), LINES.lipschitz(2.0), np.zeros(3))
     algorithm = FedMLS(0.75, 1.0, 5, 2.0, 7.0, local_training="exact-prox")
     view = prox_view_of_run(LINES, algorithm, np.array([-1.0]), bounds)
@@ -163,41 +165,45 @@ def test_a_run_in_floats_is_the_one_in_fractions():
 # --- on a set ---------------------------------------------------------------------------------------------------------------
 def test_mopes_on_a_users_set():
     bound, moles = theorems.get("fedmls/mopes-bound"), theorems.get("fedmls/moles-bound")
-    assert (on_a_set.method_of(bound), on_a_set.method_of(moles)) == ("mopes", "moles")
+    assert (method_of(bound.id), method_of(moles.id)) == ("mopes", "moles")
     x0, square = np.array([0.75, -0.5]), Box(2, -1.0, 1.0)
-    made = on_a_set.planned_of(bound, POINTS, {"X": square, "epsilon": 0.3, "K": 5}, x0)
+    made = planned_of(bound.id, POINTS, {"X": square, "epsilon": 0.3, "K": 5}, x0)
     assert made.constraint is square and made.x0.tolist() == x0.tolist() and made.method.rounds == 5
     distance = math.hypot(0.25, 0.75)
     g = (3 + 1 + math.sqrt(2)) / 3  # of F itself
     assert made.distance == pytest.approx(distance) and made.method.lam == pytest.approx(0.3 * distance / g)
-    ball = on_a_set.planned_of(bound, POINTS, {"K": 3}, np.zeros(2))
+    ball = planned_of(bound.id, POINTS, {"K": 3}, np.zeros(2))
     assert isinstance(ball.constraint, Ball) and ball.constraint.radius == 1 and not ball.x0.any()
     with pytest.raises(InvalidInput, match="X is 3: give a set"):
-        on_a_set.planned_of(bound, POINTS, {"X": 3}, x0)
+        planned_of(bound.id, POINTS, {"X": 3}, x0)
     case = case_of(POINTS, None, x0=x0, given={"X": square, "K": 5, "epsilon": 0.3}, mode="exact")
-    view = on_a_set.mopes_view_of_case(bound, case)
+    view = MopesView.on_problem(bound.id, case)
     assert view.distance_sq == pytest.approx(distance**2) and view.excess.shape[-1] == 1 and view.K == 5
     for scenarios, count in ((10, 50), (60, 60), (900, 200)):
         noisy = replace(case, given={"X": square, "K": 2, "noise": 0.5}, scenarios=scenarios, mode="auto")
-        assert on_a_set.mopes_view_of_case(bound, noisy).excess.shape[-1] == count
-    assert "is not enumerated" in on_a_set.mopes_view_of_case(bound, replace(noisy, mode="exact"))
-    assert "about MOPES with parameters" in on_a_set.mopes_view_of_case(bound, replace(case, algorithm=FedMLS(1.0, 1.0, 1, 1.0, 1.0)))
+        assert MopesView.on_problem(bound.id, noisy).excess.shape[-1] == count
+    fedmls = FedMLS(1.0, 1.0, 1, 1.0, 1.0)
+    for other, said in ((replace(noisy, mode="exact"), "is not enumerated"), (replace(case, algorithm=fedmls), "about MOPES with")):
+        with pytest.raises(InvalidInput, match=said):
+            MopesView.on_problem(bound.id, other)
 
 
 def test_the_orders_of_a_users_fedmls():
     """epsilon = lambda G^2, so that the reach G ||x_0 - x*||/epsilon is sqrt(D)/(lambda G); sigma is in units of G."""
     algorithm = FedMLS(0.25, 9.0, 4, 1.0, 8.0, sigma=12.0)
-    view = on_a_set.orders_view_of_case(case_of(POINTS, algorithm), "printed")
-    expected = data.orders_of({"reach": "3/2", "sigma": "3/2", "rounds": "printed"})
+    statement = theorems.get("fedmls/theorem-2-orders")
+    view = OrdersView.on_problem(statement.id, case_of(POINTS, algorithm))
+    expected = OrdersView.from_data({"reach": "3/2", "sigma": "3/2", "rounds": "printed"})
     assert (view.K, view.product, view.unit) == (expected.K, expected.product, expected.unit)
-    assert "about FedMLS, not object" in on_a_set.orders_view_of_case(case_of(POINTS, object()), "printed")
+    checks = statement.verify(POINTS, FedProx(mu=1.0))
+    assert all("about FedMLS, not FedProx" in c.reason for c in checks)
 
 
 def test_a_set_without_the_origin_and_an_optimum_that_is_not_zero():
     bound = theorems.get("fedmls/mopes-bound")
-    away = on_a_set.planned_of(bound, POINTS, {"X": Box(2, 0.25, 1.0), "K": 2}, np.zeros(2))
+    away = planned_of(bound.id, POINTS, {"X": Box(2, 0.25, 1.0), "K": 2}, np.zeros(2))
     assert away.x0.tolist() == [0.25, 0.25]  # the set's point nearest to 0
     case = case_of(LINES, None, x0=np.array([-0.5]), given={"X": Box(1, -1.0, 0.75), "K": 2})
-    made, view = on_a_set.planned_of(bound, LINES, case.given, case.x0), on_a_set.mopes_view_of_case(bound, case)
+    made, view = planned_of(bound.id, LINES, case.given, case.x0), MopesView.on_problem(bound.id, case)
     optimum = made.optimum
     assert optimum.value > 0.1 and 0 <= view.noise - (optimum.value - optimum.lower_bound) < 1e-9

@@ -12,17 +12,34 @@ import pytest
 from fedtheory import theorems
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedmls import data, lines
-from fedtheory.theorems.fedmls.mopes_instances import mopes_battery
-from fedtheory.theorems.fedmls.prox_runs import prox_battery
+from fedtheory.local import Exact, ExactProx, SubgradientSliding
+from fedtheory.theorems.fedmls import lines
+from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
+from fedtheory.theorems.fedmls.exact_prox_world import ProxView
+from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
+from fedtheory.theorems.fedmls.mopes_world import MopesView
+from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
+from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.registry import setting_of
 from fedtheory.verification.replay import builtin_witnesses, replay
+from fedtheory.verification.setting import DataInstance, Plan
 
+WORLDS = (ProxView, MopesView, SameView, EnvelopeView, OrdersView, ConventionalView)
+BUILDERS = {world.kind: world.from_data for world in WORLDS}
 STATEMENTS = [s for s in theorems.all_statements("fedmls/") if s.scope not in ("fedmls", "algebra")]
 FORMS = [(s, f) for s in STATEMENTS for f in s.forms if f.sides is not None]
-SHIPPED = [w for w in builtin_witnesses("fedmls") if w.kind in data.KINDS]
+SHIPPED = [w for w in builtin_witnesses("fedmls") if w.kind in BUILDERS]
 SETTING = setting_of("fedmls/mopes-bound")
+
+
+def battery(seed=0, scale=1.0):
+    """What a campaign has of every world."""
+    return [i for world in WORLDS for i in world.runs(Plan(seed=seed, scale=scale))]
+
+
+def in_fractions(seed=0, scale=1.0):
+    return [i for i in battery(seed, scale) if isinstance(i, DataInstance)]
 
 
 def name_of(value):
@@ -31,7 +48,7 @@ def name_of(value):
 
 @pytest.fixture(scope="module")
 def views():
-    return [(i, i.view()) for i in (*data.battery(), *mopes_battery(), *prox_battery())]
+    return [(i, i.view()) for i in battery()]
 
 
 @pytest.mark.parametrize(("statement", "form"), FORMS, ids=name_of)
@@ -63,7 +80,7 @@ def test_shipped_witnesses_replay(witness):
 
 
 def test_a_search_refutes_nothing_that_is_on_record_as_holding():
-    found = [r for kind in data.KINDS for r in SETTING.run_search((kind,), STATEMENTS, 160, 3)]
+    found = [r for kind in BUILDERS for r in SETTING.run_search((kind,), STATEMENTS, 160, 3)]
     holding = {(s.id, f.name) for s, f in FORMS if "holds" in f.established.values()}
     met = {(r.statement, r.form) for r in found if r.evaluations}
     assert met == holding - {(s.id, f.name) for s, f in FORMS if s.id in ("fedmls/moles-bound", "fedmls/moles-calls")}
@@ -78,10 +95,12 @@ def test_a_search_finds_what_is_false(form):
 
 
 def test_jobs_of_a_search_cover_every_kind():
-    assert {j[0] for j in SETTING.searches(theorems.all_statements("fedmls/"))} == {"lines", *data.KINDS}
+    assert {j[0] for j in SETTING.searches(theorems.all_statements("fedmls/"))} == {"lines", *BUILDERS}
 
 
-@pytest.mark.parametrize("instance", [i for i in data.battery() if i.kind == "mopes"][:12], ids=lambda i: i.name)
+@pytest.mark.parametrize(
+    "instance", [i for i in in_fractions() if i.kind == "mopes"][:12], ids=lambda i: i.name
+)
 def test_the_run_in_fractions_is_the_library_s(instance):
     """MOPES of the library on the same interval, in floats."""
     from fedtheory.central import MOPES, Box
@@ -106,7 +125,7 @@ def test_the_run_in_fractions_is_the_library_s(instance):
 @pytest.mark.parametrize("rounds", ["printed", "fewest"])
 def test_the_counts_are_fedmls_s(rounds):
     """sum T_k of the method that `fedmls_parameters` makes, and of the view."""
-    view = data.orders_of({"reach": "5/2", "sigma": "1/2", "rounds": rounds})
+    view = OrdersView.from_data({"reach": "5/2", "sigma": "1/2", "rounds": rounds})
     method = FedMLS(Fraction(1), Fraction(25, 4), view.K, 9.0, Fraction(1), Fraction(1, 2))
     assert view.total == method.total_steps(skip_last=False) and view.product == Fraction(25, 4)
     assert view.K == {"printed": 22, "fewest": 15}[rounds]  # sqrt(72) 5/2 = 21.2, and 15 * 16 = 240 >= 225 > 14 * 15
@@ -137,9 +156,9 @@ def test_data_of_no_instance_are_refused(kind, change, says):
             "shallow": "1", "slope": "1/2", "second": "1", "first": "1",
         },
     }[kind]  # fmt: skip
-    assert data.BUILDERS[kind](given) is not None
+    assert BUILDERS[kind](given) is not None
     with pytest.raises(InvalidInput, match=says):
-        data.BUILDERS[kind]({**given, **change})
+        BUILDERS[kind]({**given, **change})
 
 
 @pytest.mark.parametrize(
@@ -157,17 +176,26 @@ def test_certificates_that_fail_are_refused(change, says):
         "lam": "1", "u": [["-1", "0"], ["1", "0"]], "slopes": [[["1", "0"], ["0", "1"]], [["-1", "0"]]], "drops": [["0", "0"], ["0"]],
         "star": ["0", "-2"], "multipliers": [["1", "0"], ["1"]],
     }  # fmt: skip
-    view = data.envelope_of(given)
+    view = EnvelopeView.from_data(given)
     assert (view.psi_star, view.F_star, view.F_at, view.G_sq) == (Fraction(1, 2), 1, 1, 1)
     with pytest.raises(InvalidInput, match=says):
-        data.envelope_of({**given, **change})
+        EnvelopeView.from_data({**given, **change})
 
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_every_form_has_an_instance_in_the_smallest_battery(seed):
     met = set()
-    for instance in data.battery(seed, 0.01):
+    for instance in in_fractions(seed, 0.01):
         view = instance.view()
         met |= {(s.id, f.name) for s, f in FORMS if f.kind == instance.kind and view.applies(f) is None}
     linear = {(s.id, f.name) for s, f in FORMS if s.id.startswith("fedmls/moles")}  # in floats
     assert {(s.id, f.name) for s, f in FORMS if "holds" in f.established.values()} - met == linear
+
+
+@pytest.mark.parametrize("statement", ["exact-prox", "mopes-bound", "theorem-2-orders"])
+def test_local_work_that_stands_for_the_methods_own_is_taken(statement):
+    """A run's default solver, `Exact`, and sliding itself; another one is refused with the reason."""
+    s = theorems.get(f"fedmls/{statement}")
+    work = setting_of(s).local_work(s)
+    assert work is not None and {SubgradientSliding, ExactProx, Exact} == set(work.solvers)
+    assert "the method's local work is its own" in work.about

@@ -17,7 +17,6 @@ from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls import exact
 from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView, k_min, view_of_run
-from fedtheory.theorems.fedmls.statements import STATEMENTS
 from fedtheory.verification.check import judge_view
 
 # (which row, lhs, rhs). The rows of "inner-loop" are point by point u, round by round, client by client: row 2 is u = x*, round 1,
@@ -134,7 +133,8 @@ WITHOUT = {
     ("inner-loop-few-steps", "repaired"): "certificates in fractions: test_inner_loop.py",
     ("inner-loop-few-steps", "last iterate"): "certificates in fractions: test_inner_loop.py",
 }
-NAMES = [(s.id.split("/")[1], f) for s in STATEMENTS for f in s.forms if s.scope in ("fedmls", "algebra")]
+STATEMENTS = [s for s in theorems.all_statements("fedmls/") if s.scope in ("fedmls", "algebra")]
+NAMES = [(s.id.split("/")[1], f) for s in STATEMENTS for f in s.forms]
 ROUNDING = 1e-12
 
 

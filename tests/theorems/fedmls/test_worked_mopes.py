@@ -13,10 +13,12 @@ import worked_mopes as worked
 from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.theorems.fedmls import data
-from fedtheory.theorems.fedmls.mopes_instances import view_of_central_run
-from fedtheory.theorems.fedmls.statements import STATEMENTS
-from fedtheory.theorems.fedmls.views import PRINTED_COUNTS
+from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
+from fedtheory.theorems.fedmls.exact_prox_world import ProxView
+from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
+from fedtheory.theorems.fedmls.mopes_world import MopesView, view_of_central_run
+from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
+from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS, OrdersView
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.rational import to_file
 
@@ -96,7 +98,7 @@ def worked_out(statement, form):
         lam = Q(3) if form == "rounds to epsilon" or statement.endswith("recursion") else Q(1, 2)
         given = {**lines_of(LOSSES), "lam": str(lam), "radius": "2", "x0": "-1", "rounds": 4}
         rows = worked.exact_prox(LOSSES, lam, Q(2), Q(-1), 4)
-        view = data.prox_of(given)
+        view = ProxView.from_data(given)
         need, have = rows["enough"][0]
         assert (need <= have) == bool(view.facts)
         return make(view), rows["recursion" if statement.endswith("recursion") else form]
@@ -106,7 +108,7 @@ def worked_out(statement, form):
         words = {"sliding": "steps", "exact": "prox", "flat": "flat"}[local]
         excess, distance_sq, under, penalty = worked.mopes(LOSS, Q(1, 2), Q(3), (Q(-1, 2), Q(1)), Q(2), x0, 3, words)
         start, slack = FACTORS.get(form, (10, 8))
-        view = data.mopes_of({**given, "local": local})
+        view = MopesView.from_data({**given, "local": local})
         assert view.applies(form_of(statement, form)) is None
         return make(view), [(excess, (start * distance_sq + slack * 3) / under + penalty)]
     if statement.startswith("moles"):
@@ -119,17 +121,18 @@ def worked_out(statement, form):
         return make(view), rows
     if statement == "moreau-envelope":
         rows = worked.envelope(PLANE, Q(1), [[Q(-1, 2), Q(0)], [Q(1, 2), Q(0)]], [Q(0), Q(-13, 12)])
-        return make(data.envelope_of(ENVELOPE)), [rows[form]]
+        return make(EnvelopeView.from_data(ENVELOPE)), [rows[form]]
     if statement == "conventional-rounds":
         if form.startswith("FedProx"):
             given = {"method": "fedprox", "shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2", "step": "1/3", "rounds": 4}
-            return make(data.conventional_of(given)), worked.pull(Q(1, 5), Q(3, 4), Q(1), Q(1, 2), Q(1, 3), 4)
+            return make(ConventionalView.from_data(given)), worked.pull(Q(1, 5), Q(3, 4), Q(1), Q(1, 2), Q(1, 3), 4)
         n, step, rounds, local = (4, Q(1, 3), 4, 1) if form.startswith("one") else (3, Q(1, 4), 2, 12)
         method = "subgradient" if local == 1 else "local-steps"
         given = {"method": method, "n": n, "mu": "1/2", "step": str(step), "rounds": rounds, "local": local}
-        return make(data.conventional_of(given)), worked.nesterov(n, Q(1, 2), step, rounds, local)
+        return make(ConventionalView.from_data(given)), worked.nesterov(n, Q(1, 2), step, rounds, local)
     printed = statement == "theorem-2-orders"
-    view = data.orders_of({"reach": "5/2", "sigma": "1/2", "rounds": "printed" if printed else "fewest"})
+    rounds = "printed" if printed else "fewest"
+    view = OrdersView.from_data({"reach": "5/2", "sigma": "1/2", "rounds": rounds})
     return make(view), [worked.orders(Q(5, 2), Q(1, 2), printed)[form]]
 
 
@@ -150,7 +153,7 @@ def test_both_sides_are_the_numbers(name):
 def test_both_paths_are_the_numbers(form):
     losses = LOSSES[:2]
     given = {**lines_of(losses), "lam": "1", "D": "20", "radius": "2", "x0": "-1", "rounds": 3}
-    view, paths = data.same_of(given), worked.both(losses, Q(1), Q(20), Q(2), Q(-1), 3)
+    view, paths = SameView.from_data(given), worked.both(losses, Q(1), Q(20), Q(2), Q(-1), 3)
     first = "z'" if form.startswith("line 14") else "fedmls"
     second = {"plain product, rescaled": "plain, rescaled", "plain product, the same parameters": "plain"}.get(form, "mean")
     assert (str(paths[first][3][0]), str(paths[second][3][1])) == PATHS[form]
@@ -163,7 +166,8 @@ def test_both_paths_are_the_numbers(form):
 
 
 def test_every_form_has_its_numbers():
-    forms = {(s.id.split("/")[1], f.name) for s in STATEMENTS if s.scope not in ("fedmls", "algebra") for f in s.forms if f.sides}
+    others = [s for s in theorems.all_statements("fedmls/") if s.scope not in ("fedmls", "algebra")]
+    forms = {(s.id.split("/")[1], f.name) for s in others for f in s.forms if f.sides}
     have = {*NUMBERS, *(("mopes-is-fedmls", form) for form in PATHS)}
     assert not forms - have, f"no worked numbers for {sorted(forms - have)}: add them to the tables"
     assert not have - forms, f"numbers for what is no form: {sorted(have - forms)}"
@@ -173,7 +177,8 @@ def test_every_form_has_its_numbers():
 def test_a_tenth_matters_where_a_limit_is_near(statement, form):
     """At reach = 100 the sandwiches are narrow: a constant a tenth off is refuted by one instance."""
     whole, of = theorems.get(f"fedmls/{statement}"), form_of(statement, form)
-    view = data.orders_of({"reach": "100", "sigma": "1", "rounds": "printed" if PRINTED_COUNTS in of.needs else "fewest"})
+    rounds = "printed" if PRINTED_COUNTS in of.needs else "fewest"
+    view = OrdersView.from_data({"reach": "100", "sigma": "1", "rounds": rounds})
     assert judge_view(whole, of, view).verdict == "holds"
     (mutant,) = of.mutants
     assert judge_view(whole, of, view, sides=mutant.sides).verdict == "violated"

@@ -52,6 +52,7 @@ class AuthoredStatement:
         Horizons T of a run; for a round how many rounds may come before it.
     function : the author's function of the quantities
     measures : its left side in words, for the axis of a picture
+    ours : True of what the paper does not state
     """
 
     id: str
@@ -67,6 +68,7 @@ class AuthoredStatement:
     function: Callable[[Any], Any]
     symbols: dict[str, str] = field(default_factory=dict)
     measures: str = ""
+    ours: bool = False
 
     def on(self, view: Any) -> Forms:
         """The forms with their sides on a view."""
@@ -143,7 +145,8 @@ class AuthoredStatement:
         if self.of_world:
             scope = self.over.scope or self.id.partition("/")[0]
             forms = tuple(self._of_world(c) for c in self.forms.values())
-            return Statement(self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, measures=self.measures)
+            kind = "sharpened" if self.ours else "statement"
+            return Statement(self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, kind, measures=self.measures)
 
         from fedtheory.authoring.judging import with_noise
 
@@ -233,6 +236,7 @@ class Paper:
         source: str = "",
         symbols: dict[str, str] | None = None,
         measures: str = "",
+        ours: bool = False,
         **unknown: Any,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
@@ -253,6 +257,7 @@ class Paper:
             may come before it (default 0 to 2).
         assumptions : in words
         title : default the first line of the function's docstring
+        ours : True of a statement that the paper does not make
         measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
 
         Raises
@@ -276,7 +281,7 @@ class Paper:
             made = AuthoredStatement(
                 f"{self.name}/{name}", about, local if local is not None else Minimise(), sampling if sampling is not None else Full(),
                 problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function,
-                symbols or self.symbols, measures,
+                symbols or self.symbols, measures, ours,
             )  # fmt: skip
             if not made.of_world:
                 _check(made, at)
@@ -325,8 +330,10 @@ class Paper:
             raise suggest(short, self.statements, f"statement of {self.name}")
         return self.statements[short]
 
-    def as_paper(self) -> core.Paper:
+    def as_paper(self, setting: Callable[[Sequence[AuthoredStatement]], Any] = WorldSetting) -> core.Paper:
         """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
+
+        setting : makes what judges the statements over worlds
 
         Raises
         ------
@@ -340,7 +347,9 @@ class Paper:
             from fedtheory.authoring.room import AuthoredSetting
 
             rooms.append(AuthoredSetting(self))
-        rooms += [WorldSetting(worlds, claims=bool(rooms and self.claims))] if worlds or self.claims else []
+        rooms += [setting(worlds)] if worlds or self.claims else []
+        if len(rooms) > 1 and self.claims:
+            rooms[1].kinds = (*rooms[1].kinds, "")  # that of a claim
         fields = {
             "about": ". ".join(v for v in (self.title, self.source) if v) or self.name, "printed": "as the file says it",
             "proofs": tuple(self.proofs), **self.more,

@@ -50,15 +50,12 @@ class _Seen:
 
 
 class WorldSetting(Setting):
-    """Judges the statements of a paper that are over closed worlds.
+    """Judges the statements of a paper that are over closed worlds, and answers for its claims."""
 
-    With ``claims`` it answers for the paper's claims too, beside a setting of other statements.
-    """
-
-    def __init__(self, statements: Sequence[Any], claims: bool = False) -> None:
+    def __init__(self, statements: Sequence[Any]) -> None:
         self.authored = {s.id: s for s in statements}
         self.worlds: dict[str, type[World]] = {s.over.kind: s.over for s in statements}
-        self.kinds = (*self.worlds, "") if claims else tuple(self.worlds)
+        self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.builders = Builders()
         for kind, world in self.worlds.items():

@@ -8,7 +8,7 @@ from typing import Any
 from fedtheory.verification.statement import Form, Statement
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "EXACT", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "constant",
+    "ASSUMPTIONS", "BOTH", "BOTH_RULES", "EXACT", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "constant",
     "is_reading", "statement",
 ]  # fmt: skip
 
@@ -45,6 +45,7 @@ ROUNDS = {  # what K is, where it is one of Theorem 2's
 }
 BOTH = {"deterministic": "holds", "stochastic": "holds"}
 EXACT = {"deterministic": "holds"}
+BOTH_RULES, EXACT_RULES = ("deterministic", "stochastic"), ("deterministic",)
 
 
 def applies(form: Form, run: Any) -> str | None:

@@ -71,12 +71,12 @@ class AuthoredStatement:
     ours: bool = False
 
     def on(self, view: Any) -> Forms:
-        """The forms with their sides on a view."""
-        kept: dict[str, Forms] = view.__dict__.setdefault("yielded", {})
-        if self.id not in kept:
-            made = outlined if self.of_world else evaluate
-            kept[self.id] = made(self.function, view, self.id)
-        return kept[self.id]
+        """The forms with their sides on a view; over a world made anew, as they hold the world."""
+        if self.of_world:
+            return outlined(self.function, view, self.id)
+        if "yielded" not in view.__dict__:
+            view.__dict__["yielded"] = evaluate(self.function, view, self.id)
+        return view.__dict__["yielded"]
 
     @property
     def of_world(self) -> bool:
@@ -146,7 +146,8 @@ class AuthoredStatement:
             scope = self.over.scope or self.id.partition("/")[0]
             forms = tuple(self._of_world(c) for c in self.forms.values())
             kind = "sharpened" if self.ours else "statement"
-            return Statement(self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, kind, measures=self.measures)
+            made = self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, kind
+            return Statement(*made, measures=self.measures)
 
         from fedtheory.authoring.judging import with_noise
 
@@ -172,6 +173,7 @@ class AuthoredStatement:
             found = self.on(view)[claimed.name]
             return sides_of(self.function, found if mutant is None else found.mutants[mutant], self.id)
 
+        sides.__module__ = self.function.__module__  # where a reader finds its code
         more, letters = dict(claimed.more), None if claimed.latex else self.over.letters
         before, after, rules = more.pop("before", ""), more.pop("after", ""), more.pop("rules", ("any",))
         formula = claimed.latex if letters is None else partial(shown, sides, letters, before, after)
@@ -218,6 +220,7 @@ class Paper:
         self.name, self.title, self.source = name, title, source
         self.statements: dict[str, AuthoredStatement] = {}
         self.claims: list[Statement] = []
+        self.order: list[str] = []  # ids, as they were declared
         self.proofs: list[Any] = []
         self.symbols, self.more = symbols or {}, more
 
@@ -286,11 +289,15 @@ class Paper:
             if not made.of_world:
                 _check(made, at)
             self.statements[name] = made
+            self.order.append(made.id)
             return made
 
         return add
 
-    def claim(self, name: str, title: str, latex: str, *, source: str = "", note: str = "", shown_by: str = "") -> None:
+    def claim(
+        self, name: str, title: str, latex: str, *, source: str = "", note: str = "", shown_by: str = "",
+        form: str = "printed", wording: str = "", scope: str = "", assumptions: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         """Record a claim that cannot be proved or refuted here, such as one about an experiment.
 
         Parameters
@@ -298,8 +305,16 @@ class Paper:
         latex : the claim as a formula
         note : the reason
         shown_by : the command that measures what it is about
+        form, wording : of its one form, as in `fedtheory.verification.statement.Form`
+        scope : the word of `Statement.scope`, default the paper's id
+        assumptions : in words
         """
-        self.claims.append(claim(f"{self.name}/{name}", title, source or self.source, latex, note, shown_by, self.symbols))
+        made = claim(
+            f"{self.name}/{name}", title, source or self.source, latex, note, shown_by, self.symbols,
+            form=form, wording=wording, scope=scope, assumptions=tuple(assumptions),
+        )  # fmt: skip
+        self.claims.append(made)
+        self.order.append(made.id)
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.
@@ -340,7 +355,7 @@ class Paper:
         UnknownName, InvalidInput, MissingCapability
             A statement that cannot be judged, with file and line.
         """
-        made = (*(s.statement for s in self.statements.values()), *self.claims)
+        made = {s.id: s for s in (*(s.statement for s in self.statements.values()), *self.claims)}
         worlds = [s for s in self.statements.values() if s.of_world]
         rooms: list[Any] = []
         if len(worlds) < len(self.statements):
@@ -354,9 +369,9 @@ class Paper:
             "about": ". ".join(v for v in (self.title, self.source) if v) or self.name, "printed": "as the file says it",
             "proofs": tuple(self.proofs), **self.more,
         }  # fmt: skip
-        return core.Paper(
-            self.name, self.title or self.name, statements=made, setting=rooms[0] if len(rooms) == 1 else Joined(*rooms), **fields,
-        )
+        judged = rooms[0] if len(rooms) == 1 else Joined(*rooms)
+        ordered = tuple(made[i] for i in self.order)
+        return core.Paper(self.name, self.title or self.name, statements=ordered, setting=judged, **fields)
 
     def __repr__(self) -> str:
         return f"<paper {self.name}: {len(self.statements)} statements>"

@@ -107,7 +107,8 @@ class World(ClosedView):
     @classmethod
     def instance(cls, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:
         """Make an instance of a campaign from data with fractions."""
-        return WorldInstance({cls.kind: cls.from_data}, cls.kind, label, to_file(data), seed, of=cls.family)  # type: ignore[arg-type]
+        builders = {cls.kind: cls.from_data}
+        return WorldInstance(builders, cls.kind, label, to_file(data), seed, of=cls.family)
 
     @classmethod
     def example_instance(cls) -> Self:

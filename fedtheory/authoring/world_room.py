@@ -98,7 +98,7 @@ class WorldSetting(Setting):
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
         """Read a file of version 1, which had the kind and the data under "efl"."""
-        mine = "efl" in fields and fields.get("statement") in self.authored
+        mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
         return read_kind_and_data(fields, "efl", label) if mine else None
 
     # --- a problem of the user's ------------------------------------------------------------------

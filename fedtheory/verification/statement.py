@@ -229,10 +229,16 @@ def form(
     return Form(name, formula, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
 
 
-def claim(id: str, title: str, source: str, latex: str, note: str = "", shown_by: str = "", symbols: Any = None) -> Statement:
+def claim(
+    id: str, title: str, source: str, latex: str, note: str = "", shown_by: str = "", symbols: Any = None, *,
+    form: str = "printed", wording: str = "", scope: str = "", assumptions: tuple[str, ...] = (),
+) -> Statement:  # fmt: skip
     """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
-    only = form("printed", latex, None, "open", note=note)
-    return Statement(id, title, source, id.partition("/")[0], (only,), (), symbols or {}, kind="claim", shown_by=shown_by)
+    only = Form(form, latex, None, {"any": "open"}, note=note, wording=wording)
+    words = scope or id.partition("/")[0]
+    return Statement(
+        id, title, source, words, (only,), assumptions, symbols or {}, kind="claim", shown_by=shown_by
+    )
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,17 @@ def test_a_paper_may_have_both_and_claims(mixed, tmp_path):
     assert mixed.statements[0].symbols == {"a": "Numbers.a"}
 
 
+def test_a_claim_is_said_as_it_is_asked_for():
+    paper = authoring.Paper("said", symbols={"a": "somewhere"})
+    paper.claim("plain", "of a table", "a")
+    paper.claim("quoted", "of speed", "b", form="as quoted", wording="in words", scope="claims", assumptions=["c"])
+    plain, quoted = paper.claims
+    assert (plain.scope, plain.assumptions, plain.forms[0].name, plain.forms[0].wording) == ("said", (), "printed", "")
+    assert (quoted.scope, quoted.assumptions, quoted.as_printed.name) == ("claims", ("c",), "as quoted")
+    assert quoted.as_printed.wording == "in words" and quoted.symbols == plain.symbols == {"a": "somewhere"}
+    assert {(s.kind, *s.forms[0].established.items()) for s in paper.claims} == {("claim", ("any", "open"))}
+
+
 def test_a_study_is_of_what_is_about_a_method(tmp_path):
     (tmp_path / "mixed.py").write_text(MIXED.replace('"mixed"', '"studied"'))
     paper = authoring.load_file(tmp_path / "mixed.py")

@@ -20,8 +20,8 @@ from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
-from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns
-from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances, paper
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
+from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.verification.rational import integer
 

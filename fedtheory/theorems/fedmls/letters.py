@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedmls.quantities import MLSConstants
+from fedtheory.theorems.fedmls.constants import MLSConstants
 from fedtheory.verification.closed import Letters
 
 __all__ = ["ORDERS", "RUN"]

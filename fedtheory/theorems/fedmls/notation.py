@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.verification.statement import Form
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH", "BOTH_RULES", "EXACT", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "constant",
-    "is_reading", "statement",
+    "ASSUMPTIONS", "BOTH_RULES", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies",
+    "is_reading",
 ]  # fmt: skip
 
 PAPER_ID = "fedmls"
@@ -43,8 +42,6 @@ ROUNDS = {  # what K is, where it is one of Theorem 2's
     "printed": _PLAN + "K >= 6 G sqrt(2 D-tilde)/epsilon",
     **{name: f"{_PLAN}K(K+1) >= {2 * (10 + slack)} G^2 D-tilde/epsilon^2" for name, slack in SLACK.items()},
 }
-BOTH = {"deterministic": "holds", "stochastic": "holds"}
-EXACT = {"deterministic": "holds"}
 BOTH_RULES, EXACT_RULES = ("deterministic", "stochastic"), ("deterministic",)
 
 
@@ -74,18 +71,3 @@ def is_reading(form: Form) -> bool:
     It is judged on its witness in a campaign, and on a user's problem on a run of its own (see `fedtheory.theorems.fedmls.readings`).
     """
     return set(form.established.values()) == {"violated"}
-
-
-def constant(view: Any, value: float) -> Any:
-    """The same bound for every scenario: (1, S)."""
-    return view.constant(value)
-
-
-def statement(
-    id: str, title: str, source: str, *forms: Form, scope: str = "fedmls", kind: str = "statement",
-    assumptions: tuple[str, ...] = ASSUMPTIONS, symbols: dict[str, str] = SYMBOLS, shown_by: str = "",
-    measures: str = "",
-) -> Statement:  # fmt: skip
-    """A `Statement`: the forms that have sides are judged on the kind of instance that they name, else on runs of FedMLS."""
-    judged = tuple(f if f.sides is None or f.kind else replace(f, kind="run") for f in forms)
-    return Statement(f"{PAPER_ID}/{id}", title, source, scope, judged, assumptions, symbols, kind, shown_by=shown_by, measures=measures)

@@ -24,13 +24,7 @@ from fedtheory.theorems.fedmls.readings import Reading, reading_of
 from fedtheory.verification.setting import Case
 from fedtheory.verification.statement import Form, Statement
 
-__all__ = ["ACCEPTS", "UsersRuns", "given_numbers"]
-
-ACCEPTS = {
-    "G_i": "bounds of the clients' subgradients on the closed ball, one number or one a client (default: the problem's own)",
-    "sigma_i": "noise levels of the clients' subgradients, one number or one a client (default: what the method and its solver add)",
-    "optimum": "a certified `Optimum` over the ball (default: the problem's own)",
-}
+__all__ = ["UsersRuns", "given_numbers"]
 
 
 def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:

@@ -9,16 +9,18 @@ from typing import Any
 
 from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
+from fedtheory.authoring.world_room import WorldSetting
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedmls import exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.notation import ROUNDS
-from fedtheory.theorems.fedmls.on_a_problem import ACCEPTS, UsersRuns, given_numbers
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.own_run import own_run
-from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING
+from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.verification.check import Check, judge_view, outside
+from fedtheory.verification.joined import Joined
 from fedtheory.verification.record import OwnRun, Record
 from fedtheory.verification.search import SearchResult, Target
 from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting, Tuned
@@ -177,6 +179,12 @@ class FedMLSSetting(Setting):
 
     def proved(self, target: Target) -> Witness | None:
         return search.proved(target)
+
+
+def joined(statements: Sequence[Any]) -> Setting:
+    """What judges the statements of FedMLS: those about its runs here, the others as worlds are."""
+    others = [s for s in statements if s.over.kind not in ("run", "algebra")]
+    return Joined(FedMLSSetting(), WorldSetting(others))
 
 
 def prepare_run(statement: Statement, request: Request, exact_prox: bool = False) -> Prepared:

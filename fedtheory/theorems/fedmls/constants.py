@@ -1,0 +1,140 @@
+"""The constants of Theorems 1 and 2 of FedMLS, and the factors of their proofs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, isqrt
+from typing import Any
+
+import numpy as np
+
+__all__ = ["MLSConstants", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise"]
+
+
+def harmonic(n: Any) -> Any:
+    """H_n, from scipy's digamma."""
+    from scipy.special import digamma
+
+    return digamma(np.asarray(n, dtype=float) + 1) + np.euler_gamma
+
+
+def c_factor(steps: Any) -> Any:
+    """c(T) = (T+1)(T+2)/(T(T+3)), decreasing, 3/2 at T = 1."""
+    t = np.asarray(steps, dtype=float)
+    return (t + 1) * (t + 2) / (t * (t + 3))
+
+
+def kappa(steps: Any) -> Any:
+    """(T + H_T)/(T + 3), at most 1.0302444 (T = 33)."""
+    t = np.asarray(steps, dtype=float)
+    return (t + harmonic(t)) / (t + 3)
+
+
+def kappa_noise(steps: Any) -> Any:
+    """(T + 3/2 - H_{T+2})/(T + 3), below 1."""
+    t = np.asarray(steps, dtype=float)
+    return (t + 1.5 - harmonic(t + 2)) / (t + 3)
+
+
+def kappa_last(steps: int, noise: bool = False) -> float:
+    """kappa's counterpart when line 14 takes the last iterate: about (log T)/2 + 0.64, at most 4 up to T = 828.
+
+    noise: that of `kappa_noise`, which is smaller, and at most 2 up to T = 26.
+    """
+    t = np.arange(1, steps + 1, dtype=float)
+    error = 4 * (t + 1) / (t + 2 if noise else t)
+    after = np.concatenate([np.cumsum(error[::-1])[::-1], [0.0]])  # after[j] = sum_{t > j} e_t
+    weight = np.concatenate([np.cumsum((t + 1)[::-1])[::-1], [0.0]])  # weight[j - 1] = sum_{t >= j} (t + 1)
+    j = np.arange(1, steps)
+    return float(steps / 8 * (after[0] / weight[0] + ((j + 1) * after[j] / (weight[j - 1] * weight[j])).sum()))
+
+
+def k_min(product: Fraction, slack: int | Fraction = 8) -> int:
+    """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic; ``product`` is G^2 D/epsilon^2."""
+    need = 2 * (10 + Fraction(slack)) * product
+    return max(1, (isqrt(ceil(1 + 4 * need) - 1) + 1) // 2)  # the least K with (2 K + 1)^2 >= 1 + 4 need
+
+
+@dataclass(frozen=True)
+class MLSConstants:
+    """The constants of Theorems 1 and 2.
+
+    Attributes
+    ----------
+    K : rounds; lam : lambda; D : D-tilde
+    G_i, sigma_i : (N,) bounds of the subgradients on the closed ball, and noise levels
+    distance_sq : ||x_0 - x*||^2
+    steps : (K,) T_k
+    reach_sq : (R + ||x_0||)^2, which no ||x_0 - u||^2 in the ball exceeds
+    line_4 : G and sigma of T_k, where they are not the root mean squares of the G_i and sigma_i
+    """
+
+    K: int
+    lam: float
+    D: float
+    G_i: np.ndarray
+    sigma_i: np.ndarray
+    distance_sq: float
+    steps: np.ndarray
+    reach_sq: float = float("inf")
+    line_4: tuple[float, float] | None = None
+
+    @property
+    def line_4_G_sq(self) -> float:
+        """G^2 of T_k."""
+        return self.G_sq if self.line_4 is None else self.line_4[0] ** 2
+
+    @property
+    def line_4_sigma_sq(self) -> float:
+        """sigma^2 of T_k."""
+        return self.sigma_sq if self.line_4 is None else self.line_4[1] ** 2
+
+    @property
+    def N(self) -> int:
+        """How many clients there are."""
+        return len(self.G_i)
+
+    @property
+    def total_steps(self) -> float:
+        """sum_k T_k."""
+        return float(self.steps.sum())
+
+    @property
+    def G_sq(self) -> float:
+        """Mean of G_i^2: the constant that the proof needs."""
+        return float(np.mean(self.G_i**2))
+
+    @property
+    def sigma_sq(self) -> float:
+        return float(np.mean(self.sigma_i**2))
+
+    @property
+    def joint_G_sq(self) -> float:
+        """||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading."""
+        return self.G_sq / self.N
+
+    def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None) -> float:
+        """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
+        G_sq = self.G_sq if G_sq is None else G_sq
+        return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1)) + G_sq * self.lam / 2
+
+    def excess_of_psi(self, distance_sq: float) -> float:
+        """Bound of E Psi_K - Psi(u, u') after the steps T_k that were taken, with ||u - x_0||^2, ||u' - x_0||^2 <= distance_sq.
+
+        The training of round K does not enter x_K, so that it may be thought of as exact.
+        """
+        k = np.arange(1, self.K)
+        t = self.steps[: self.K - 1]
+        inner = k**2 * (self.G_sq * kappa(t) + self.sigma_sq * kappa_noise(t) / 2) / t
+        start = 4 + 4 * c_factor(self.steps[0])
+        return float((start * distance_sq + 4 * self.lam**2 * float(inner.sum())) / (self.lam * self.K * (self.K + 1)))
+
+    def a_posteriori(self) -> float:
+        """Theorem 1 with the steps T_k that were taken."""
+        return self.excess_of_psi(self.distance_sq) + self.G_sq * self.lam / 2
+
+    def large_k(self) -> float:
+        """lam G^2/4 + G sqrt(lam e/2) + e, with e = `excess_of_psi` of any point of the ball."""
+        e = self.excess_of_psi(self.reach_sq)
+        return self.lam * self.G_sq / 4 + float(np.sqrt(self.G_sq * self.lam * e / 2)) + e

@@ -15,7 +15,8 @@ from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import compression
 from fedtheory.theorems.elastic_aggregation.clients import Aggregation
 from fedtheory.theorems.fedmls.instances import MLSInstance
-from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS, OrdersView
+from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
+from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theorems.fedmls.quantities import view_of_run
 from fedtheory.verification import Letters, closed, le
 

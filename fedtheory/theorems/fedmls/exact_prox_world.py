@@ -23,6 +23,7 @@ from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
+from fedtheory.theorems.fedmls.requests import prepare_run
 from fedtheory.verification.rational import integer
 
 __all__ = ["ENOUGH", "ProxInstance", "ProxView", "prox_view_of_run"]
@@ -147,8 +148,6 @@ class ProxView(OfRounds):
     @classmethod
     def prepare(cls, statement: Any, request: Any) -> Any:
         """Make a case of FedMLS with its local problems solved."""
-        from fedtheory.theorems.fedmls.setting import prepare_run
-
         return prepare_run(statement, request, exact_prox=True)
 
 

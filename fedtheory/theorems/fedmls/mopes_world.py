@@ -39,6 +39,7 @@ from fedtheory.theorems.fedmls.of_files import (
     quarter,
 )
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances
+from fedtheory.theorems.fedmls.requests import refuse_others
 from fedtheory.verification.rational import integer
 from fedtheory.verification.request import Prepared
 
@@ -185,8 +186,6 @@ class MopesView(OfRounds):
 
         There is no method in the case: the options are given to the statement.
         """
-        from fedtheory.theorems.fedmls.setting import refuse_others
-
         problem, o = request.problem(cls.problem), request.options
         refuse_others(request, problem, NOT_TAKEN)
         x0, shape = request.start(problem), shape_of(o.get("set_shape"))

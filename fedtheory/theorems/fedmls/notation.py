@@ -7,8 +7,8 @@ from typing import Any
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH_RULES", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies",
-    "is_reading",
+    "ASSUMPTIONS", "BOTH_RULES", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PRINTED_COUNTS", "PROVED", "ROUNDS", "SLACK",
+    "SYMBOLS", "applies", "is_reading",
 ]  # fmt: skip
 
 PAPER_ID = "fedmls"
@@ -34,6 +34,7 @@ ASSUMPTIONS = (
 )
 PROVED = "docs/fedmls.md#the-proof"
 # What a form may need of a run
+PRINTED_COUNTS = "K = ceil(6 G sqrt(2 D-tilde)/epsilon) >= 2"
 LINE_14 = "line 14 takes the last iterate z' of local training"
 LINE_22 = "line 22 steps along grad f_i/N, and G, sigma, D-tilde and ||x_0 - x*|| are those of R^{Nd}"
 SLACK = {"fewest": 8, "sharpened": 4}  # the factor of D-tilde in the Theorem 1 that K_min is taken from

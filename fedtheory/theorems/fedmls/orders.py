@@ -14,14 +14,15 @@ from fedtheory.algorithms.fedmls import FedMLS, fewest_rounds, local_steps, prin
 from fedtheory.authoring import Draws, World, form, le, method, wrong
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.letters import ORDERS
+from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.of_files import entry, numbers_of
 from fedtheory.theorems.fedmls.paper import SLIDING, drawn_instances, paper
+from fedtheory.theorems.fedmls.requests import prepare_run
 from fedtheory.verification.rational import simplest
 
-__all__ = ["FEWEST_COUNTS", "PRINTED_COUNTS", "OrdersView"]
+__all__ = ["FEWEST_COUNTS", "OrdersView"]
 
 # what a form needs of an instance
-PRINTED_COUNTS = "K = ceil(6 G sqrt(2 D-tilde)/epsilon) >= 2"
 FEWEST_COUNTS = "K >= 2 is the least with K(K+1) >= 36 G^2 D-tilde/epsilon^2"
 
 MOST_ROUNDS = 3_000
@@ -129,8 +130,6 @@ class OrdersView(World):
     @classmethod
     def prepare(cls, statement: Any, request: Any) -> Any:
         """Make a case of FedMLS with Theorem 2's parameters."""
-        from fedtheory.theorems.fedmls.setting import prepare_run
-
         return prepare_run(statement, request)
 
 

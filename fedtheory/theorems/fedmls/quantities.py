@@ -87,13 +87,6 @@ class MLSView(World):
         """The rule of a form's verdict about it."""
         return "deterministic" if self.exact else "stochastic"
 
-    @classmethod
-    def runs(cls, plan: Any) -> Sequence[Any]:
-        """The runs of a campaign."""
-        from fedtheory.theorems.fedmls.instances import mls_battery
-
-        return mls_battery(plan.seed, plan.scale)
-
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed for this run, or None."""
         return applies(form, self)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.authoring.world_room import WorldSetting
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedmls import exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
-from fedtheory.theorems.fedmls.notation import ROUNDS
-from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
-from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.own_run import own_run
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
+from fedtheory.theorems.fedmls.requests import prepare_run, refuse_cohorts
 from fedtheory.verification.check import Check, judge_view, outside
 from fedtheory.verification.joined import Joined
 from fedtheory.verification.record import OwnRun, Record
@@ -27,13 +25,9 @@ from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Requ
 from fedtheory.verification.statement import Form, Sides, Statement
 from fedtheory.verification.witness import Witness
 
-__all__ = ["FedMLSSetting"]
+__all__ = ["FedMLSSetting", "joined"]
 
-PARTICIPATION = (
-    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
-)  # fmt: skip
 SCOPES = {"fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter", "claims": "a claim in words, not run"}
-RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
 COMPUTED = {  # what `tuned` finds itself
     "fedmls": {
@@ -100,7 +94,7 @@ class FedMLSSetting(Setting):
         if method != FedMLS.name:
             return None
         problem = request.problem("lad")
-        _refuse_cohorts(request, problem)
+        refuse_cohorts(request, problem)
         made = make_fedmls(problem, request.options, request.start(problem), rounds or "fewest", batch_size)
         last = made.algorithm.skip_last
         return Tuned(made.algorithm, problem, int(made.algorithm.rounds), made.radius, made.rows(last), made.to_json(last))
@@ -185,50 +179,3 @@ def joined(statements: Sequence[Any]) -> Setting:
     """What judges the statements of FedMLS: those about its runs here, the others as worlds are."""
     others = [s for s in statements if s.over.kind not in ("run", "algebra")]
     return Joined(FedMLSSetting(), WorldSetting(others))
-
-
-def prepare_run(statement: Statement, request: Request, exact_prox: bool = False) -> Prepared:
-    """The run of FedMLS that was asked for; with ``exact_prox`` one whose local problems are solved."""
-    problem, given = request.problem("lad"), dict(request.options)
-    if exact_prox:
-        if given.get("local_training") == "sliding":
-            raise InvalidInput("local_training = 'sliding': the statement is about 'exact-prox'; leave it out")
-        given["local_training"] = "exact-prox"
-    if all(f.sides is None for f in statement.forms):
-        return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
-    x0 = request.start(problem)
-    refuse_others(request, problem)
-    given_numbers(request.options.get("given") or {}, problem.num_clients)
-    rounds: Any = request.rounds
-    if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
-        rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
-    made = make_fedmls(problem, given, x0, rounds)
-    rule = "noisy" if made.algorithm.noise_std else "exact"
-    rows = made.rows(skip_last=False)
-    return Prepared(
-        problem, made.algorithm, {"x0": x0},
-        head=[f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients"],
-        details={"algorithm": made.to_json(skip_last=False)},
-        facts=lambda checks: rows,
-    )  # fmt: skip
-
-
-def refuse_others(request: Request, problem: Any, also: Sequence[str] = ()) -> None:
-    """Raise `InvalidInput` for options of other methods, cohorts and modes, which mean nothing to FedMLS."""
-    request.refuse(also, "does not apply to statements about MOPES and MOLES: leave it out")
-    mine = [f.name for f in fields(FedMLS)]
-    every = [RENAMED.get(f.name, f.name) for name in algorithms.names() for f in fields(algorithms.get(name))]
-    for name in [*dict.fromkeys(every), "l2_over_beta"]:
-        value = request.options.get(name)
-        if value is not None and name not in (*mine, "epsilon", "noise"):
-            raise InvalidInput(f"fedmls has no hyperparameter {name}={value!r}: it takes {', '.join((*mine, 'epsilon', 'noise'))}")
-    _refuse_cohorts(request, problem)
-    request.refuse(PARTICIPATION, "does not apply to statements about FedMLS: leave it out")
-    if request.mode != "auto":
-        raise InvalidInput(f"mode = {request.mode!r}: a run of FedMLS is exact without noise, and Monte Carlo with it; leave it out")
-
-
-def _refuse_cohorts(request: Request, problem: Any) -> None:
-    if request.participants is not None and request.participants != problem.num_clients:
-        n = problem.num_clients
-        raise InvalidInput(f"participants = {request.participants}: FedMLS needs all N = {n} clients in every round; leave it out")

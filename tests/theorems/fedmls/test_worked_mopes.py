@@ -18,7 +18,8 @@ from fedtheory.theorems.fedmls.exact_prox_world import ProxView
 from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
 from fedtheory.theorems.fedmls.mopes_world import MopesView, view_of_central_run
 from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
-from fedtheory.theorems.fedmls.orders import PRINTED_COUNTS, OrdersView
+from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
+from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.verification.check import judge_view
 from fedtheory.verification.rational import to_file
 

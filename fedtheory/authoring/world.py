@@ -145,6 +145,10 @@ class World(ClosedView):
         raise InvalidInput("it is about instances of its own, not about a problem's run")
 
     @classmethod
+    def check_given(cls, case: Any) -> None:
+        """Raise `InvalidInput` for values that a user gave of the theorem itself (`accepts`)."""
+
+    @classmethod
     def runs(cls, plan: Any) -> Sequence[Any]:
         """Give further instances of a campaign, such as runs in floats.
 

@@ -159,6 +159,8 @@ class WorldSetting(Setting):
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """Judge the forms on a user's problem, on at most as many runs as the world says."""
         world = self._world(statement)
+        if world is not None:
+            world.check_given(case)
         if world is not None and world.scenarios is not None:
             least, most = world.scenarios
             case = replace(case, scenarios=max(least, min(case.scenarios, most)))

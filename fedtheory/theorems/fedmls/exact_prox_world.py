@@ -20,7 +20,7 @@ from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
-from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.theorems.fedmls.requests import prepare_run
@@ -127,6 +127,11 @@ class ProxView(OfRounds):
         in_floats = [ProxInstance(family, plan.seed) for family in FAMILIES]
         drawn = drawn_instances(cls, draw, plan, 24)
         return [*in_floats, *drawn, *(cls.instance(*one) for one in FIXED)]
+
+    @classmethod
+    def check_given(cls, case: Any) -> None:
+        """Check G_i, sigma_i and the optimum, where they are given."""
+        given_numbers(case.given, case.problem.num_clients)
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:

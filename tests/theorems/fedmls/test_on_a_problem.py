@@ -132,6 +132,8 @@ def test_given_bounds_stand_in_the_bound_and_must_be_bounds(lad):
         ONE.verify(lad, algorithm, given={"G_i": [1.0, 2.0]})
     with pytest.raises(UnknownName, match="G_i"):
         ONE.verify(lad, algorithm, given={"G_j": 1.0})
+    with pytest.raises(InvalidInput, match=r"G_i = -1.0: give one finite number >= 0"):
+        theorems.get("fedmls/exact-prox").verify(lad, replace(algorithm, local_training="exact-prox"), given={"G_i": -1.0})
 
 
 def test_the_optimum_may_be_given(lad):

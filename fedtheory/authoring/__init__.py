@@ -54,8 +54,8 @@ over
 
 The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
 `printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum
-of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a function
-without arguments that gives them when they are needed; its LaTeX;
+of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a
+function without arguments that gives them when they are needed; its LaTeX;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
 Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is
@@ -96,7 +96,13 @@ from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 if TYPE_CHECKING:
     from fedtheory.authoring.counterexamples import Counterexample, replay
     from fedtheory.authoring.on_problem import verify
-    from fedtheory.authoring.problem_classes import Lipschitz, Quadratics, Smooth, SmoothConvex, StronglyConvex
+    from fedtheory.authoring.problem_classes import (
+        Lipschitz,
+        Quadratics,
+        Smooth,
+        SmoothConvex,
+        StronglyConvex,
+    )
     from fedtheory.authoring.proofs import step
     from fedtheory.authoring.studies import Study, quantities, study
 

@@ -24,12 +24,35 @@ from fedtheory.verification.mathml import unbalanced
 from fedtheory.verification.statement import Sides
 
 __all__ = [
-    "Claimed", "Forms", "Outline", "Undefined", "Wrong", "eq", "evaluate", "form", "le", "outlined", "printed", "reduced", "repaired",
-    "sides_of", "wrong",
-]  # fmt: skip
+    "Claimed",
+    "Forms",
+    "Outline",
+    "Undefined",
+    "Wrong",
+    "eq",
+    "evaluate",
+    "form",
+    "le",
+    "outlined",
+    "printed",
+    "reduced",
+    "repaired",
+    "sides_of",
+    "wrong",
+]
 
 
-MORE = ("before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic", "proves")
+MORE = (
+    "before",
+    "after",
+    "rules",
+    "wording",
+    "limits",
+    "worst",
+    "exact_only",
+    "symbolic",
+    "proves",
+)
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -74,9 +97,18 @@ class Claimed:
 
 
 def form(
-    name: str, sides: Sides | Callable[[], Sides] | None, latex: str = "", *mutants: Wrong, fails: bool = False, holds: bool = False,
-    pathwise: bool = False, note: str = "", proof: str = "", needs: tuple[str, ...] = (), **more: Any,
-) -> Claimed:  # fmt: skip
+    name: str,
+    sides: Sides | Callable[[], Sides] | None,
+    latex: str = "",
+    *mutants: Wrong,
+    fails: bool = False,
+    holds: bool = False,
+    pathwise: bool = False,
+    note: str = "",
+    proof: str = "",
+    needs: tuple[str, ...] = (),
+    **more: Any,
+) -> Claimed:
     """A form of a statement.
 
     Parameters
@@ -96,9 +128,10 @@ def form(
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
     needs : over a `World`: the facts without which the form says nothing of an instance
-    more : over a `World`: before and after, the LaTeX around a formula that is made by the code; rules, the variants of the
-        method (`World.rule`) that it is claimed for; and further fields of `fedtheory.verification.statement.Form`: wording,
-        worst, limits, exact_only, and, of a form whose sides are None, symbolic and proves
+    more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
+        rules, the variants of the method (`World.rule`) that it is claimed for; and further fields
+        of `fedtheory.verification.statement.Form`: wording, worst, limits, exact_only, and, of a
+        form whose sides are None, symbolic and proves
     """
     unknown = [name for name in more if name not in MORE]
     if unknown:
@@ -107,15 +140,21 @@ def form(
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
     established = "violated" if fails else "holds" if holds else "open"
-    return Claimed(name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more)
+    return Claimed(
+        name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more
+    )
 
 
-def printed(sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
+def printed(
+    sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any
+) -> Claimed:
     """The form as the paper prints it; see `form`."""
     return form("printed", sides, latex, *mutants, **how)
 
 
-def repaired(sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any) -> Claimed:
+def repaired(
+    sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any
+) -> Claimed:
     """The form as it should read; see `form`."""
     return form("repaired", sides, latex, *mutants, **how)
 
@@ -195,21 +234,29 @@ def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: 
     Raises
     ------
     InvalidInput
-        With the place in the author's file: a division by 0, a misspelt quantity, sides that are none.
+        With the place in the author's file: a division by 0, a misspelt quantity, sides that are
+        none.
     """
     line = getattr(getattr(claimed.sides, "__code__", None), "co_firstlineno", None)
     try:
         found = claimed.sides() if callable(claimed.sides) else claimed.sides
     except ZeroDivisionError as error:
-        raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
+        raise Undefined(
+            f"{place(function, error, statement)}: a division by 0 on this instance"
+        ) from error
     except FedTheoryError:
         raise
     except (TypeError, AttributeError, LookupError, NameError, ValueError) as error:
         where = place(function, error, statement, line)
-        raise InvalidInput(f"{where}: {_keyword(error) or f'{type(error).__name__}: {error}'}") from error
+        raise InvalidInput(
+            f"{where}: {_keyword(error) or f'{type(error).__name__}: {error}'}"
+        ) from error
     if not isinstance(found, Sides):
         where = place(function, None, statement, line)
-        raise InvalidInput(f"{where}: form {claimed.name!r} has {_told(found)} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
+        raise InvalidInput(
+            f"{where}: form {claimed.name!r} has {_told(found)} for its two sides. "
+            "Write le(lhs, rhs) or eq(lhs, rhs)."
+        )
     if isinstance(found.lhs, Absent):
         raise found.lhs.error
     return found
@@ -242,9 +289,17 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
 
 
 def _made(
-    out: Forms, function: Callable[[Any], Iterable[Claimed]], given: Any, view: Any, statement: str, later: bool = False
+    out: Forms,
+    function: Callable[[Any], Iterable[Claimed]],
+    given: Any,
+    view: Any,
+    statement: str,
+    later: bool = False,
 ) -> None:
-    """Add the forms to ``out``; the function is given the view, or a loose one. With ``later`` no sides are made."""
+    """Add the forms to ``out``; the function is given the view, or a loose one.
+
+    With ``later`` no sides are made.
+    """
     line: int | None = None  # of the form that is looked at
     try:
         with np.errstate(all="ignore"):
@@ -311,7 +366,9 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
         )
     for item in (claimed, *claimed.mutants):
         given = getattr(item, "sides", None)
-        if not isinstance(item, Claimed | Wrong) or not (isinstance(given, Sides) or callable(given) or (later and given is None)):
+        if not isinstance(item, Claimed | Wrong) or not (
+            isinstance(given, Sides) or callable(given) or (later and given is None)
+        ):
             what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
             raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
     if why := unbalanced(claimed.latex):
@@ -323,7 +380,10 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
         out[name] = claimed
         return
     if claimed.needs or claimed.more:
-        raise InvalidInput(f"form {name!r}: needs, {', '.join(MORE)} are of statements over a World; leave them out")
+        raise InvalidInput(
+            f"form {name!r}: needs, {', '.join(MORE)} are of statements over a World; "
+            "leave them out"
+        )
     mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
     sides = _numbers_or_absent(claimed.sides, view, name, where)
     made = replace(claimed, sides=sides, mutants=mutants)

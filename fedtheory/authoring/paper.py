@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.authoring.absent import SILENT
-from fedtheory.authoring.claims import Claimed, Forms, Outline, Undefined, evaluate, outlined, place, sides_of
+from fedtheory.authoring.claims import (
+    Claimed,
+    Forms,
+    Outline,
+    Undefined,
+    evaluate,
+    outlined,
+    place,
+    sides_of,
+)
 from fedtheory.authoring.declare import GradientSteps, Method, Minimise, Upto, only_keywords
 from fedtheory.authoring.losses import Unbounded
 from fedtheory.authoring.world import World
@@ -146,8 +155,10 @@ class AuthoredStatement:
             scope = self.over.scope or self.id.partition("/")[0]
             forms = tuple(self._of_world(c) for c in self.forms.values())
             kind = "sharpened" if self.ours else "statement"
-            made = self.id, self.title, self.source, scope, forms, self.assumptions, self.symbols, kind
-            return Statement(*made, measures=self.measures)
+            told = self.assumptions, self.symbols, kind
+            return Statement(
+                self.id, self.title, self.source, scope, forms, *told, measures=self.measures
+            )
 
         from fedtheory.authoring.judging import with_noise
 
@@ -171,18 +182,29 @@ class AuthoredStatement:
 
         def sides(view: Any, mutant: int | None = None) -> Sides:
             found = self.on(view)[claimed.name]
-            return sides_of(self.function, found if mutant is None else found.mutants[mutant], self.id)
+            chosen = found if mutant is None else found.mutants[mutant]
+            return sides_of(self.function, chosen, self.id)
 
         sides.__module__ = self.function.__module__  # where a reader finds its code
         more, letters = dict(claimed.more), None if claimed.latex else self.over.letters
-        before, after, rules = more.pop("before", ""), more.pop("after", ""), more.pop("rules", ("any",))
-        formula = claimed.latex if letters is None else partial(shown, sides, letters, before, after)
+        before, after = more.pop("before", ""), more.pop("after", "")
+        rules = more.pop("rules", ("any",))
+        formula = (
+            claimed.latex if letters is None else partial(shown, sides, letters, before, after)
+        )
         return Form(
-            claimed.name, formula, None if claimed.sides is None else sides,
-            dict.fromkeys(rules, claimed.established), claimed.note, claimed.proof,  # type: ignore[arg-type]
-            tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)), self.over.kind, claimed.needs,
-            letters=letters, **more,
-        )  # fmt: skip
+            claimed.name,
+            formula,
+            None if claimed.sides is None else sides,
+            dict.fromkeys(rules, claimed.established),  # type: ignore[arg-type]
+            claimed.note,
+            claimed.proof,
+            tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)),
+            self.over.kind,
+            claimed.needs,
+            letters=letters,
+            **more,
+        )
 
     @property
     def place(self) -> str:
@@ -204,7 +226,8 @@ class Paper:
         As in a list of references.
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     more : of a paper in a package
-        Further fields of `fedtheory.verification.registry.Paper`: figures, headline, witnesses, printed and about.
+        Further fields of `fedtheory.verification.registry.Paper`: figures, headline, witnesses,
+        printed and about.
 
     Raises
     ------
@@ -212,7 +235,14 @@ class Paper:
         A name of other characters.
     """
 
-    def __init__(self, name: str, title: str = "", source: str = "", symbols: dict[str, str] | None = None, **more: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        title: str = "",
+        source: str = "",
+        symbols: dict[str, str] | None = None,
+        **more: Any,
+    ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InvalidInput(
                 f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'"
@@ -253,8 +283,9 @@ class Paper:
         local : `GradientSteps(E, lr)`, or `Minimise()`, the default
         sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
         cohorts of every size
-        over : 'round', 'run', or 'fixed-point': a round that begins where it ends; or a class of closed worlds, a `World`, which
-            then says what there is in place of problems, local and sampling
+        over : 'round', 'run', or 'fixed-point': a round that begins where it ends; or a class of
+            closed worlds, a `World`, which then says what there is in place of problems, local and
+            sampling
         rounds : T, or (least, most)
             Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds
             may come before it (default 0 to 2).
@@ -280,12 +311,29 @@ class Paper:
                 raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
             if isinstance(over, type):
-                _check_world(over, {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}, about, at)
+                others = {
+                    "problems": problems,
+                    "local": local,
+                    "sampling": sampling,
+                    "rounds": rounds,
+                }
+                _check_world(over, others, about, at)
             made = AuthoredStatement(
-                f"{self.name}/{name}", about, local if local is not None else Minimise(), sampling if sampling is not None else Full(),
-                problems, over, _horizons(rounds, over, at), tuple(assumptions), words, source or self.source, function,
-                symbols or self.symbols, measures, ours,
-            )  # fmt: skip
+                f"{self.name}/{name}",
+                about,
+                local if local is not None else Minimise(),
+                sampling if sampling is not None else Full(),
+                problems,
+                over,
+                _horizons(rounds, over, at),
+                tuple(assumptions),
+                words,
+                source or self.source,
+                function,
+                symbols or self.symbols,
+                measures,
+                ours,
+            )
             if not made.of_world:
                 _check(made, at)
             self.statements[name] = made
@@ -295,9 +343,19 @@ class Paper:
         return add
 
     def claim(
-        self, name: str, title: str, latex: str, *, source: str = "", note: str = "", shown_by: str = "",
-        form: str = "printed", wording: str = "", scope: str = "", assumptions: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        title: str,
+        latex: str,
+        *,
+        source: str = "",
+        note: str = "",
+        shown_by: str = "",
+        form: str = "printed",
+        wording: str = "",
+        scope: str = "",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
         """Record a claim that cannot be proved or refuted here, such as one about an experiment.
 
         Parameters
@@ -310,9 +368,18 @@ class Paper:
         assumptions : in words
         """
         made = claim(
-            f"{self.name}/{name}", title, source or self.source, latex, note, shown_by, self.symbols,
-            form=form, wording=wording, scope=scope, assumptions=tuple(assumptions),
-        )  # fmt: skip
+            f"{self.name}/{name}",
+            title,
+            source or self.source,
+            latex,
+            note,
+            shown_by,
+            self.symbols,
+            form=form,
+            wording=wording,
+            scope=scope,
+            assumptions=tuple(assumptions),
+        )
         self.claims.append(made)
         self.order.append(made.id)
 
@@ -345,7 +412,9 @@ class Paper:
             raise suggest(short, self.statements, f"statement of {self.name}")
         return self.statements[short]
 
-    def as_paper(self, setting: Callable[[Sequence[AuthoredStatement]], Any] = WorldSetting) -> core.Paper:
+    def as_paper(
+        self, setting: Callable[[Sequence[AuthoredStatement]], Any] = WorldSetting
+    ) -> core.Paper:
         """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
 
         setting : makes what judges the statements over worlds
@@ -366,12 +435,16 @@ class Paper:
         if len(rooms) > 1 and self.claims:
             rooms[1].kinds = (*rooms[1].kinds, "")  # that of a claim
         fields = {
-            "about": ". ".join(v for v in (self.title, self.source) if v) or self.name, "printed": "as the file says it",
-            "proofs": tuple(self.proofs), **self.more,
-        }  # fmt: skip
+            "about": ". ".join(v for v in (self.title, self.source) if v) or self.name,
+            "printed": "as the file says it",
+            "proofs": tuple(self.proofs),
+            **self.more,
+        }
         judged = rooms[0] if len(rooms) == 1 else Joined(*rooms)
         ordered = tuple(made[i] for i in self.order)
-        return core.Paper(self.name, self.title or self.name, statements=ordered, setting=judged, **fields)
+        return core.Paper(
+            self.name, self.title or self.name, statements=ordered, setting=judged, **fields
+        )
 
     def __repr__(self) -> str:
         return f"<paper {self.name}: {len(self.statements)} statements>"
@@ -379,12 +452,21 @@ class Paper:
 
 def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
     if not issubclass(world, World) or not world.kind:
-        raise InvalidInput(f"{at}: over = {world.__name__}: use 'round', 'run', 'fixed-point', or a subclass of World with a kind")
+        raise InvalidInput(
+            f"{at}: over = {world.__name__}: use 'round', 'run', 'fixed-point', "
+            "or a subclass of World with a kind"
+        )
     given = [name for name, value in others.items() if value is not None]
     if given:
-        raise InvalidInput(f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; leave them out")
+        raise InvalidInput(
+            f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; "
+            "leave them out"
+        )
     if world.takes and not isinstance(about, Method):
-        raise InvalidInput(f"{at}: about = {about!r}: {world.__name__} is made of a user's method; give method(TheMethod)")
+        raise InvalidInput(
+            f"{at}: about = {about!r}: {world.__name__} is made of a user's method; "
+            "give method(TheMethod)"
+        )
 
 
 def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:

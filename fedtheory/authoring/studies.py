@@ -219,7 +219,8 @@ def study(
     Raises
     ------
     InvalidInput, UnknownName, MissingCapability
-        The statement cannot be judged; with file and line. One over a `World`, which ``fedtheory verify`` judges.
+        The statement cannot be judged; with file and line. One over a `World`, which
+        ``fedtheory verify`` judges.
     """
     flag("necessity", necessity)
     whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
@@ -230,7 +231,8 @@ def study(
         statements = list(target) if isinstance(target, list | tuple) else [target]
     if over := [s.id for s in statements if s.of_world]:
         raise MissingCapability(
-            f"{over[0]}: a study moves the constants and assumptions of a statement about a method, and this one is over a World; "
+            f"{over[0]}: a study moves the constants and assumptions of a statement about a "
+            "method, and this one is over a World; "
             "`fedtheory verify FILE.py` judges it, and searches for counterexamples"
         )
     if not statements:

@@ -35,7 +35,9 @@ OF_RUNS = (
     "lr_delay",
 )
 OF_STEPS = ("local_steps", "local_lr")
-NUMBERS = LocalWork((), "the statement is about numbers, whatever clients do; leave local_solver out")
+NUMBERS = LocalWork(
+    (), "the statement is about numbers, whatever clients do; leave local_solver out"
+)
 
 
 @dataclass(frozen=True)

@@ -145,10 +145,13 @@ def closed(
     after : LaTeX behind the formula, or a function that gives it: what a letter stands for, or the condition
     more : as for `fedtheory.verification.statement.form`
     """
-    return form(name, partial(shown, sides, letters, before, after), sides, established, *mutants, letters=letters, **more)
+    formula = partial(shown, sides, letters, before, after)
+    return form(name, formula, sides, established, *mutants, letters=letters, **more)
 
 
-def shown(sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]) -> str:
+def shown(
+    sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]
+) -> str:
     """The LaTeX of what the sides make of the letters, between two pieces of LaTeX."""
     texts = {word: _formula(sides, each) for word, each in (letters if isinstance(letters, dict) else {"": letters}).items()}
     text = next(iter(texts.values()))

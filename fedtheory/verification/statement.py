@@ -30,8 +30,19 @@ if TYPE_CHECKING:
     from fedtheory.verification.own_run import Bound
 
 __all__ = [
-    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined", "Worst", "claim",
-    "eq", "form", "le",
+    "CONFIDENCE",
+    "TESTED_ONLY",
+    "WORDINGS",
+    "Form",
+    "Mutant",
+    "Sides",
+    "Statement",
+    "Undefined",
+    "Worst",
+    "claim",
+    "eq",
+    "form",
+    "le",
 ]
 
 CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
@@ -230,14 +241,32 @@ def form(
 
 
 def claim(
-    id: str, title: str, source: str, latex: str, note: str = "", shown_by: str = "", symbols: Any = None, *,
-    form: str = "printed", wording: str = "", scope: str = "", assumptions: tuple[str, ...] = (),
-) -> Statement:  # fmt: skip
+    id: str,
+    title: str,
+    source: str,
+    latex: str,
+    note: str = "",
+    shown_by: str = "",
+    symbols: Any = None,
+    *,
+    form: str = "printed",
+    wording: str = "",
+    scope: str = "",
+    assumptions: tuple[str, ...] = (),
+) -> Statement:
     """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
     only = Form(form, latex, None, {"any": "open"}, note=note, wording=wording)
     words = scope or id.partition("/")[0]
     return Statement(
-        id, title, source, words, (only,), assumptions, symbols or {}, kind="claim", shown_by=shown_by
+        id,
+        title,
+        source,
+        words,
+        (only,),
+        assumptions,
+        symbols or {},
+        kind="claim",
+        shown_by=shown_by,
     )
 
 

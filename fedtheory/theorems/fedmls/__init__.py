@@ -5,9 +5,18 @@ from importlib import import_module
 from fedtheory.theorems.fedmls.paper import paper
 
 for _file in (
-    "theorem_1_proof", "few_steps", "theorem_1", "theorem_2", "orders", "conventional_rounds", "claims",
-    "exact_prox", "moreau_envelope", "mopes", "mopes_is_fedmls",
-):  # fmt: skip
+    "theorem_1_proof",
+    "few_steps",
+    "theorem_1",
+    "theorem_2",
+    "orders",
+    "conventional_rounds",
+    "claims",
+    "exact_prox",
+    "moreau_envelope",
+    "mopes",
+    "mopes_is_fedmls",
+):
     import_module(f"{__name__}.{_file}")
 
 from fedtheory.theorems.fedmls.proofs import PROOFS  # noqa: E402 - after the statements

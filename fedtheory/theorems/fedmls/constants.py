@@ -38,22 +38,30 @@ def kappa_noise(steps: Any) -> Any:
 
 
 def kappa_last(steps: int, noise: bool = False) -> float:
-    """kappa's counterpart when line 14 takes the last iterate: about (log T)/2 + 0.64, at most 4 up to T = 828.
+    """kappa's counterpart when line 14 takes the last iterate.
+
+    It is about (log T)/2 + 0.64, at most 4 up to T = 828.
 
     noise: that of `kappa_noise`, which is smaller, and at most 2 up to T = 26.
     """
     t = np.arange(1, steps + 1, dtype=float)
     error = 4 * (t + 1) / (t + 2 if noise else t)
     after = np.concatenate([np.cumsum(error[::-1])[::-1], [0.0]])  # after[j] = sum_{t > j} e_t
-    weight = np.concatenate([np.cumsum((t + 1)[::-1])[::-1], [0.0]])  # weight[j - 1] = sum_{t >= j} (t + 1)
+    # weight[j - 1] = sum_{t >= j} (t + 1)
+    weight = np.concatenate([np.cumsum((t + 1)[::-1])[::-1], [0.0]])
     j = np.arange(1, steps)
-    return float(steps / 8 * (after[0] / weight[0] + ((j + 1) * after[j] / (weight[j - 1] * weight[j])).sum()))
+    later = ((j + 1) * after[j] / (weight[j - 1] * weight[j])).sum()
+    return float(steps / 8 * (after[0] / weight[0] + later))
 
 
 def k_min(product: Fraction, slack: int | Fraction = 8) -> int:
-    """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic; ``product`` is G^2 D/epsilon^2."""
+    """Least K with K (K + 1) >= 2 (10 + slack) G^2 D/epsilon^2, in exact arithmetic.
+
+    ``product`` is G^2 D/epsilon^2.
+    """
     need = 2 * (10 + Fraction(slack)) * product
-    return max(1, (isqrt(ceil(1 + 4 * need) - 1) + 1) // 2)  # the least K with (2 K + 1)^2 >= 1 + 4 need
+    # the least K with (2 K + 1)^2 >= 1 + 4 need
+    return max(1, (isqrt(ceil(1 + 4 * need) - 1) + 1) // 2)
 
 
 @dataclass(frozen=True)
@@ -117,18 +125,21 @@ class MLSConstants:
     def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None) -> float:
         """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
         G_sq = self.G_sq if G_sq is None else G_sq
-        return (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1)) + G_sq * self.lam / 2
+        of_rounds = (start * self.distance_sq + slack * self.D) / (self.lam * self.K * (self.K + 1))
+        return of_rounds + G_sq * self.lam / 2
 
     def excess_of_psi(self, distance_sq: float) -> float:
-        """Bound of E Psi_K - Psi(u, u') after the steps T_k that were taken, with ||u - x_0||^2, ||u' - x_0||^2 <= distance_sq.
+        """Bound of E Psi_K - Psi(u, u') after the steps T_k that were taken.
 
+        ||u - x_0||^2 and ||u' - x_0||^2 are at most distance_sq.
         The training of round K does not enter x_K, so that it may be thought of as exact.
         """
         k = np.arange(1, self.K)
         t = self.steps[: self.K - 1]
         inner = k**2 * (self.G_sq * kappa(t) + self.sigma_sq * kappa_noise(t) / 2) / t
         start = 4 + 4 * c_factor(self.steps[0])
-        return float((start * distance_sq + 4 * self.lam**2 * float(inner.sum())) / (self.lam * self.K * (self.K + 1)))
+        total = start * distance_sq + 4 * self.lam**2 * float(inner.sum())
+        return float(total / (self.lam * self.K * (self.K + 1)))
 
     def a_posteriori(self) -> float:
         """Theorem 1 with the steps T_k that were taken."""

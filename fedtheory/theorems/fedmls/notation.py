@@ -7,9 +7,20 @@ from typing import Any
 from fedtheory.verification.statement import Form
 
 __all__ = [
-    "ASSUMPTIONS", "BOTH_RULES", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PRINTED_COUNTS", "PROVED", "ROUNDS", "SLACK",
-    "SYMBOLS", "applies", "is_reading",
-]  # fmt: skip
+    "ASSUMPTIONS",
+    "BOTH_RULES",
+    "EXACT_RULES",
+    "LINE_14",
+    "LINE_22",
+    "PAPER_ID",
+    "PRINTED_COUNTS",
+    "PROVED",
+    "ROUNDS",
+    "SLACK",
+    "SYMBOLS",
+    "applies",
+    "is_reading",
+]
 
 PAPER_ID = "fedmls"
 SYMBOLS = {

@@ -23,7 +23,15 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic, k_min, kappa, kappa_last, kappa_noise
+from fedtheory.theorems.fedmls.constants import (
+    MLSConstants,
+    c_factor,
+    harmonic,
+    k_min,
+    kappa,
+    kappa_last,
+    kappa_noise,
+)
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.verification.statement import Form

@@ -18,26 +18,42 @@ from fedtheory.verification.statement import Statement
 __all__ = ["prepare_run", "refuse_cohorts", "refuse_others"]
 
 PARTICIPATION = (
-    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
-)  # fmt: skip
+    "inactive",
+    "incomplete",
+    "activity",
+    "arrival",
+    "departure",
+    "lr_schedule",
+    "lr_delay",
+    "local_steps",
+    "local_lr",
+    "batch_size",
+)
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 
 
 def prepare_run(statement: Statement, request: Request, exact_prox: bool = False) -> Prepared:
-    """The run of FedMLS that was asked for; with ``exact_prox`` one whose local problems are solved."""
+    """The run of FedMLS that was asked for.
+
+    With ``exact_prox`` it is one whose local problems are solved.
+    """
     problem, given = request.problem("lad"), dict(request.options)
     if exact_prox:
         if given.get("local_training") == "sliding":
-            raise InvalidInput("local_training = 'sliding': the statement is about 'exact-prox'; leave it out")
+            raise InvalidInput(
+                "local_training = 'sliding': the statement is about 'exact-prox'; leave it out"
+            )
         given["local_training"] = "exact-prox"
     if all(f.sides is None for f in statement.forms):
-        return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=["an identity between symbols: no data enter"])
+        head = ["an identity between symbols: no data enter"]
+        return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=head)
     x0 = request.start(problem)
     refuse_others(request, problem)
     given_numbers(request.options.get("given") or {}, problem.num_clients)
     rounds: Any = request.rounds
     if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
-        rounds = "printed" if any({ROUNDS["printed"], PRINTED_COUNTS} & set(f.needs) for f in statement.forms) else "fewest"
+        printed = {ROUNDS["printed"], PRINTED_COUNTS}
+        rounds = "printed" if any(printed & set(f.needs) for f in statement.forms) else "fewest"
     made = make_fedmls(problem, given, x0, rounds)
     rule = "noisy" if made.algorithm.noise_std else "exact"
     rows = made.rows(skip_last=False)
@@ -50,22 +66,30 @@ def prepare_run(statement: Statement, request: Request, exact_prox: bool = False
 
 
 def refuse_others(request: Request, problem: Any, also: Sequence[str] = ()) -> None:
-    """Raise `InvalidInput` for options of other methods, cohorts and modes, which mean nothing to FedMLS."""
+    """Raise `InvalidInput` for options, cohorts and modes that mean nothing to FedMLS."""
     request.refuse(also, "does not apply to statements about MOPES and MOLES: leave it out")
     mine = [f.name for f in fields(FedMLS)]
-    every = [RENAMED.get(f.name, f.name) for name in algorithms.names() for f in fields(algorithms.get(name))]
+    known = (f.name for name in algorithms.names() for f in fields(algorithms.get(name)))
+    every = [RENAMED.get(name, name) for name in known]
     for name in [*dict.fromkeys(every), "l2_over_beta"]:
         value = request.options.get(name)
         if value is not None and name not in (*mine, "epsilon", "noise"):
-            raise InvalidInput(f"fedmls has no hyperparameter {name}={value!r}: it takes {', '.join((*mine, 'epsilon', 'noise'))}")
+            takes = ", ".join((*mine, "epsilon", "noise"))
+            raise InvalidInput(f"fedmls has no hyperparameter {name}={value!r}: it takes {takes}")
     refuse_cohorts(request, problem)
     request.refuse(PARTICIPATION, "does not apply to statements about FedMLS: leave it out")
     if request.mode != "auto":
-        raise InvalidInput(f"mode = {request.mode!r}: a run of FedMLS is exact without noise, and Monte Carlo with it; leave it out")
+        raise InvalidInput(
+            f"mode = {request.mode!r}: a run of FedMLS is exact without noise, "
+            "and Monte Carlo with it; leave it out"
+        )
 
 
 def refuse_cohorts(request: Request, problem: Any) -> None:
     """Raise `InvalidInput` for cohorts: FedMLS needs all clients."""
     if request.participants is not None and request.participants != problem.num_clients:
         n = problem.num_clients
-        raise InvalidInput(f"participants = {request.participants}: FedMLS needs all N = {n} clients in every round; leave it out")
+        raise InvalidInput(
+            f"participants = {request.participants}: FedMLS needs all N = {n} clients "
+            "in every round; leave it out"
+        )

@@ -1,4 +1,7 @@
-"""How FedMLS's statements about runs are judged: on the battery's, on a user's, and in fractions in one dimension."""
+"""How FedMLS's statements about runs are judged.
+
+They are judged on the battery's runs, on a user's, and in fractions in one dimension.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,11 @@ from fedtheory.verification.witness import Witness
 
 __all__ = ["FedMLSSetting", "joined"]
 
-SCOPES = {"fedmls": "about a run of FedMLS with K rounds", "algebra": "no data enter", "claims": "a claim in words, not run"}
+SCOPES = {
+    "fedmls": "about a run of FedMLS with K rounds",
+    "algebra": "no data enter",
+    "claims": "a claim in words, not run",
+}
 
 COMPUTED = {  # what `tuned` finds itself
     "fedmls": {
@@ -38,7 +45,7 @@ COMPUTED = {  # what `tuned` finds itself
 
 
 class FedMLSSetting(Setting):
-    """Instances are runs of FedMLS ('run'), and runs in one dimension with fractions for data ('lines')."""
+    """Instances are runs of FedMLS ('run'), and runs in one dimension in fractions ('lines')."""
 
     own_method = True  # MOPES and MOLES have parameters of their own
     kinds = ("run", "lines")
@@ -71,7 +78,9 @@ class FedMLSSetting(Setting):
 
     def _judged(self, statement: Statement, form: Form, case: Case, runs: UsersRuns) -> Check:
         """One form on the run that it is about, or why it is about none."""
-        known = runs.rule if runs.rule in form.established or statement.scope == "fedmls" else next(iter(form.established))
+        known = runs.rule
+        if known not in form.established and statement.scope != "fedmls":
+            known = next(iter(form.established))
         where, name = (statement, form, known), case.problem.name
         try:
             view = runs.view(statement, form)

@@ -325,7 +325,7 @@ def _made(
         )
         raise InvalidInput(f"{place(function, error, statement, line)}: {what} ({error})") from error
     except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
-        if view.rational and isinstance(error, TypeError | AttributeError):
+        if view.rational and not later and isinstance(error, TypeError | AttributeError):
             raise NotInFractions(
                 f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
             ) from error

@@ -177,11 +177,18 @@ class AuthoredStatement:
         )  # fmt: skip
         return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols, measures=self.measures)
 
+    def _form_on(self, view: Any, name: str) -> Claimed:
+        """One form on a world, which stands in `forms` already: those after it are not made."""
+        try:
+            return next(c for c in self.function(view) if c.name == name)
+        except Exception:  # whatever an author's function raises: now with its place
+            return self.on(view)[name]
+
     def _of_world(self, claimed: Claimed) -> Form:
         """A form over a closed world: its sides are made on each world anew."""
 
         def sides(view: Any, mutant: int | None = None) -> Sides:
-            found = self.on(view)[claimed.name]
+            found = self._form_on(view, claimed.name)
             chosen = found if mutant is None else found.mutants[mutant]
             return sides_of(self.function, chosen, self.id)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.verification.case import LocalWork
 from fedtheory.verification.rational import to_file
@@ -44,6 +44,16 @@ class WorldInstance(DataInstance):
         """The name of its world for reports."""
         return self.of or self.kind
 
+    def view(self) -> Any:
+        """Make the world, or say what its `from_data` stumbled over."""
+        try:
+            return super().view()
+        except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
+            if isinstance(error, FedTheoryError):
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise InvalidInput(f"from_data of kind {self.kind!r}, of {self.data}: {what}") from error
+
 
 class World(ClosedView):
     """An instance of a closed world, whose numbers are fractions or deterministic floats.
@@ -71,6 +81,7 @@ class World(ClosedView):
     work : the local solvers that a user's case may have, where `takes` has no local steps
     """
 
+    rational: ClassVar[bool] = True  # as the author's forms see it
     kind: ClassVar[str] = ""
     family: ClassVar[str] = ""
     draws: ClassVar[tuple[Draws, ...]] = ()
@@ -114,13 +125,40 @@ class World(ClosedView):
     def example_instance(cls) -> Self:
         """Draw an instance, always the same one."""
         for source in cls.draws:
-            rng = Stream(0).generator(source.stream)
-            for _ in range(TRIES):
-                with suppress(InvalidInput):
-                    return cls.from_data(to_file(source.draw(rng)[1]))
-        raise InvalidInput(
-            f"{cls.__name__} draws no instance that its from_data takes: write draw and from_data"
-        )
+            return next(cls.drawn(source, Stream(0).generator(source.stream))).view()
+        raise InvalidInput(f"{cls.__name__} has no draw: write draw(rng) -> (label, data)")
+
+    @classmethod
+    def drawn(
+        cls, source: Draws, rng: Any, seeds: Iterable[int] = (0,)
+    ) -> Iterator[WorldInstance]:
+        """Draw an instance for each of the seeds; data that `from_data` refuses are drawn again.
+
+        Raises
+        ------
+        InvalidInput
+            So many draws in a row were refused that there may be no instance; or draw fails.
+        """
+        for seed in seeds:
+            for tries in count(1):
+                try:
+                    label, data = source.draw(rng)
+                except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
+                    raise InvalidInput(
+                        f"draw of {cls.__name__}: {type(error).__name__}: {error}; it is given a "
+                        "numpy.random.Generator (after cls, as a classmethod), and returns (label, data)"
+                    ) from error
+                made = cls.instance(label, data, seed)
+                try:
+                    made.view()
+                except InvalidInput as error:
+                    if tries < TRIES:
+                        continue
+                    raise InvalidInput(
+                        f"{TRIES} draws of {cls.__name__} in a row were refused, the last: {error}"
+                    ) from error
+                yield made
+                break
 
     @classmethod
     def of_problems(cls) -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fedtheory.authoring.declare import Method
 from fedtheory.authoring.world import World
+from fedtheory.authoring.world_mutants import WorldMutants
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
 from fedtheory.verification.case import Case, LocalWork, Plan
 from fedtheory.verification.check import Check
 from fedtheory.verification.rational import Builders
+from fedtheory.verification.registry import paper_of
 from fedtheory.verification.replay import read_kind_and_data
 from fedtheory.verification.request import Prepared, Request
 from fedtheory.verification.search import SearchResult
@@ -61,6 +63,9 @@ class WorldSetting(Setting):
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.builders = Builders()
         for kind, world in self.worlds.items():
+            runs: Any = world.runs
+            if not world.draws and runs.__func__ is World.runs.__func__:  # type: ignore[attr-defined]
+                raise InvalidInput(f"{world.__name__} has no draw: write draw(rng) -> (label, data)")
             self.builders.add(kind)(world.from_data)
 
     # --- instances --------------------------------------------------------------------------------
@@ -72,18 +77,10 @@ class WorldSetting(Setting):
         sources = [(kind, source) for kind, world in self.worlds.items() for source in world.draws]
         out: list[Any] = [made for world in self.worlds.values() for made in world.runs(plan)]
         for kind, source in sources:
-            rng, wanted = (
-                Stream(plan.seed).generator(source.stream),
-                max(source.size // 3, round(source.size * plan.scale)),
-            )
-            while wanted:
-                made = self.worlds[kind].instance(*source.draw(rng), plan.seed * 1000 + wanted)
-                try:
-                    made.view()
-                except InvalidInput:
-                    continue
-                out.append(made)
-                wanted -= 1
+            rng = Stream(plan.seed).generator(source.stream)
+            wanted = max(source.size // 3, round(source.size * plan.scale))
+            seeds = (plan.seed * 1000 + n for n in range(wanted, 0, -1))
+            out += self.worlds[kind].drawn(source, rng, seeds)
         return out
 
     def random_instance(self, kind: str, rng: Any) -> Any:
@@ -102,6 +99,19 @@ class WorldSetting(Setting):
         """Read a file of version 1, which had the kind and the data under "efl"."""
         mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
         return read_kind_and_data(fields, "efl", label) if mine else None
+
+    def study(
+        self,
+        statement: Statement,
+        budget: int,
+        seed: int,
+        on_progress: Callable[[str], None] | None = None,
+        checks: Sequence[Check] = (),
+    ) -> WorldMutants | None:
+        """Try the mutants of a statement of a user's file; a package has tests for its own."""
+        if self._world(statement) is None or not paper_of(statement).source:
+            return None
+        return WorldMutants.of(statement, self.instances(Plan(seed)))
 
     # --- a problem of the user's ------------------------------------------------------------------
     def _world(self, statement: Statement) -> type[World] | None:

@@ -273,7 +273,11 @@ def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int) -> A
 
     def gives_steps(method: Any) -> bool:
         source = getattr(method, "parameters_from", "")
-        return bool(source) and type(paper(source).setting).step_sizes is not Setting.step_sizes
+        if not source:
+            return False
+        setting = paper(source).setting
+        parts = getattr(setting, "parts", (setting,))
+        return any(type(part).step_sizes is not Setting.step_sizes for part in parts)
 
     if not gives_steps(algorithm):
         known = [name for name in algorithms.names() if gives_steps(algorithms.get(name))]

@@ -1,6 +1,7 @@
 """A whole paper in one file, as examples/own_world.py shows it: judged, searched, replayed, and refuted where a form is wrong."""
 
 import json
+import re
 
 import pytest
 from command_line import call, refused
@@ -181,3 +182,32 @@ def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
             found.statements[0].forms[0].sides_on(found.setting.parts[1].builders["numbers"]({"a": "2"}))
     finally:
         registry._forget(registry.paper("wrong-sides"))
+
+
+# --- mistakes of an author's ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("Fraction(int(rng.integers(-9, 10)), 4)", "0.5", "100 draws of Numbers in a row were refused, the last: .*0.5"),
+        ("def from_data(cls, data)", "def of_data(cls, data)", "the last: Numbers makes no instances from data"),
+        ('fraction(data["a"])', 'fraction(data["b"])', "from_data of kind 'numbers', of .*: KeyError: 'b'"),
+        ('return "a", {', "return {", "draw of Numbers: ValueError: .*returns .label, data."),
+        ("    def draw(cls, rng)", "    def picture(cls, rng)", "Numbers has no draw: write draw"),
+        ("lambda: le(1 / q.a, q.a)", "le(q.b, q.a)", r"line 28, mistaken-\w+/square: AttributeError: .* no attribute 'b'"),
+    ],
+)
+def test_a_mistake_in_a_world_is_told_and_ends(tmp_path, old, new, words):
+    name = "mistaken-" + "".join(c for c in new if c.isalnum())[:20].lower()
+    text = MIXED.replace('"mixed"', f'"{name}"').replace("return cls(Fraction(", "return cls(fraction(").replace(old, new)
+    (tmp_path / "mistaken.py").write_text("from fedtheory.verification.rational import fraction\n" + text)
+    said = refused("verify", tmp_path / "mistaken.py", "--workers", 1, "--out", tmp_path)
+    assert re.search(words, said), said
+
+
+def test_wrong_variants_are_tried_on_a_users_file(tmp_path):
+    (tmp_path / "tried.py").write_text(MIXED.replace('"mixed"', '"tried"').replace("Fraction(9, 10)", "Fraction(2)"))
+    said = call("verify", tmp_path / "tried.py", "--workers", 1, "--budget", 60, "--out", tmp_path).stdout
+    assert "tried/square: 0 of 1 wrong variants rejected" in said
+    assert "[repaired] 9/10: wrong variant NOT rejected on" in said
+    kept = json.loads((tmp_path / "campaign.json").read_text())["studies"]["tried/square"]["mutants"]
+    assert kept[0]["rejected"] == "" and kept[0]["tried"] > 10

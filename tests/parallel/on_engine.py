@@ -71,7 +71,7 @@ def judged(workers: int) -> str:
     """Checks of instances of all papers, and searches."""
     from fedtheory.verification import campaign
 
-    tasks = campaign.plan(0, 0.02, real=False, long=False)[19::30]  # none of these takes a second
+    tasks = campaign.plan(0, 0.02, real=False, long=False)[22::30]  # none of these takes a second
     jobs = [j for j in campaign.search_plan(2)[::60] if j.job != ("run",)]
     checked = dict(as_finished(campaign.checks_told, tasks, workers))
     searched = dict(as_finished(campaign.search_told, jobs, workers))

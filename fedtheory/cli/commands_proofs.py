@@ -235,7 +235,10 @@ def verify_command(
         look = {"size": size, "title": not no_title}
         how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look}
         raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
-    verifying.refuse_without_statement(given, f"{file}::" if file else statement or "")
+    if file and name:
+        verifying.refuse_without_statement(given, f"{statement} --problem quadratic", "a problem")
+    whose = f"{file}::" if file else statement or ""
+    verifying.refuse_without_statement(given, f"{whose}NAME" if whose else "theorem-3.1")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)
     folder = Path("results") / (paper.id if paper is not None else file.stem if file is not None else "")
     budget = budget if budget is not None else (100 if quick else 1000)

@@ -148,6 +148,8 @@ def test_one_statement_of_a_file(mine, tmp_path):
     assert "mine.py::young or" in refused("verify", mine, "--problem", "quadratic")
     assert "instances of its own" in refused("verify", f"{mine}::young", "--problem", "quadratic")
     assert "only with a statement" in refused("verify", mine, "--l1", 3)
+    said = refused("verify", f"{mine}::twice", "--figure", "x.png")
+    assert "--figure: only with a problem, as in" in said and "::twice --problem quadratic --figure" in said
 
 
 def test_a_witness_whose_case_holds_replays_as_such(mine, tmp_path):

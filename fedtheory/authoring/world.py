@@ -16,6 +16,7 @@ from fedtheory.verification.view import ClosedView, DataInstance
 __all__ = ["Draws", "World", "WorldInstance"]
 
 TRIES = 100
+MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
 
 
 class Draws(NamedTuple):
@@ -48,7 +49,7 @@ class WorldInstance(DataInstance):
         """Make the world, or say what its `from_data` stumbled over."""
         try:
             return super().view()
-        except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
+        except MISTAKES as error:
             if isinstance(error, FedTheoryError):
                 raise
             what = f"{type(error).__name__}: {error}"
@@ -143,10 +144,11 @@ class World(ClosedView):
             for tries in count(1):
                 try:
                     label, data = source.draw(rng)
-                except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
+                except MISTAKES as error:
                     raise InvalidInput(
                         f"draw of {cls.__name__}: {type(error).__name__}: {error}; it is given a "
-                        "numpy.random.Generator (after cls, as a classmethod), and returns (label, data)"
+                        "numpy.random.Generator (after cls, as a classmethod), and returns "
+                        "(label, data)"
                     ) from error
                 made = cls.instance(label, data, seed)
                 try:

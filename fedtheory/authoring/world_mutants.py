@@ -14,7 +14,7 @@ __all__ = ["Fate", "WorldMutants"]
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one mutant.
+    """Say which instance rejected one mutant.
 
     Attributes
     ----------
@@ -44,8 +44,12 @@ class WorldMutants:
         for form in statement.forms:
             about = [(name, view) for name, view in views if view.applies(form) is None]
             for mutant in form.mutants:
-                checks = ((n, judge_view(statement, form, v, n, sides=mutant.sides)) for n, v in about)
-                found = next((name for name, check in checks if check.verdict == "violated"), "")
+                found = ""
+                for name, view in about:
+                    check = judge_view(statement, form, view, name, sides=mutant.sides)
+                    if check.verdict == "violated":
+                        found = name
+                        break
                 fates.append(Fate(form.name, mutant.name, found, len(about)))
         return cls(statement.id, tuple(fates))
 
@@ -59,7 +63,10 @@ class WorldMutants:
             return f"wrong variant rejected on {fate.rejected}"
         if not fate.tried:
             return "wrong variant not tried: no random instance has what the form needs"
-        return f"wrong variant NOT rejected on {fate.tried} instances: it may be true, or hard to refute"
+        return (
+            f"wrong variant NOT rejected on {fate.tried} instances: it may be true, or hard to "
+            "refute"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the fates as plain data."""
@@ -67,5 +74,6 @@ class WorldMutants:
 
     def __str__(self) -> str:
         lost = [f for f in self.fates if not f.rejected]
-        head = f"{self.statement}: {len(self.fates) - len(lost)} of {len(self.fates)} wrong variants rejected"
+        tried, rejected = len(self.fates), len(self.fates) - len(lost)
+        head = f"{self.statement}: {rejected} of {tried} wrong variants rejected"
         return "\n".join([head, *(f"  [{f.form}] {f.mutant}: {self._told(f)}" for f in lost)])

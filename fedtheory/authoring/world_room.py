@@ -64,8 +64,10 @@ class WorldSetting(Setting):
         self.builders = Builders()
         for kind, world in self.worlds.items():
             runs: Any = world.runs
-            if not world.draws and runs.__func__ is World.runs.__func__:  # type: ignore[attr-defined]
-                raise InvalidInput(f"{world.__name__} has no draw: write draw(rng) -> (label, data)")
+            own_runs = runs.__func__ is not World.runs.__func__  # type: ignore[attr-defined]
+            if not world.draws and not own_runs:
+                name = world.__name__
+                raise InvalidInput(f"{name} has no draw: write draw(rng) -> (label, data)")
             self.builders.add(kind)(world.from_data)
 
     # --- instances --------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ class WorldSetting(Setting):
         return None if statement.kind == "claim" else self.authored[statement.id].over
 
     def refusal(self, statement: Statement) -> str | None:
-        """Why the statement does not run on a user's problem, or None where it does."""
+        """The reason for which the statement does not run on a user's problem, or None."""
         world = self._world(statement)
         if world is None:
             return (
@@ -134,7 +136,7 @@ class WorldSetting(Setting):
         return () if world is None else world.asks
 
     def takes(self, statement: Statement) -> dict[str, str]:
-        """What a user may set of the statement."""
+        """Values that a user may set of the statement."""
         world = self._world(statement)
         return {} if world is None else dict(world.accepts)
 

@@ -45,12 +45,20 @@ ROUNDS = 50  # of a statement about runs, where nothing else is said; a clock is
 __all__ = ["refuse_with_statement", "refuse_without_statement", "verify_one"]
 
 
-def refuse_without_statement(options: Mapping[str, Any], example: str, lacks: str = "a statement") -> None:
-    """Refuse options of one check where the instances of a campaign are judged. ``example`` is one with what it lacks."""
+def refuse_without_statement(
+    options: Mapping[str, Any], example: str, lacks: str = "a statement"
+) -> None:
+    """Refuse options of one check where the instances of a campaign are judged.
+
+    ``example`` is a command's argument with what it lacks.
+    """
     given = [name for name, value in options.items() if value is not None]
     if given:
         flags = ", ".join(map(flag, given))
-        raise InvalidInput(f"{flags}: only with {lacks}, as in `fedtheory verify {example} {flags.split(',')[0]} ...`")
+        first = flags.split(",")[0]
+        raise InvalidInput(
+            f"{flags}: only with {lacks}, as in `fedtheory verify {example} {first} ...`"
+        )
 
 
 def refuse_with_statement(name: str, given: dict[str, bool]) -> None:

@@ -17,7 +17,7 @@ and its slack is exactly the sum of what the three steps leave, with the weights
 """
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import GradientSteps, Paper, SmoothConvex, le, printed, repaired, step
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, le, printed, repaired, step
 
 paper = Paper("walked-proof", title="Gradient descent, with its proof", source="An example of fedtheory")
 setting = {

@@ -12,7 +12,7 @@ with equality for F(x) = beta x^2/2: the constant 1/2 cannot be raised. Convexit
 from fractions import Fraction
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import Full, GradientSteps, Paper, SmoothConvex, le, printed, repaired, wrong
+from fedtheory.theory import Full, GradientSteps, Paper, SmoothConvex, le, printed, repaired, wrong
 
 paper = Paper("descent-lemma", title="The descent lemma of FedAvg", source="An example of fedtheory")
 

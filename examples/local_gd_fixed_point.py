@@ -19,7 +19,7 @@ One step (E = 1), or clients with one common minimiser, have no bias.
 """
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import GradientSteps, Paper, Quadratics, among, eq, le, printed, repaired, upto
+from fedtheory.theory import GradientSteps, Paper, Quadratics, among, eq, le, printed, repaired, upto
 
 paper = Paper("local-gd", title="The fixed point of local gradient descent", source="An example of fedtheory")
 

@@ -1,5 +1,5 @@
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import GradientSteps, Paper, SmoothConvex, le, printed
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, le, printed
 
 paper = Paper("my-lemma", title="A lemma of mine")
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.authoring import (
+from fedtheory.local import LocalObjective
+from fedtheory.theory import (
     GradientSteps,
     Paper,
     SmoothConvex,
@@ -32,7 +33,6 @@ from fedtheory.authoring import (
     repaired,
     upto,
 )
-from fedtheory.local import LocalObjective
 
 
 class RelaxedState(NamedTuple):

@@ -8,9 +8,9 @@ not end at x*. F of the mean of any models is at most the mean of their F, as F 
 
 from fractions import Fraction
 
-from fedtheory.authoring import Paper, World, eq, le, printed, repaired, wrong
 from fedtheory.errors import InvalidInput
-from fedtheory.verification.rational import vector
+from fedtheory.rational import vector
+from fedtheory.theory import Paper, World, eq, le, printed, repaired, wrong
 
 paper = Paper("own-world", title="Averages on the line", source="An example of fedtheory")
 

@@ -8,7 +8,7 @@ attained by a Huber function. Printed here with 4 T + 4; the bound of many lectu
 """
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import GradientSteps, Paper, SmoothConvex, form, le, printed, repaired
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, form, le, printed, repaired
 
 paper = Paper("gradient-descent", title="Gradient descent", source="Drori and Teboulle 2014, Theorem 1")
 

@@ -15,8 +15,8 @@ _LAZY = {
     "worst_case": "fedtheory.worst_cases",
 }
 _MODULES = (
-    "algorithms", "authoring", "central", "errors", "local", "messages", "optimum", "participation", "problems", "rates", "testing",
-    "theorems", "verification", "worst_cases",
+    "algorithms", "central", "errors", "local", "messages", "optimum", "participation", "problems",
+    "rates", "testing", "theorems", "theory", "worst_cases",
 )  # fmt: skip
 
 __all__ = ["__version__", *_LAZY, *_MODULES]

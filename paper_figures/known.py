@@ -9,7 +9,7 @@ import paper_figures
 from fedtheory.errors import suggest
 from fedtheory.plotting.figure import Figure
 from fedtheory.report.figures import experiments_of, figures_of
-from fedtheory.verification.registry import papers
+from fedtheory.theory.judge.registry import papers
 
 __all__ = ["chosen", "known"]
 

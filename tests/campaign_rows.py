@@ -3,8 +3,8 @@
 import math
 
 from fedtheory.theorems import Check, all_statements
-from fedtheory.verification import campaign
-from fedtheory.verification.check import AT_A_POINT
+from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.check import AT_A_POINT
 
 
 def check(statement, form, rule, verdict, tightness=math.nan, instance="one", slack=0.1):

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.verification.closed import expressions
+from fedtheory.theory.judge.symbolic import expressions
 
 
 def agrees(form, view, word: str = "") -> None:

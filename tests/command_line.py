@@ -7,7 +7,7 @@ from dataclasses import replace
 from typer.testing import CliRunner
 
 from fedtheory.cli import app
-from fedtheory.verification import registry
+from fedtheory.theory.judge import registry
 
 runner = CliRunner()
 

@@ -10,8 +10,8 @@ from fedtheory import messages, problems
 from fedtheory.algorithms import EFL
 from fedtheory.participation.irregular import Irregular
 from fedtheory.theorems import get
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.setting import Case
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.setting import Case
 
 SETTING = setting_of("efl/theorem-1")
 TWO = problems.Quadratic([[[1.0]], [[1.0]]], [[0.0], [1.0]])  # (w - 0)^2/2 and (w - 1)^2/2, of weight 1/2

@@ -53,7 +53,7 @@ class Parser(NamedTuple):
 
 
 def _witness() -> bytes:
-    from fedtheory.verification.replay import builtin_witnesses, save
+    from fedtheory.theory.judge.replay import builtin_witnesses, save
 
     return _saved(lambda path: save(min(builtin_witnesses(), key=lambda w: len(str(w.data))), path), ".json")
 
@@ -61,7 +61,7 @@ def _witness() -> bytes:
 @functools.cache
 def witnesses() -> list[bytes]:
     """The smallest that comes with the package, of every paper and kind."""
-    from fedtheory.verification.replay import builtin_witnesses, save
+    from fedtheory.theory.judge.replay import builtin_witnesses, save
 
     found: dict[Any, Any] = {}
     for witness in sorted(builtin_witnesses(), key=lambda w: len(str(w.data))):
@@ -79,7 +79,7 @@ def _saved(write: Callable[[Path], Any], suffix: str) -> bytes:
 
 
 def _replayed(path: Path) -> Any:
-    from fedtheory.verification.replay import replay
+    from fedtheory.theory.judge.replay import replay
 
     return replay(path)
 
@@ -211,7 +211,7 @@ def _table() -> bytes:
     from fedtheory.plotting import saved
     from fedtheory.problems import random_quadratic
     from fedtheory.theorems import get
-    from fedtheory.verification.comparison import comparison
+    from fedtheory.theory.judge.comparison import comparison
     problem = random_quadratic(3, 2, seed=1)
     method = FedElasticNetDyn(0.1, 30 * float(problem.beta_k.max()))
     statement = get("fedelasticnet/theorem-3.1")

@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import GradientSteps, Paper, Quadratics, SmoothConvex, le, printed, repaired
-from fedtheory.authoring.instances import Draw
+from fedtheory.theory import GradientSteps, Paper, Quadratics, SmoothConvex, le, printed, repaired
+from fedtheory.theory.rounds.instances import Draw
 
 
 def instance(h, c, start, **more):

@@ -16,7 +16,7 @@ from fedtheory.local import GradientSteps
 from fedtheory.participation import Bernoulli
 from fedtheory.problems import random_logistic, random_quadratic
 from fedtheory.theorems import get
-from fedtheory.verification.campaign import check_budget
+from fedtheory.theory.judge.campaign import check_budget
 
 PROBLEM = random_quadratic(6, 3, seed=0)
 METHOD = FedElasticNetDyn(0.1, 30 * float(PROBLEM.beta_k.max()))

@@ -13,7 +13,7 @@ from fedtheory import problems, untrusted
 from fedtheory.cli.sweep import spec
 from fedtheory.errors import DataFileError
 from fedtheory.packed import opened
-from fedtheory.verification import replay
+from fedtheory.theory.judge import replay
 from fedtheory.worst_cases import load
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of POSIX")

@@ -94,7 +94,7 @@ def modules(table: dict[str, list[str]]) -> dict[str, str]:
     loaded = {name: importlib.import_module(name) for name in table}
     first: dict[int, str] = {}
     for name, module in sorted(loaded.items(), key=lambda item: -item[0].count(".")):  # the deepest public module is the home
-        if name in ("fedtheory.verification.registry",):
+        if name in ("fedtheory.theory.judge.registry",):
             continue
         for attribute in table[name]:
             value = getattr(module, attribute)
@@ -107,7 +107,7 @@ def statements() -> dict[str, str]:
     """Paper -> a page with all its statements."""
     from record import anchor
 
-    from fedtheory.verification.registry import papers
+    from fedtheory.theory.judge.registry import papers
 
     pages = {}
     for paper in papers():

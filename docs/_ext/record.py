@@ -43,7 +43,7 @@ def _plain(text: str) -> str:
 
 @cache
 def _witnesses() -> dict[tuple[str, str], list[Any]]:
-    from fedtheory.verification.replay import builtin_witnesses
+    from fedtheory.theory.judge.replay import builtin_witnesses
 
     found: dict[tuple[str, str], list[Any]] = {}
     for w in builtin_witnesses():
@@ -59,7 +59,7 @@ def markdown(name: str, forms: Sequence[str] = (), rule: str = "", witness: bool
     UnknownName
         No such statement, or no such form of it.
     """
-    from fedtheory.verification.registry import get
+    from fedtheory.theory.judge.registry import get
 
     statement = get(name)
     known = {f.name: f for f in statement.forms}
@@ -81,8 +81,8 @@ def markdown(name: str, forms: Sequence[str] = (), rule: str = "", witness: bool
 
 
 def _form(statement: Any, form: Any, rule: str, numbers: bool, brief: bool = False) -> Iterator[str]:
-    from fedtheory.verification.registry import rule_words
-    from fedtheory.verification.statement import WORDINGS
+    from fedtheory.theory.judge.registry import rule_words
+    from fedtheory.theory.judge.statement import WORDINGS
 
     recorded = {r: v for r, v in form.established.items() if not rule or r in (rule, "any")} or form.established
     verdicts = " ".join(
@@ -122,7 +122,7 @@ def _form(statement: Any, form: Any, rule: str, numbers: bool, brief: bool = Fal
 def _facts(witness: Any) -> Iterator[str]:
     """The numbers of a witness, and both of its sides."""
     from fedtheory.report.headlines import sizes
-    from fedtheory.verification.registry import setting_of
+    from fedtheory.theory.judge.registry import setting_of
 
     lhs, rhs = Fraction(witness.lhs), Fraction(witness.rhs)
     rows = [*setting_of(witness.statement).facts(witness), ("left side", _number(lhs)), ("right side", _number(rhs))]
@@ -141,7 +141,7 @@ def headline(paper: str) -> list[str]:
     """What is found of a paper in one sentence, and how many of its statements hold or fail, as the report says it."""
     from fedtheory.report import headlines
     from fedtheory.report.tables import lines
-    from fedtheory.verification.registry import paper as paper_named
+    from fedtheory.theory.judge.registry import paper as paper_named
 
     known, witnesses = paper_named(paper), {w.name: w for found in _witnesses().values() for w in found}
     rows = _rows(known)
@@ -151,8 +151,8 @@ def headline(paper: str) -> list[str]:
 
 def _rows(paper: Any) -> list[Any]:
     """The rows of a campaign that found what is on record, with the shipped witnesses."""
-    from fedtheory.verification.campaign import summarise
-    from fedtheory.verification.check import Check
+    from fedtheory.theory.judge.campaign import summarise
+    from fedtheory.theory.judge.check import Check
 
     checks, files = [], []
     for s in paper.statements:
@@ -165,7 +165,7 @@ def _rows(paper: Any) -> list[Any]:
 
 def table(paper: str) -> list[str]:
     """All statements of a paper with the verdicts on record, as a Markdown table."""
-    from fedtheory.verification.registry import paper as paper_named
+    from fedtheory.theory.judge.registry import paper as paper_named
 
     rows = []
     for s in paper_named(paper).statements:

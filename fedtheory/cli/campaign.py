@@ -26,8 +26,8 @@ from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
     from fedtheory.cells import Cells
-    from fedtheory.verification.registry import Paper
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.registry import Paper
+    from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
 
@@ -69,7 +69,7 @@ def replay_shipped(workers: int, papers: Sequence[Paper] | None = None) -> list[
 
 
 def _replay_one(witness: Any) -> Any:
-    from fedtheory.verification.replay import replay
+    from fedtheory.theory.judge.replay import replay
 
     try:
         return replay(witness)
@@ -105,7 +105,7 @@ class CampaignOptions:
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for a search that cannot end, before the campaign begins."""
-        from fedtheory.verification.campaign import check_budget
+        from fedtheory.theory.judge.campaign import check_budget
 
         check_budget(self.budget)
 
@@ -127,7 +127,7 @@ class CampaignOptions:
     @property
     def statements(self) -> Sequence[Any]:
         """What is judged."""
-        from fedtheory.verification.registry import all_statements
+        from fedtheory.theory.judge.registry import all_statements
 
         return all_statements() if self.papers is None else [s for p in self.papers for s in p.statements]
 
@@ -136,7 +136,7 @@ class _Run:
     """A campaign under way: what is known of it, at any time."""
 
     def __init__(self, o: CampaignOptions, cells: Cells) -> None:
-        from fedtheory.verification import campaign
+        from fedtheory.theory.judge import campaign
 
         self.o, self.cells, self.start = o, cells, time.perf_counter()
         scale, long = o.size
@@ -170,7 +170,7 @@ class _Run:
     def go(self) -> None:
         """Everything but the figures; an interrupt leaves what is finished, and ``result.complete`` False."""
         from fedtheory.provenance import write_json
-        from fedtheory.verification import campaign
+        from fedtheory.theory.judge import campaign
 
         o, result = self.o, self.result
         try:
@@ -198,7 +198,7 @@ class _Run:
 
     def _study(self) -> bool:
         """Tightness and necessity of the statements whose setting has such a study; whether it was finished."""
-        from fedtheory.verification.registry import setting_of
+        from fedtheory.theory.judge.registry import setting_of
 
         with self.timed("studies"), progress("studies", len(self.o.statements)) as advance:
             for statement in self.o.statements:
@@ -219,7 +219,7 @@ class _Run:
     def record(self) -> dict[str, Any]:
         """Everything for campaign.json."""
         from fedtheory.provenance import provenance
-        from fedtheory.verification import campaign
+        from fedtheory.theory.judge import campaign
 
         o, result = self.o, self.result
         broken = {name: text for name, text in self.replayed if isinstance(text, str)}
@@ -308,7 +308,7 @@ def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], boo
 
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
-    from fedtheory.verification import campaign
+    from fedtheory.theory.judge import campaign
 
     only = None if o.papers is None else [p for p in o.papers if not p.setting.study_searches]
     jobs = campaign.search_plan(o.budget, o.seed, only, violated=o.own)
@@ -333,22 +333,22 @@ def _records(results: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _with_record(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was found, each with the verdict on record."""
-    from fedtheory.verification.registry import get
+    from fedtheory.theory.judge.registry import get
 
     return [{**s, "on_record": get(s["statement"]).form(s["form"]).established.get(s["rule"], "open")} for s in searches]
 
 
 def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The counterexamples that searches found to the papers that were asked for, written and replayed."""
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.witness import Witness
 
     return {} if o.papers is None else _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])
 
 
 def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]:
     """Witnesses as files that `fedtheory replay` takes: name -> replayed check."""
-    from fedtheory.verification.replay import replay
-    from fedtheory.verification.replay import save as save_witness
+    from fedtheory.theory.judge.replay import replay
+    from fedtheory.theory.judge.replay import save as save_witness
 
     return {str(save_witness(w, o.out / "witnesses" / f"{w.name}.json")): replay(w) for w in witnesses}
 

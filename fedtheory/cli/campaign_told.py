@@ -45,8 +45,8 @@ def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
 
 def _show_refuted(refuted: dict[str, Any]) -> None:
     """The counterexamples that were found to the papers that were asked for, in fractions."""
-    from fedtheory.verification.registry import setting_of
-    from fedtheory.verification.replay import load
+    from fedtheory.theory.judge.registry import setting_of
+    from fedtheory.theory.judge.replay import load
 
     for file, check in refuted.items():
         setting, witness = setting_of(check.statement), load(file)
@@ -57,8 +57,8 @@ def _show_refuted(refuted: dict[str, Any]) -> None:
 
 def _show_replay(files: Sequence[str]) -> None:
     """How the first of some counterexamples to the papers that were asked for is rerun."""
-    from fedtheory.verification.registry import paper_of
-    from fedtheory.verification.replay import load
+    from fedtheory.theory.judge.registry import paper_of
+    from fedtheory.theory.judge.replay import load
 
     if not files:
         return
@@ -85,8 +85,8 @@ def _show_effort(run: Any, record: dict[str, Any]) -> None:
 
 def _instance_of(found: dict[str, Any]) -> str:
     """One line on the instance on which a search found a form violated."""
-    from fedtheory.verification.registry import setting_of
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.registry import setting_of
+    from fedtheory.theory.judge.witness import Witness
 
     if found.get("witness"):
         return setting_of(found["statement"]).summary(Witness(**found["witness"])).split("]: ", 1)[-1]
@@ -97,7 +97,7 @@ def _instance_of(found: dict[str, Any]) -> str:
 
 def _show_searches(searches: Sequence[dict[str, Any]], own: bool) -> None:
     from fedtheory.report.tables import tried
-    from fedtheory.verification.registry import rule_words
+    from fedtheory.theory.judge.registry import rule_words
 
     if not searches:
         return

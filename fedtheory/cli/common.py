@@ -27,7 +27,7 @@ from fedtheory.cli.help import HelpfulCommand, Topics
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName, suggest
 
 if TYPE_CHECKING:
-    from fedtheory.verification.registry import Paper
+    from fedtheory.theory.judge.registry import Paper
 
 __all__ = [
     "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
@@ -106,8 +106,8 @@ def find_statement(name: str) -> Any:
     """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
 
     Raises ------ UnknownName With the nearest ids, or with all of that name where several papers
-    have one. FedTheoryError As `fedtheory.verification.registry.load_file` raises it."""
-    from fedtheory.verification.registry import all_statements, get, papers
+    have one. FedTheoryError As `fedtheory.theory.judge.registry.load_file` raises it."""
+    from fedtheory.theory.judge.registry import all_statements, get, papers
 
     file, name = in_file(name)
     if file is not None:
@@ -145,7 +145,7 @@ def paper_named(name: str) -> Paper | None:
     UnknownName
         With the papers that there are.
     """
-    from fedtheory.verification.registry import paper
+    from fedtheory.theory.judge.registry import paper
 
     return paper(name[:-1]) if name.endswith("/") and "/" not in name[:-1] else None
 
@@ -158,9 +158,9 @@ def statements_in(file: Path, name: str = "") -> list[Paper]:
     UnknownName
         No statement of that name in the file.
     FedTheoryError
-        As `fedtheory.verification.registry.load_file` raises it.
+        As `fedtheory.theory.judge.registry.load_file` raises it.
     """
-    from fedtheory.verification.registry import load_file
+    from fedtheory.theory.judge.registry import load_file
 
     papers = load_file(file)
     if not name:
@@ -183,7 +183,7 @@ def _only_one(file: Path, name: str) -> Any:
 
 def in_words(statement: Any) -> str:
     """How a statement is written at the command line: its id, or FILE.py::NAME."""
-    from fedtheory.verification.registry import paper_of
+    from fedtheory.theory.judge.registry import paper_of
 
     source = paper_of(statement).source
     return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
@@ -195,7 +195,7 @@ def warn_of_formulas(statement: Any) -> None:
     This package's own formulas are read by its tests.
     """
     from fedtheory.report.formulas import warnings_of
-    from fedtheory.verification.registry import is_ours, paper_of
+    from fedtheory.theory.judge.registry import is_ours, paper_of
 
     if is_ours(paper_of(statement)):
         return
@@ -212,7 +212,7 @@ def _short_path(source: str) -> str:
 
 def shipped_witnesses(statement: Any = None) -> list[Any]:
     """Witnesses that come with the papers, all or a statement's; none without such a folder."""
-    from fedtheory.verification.replay import builtin_witnesses
+    from fedtheory.theory.judge.replay import builtin_witnesses
 
     try:
         if statement is None:

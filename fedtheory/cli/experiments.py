@@ -18,7 +18,7 @@ __all__ = ["all_experiments", "experiment"]
 def all_experiments() -> dict[str, tuple[Any, Any]]:
     """Name -> (paper, experiment), of all papers."""
     from fedtheory.report.figures import experiments_of
-    from fedtheory.verification.registry import papers
+    from fedtheory.theory.judge.registry import papers
 
     return {e.name: (p, e) for p in papers() for e in experiments_of(p)}
 

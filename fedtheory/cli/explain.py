@@ -45,8 +45,8 @@ def explain(name: str, as_json: bool, out: Path | None) -> None:
 
 
 def _show(statement: Any, about: dict[str, Any]) -> None:
-    from fedtheory.verification.registry import rule_words
-    from fedtheory.verification.statement import WORDINGS
+    from fedtheory.theory.judge.registry import rule_words
+    from fedtheory.theory.judge.statement import WORDINGS
 
     console = out_console()
     width = min(console.width, 120)
@@ -112,7 +112,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
 
 def _try(statement: Any) -> str:
     """A command that runs the statement."""
-    from fedtheory.verification.registry import paper_of
+    from fedtheory.theory.judge.registry import paper_of
 
     paper, name = paper_of(statement), in_words(statement)
     example = paper.setting.example(statement)
@@ -125,7 +125,7 @@ def _try(statement: Any) -> str:
 
 def _about(statement: Any) -> dict[str, Any]:
     from fedtheory.report.formulas import shown
-    from fedtheory.verification.registry import paper_of
+    from fedtheory.theory.judge.registry import paper_of
 
     paper = paper_of(statement)
     witnesses = shipped_witnesses(statement)

@@ -45,8 +45,8 @@ def _of_that_name(statement: Any, name: str, seed: int, size: tuple[float, bool]
     """The tasks of the statement's paper whose instance has the name: several where they differ in the rule only."""
     from dataclasses import replace
 
-    from fedtheory.verification import campaign
-    from fedtheory.verification.registry import paper_of
+    from fedtheory.theory.judge import campaign
+    from fedtheory.theory.judge.registry import paper_of
 
     about = replace(paper_of(statement), statements=(statement,))
     kinds = {f.kind for f in statement.forms if f.sides is not None}
@@ -64,7 +64,7 @@ def _kind(instance: Any) -> Any:
 
 
 def _judged(statement: Any, tasks: list[Any]) -> Any:
-    from fedtheory.verification.checks import Checks
+    from fedtheory.theory.judge.checks import Checks
 
     return Checks(c for task in tasks for c in task() if c.statement == statement.id)
 
@@ -88,8 +88,8 @@ def _tell(statement: Any, name: str, checks: Any, seed: int, as_json: bool, out:
         emit(result)
         return int(bool(unexpected))
     from fedtheory.report.tables import check_table
-    from fedtheory.verification.checks import Checks
-    from fedtheory.verification.registry import rule_words
+    from fedtheory.theory.judge.checks import Checks
+    from fedtheory.theory.judge.registry import rule_words
 
     console = out_console()
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))

@@ -26,7 +26,7 @@ def list_things(what: str, as_json: bool, out: Path | None) -> None:
     UnknownName
         No such kind, or paper.
     FedTheoryError
-        As `fedtheory.verification.registry.load_file` raises it.
+        As `fedtheory.theory.judge.registry.load_file` raises it.
     """
     file, name = in_file(what)
     if file is not None:
@@ -52,7 +52,7 @@ def list_things(what: str, as_json: bool, out: Path | None) -> None:
 
 
 def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
-    from fedtheory.verification.registry import all_statements, paper_of
+    from fedtheory.theory.judge.registry import all_statements, paper_of
 
     rows = []
     for s in all_statements() if chosen is None else chosen:
@@ -84,7 +84,7 @@ def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
 
 
 def _papers() -> list[dict[str, Any]]:
-    from fedtheory.verification.registry import papers
+    from fedtheory.theory.judge.registry import papers
 
     rows = []
     for p in papers():
@@ -114,7 +114,7 @@ def about_method(name: str) -> dict[str, Any]:
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.ball import BY_THEORY
     from fedtheory.cli.options import RENAMED, flag
-    from fedtheory.verification.registry import paper
+    from fedtheory.theory.judge.registry import paper
 
     if name in METHODS:
         return _central(name)
@@ -162,7 +162,7 @@ def _metrics() -> list[dict[str, Any]]:
 
 
 def _witnesses() -> list[dict[str, Any]]:
-    from fedtheory.verification.registry import setting_of
+    from fedtheory.theory.judge.registry import setting_of
 
     def about(w: Any) -> str:
         return setting_of(w.statement).summary(w).split("]: ", 1)[-1]
@@ -234,7 +234,7 @@ def _record(form: dict[str, Any] | None, short: Mapping[str, str]) -> Text:
 
 def _statement_list(found: list[dict[str, Any]], width: int) -> Group:
     from fedtheory.report.tables import WORDED_NOTE
-    from fedtheory.verification.registry import by_paper
+    from fedtheory.theory.judge.registry import by_paper
 
     narrow, headings = width < NARROW, ("as printed", "as repaired", "more\nforms")
     stacked = Stacked(("statement;\n  title", *headings), right=(3,))

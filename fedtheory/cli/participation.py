@@ -268,8 +268,8 @@ def local_sgd(problem: Any, algorithm: Any, o: Mapping[str, Any], sampling: Any,
 def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int) -> Any:
     """The steps that a theorem of the method's paper gives the run."""
     from fedtheory import algorithms
-    from fedtheory.verification.registry import paper
-    from fedtheory.verification.setting import Setting
+    from fedtheory.theory.judge.registry import paper
+    from fedtheory.theory.judge.setting import Setting
 
     def gives_steps(method: Any) -> bool:
         source = getattr(method, "parameters_from", "")

@@ -16,7 +16,7 @@ from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:
-    from fedtheory.verification.walked import Walk
+    from fedtheory.theory.judge.proof_report import Walk
 
 __all__ = ["list_proofs", "prove"]
 
@@ -26,8 +26,8 @@ STYLES = {"violated": "bold red", "inconclusive": "yellow", "holds": "green"}
 
 def list_proofs(as_json: bool, out: Path | None) -> int:
     """The theorems whose proofs can be walked, with their forms and how many steps each has."""
-    from fedtheory.verification.registry import get, paper_of, papers
-    from fedtheory.verification.walk import proofs_of
+    from fedtheory.theory.judge.proof_trace import proofs_of
+    from fedtheory.theory.judge.registry import get, paper_of, papers
 
     first: dict[str, int] = {}
     for p in proofs_of():
@@ -141,9 +141,9 @@ def _on_problem(
     seed: int,
     form: str,
 ) -> Walk:
-    from fedtheory.verification.registry import setting_of
-    from fedtheory.verification.verify import check_given
-    from fedtheory.verification.walk import proofs_of, walk
+    from fedtheory.theory.judge.proof_trace import proofs_of, walk
+    from fedtheory.theory.judge.registry import setting_of
+    from fedtheory.theory.judge.verify import check_given
 
     proofs_of(theorem.id, form)
     setting = setting_of(theorem)
@@ -164,8 +164,8 @@ def _on_problem(
 
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:
     """The repaired proof and then the printed one, on the same run; only one where a form or a witness is named."""
-    from fedtheory.verification.replay import builtin_witnesses, load
-    from fedtheory.verification.walk import proofs_of, walk_witness
+    from fedtheory.theory.judge.proof_trace import proofs_of, walk_witness
+    from fedtheory.theory.judge.replay import builtin_witnesses, load
 
     proofs = proofs_of(theorem.id)
     walked, witness = {p.form for p in proofs}, show["witness"]
@@ -187,7 +187,7 @@ def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:
 
 def _unexpected(walk: Walk) -> list[Any]:
     """Steps that break here and are on record as holding."""
-    from fedtheory.verification.registry import get
+    from fedtheory.theory.judge.registry import get
 
     found = []
     for tally in walk.broken:
@@ -251,7 +251,7 @@ def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -
 
 
 def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
-    from fedtheory.verification.registry import get, rule_words
+    from fedtheory.theory.judge.registry import get, rule_words
 
     def block(text: str, style: str = "") -> None:
         _block(console, text, style)
@@ -318,7 +318,7 @@ def _waterfall(walk: Walk, width: int) -> list[Text]:
 
 
 def _proofs(walk: Walk) -> list[Any]:
-    from fedtheory.verification.walk import proofs_of
+    from fedtheory.theory.judge.proof_trace import proofs_of
 
     return proofs_of(walk.proof.theorem)
 

@@ -15,8 +15,8 @@ from fedtheory.cli.common import emit, err_console, facts, find_statement, out_c
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from fedtheory.verification.numbers_put_in import Part
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.substitution import Part
+    from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["replay"]
 
@@ -26,8 +26,8 @@ def _witness(name: str) -> Witness:
 
     Of a statement it is the first of the printed form, else of any.
     """
-    from fedtheory.verification.registry import all_statements
-    from fedtheory.verification.replay import load
+    from fedtheory.theory.judge.registry import all_statements
+    from fedtheory.theory.judge.replay import load
 
     path = Path(name)
     if path.exists() or path.suffix == ".json":
@@ -80,8 +80,8 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
 
         replay_instance(Path(name), *reached, as_json)
         return
-    from fedtheory.verification import replay as exact
-    from fedtheory.verification.registry import load_file, papers
+    from fedtheory.theory.judge import replay as exact
+    from fedtheory.theory.judge.registry import load_file, papers
 
     if paper is not None:
         load_file(paper)
@@ -117,10 +117,10 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
 def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part], list[tuple[str, str]]]:
     """The terms of the right side, and (name, value) of the constants: those in the terms, else those that the view prints."""
     from fedtheory.errors import InvalidInput
+    from fedtheory.rational import brief
     from fedtheory.report.formulas import to_text
-    from fedtheory.verification.numbers_put_in import right_side
-    from fedtheory.verification.rational import brief
-    from fedtheory.verification.registry import get, setting_of
+    from fedtheory.theory.judge.registry import get, setting_of
+    from fedtheory.theory.judge.substitution import right_side
 
     statement = get(witness.statement)
     form = statement.form(witness.form)
@@ -140,9 +140,9 @@ def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part]
 def _show(
     witness: Witness, check: Any, lhs: Fraction, rhs: Fraction, terms: list[Part], constants: list[tuple[str, str]]
 ) -> None:
+    from fedtheory.rational import brief
     from fedtheory.report.formulas import shown
-    from fedtheory.verification.rational import brief
-    from fedtheory.verification.registry import get, setting_of
+    from fedtheory.theory.judge.registry import get, setting_of
 
     console, setting = out_console(), setting_of(witness.statement)
     console.print(Text(setting.summary(witness), "bold"))

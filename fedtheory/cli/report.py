@@ -20,7 +20,7 @@ def report(campaign: Path, out: Path | None, paper: Path | None, as_json: bool) 
     paper : the Python file that its statements are from, where they are from one
     """
     if paper is not None:
-        from fedtheory.verification.registry import load_file
+        from fedtheory.theory.judge.registry import load_file
 
         load_file(paper)
     from fedtheory.report.saved import read_campaign

@@ -17,7 +17,7 @@ __all__ = ["CommandRequest"]
 
 @dataclass(frozen=True)
 class CommandRequest:
-    """See `fedtheory.verification.request.Request`.
+    """See `fedtheory.theory.judge.request.Request`.
 
     Attributes
     ----------

@@ -33,9 +33,9 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
     InvalidInput
         A paper without reviews; ``run`` without one point, or for one without a command.
     """
-    from fedtheory.verification.registry import paper as known
-    from fedtheory.verification.registry import papers
-    from fedtheory.verification.reviews import points_of, told
+    from fedtheory.theory.judge.registry import paper as known
+    from fedtheory.theory.judge.registry import papers
+    from fedtheory.theory.judge.reviews import points_of, told
 
     if paper is None:
         if run:
@@ -76,7 +76,7 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
 
 
 def _kind(point: dict[str, Any]) -> str:
-    from fedtheory.verification.reviews import KINDS
+    from fedtheory.theory.judge.reviews import KINDS
 
     return KINDS[point["kind"]]
 
@@ -97,7 +97,7 @@ def _list(rows: list[dict[str, Any]], as_json: bool, out: Path | None) -> None:
 
 
 def _show_all(paper: Any, points: list[dict[str, Any]]) -> None:
-    from fedtheory.verification.reviews import KINDS
+    from fedtheory.theory.judge.reviews import KINDS
 
     console = out_console()
     counts = Counter(p["kind"] for p in points)

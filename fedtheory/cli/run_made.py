@@ -26,7 +26,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 
 if TYPE_CHECKING:
-    from fedtheory.verification.request import Tuned
+    from fedtheory.theory.judge.request import Tuned
 
 __all__ = ["RUN_METRICS", "WIRE", "Made", "RunOptions", "make", "options_from", "problem_for"]
 
@@ -237,7 +237,7 @@ def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
     if not source:
         return None
     from fedtheory.cli.request import CommandRequest
-    from fedtheory.verification.registry import paper
+    from fedtheory.theory.judge.registry import paper
 
     request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
     with progress("certifying the optimum"):

@@ -148,7 +148,7 @@ def statement_topic(command: str, text: str) -> Topic | None:
     from fedtheory.cli.common import find_statement, in_file
     from fedtheory.cli.list import about_method
     from fedtheory.cli.options import told_of
-    from fedtheory.verification.registry import setting_of
+    from fedtheory.theory.judge.registry import setting_of
 
     file, inside = in_file(text)
     if (file is not None and not inside) or text.endswith("/"):

@@ -34,10 +34,10 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 
 if TYPE_CHECKING:
     from fedtheory.steps import Steps
-    from fedtheory.verification.checks import Checks
-    from fedtheory.verification.request import Prepared
-    from fedtheory.verification.setting import Setting
-    from fedtheory.verification.statement import Statement
+    from fedtheory.theory.judge.checks import Checks
+    from fedtheory.theory.judge.request import Prepared
+    from fedtheory.theory.judge.setting import Setting
+    from fedtheory.theory.judge.statement import Statement
 
 OTHER_PICTURES = (".svg", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff")  # not written: FILE.png and FILE.pdf are
 ROUNDS = 50  # of a statement about runs, where nothing else is said; a clock is set by them
@@ -87,7 +87,7 @@ def _goes_on(kept: Steps) -> str:
 
 def _refuse(statement: Statement, setting: Setting) -> None:
     """Raise `InvalidInput` for a statement that no problem can be given to, and say what to do instead."""
-    from fedtheory.verification.registry import paper_of
+    from fedtheory.theory.judge.registry import paper_of
 
     why = setting.refusal(statement)
     if why is None:
@@ -122,8 +122,8 @@ def verify_one(
     how : rounds, scenarios (None: the setting's) and mode; figure: where to draw, '' for a name of ours, None for no picture; and look:
         its size, and whether it has a title
     """
-    from fedtheory.verification.registry import setting_of
-    from fedtheory.verification.verify import check_given
+    from fedtheory.theory.judge.registry import setting_of
+    from fedtheory.theory.judge.verify import check_given
 
     statement = find_statement(name)
     how = dict(how)
@@ -165,7 +165,7 @@ def verify_one(
 def _steps(statement: Statement, name: str, request: CommandRequest, out: Path | None) -> Steps:
     """What this command has done so far; of a package whose code may change unseen nothing is kept."""
     from fedtheory.cli.kept import kept_steps
-    from fedtheory.verification.registry import content_of, paper_of
+    from fedtheory.theory.judge.registry import content_of, paper_of
 
     code = content_of(paper_of(statement))
     asked = {f.name: getattr(request, f.name) for f in fields(request) if f.name not in ("options", "made")}
@@ -198,7 +198,7 @@ def _draw(
     from fedtheory.cli.common import as_typed, not_writable
     from fedtheory.plotting.saved import write
     from fedtheory.provenance import provenance
-    from fedtheory.verification.longer import ROUNDS as ROUNDS_DRAWN
+    from fedtheory.theory.judge.longer import ROUNDS as ROUNDS_DRAWN
 
     setup = next((part for part in prepared.head if isinstance(part, str)), checks.setup)
     rounds = ROUNDS_DRAWN if request.rounds is None and not stopped else None
@@ -227,8 +227,8 @@ def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
 
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
     """Every form that is judged in fractions, as a witness file that says whether it holds or fails."""
-    from fedtheory.verification import replay
-    from fedtheory.verification.verify import keep
+    from fedtheory.theory.judge import replay
+    from fedtheory.theory.judge.verify import keep
 
     kept, why = [], ""
     for form in statement.forms:
@@ -317,7 +317,7 @@ def _horizons(checks: Checks) -> list[str]:
 
 def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: list[Any], files: list[Path]) -> None:
     from fedtheory.report.tables import check_table
-    from fedtheory.verification.summary import reasons_told
+    from fedtheory.theory.judge.summary import reasons_told
 
     console = out_console()
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))

@@ -1,6 +1,6 @@
 """Bound against measured, drawn from a table alone: over the rounds, or entry by entry.
 
-The table is what `fedtheory.verification.comparison.comparison` returns, or what `fedtheory.plotting.saved` reads back.
+The table is what `fedtheory.theory.judge.comparison.comparison` returns, or what `fedtheory.plotting.saved` reads back.
 """
 
 from __future__ import annotations

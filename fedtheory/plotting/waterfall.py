@@ -15,7 +15,7 @@ SMALL = 5e-4  # of the largest bar: what is no more is told in words
 
 
 def draw(data: dict[str, Any]) -> Any:
-    """A matplotlib figure from the data of a walked proof alone (`fedtheory.verification.walked.Walk.data`).
+    """A matplotlib figure from the data of a walked proof alone (`fedtheory.theory.judge.proof_report.Walk.data`).
 
     Raises
     ------

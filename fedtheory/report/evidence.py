@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.report.tables import NO_FORM, number
-from fedtheory.verification.check import AT_A_POINT, in_words
-from fedtheory.verification.registry import paper_of, setting_of
-from fedtheory.verification.replay import builtin_witnesses, load
+from fedtheory.theory.judge.check import AT_A_POINT, in_words
+from fedtheory.theory.judge.registry import paper_of, setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses, load
 
 if TYPE_CHECKING:
-    from fedtheory.verification.campaign import Row
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.campaign import Row
+    from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["HOW", "how", "search_text", "told_witness", "witnesses_of", "worst_instance"]
 

@@ -19,9 +19,9 @@ from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
+from fedtheory.theory.judge.registry import Paper, content_of, load_file, paper
+from fedtheory.theory.judge.registry import papers as known_papers
 from fedtheory.untrusted import read_json
-from fedtheory.verification.registry import Paper, content_of, load_file, paper
-from fedtheory.verification.registry import papers as known_papers
 
 __all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of"]
 

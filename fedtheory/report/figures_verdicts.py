@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import COLOURS, headline, new_figure
 from fedtheory.report.tables import WORDED, printed_form, rule_rank, short
-from fedtheory.verification.registry import paper_of, rule_words
+from fedtheory.theory.judge.registry import paper_of, rule_words
 
 __all__ = ["FIGURE", "compute", "draw", "table"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from fedtheory.verification.mathml import to_mathml
+from fedtheory.theory.judge.mathml import to_mathml
 
 __all__ = ["converted", "shown", "shown_html", "to_mathml", "to_text", "unread", "warnings_of"]
 

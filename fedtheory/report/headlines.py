@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.tables import MARKS, short
-from fedtheory.verification.headline import Clause, clauses_of
-from fedtheory.verification.registry import Paper, get, paper_of, rule_words, setting_of
+from fedtheory.theory.judge.headline import Clause, clauses_of
+from fedtheory.theory.judge.registry import Paper, get, paper_of, rule_words, setting_of
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
-    from fedtheory.verification.campaign import Row
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.campaign import Row
+    from fedtheory.theory.judge.witness import Witness
 
 __all__ = [
     "COUNTED", "STATES", "Tile", "counts", "counts_markdown", "counts_table", "repairs_in_words",

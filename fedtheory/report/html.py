@@ -17,7 +17,7 @@ from fedtheory.report.markdown import markdown_report
 from fedtheory.report.page import page
 
 if TYPE_CHECKING:
-    from fedtheory.verification.campaign import Row
+    from fedtheory.theory.judge.campaign import Row
 
 __all__ = ["html_report", "markdown_report", "write_reports"]
 

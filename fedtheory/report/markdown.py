@@ -20,10 +20,10 @@ from fedtheory.report.tables import (
     worst_case_text,
 )
 from fedtheory.report.words import findings, headline, subjects, summary, title, worded
-from fedtheory.verification.registry import by_paper, get, paper_of
+from fedtheory.theory.judge.registry import by_paper, get, paper_of
 
 if TYPE_CHECKING:
-    from fedtheory.verification.campaign import Row
+    from fedtheory.theory.judge.campaign import Row
 
 __all__ = ["markdown_report"]
 

@@ -13,11 +13,11 @@ from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
 from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
 from fedtheory.report.words import findings, headline, subjects, summary, title
-from fedtheory.verification.registry import Paper, by_paper, paper, paper_of, setting_of
-from fedtheory.verification.reviews import KINDS, points_of, told
+from fedtheory.theory.judge.registry import Paper, by_paper, paper, paper_of, setting_of
+from fedtheory.theory.judge.reviews import KINDS, points_of, told
 
 if TYPE_CHECKING:
-    from fedtheory.verification.campaign import Row
+    from fedtheory.theory.judge.campaign import Row
 
 __all__ = ["page"]
 

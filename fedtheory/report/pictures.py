@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError
+from fedtheory.theory.judge.registry import Paper
 from fedtheory.untrusted import read_json
-from fedtheory.verification.registry import Paper
 
 __all__ = ["pictures"]
 

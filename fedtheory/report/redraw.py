@@ -23,8 +23,8 @@ from fedtheory.report.figures import experiments_of, figures_of
 from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
 from fedtheory.simulation.over_scenarios import over_scenarios
+from fedtheory.theory.judge.registry import papers
 from fedtheory.untrusted import parse_json, read_text
-from fedtheory.verification.registry import papers
 
 __all__ = ["KINDS", "Saved", "draw_runs", "draw_saved", "known_figures", "opened", "run_in"]
 
@@ -32,7 +32,7 @@ MAX_BYTES = 50_000_000
 TABLE = "bound against measured"
 RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
 ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
-STUDIES = "fedtheory.authoring.figure"
+STUDIES = "fedtheory.theory.study.figure"
 STUDY = {"statement", "forms", "points"}
 KINDS = (
     ("FILE.csv of `verify --figure`", TABLE),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.verification.registry import Paper
-from fedtheory.verification.reviews import KINDS, points_of, told
+from fedtheory.theory.judge.registry import Paper
+from fedtheory.theory.judge.reviews import KINDS, points_of, told
 
 __all__ = ["page"]
 

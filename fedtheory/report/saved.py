@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, UnknownName
+from fedtheory.theory.judge.campaign import Row
+from fedtheory.theory.judge.registry import get
 from fedtheory.untrusted import read_json
-from fedtheory.verification.campaign import Row
-from fedtheory.verification.registry import get
 
 __all__ = ["read_campaign"]
 

@@ -21,14 +21,14 @@ from fedtheory.report.tables import (
     worst_case_text,
 )
 from fedtheory.report.typeset import formula_html, prose_html, prose_text
-from fedtheory.verification.registry import Paper, get, paper_of, rule_words, setting_of
-from fedtheory.verification.statement import WORDINGS
+from fedtheory.theory.judge.registry import Paper, get, paper_of, rule_words, setting_of
+from fedtheory.theory.judge.statement import WORDINGS
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
-    from fedtheory.verification.campaign import Row
-    from fedtheory.verification.statement import Form, Statement
-    from fedtheory.verification.witness import Witness
+    from fedtheory.theory.judge.campaign import Row
+    from fedtheory.theory.judge.statement import Form, Statement
+    from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["CLASSES", "Context", "anchor", "shown_statement"]
 

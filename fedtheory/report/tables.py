@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.report.stacked import NARROW, Stacked
-from fedtheory.verification.check import in_words
-from fedtheory.verification.registry import Paper, by_paper, get, paper_of, rule_words
+from fedtheory.theory.judge.check import in_words
+from fedtheory.theory.judge.registry import Paper, by_paper, get, paper_of, rule_words
 
 if TYPE_CHECKING:
-    from fedtheory.verification.campaign import Row
+    from fedtheory.theory.judge.campaign import Row
 
 __all__ = [
     "WORDED",

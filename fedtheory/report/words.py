@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.tables import WORDED_NOTE, disagreements, tried
-from fedtheory.verification.registry import by_paper, is_ours
+from fedtheory.theory.judge.registry import by_paper, is_ours
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
-    from fedtheory.verification.campaign import Row
+    from fedtheory.theory.judge.campaign import Row
 
 __all__ = ["TITLE", "findings", "headline", "subjects", "summary", "title", "worded"]
 

@@ -137,7 +137,7 @@ def assert_bound_holds(
 
 
 def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None) -> None:
-    """Raise `InvalidInput` where a theorem's `fedtheory.verification.Bound` is about something else than what was measured."""
+    """Raise `InvalidInput` where a theorem's `fedtheory.theory.judge.Bound` is about something else than what was measured."""
     if theorem.in_expectation and confidence is None:
         raise InvalidInput(
             f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: give confidence=0.99, say, and seeds "

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fedtheory.local.objective import LocalSolver
     from fedtheory.participation.cohorts import Sampling
-    from fedtheory.verification import Check, Checks, Statement
+    from fedtheory.theory.judge import Check, Checks, Statement
 
 __all__ = ["assert_statement"]
 
@@ -84,9 +84,9 @@ def assert_statement(
     """
     __tracebackhide__ = True
     from fedtheory import theorems  # noqa: F401 - so that its papers are known
-    from fedtheory.verification.own_run import check_run
-    from fedtheory.verification.registry import get
-    from fedtheory.verification.statement import Statement
+    from fedtheory.theory.judge.own_run import check_run
+    from fedtheory.theory.judge.registry import get
+    from fedtheory.theory.judge.statement import Statement
 
     statement = statement if isinstance(statement, Statement) else get(statement)
     confidence = check_unit("confidence", confidence)

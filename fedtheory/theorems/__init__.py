@@ -11,9 +11,9 @@ from fedtheory.theorems.efl import PAPER as EFL
 from fedtheory.theorems.elastic_aggregation import PAPER as ELASTIC_AGGREGATION
 from fedtheory.theorems.fedelasticnet import PAPER as FEDELASTICNET
 from fedtheory.theorems.fedmls import PAPER as FEDMLS
-from fedtheory.verification.check import Check
-from fedtheory.verification.registry import all_statements, get, register
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.registry import all_statements, get, register
+from fedtheory.theory.judge.statement import Form, Statement
 
 PAPERS = (FEDELASTICNET, FEDMLS, EFL, ELASTIC_AGGREGATION)
 # What `Form.formula` makes with SymPy, whose import takes longer than what shows it

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError, InvalidInput, NotCertified
+from fedtheory.rational import fraction
 from fedtheory.untrusted import read_json
-from fedtheory.verification.rational import fraction
 from fedtheory.worst_cases.bounds import BOUND, Question, question
 from fedtheory.worst_cases.bounds import family as family_of
 from fedtheory.worst_cases.certificates import asked_question

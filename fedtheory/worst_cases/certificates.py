@@ -17,8 +17,8 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import file_path, require
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
+from fedtheory.rational import brief, fraction, integer
 from fedtheory.untrusted import read_json
-from fedtheory.verification.rational import brief, fraction, integer
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, family
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.identity import Factors, left_over, matrices

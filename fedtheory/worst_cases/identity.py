@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.verification.rational import brief
+from fedtheory.rational import brief
 from fedtheory.worst_cases.gram import DEVIATION, Quadratic
 
 __all__ = ["Factors", "Family", "factors", "left_over", "matrices"]

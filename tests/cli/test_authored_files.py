@@ -9,15 +9,15 @@ import pytest
 from command_line import call, refused
 from markupsafe import escape
 
-from fedtheory.authoring import Uniform, load_file
-from fedtheory.verification import Setting, Statement, form, le, registry
+from fedtheory.theory import Uniform, load_file
+from fedtheory.theory.judge import Setting, Statement, form, le, registry
 
 ROOT = Path(__file__).parents[2]
 HEAD = """
 from fractions import Fraction
 import numpy as np
 from fedtheory.algorithms import FedAvg, FedProx
-from fedtheory.authoring import *
+from fedtheory.theory import *
 ONE = GradientSteps(1, lr=lambda c: 1 / c.beta)
 SMALL = SmoothConvex(clients=1, dimension=1)
 paper = Paper("strange")
@@ -229,7 +229,7 @@ def test_a_theorem_of_a_file_without_steps_is_told_where_they_go(written):
 
 def test_a_study_without_words_for_reports_leaves_them_as_they_were(tmp_path, written):
     from fedtheory.report.html import html_report, markdown_report
-    from fedtheory.verification.campaign import summarise
+    from fedtheory.theory.judge.campaign import summarise
 
     small_campaign(written("yield printed(le(q.F_next, q.F))"), tmp_path / "out")
     record = json.loads((tmp_path / "out/campaign.json").read_text())

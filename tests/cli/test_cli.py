@@ -19,7 +19,7 @@ from fedtheory.cli import time_limit as lasting
 from fedtheory.cli.problems import build
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import all_statements, get
-from fedtheory.verification import campaign, registry
+from fedtheory.theory.judge import campaign, registry
 
 
 # --- list, explain --------------------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
 
 # --- replay ---------------------------------------------------------------------------------------------------------------
 def test_replay_prints_both_sides_as_fractions(tmp_path):
-    from fedtheory.verification.replay import builtin_witnesses, save
+    from fedtheory.theory.judge.replay import builtin_witnesses, save
 
     witness = next(w for w in builtin_witnesses("fedelasticnet") if w.statement == "fedelasticnet/theorem-3.1" and w.form == "printed")
     path = save(witness, tmp_path / "mine.json")

@@ -91,7 +91,7 @@ def test_without_rounds_a_picture_has_hundreds_and_an_interrupt_leaves_what_was_
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedtheory.verification.comparison.beyond", stopped)
+    monkeypatch.setattr("fedtheory.theory.judge.comparison.beyond", stopped)
     call("verify", "theorem-c", *SMALL, "--figure", tmp_path / "short")
     assert saved.read(tmp_path / "short.csv")["beyond"] is None
 

@@ -18,7 +18,7 @@ from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
-from fedtheory.verification.registry import setting_of
+from fedtheory.theory.judge.registry import setting_of
 
 
 def run_json(tmp_path, *args):

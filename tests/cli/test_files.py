@@ -12,7 +12,7 @@ from command_line import call, refused
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
 from fedtheory.report.figures import Effort, draw_all
-from fedtheory.verification import campaign, registry
+from fedtheory.theory.judge import campaign, registry
 
 MINE = """
 from fractions import Fraction
@@ -20,8 +20,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from fedtheory.verification import ClosedView, DataInstance, Paper, Setting, Statement, form, le
-from fedtheory.verification.rational import Builders, fraction
+from fedtheory.theory.judge import ClosedView, DataInstance, Paper, Setting, Statement, form, le
+from fedtheory.rational import Builders, fraction
 
 BUILDERS = Builders()
 
@@ -352,7 +352,7 @@ def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_
     def study(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedtheory.authoring.room.study", study)
+    monkeypatch.setattr("fedtheory.theory.paper_adapter.study", study)
     result = call("verify", descent, "--quick", "--out", tmp_path, code=130)
     stored = json.loads((tmp_path / "campaign.json").read_text())
     assert not stored["complete"] and stored["checked"] == stored["instances"] > 0 and "studies" not in stored

@@ -22,7 +22,7 @@ from fedtheory.cli.app import TASKS
 from fedtheory.cli.central import TAKES
 from fedtheory.cli.options import RENAMED, SET_OPTIONS, flag, hyperparameters
 from fedtheory.cli.topics import METHODS_OF_PAPERS
-from fedtheory.verification.registry import all_statements
+from fedtheory.theory.judge.registry import all_statements
 from fedtheory.worst_cases.methods import METHODS as BOUNDED
 
 COMMANDS = get_command(app).commands

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from fedtheory.cli import bench, rates
 from fedtheory.report import stacked, tables
-from fedtheory.verification import registry
-from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.theory.judge import registry
+from fedtheory.theory.judge.replay import builtin_witnesses
 
 WIDE = 80
 
@@ -64,7 +64,7 @@ def test_names_and_options_are_whole():
 
 def rows(verdict, established, instances):
     """A row of every form of every statement, as large as they get."""
-    from fedtheory.verification.campaign import summarise
+    from fedtheory.theory.judge.campaign import summarise
 
     found = summarise([], [], registry.all_statements())
     for row in found:

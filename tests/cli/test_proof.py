@@ -11,7 +11,7 @@ from repository import ROOT
 
 from fedtheory.errors import InvalidInput
 from fedtheory.plotting import waterfall
-from fedtheory.verification import registry
+from fedtheory.theory.judge import registry
 
 FILE = ROOT / "docs" / "walked_proof.py"
 

@@ -44,8 +44,8 @@ def test_a_file_that_is_no_campaign_leaves_no_page(tmp_path):
 def test_an_instance_is_what_it_was_in_the_campaign(tmp_path):
     """The check by name is the one that the campaign's own task gives."""
     from fedtheory.theorems import get
-    from fedtheory.verification import campaign
-    from fedtheory.verification.registry import paper
+    from fedtheory.theory.judge import campaign
+    from fedtheory.theory.judge.registry import paper
 
     task = next(t for t in campaign.plan(0, 0.1, long=False, only=[paper("elastic-aggregation")]) if "aggregation:" in t.instance.name)
     expected = {(c.form, c.verdict, c.slack) for c in task() if c.statement == STATEMENT}

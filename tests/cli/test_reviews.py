@@ -21,9 +21,9 @@ from fedtheory.cli.problems import PROBLEMS
 from fedtheory.errors import UnknownName
 from fedtheory.report.figures import Effort
 from fedtheory.report.reviews import page
-from fedtheory.verification import reviews
-from fedtheory.verification.registry import all_statements, paper, papers
-from fedtheory.verification.reviews import Point, Rests, points_of, told
+from fedtheory.theory.judge import reviews
+from fedtheory.theory.judge.registry import all_statements, paper, papers
+from fedtheory.theory.judge.reviews import Point, Rests, points_of, told
 
 ALL = [(p, point) for p in papers() for point in points_of(p)]
 COMMANDS = sorted({c for _, point in ALL for c in point.commands})

@@ -13,8 +13,8 @@ from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.setting import Trial
-from fedtheory.verification import campaign
-from fedtheory.verification.statement import Statement
+from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.statement import Statement
 
 TASKS = [
     campaign.Task("fedelasticnet", Trial("exact", ProblemInstance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8))
@@ -137,14 +137,14 @@ def test_an_interrupted_search_keeps_the_searches_that_were_finished(small, monk
             raise KeyboardInterrupt
         return [{**of, "found": len(seen) == 2}]
 
-    monkeypatch.setattr("fedtheory.verification.campaign.search_told", search)
+    monkeypatch.setattr("fedtheory.theory.judge.campaign.search_told", search)
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=130)
     stored = json.loads((tmp_path / "campaign.json").read_text())
     assert [s["found"] for s in stored["searches"]] == [False, True] and not stored["complete"]
     assert "counterexample to fedelasticnet/eq-28 [repaired, sign rule]" in result.stderr
     assert "before all searches were finished" in result.stderr
     assert stored["checked"] == stored["instances"], "the instances were through"
-    monkeypatch.setattr("fedtheory.verification.campaign.checks_told", lambda task: pytest.fail("an instance was judged twice"))
+    monkeypatch.setattr("fedtheory.theory.judge.campaign.checks_told", lambda task: pytest.fail("an instance was judged twice"))
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=1)
     done = json.loads((tmp_path / "campaign.json").read_text())
     assert len(done["searches"]) == len(seen) - 1, "two were found again, the third one was begun twice"
@@ -162,7 +162,7 @@ def test_interrupting_the_figures_keeps_the_verdicts(small, monkeypatch, tmp_pat
 
 
 def test_a_shipped_witness_that_does_not_replay_fails_the_campaign(small, monkeypatch, tmp_path):
-    from fedtheory.verification.replay import builtin_witnesses
+    from fedtheory.theory.judge.replay import builtin_witnesses
 
     good = next(w for w in builtin_witnesses("fedelasticnet") if w.statement == "fedelasticnet/eq-28")
     monkeypatch.setattr(verifying, "shipped_witnesses", lambda: [good])

@@ -18,7 +18,6 @@ from registered import problems_beyond
 
 from fedtheory import (
     algorithms,
-    authoring,
     central,
     local,
     messages,
@@ -28,18 +27,19 @@ from fedtheory import (
     simulate,
     testing,
     theorems,
-    verification,
+    theory,
     worst_cases,
 )
 from fedtheory.arrays import astype_like, to_numpy
-from fedtheory.authoring.losses import SeparableLosses
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.inputs import LARGEST, data_array, points, real_array, real_number, whole_number
 from fedtheory.participation.activity import Away, Cycle, Decay, Every, Fade, Grow, varying
 from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.participation.irregular import Irregular, inactive
 from fedtheory.problems import datasets, partitions
-from fedtheory.verification import campaign, replay
+from fedtheory.theory import judge
+from fedtheory.theory.judge import campaign, replay
+from fedtheory.theory.rounds.losses import SeparableLosses
 
 RNG = np.random.default_rng(0)
 FEATURES, TARGETS = RNG.normal(size=(2, 4, 2)), RNG.normal(size=(2, 4))
@@ -247,14 +247,14 @@ FLAGGED = [
     lambda: testing.assert_reaches([1.0, 0.1], 0.5, within=1, stay="no"),
     lambda: datasets.load_svmlight("nowhere", final_newline="no"),
     *(
-        lambda name=name, bad=bad: authoring.printed(authoring.le(0, 1), **{name: bad})
+        lambda name=name, bad=bad: theory.printed(theory.le(0, 1), **{name: bad})
         for name in ("fails", "holds", "pathwise") for bad in ("no", 0)
     ),
-    lambda: authoring.eq([1, 2], [1, 2], vector="no"),
-    lambda: authoring.study((), necessity="no"),
-    lambda: authoring.SmoothConvex(identical="no"),
+    lambda: theory.eq([1, 2], [1, 2], vector="no"),
+    lambda: theory.study((), necessity="no"),
+    lambda: theory.SmoothConvex(identical="no"),
     lambda: SeparableLosses.of([[1]], [[0]], [[0]], [[0]], [[None]], [1], exact="no"),
-    *(lambda name=name: verification.form("printed", "", None, "open", **{name: "no"}) for name in ("exact_only", "proves")),
+    *(lambda name=name: judge.form("printed", "", None, "open", **{name: "no"}) for name in ("exact_only", "proves")),
 ]
 NONE = [
     (lambda: optimum.certify(None), "problem = None: a problem is needed"),
@@ -264,8 +264,8 @@ NONE = [
     (lambda: optimum.certify(LS, max_conic_entries="a"), "max_conic_entries is 'a'"),
     (lambda: LS.optimum(max_conic_entries=2.5), "max_conic_entries is 2.5"),
     (lambda: testing.assert_statement(None, np.zeros((2, 2)), LS, DYN), "unknown statement 'None'"),
-    (lambda: verification.verify(None, LS, DYN), "unknown statement 'None'"),
-    (lambda: verification.bound(None, LS, DYN, 3), "unknown statement 'None'"),
+    (lambda: judge.verify(None, LS, DYN), "unknown statement 'None'"),
+    (lambda: judge.bound(None, LS, DYN, 3), "unknown statement 'None'"),
     (lambda: problems.hold_out(None, 0.2), "problem = None"),
     (lambda: problems.read_problem(None), "path = None"),
     *((lambda bad=bad: LS.select(bad), "samples = .*an array of sample numbers") for bad in (None, 3, "ab", {0: [0]}, np.int64(1))),
@@ -279,10 +279,10 @@ NONE = [
         ) for bad in (None, "fedavg", {"kind": "potential"}, worst_cases.Certificate)
     ),
     (lambda: worst_cases.worst_function(worst_cases.Losses(1.0)), "the WorstCase that"),
-    *((lambda bad=bad: verification.register(bad), r"paper = .*use a Paper\(id") for bad in (None, "efl", theorems)),
-    (lambda: verification.judge_worst(None, None), "statement = None: use a Statement"),
-    (lambda: verification.judge_worst("efl/eq-5", None), "statement = 'efl/eq-5'"),
-    (lambda: verification.judge_worst(THEOREM, "printed"), "form = 'printed': use a Form"),
+    *((lambda bad=bad: judge.register(bad), r"paper = .*use a Paper\(id") for bad in (None, "efl", theorems)),
+    (lambda: judge.judge_worst(None, None), "statement = None: use a Statement"),
+    (lambda: judge.judge_worst("efl/eq-5", None), "statement = 'efl/eq-5'"),
+    (lambda: judge.judge_worst(THEOREM, "printed"), "form = 'printed': use a Form"),
     *((lambda bad=bad: rates.how_it_ended(bad), "gaps") for bad in (None, "a", [[[1.0]]], 1.0, {}, [1j], [[1.0, 2.0], [3.0]])),
     (lambda: rates.how_it_ended([1.0, 2.0], None), "floor is None"),
     (lambda: worst_cases.load(None), "path = None"),

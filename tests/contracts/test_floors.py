@@ -59,7 +59,7 @@ def test_the_floors_that_contributors_read_about_are_these():
 def test_the_core_names_no_paper_method_or_problem():
     """In code and comments alike."""
     from fedtheory import algorithms, problems
-    from fedtheory.verification import papers
+    from fedtheory.theory.judge import papers
 
     named = {p.id for p in papers()} | {p.name for p in papers()} | {"MOPES"}
     named |= {name for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)} - {"Algorithm"}
@@ -67,7 +67,7 @@ def test_the_core_names_no_paper_method_or_problem():
     word = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, named)) + r")(?![\w-])")
     found = [
         f"{file.name}:{number}: {hit.group()}"
-        for file in sorted((ROOT / "fedtheory/verification").glob("*.py"))
+        for file in sorted((ROOT / "fedtheory/theory/judge").glob("*.py"))
         for number, line in enumerate(file.read_text().splitlines(), 1)
         if (hit := word.search(line))
     ]

@@ -9,13 +9,13 @@ import textwrap
 import pytest
 from repository import ROOT
 
-from fedtheory import authoring
+from fedtheory import theory
 from fedtheory.testing import assert_statement, audit_algorithm, check_algorithm
-from fedtheory.verification import Checks, Statement
-from fedtheory.verification.comparison import comparison
-from fedtheory.verification.own_run import bound, check_run
-from fedtheory.verification.verify import Options, keep, verify
-from fedtheory.verification.walk import walk
+from fedtheory.theory.judge import Checks, Statement
+from fedtheory.theory.judge.comparison import comparison
+from fedtheory.theory.judge.own_run import bound, check_run
+from fedtheory.theory.judge.proof_trace import walk
+from fedtheory.theory.judge.verify import Options, keep, verify
 
 HANDED_ON = [  # a door, what it forwards to, and the parameters of that which the door gives itself
     (Statement.verify, verify, {"statement"}),
@@ -26,7 +26,7 @@ HANDED_ON = [  # a door, what it forwards to, and the parameters of that which t
     (assert_statement, check_run, {"run", "forms"}),
 ]
 DECIDED = {Checks.compared: {"worst", "rounds"}}  # what a door works out where nothing is said
-DOORS = [*(door for door, *_ in HANDED_ON), *(to for _, to, _ in HANDED_ON), authoring.study, authoring.verify, walk, keep]
+DOORS = [*(door for door, *_ in HANDED_ON), *(to for _, to, _ in HANDED_ON), theory.study, theory.verify, walk, keep]
 
 
 def name(door) -> str:

@@ -165,7 +165,7 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
         assert [*drawn] == ["FedAvg", "SCAFFOLD", "FedDyn", "FedElasticNet"] and Path("accuracy.png").stat().st_size > 5000
         assert all(len(y) == 21 and y[-1] > 0.5 for y in drawn.values())
     if name == "your/theorem.md":
-        from fedtheory.authoring import study
+        from fedtheory.theory import study
 
         assert "gradient-descent/rate [repaired, any rule]: holds" in printed
         found = study(names["paper"], 120, 0)
@@ -184,8 +184,8 @@ def test_the_readme_is_short_and_what_it_shows_is_what_comes_back():
     assert line.rstrip() == wrong.rstrip().splitlines()[-1]
     refuted, named = blocks(readme, "text")
 
-    from fedtheory.authoring import study
     from fedtheory.testing import audit_algorithm
+    from fedtheory.theory import study
 
     names: dict = {}
     exec(compile(theorem, "my_lemma.py", "exec"), names)
@@ -260,7 +260,7 @@ def test_statements_on_a_page_are_those_of_the_registry(page, monkeypatch):
 
 
 def test_formulas_are_broken_into_rows_that_lose_nothing(monkeypatch):
-    from fedtheory.verification.registry import all_statements
+    from fedtheory.theory.judge.registry import all_statements
 
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
     formulas = importlib.import_module("formulas")

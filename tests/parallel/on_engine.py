@@ -69,7 +69,7 @@ def run(workers: int) -> str:
 
 def judged(workers: int) -> str:
     """Checks of instances of all papers, and searches."""
-    from fedtheory.verification import campaign
+    from fedtheory.theory.judge import campaign
 
     tasks = campaign.plan(0, 0.02, real=False, long=False)[22::30]  # none of these takes a second
     jobs = [j for j in campaign.search_plan(2)[::60] if j.job != ("run",)]

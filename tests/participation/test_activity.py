@@ -95,7 +95,7 @@ def test_theorem_1_on_activity_that_fades_is_the_run_in_fractions():
     """The same law as a list of rounds in fractions: the distance and both parts of the bound agree."""
     from fedtheory.theorems.efl.cases.theorem_1 import view_of
     from fedtheory.theorems.efl.quantities.exact_run import run_of
-    from fedtheory.verification.case import Case
+    from fedtheory.theory.judge.case import Case
 
     law, T = varying(complete(2, 1), {1: Fade(4)}), 5
     rows = [[["0", "1"], [str(1 - Fade(4)(t)), str(Fade(4)(t))]] for t in range(1, T + 1)]

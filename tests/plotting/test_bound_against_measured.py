@@ -20,12 +20,12 @@ from fedtheory.plotting.bound_against_measured import _entries, draw, finding
 from fedtheory.plotting.failures import fails_at
 from fedtheory.plotting.formulas import left_side
 from fedtheory.plotting.style import COLOURS, SIZES, house_style, times
-from fedtheory.verification import longer as longer_rounds
-from fedtheory.verification.check import judge, judge_statistical
-from fedtheory.verification.checks import Checks
-from fedtheory.verification.comparison import comparison, horizons_up_to
-from fedtheory.verification.series import MOST, keeping
-from fedtheory.verification.statement import Statement, Worst, eq, form, le
+from fedtheory.theory.judge import longer as longer_rounds
+from fedtheory.theory.judge.check import judge, judge_statistical
+from fedtheory.theory.judge.checks import Checks
+from fedtheory.theory.judge.comparison import comparison, horizons_up_to
+from fedtheory.theory.judge.series import MOST, keeping
+from fedtheory.theory.judge.statement import Statement, Worst, eq, form, le
 
 NUMBERS = np.array([31_000.0, 48_000.0, 120_000.0])
 FIELDS = {"statement": "p/s", "rule": "any", "mode": "exact"}

@@ -14,7 +14,7 @@ OWN = '''"""A paper whose every word tries to be a part of the page."""
 from fractions import Fraction
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.authoring import GradientSteps, Paper, SmoothConvex, le, printed, repaired
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, le, printed, repaired
 
 LIVE = {live!r}
 paper = Paper({name!r}, title="A title " + LIVE, source="By " + LIVE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedtheory.report.formulas import warnings_of
-from fedtheory.verification.registry import all_statements, is_ours, paper_of
+from fedtheory.theory.judge.registry import all_statements, is_ours, paper_of
 
 
 def test_every_formula_of_ours_is_read():

@@ -14,9 +14,9 @@ from fedtheory.provenance import write_json
 from fedtheory.report import headlines, html, saved, statements, tables, typeset
 from fedtheory.report.evidence import witnesses_of
 from fedtheory.theorems import all_statements, get
-from fedtheory.verification.headline import clauses_of
-from fedtheory.verification.registry import by_paper, paper, papers, setting_of
-from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.theory.judge.headline import clauses_of
+from fedtheory.theory.judge.registry import by_paper, paper, papers, setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses
 
 SOME = (
     "fedelasticnet/eq-28", "fedelasticnet/theorem-3.1", "fedelasticnet/theorem-a", "fedelasticnet/table-1", "fedmls/theorem-1",

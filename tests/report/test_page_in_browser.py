@@ -12,9 +12,9 @@ import pytest
 from campaign_rows import record_of, recorded_rows
 
 from fedtheory.report.html import html_report
-from fedtheory.verification import campaign
-from fedtheory.verification.registry import paper
-from fedtheory.verification.replay import builtin_witnesses, replay
+from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.registry import paper
+from fedtheory.theory.judge.replay import builtin_witnesses, replay
 
 CHROMIUM = os.environ.get("FEDTHEORY_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None

@@ -19,8 +19,8 @@ from fedtheory.plotting import curves
 from fedtheory.plotting.style import house_style
 from fedtheory.report import figures_verdicts, formulas, html, tables
 from fedtheory.theorems import Check, all_statements, get
-from fedtheory.verification import campaign
-from fedtheory.verification.check import AT_A_POINT
+from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.check import AT_A_POINT
 
 PREFIXES = list(dict.fromkeys(s.id.split("/")[0] + "/" for s in all_statements()))
 PAPERS = [tables.paper_of(prefix).name for prefix in PREFIXES]

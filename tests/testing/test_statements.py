@@ -13,13 +13,13 @@ import pytest
 
 from fedtheory import problems, simulate, theorems
 from fedtheory.algorithms import EFL, FedAvg, FedDyn, FedElasticNetDyn, FedMLS
-from fedtheory.authoring import GradientSteps, Paper, Quadratics, le, repaired
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName
 from fedtheory.local import LocalSGD
 from fedtheory.participation import Uniform, complete, inactive
 from fedtheory.testing import ConvergenceFailure, assert_bound_holds, assert_statement
-from fedtheory.verification import check_run, register, registry
-from fedtheory.verification.registry import setting_of
+from fedtheory.theory import GradientSteps, Paper, Quadratics, le, repaired
+from fedtheory.theory.judge import check_run, register, registry
+from fedtheory.theory.judge.registry import setting_of
 
 THEOREM_E = "fedelasticnet/theorem-e"
 PROBLEM = problems.Quadratic(np.array([np.diag(h) for h in ([1, 0.03], [0.03, 1], [0.03, 0.03])]), np.array([[0, 3], [3, 0], [3, 3.0]]))

@@ -12,10 +12,10 @@ import pytest
 from fedtheory.testing import ConvergenceFailure, figures
 from fedtheory.testing.failure import check_diverged
 from fedtheory.testing.statements import _fails
-from fedtheory.verification.check import Check, judge, judge_statistical
-from fedtheory.verification.checks import Checks
-from fedtheory.verification.series import MOST, keeping
-from fedtheory.verification.statement import Statement, eq, form, le
+from fedtheory.theory.judge.check import Check, judge, judge_statistical
+from fedtheory.theory.judge.checks import Checks
+from fedtheory.theory.judge.series import MOST, keeping
+from fedtheory.theory.judge.statement import Statement, eq, form, le
 
 TOLD = {"statement": "p/s", "form": "printed", "rule": "any", "mode": "exact"}
 

@@ -18,7 +18,8 @@ from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theorems.fedmls.quantities import view_of_run
-from fedtheory.verification import Letters, closed, le
+from fedtheory.theory.judge import Letters, le
+from fedtheory.theory.judge import symbolic as closed
 
 CLOSED = [(s, f) for s in all_statements() for f in s.forms if f.letters is not None]
 HERE = [(s, f) for s, f in CLOSED if s.paper != "fedelasticnet"]  # its forms: tests/theorems/fedelasticnet/test_formulas.py

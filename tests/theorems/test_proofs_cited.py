@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fedtheory.cli import app
 from fedtheory.cli.explain import _about
 from fedtheory.theorems import all_statements
-from fedtheory.verification.statement import TESTED_ONLY, form
+from fedtheory.theory.judge.statement import TESTED_ONLY, form
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("tested_only.json")  # paper -> [[statement, form]]

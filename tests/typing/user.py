@@ -13,7 +13,7 @@ from fedtheory.optimum import Optimum
 from fedtheory.participation import Full, Uniform
 from fedtheory.rates import Contraction
 from fedtheory.simulation import Trajectory, simulate
-from fedtheory.verification import Bound, Checks, Statement, bound, verify
+from fedtheory.theory.judge import Bound, Checks, Statement, bound, verify
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedtheory.verification.registry import all_statements
-from fedtheory.verification.statement import le
+from fedtheory.theory.judge.registry import all_statements
+from fedtheory.theory.judge.statement import le
 
 FOLDER = Path(__file__).parents[2] / "validation/frozen"
 _spec = importlib.util.spec_from_file_location("frozen_sides", FOLDER / "sides.py")

@@ -25,11 +25,11 @@ import numpy as np
 import typer
 
 from fedtheory.parallel import Progress, as_finished
-from fedtheory.verification import check as judged
-from fedtheory.verification.campaign import Task, plan
-from fedtheory.verification.registry import papers
-from fedtheory.verification.replay import builtin_witnesses, replay
-from fedtheory.verification.statement import Sides
+from fedtheory.theory.judge import check as judged
+from fedtheory.theory.judge.campaign import Task, plan
+from fedtheory.theory.judge.registry import papers
+from fedtheory.theory.judge.replay import builtin_witnesses, replay
+from fedtheory.theory.judge.statement import Sides
 
 FILE = Path(__file__).with_name("sides.json.gz")
 MOST, ROUNDS, SCENARIOS, SEED = 20, 200, 200, 0

@@ -16,7 +16,7 @@ from fedtheory.provenance import provenance, write_json
 from fedtheory.theorems import FEDMLS
 from fedtheory.theorems.fedmls.instances import RADIUS, MLSInstance
 from fedtheory.theorems.fedmls.quantities import view_of_run
-from fedtheory.verification.check import judge_view
+from fedtheory.theory.judge.check import judge_view
 
 ACCURACY, NOISE, SCENARIOS = 0.03, 0.5, 4
 CASES = {

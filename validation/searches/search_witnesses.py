@@ -27,9 +27,9 @@ from rich.table import Table
 from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theorems import all_statements
-from fedtheory.verification import replay as witnesses
-from fedtheory.verification.registry import paper_of, setting_of
-from fedtheory.verification.search import SearchResult
+from fedtheory.theory.judge import replay as witnesses
+from fedtheory.theory.judge.registry import paper_of, setting_of
+from fedtheory.theory.judge.search import SearchResult
 
 HERE = Path(__file__).parent
 console = Console()

@@ -236,7 +236,7 @@ def exact_check(states: int = 8) -> list[Row]:
     """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all statements of one round."""
     from fedtheory.theorems import all_statements
     from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
-    from fedtheory.verification.check import judge_view
+    from fedtheory.theory.judge.check import judge_view
 
     rng = np.random.default_rng(SEED)
     problem = LeastSquares(rng.standard_normal((6, 20, 10)), rng.standard_normal((6, 20)))

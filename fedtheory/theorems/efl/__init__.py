@@ -25,7 +25,7 @@ from fedtheory.theorems.efl.statements import (
     theorem_1_proof,
     theorem_2,
 )
-from fedtheory.verification.registry import Paper
+from fedtheory.theory.judge.registry import Paper
 
 PAPER = Paper(
     "efl",

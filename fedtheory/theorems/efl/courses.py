@@ -13,16 +13,16 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
-from fedtheory.verification.case import Case
-from fedtheory.verification.proof import Course, Proof
-from fedtheory.verification.rational import integer, vector
-from fedtheory.verification.registry import get
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.proof import Course, Proof
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["EFLRound", "course", "replayed"]
 

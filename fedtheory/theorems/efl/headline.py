@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.verification.headline import Clause
-from fedtheory.verification.reviews import Rests
+from fedtheory.theory.judge.headline import Clause
+from fedtheory.theory.judge.reviews import Rests
 
 __all__ = ["HEADLINE"]
 

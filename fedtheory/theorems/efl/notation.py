@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.verification.rational import Builders
-from fedtheory.verification.setting import DataInstance
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.rational import Builders
+from fedtheory.theory.judge.setting import DataInstance
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["BUILDERS", "SYMBOLS", "FractionsInstance", "instance_of", "statement"]
 

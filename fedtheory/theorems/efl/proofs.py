@@ -20,8 +20,8 @@ from fedtheory.theorems.efl.courses import EFLRound, course, replayed
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
 from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
-from fedtheory.verification.proof import Ended, Proof, Step
-from fedtheory.verification.statement import Sides, eq, le
+from fedtheory.theory.judge.proof import Ended, Proof, Step
+from fedtheory.theory.judge.statement import Sides, eq, le
 
 __all__ = ["PROOFS"]
 

@@ -20,13 +20,13 @@ from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.quantities.step import COMPLETE
 from fedtheory.theorems.efl.statements.limit_points import LEMMA
-from fedtheory.verification.check import Check
-from fedtheory.verification.record import OwnRun, Record
-from fedtheory.verification.registry import papers
-from fedtheory.verification.replay import read_kind_and_data
-from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
-from fedtheory.verification.statement import Form, Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.record import OwnRun, Record
+from fedtheory.theory.judge.registry import papers
+from fedtheory.theory.judge.replay import read_kind_and_data
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["EFLSetting"]
 

@@ -20,7 +20,7 @@ from fedtheory.inputs import whole_number
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
-from fedtheory.verification.statement import Sides, Worst
+from fedtheory.theory.judge.statement import Sides, Worst
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, Vector, own, square, value
 from fedtheory.worst_cases.identity import Family

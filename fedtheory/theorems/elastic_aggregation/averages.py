@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedtheory.authoring import Draws
 from fedtheory.clients.sensitivity import num_batches
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, objects, simplest, table, text, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.clients import ratios
-from fedtheory.verification.rational import fraction, objects, simplest, table, text, vector
+from fedtheory.theory import Draws
 
 __all__ = ["ALIKE", "SAME_COUNT", "Averages"]
 

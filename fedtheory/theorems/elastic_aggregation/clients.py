@@ -17,17 +17,17 @@ import numpy as np
 
 from fedtheory.algorithms import ElasticAggregation
 from fedtheory.algorithms.base import aggregate
-from fedtheory.authoring import Draws
-from fedtheory.authoring.declare import in_fractions
-from fedtheory.authoring.slots import SlotClients, SlotWork
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.linear import LeastSquares
+from fedtheory.rational import fraction, integer, table, text, to_file, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
 from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, semidefinite, solve
-from fedtheory.verification.rational import fraction, integer, table, text, to_file, vector
+from fedtheory.theory import Draws
+from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 __all__ = [
     "ALL", "DIAGONAL", "EQUAL", "FIXED", "INSENSITIVE", "NAIVE_STABLE", "ONE", "ONE_STEP",

@@ -20,12 +20,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy  # its optimize is loaded when first used
 
-from fedtheory.authoring import Draws
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.rational import integer, objects, to_file
 from fedtheory.theorems.elastic_aggregation import clients, drawn, linear_algebra, of_a_problem
 from fedtheory.theorems.elastic_aggregation.clients import ALL, DIAGONAL, EQUAL, ONE, ONE_STEP
-from fedtheory.verification.rational import integer, objects, to_file
+from fedtheory.theory import Draws
 
 __all__ = [
     "ALIVE", "ALL", "ATTRACTS", "BETWEEN", "DIAGONAL", "EQUAL", "FOLLOWS", "LOCAL_STEPS", "ONE",

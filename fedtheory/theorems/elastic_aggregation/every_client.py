@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import form, le, method, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.clients import (
     ONE_STEP,
     SENSITIVE,
@@ -13,6 +12,7 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     Aggregation,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import form, le, method, repaired, wrong
 
 
 def no_higher(q, after):

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import form, le, method, wrong
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, TAU, Aggregation
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import form, le, method, wrong
 
 
 def moves(q):

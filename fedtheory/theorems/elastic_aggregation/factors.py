@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, printed, repaired, wrong
+from fedtheory.rational import objects
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, Aggregation
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.verification.rational import objects
+from fedtheory.theory import eq, form, le, method, printed, repaired, wrong
 
 
 def truth(conditions):

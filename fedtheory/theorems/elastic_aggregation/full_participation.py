@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, TAU, TAU_0, Aggregation
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import eq, form, le, method, repaired, wrong
 
 
 def stays(q, x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.verification.closed import Letters, symbol
+from fedtheory.theory.judge.symbolic import Letters, symbol
 
 __all__ = ["ROUND"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.verification.rational import objects
+from fedtheory.rational import objects
 
 __all__ = [
     "contracts", "determinant", "identity", "lyapunov", "ratio_slopes", "semidefinite", "solve",

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, printed, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.averages import ALIKE, SAME_COUNT, Averages
 from fedtheory.theorems.elastic_aggregation.paper import paper
+from fedtheory.theory import eq, form, le, method, printed, repaired, wrong
 
 
 def first(q):

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring import World
 from fedtheory.clients.sensitivity import num_batches
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
+from fedtheory.rational import simplest
 from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, solve
-from fedtheory.verification.case import Case
-from fedtheory.verification.rational import simplest
+from fedtheory.theory import World
+from fedtheory.theory.judge.case import Case
 
 __all__ = [
     "MODEL", "ONE_BATCH", "ModelWorld", "check_everyone", "check_size", "exact", "exact_of_each",

@@ -1,9 +1,9 @@
 """Elastic Aggregation, the poster: the loss after one round beside that of naive aggregation."""
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import form, le, method
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, SHORT, TAU, Aggregation
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import form, le, method
 
 
 @paper.statement(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedtheory.authoring import Paper
+from fedtheory.theory import Paper
 
 __all__ = ["QUADRATICS", "SYMBOLS", "paper"]
 

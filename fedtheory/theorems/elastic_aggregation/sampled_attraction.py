@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, wrong
 from fedtheory.theorems.elastic_aggregation.cohorts import (
     ALIVE,
     ALL,
@@ -15,6 +14,7 @@ from fedtheory.theorems.elastic_aggregation.cohorts import (
     Linearised,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import eq, form, le, method, wrong
 
 MEAN, SQUARE = r"\rho(I+\eta J)<1", r"\rho(\mathbb E[A_C\otimes A_C])<1"
 NEGATIVE = r"\mathrm{Re}\,\lambda<0\ \forall\lambda\in\mathrm{spec}\,J"

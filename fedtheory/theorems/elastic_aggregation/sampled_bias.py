@@ -1,7 +1,6 @@
 """Elastic Aggregation, conference abstract: 'robust to ... partial participation'."""
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import form, le, method, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.cohorts import (
     BETWEEN,
     EQUAL,
@@ -11,6 +10,7 @@ from fedtheory.theorems.elastic_aggregation.cohorts import (
     Cohorts,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import form, le, method, repaired, wrong
 
 Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 PAIRS = r"H_k\text{ diagonal, }N=2,\ P=1,\ " + Z

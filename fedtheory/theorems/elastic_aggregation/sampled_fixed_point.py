@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.cohorts import (
     ALIVE,
     ALL,
@@ -14,6 +13,7 @@ from fedtheory.theorems.elastic_aggregation.cohorts import (
     Cohorts,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import eq, form, le, method, repaired, wrong
 
 Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 CLOSE = Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)"

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedtheory.authoring import Draws
-from fedtheory.authoring.slots import SlotWork
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.problems.linear import LeastSquares
+from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.elastic_aggregation import clients, drawn, of_a_problem
-from fedtheory.verification.rational import fraction, integer, table, text, vector
+from fedtheory.theory import Draws
+from fedtheory.theory.rounds.rational_clients import SlotWork
 
 __all__ = ["Labels"]
 

@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import form, le, method, printed, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.clients import (
     DIAGONAL,
     SENSITIVE,
@@ -12,6 +11,7 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     Aggregation,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import form, le, method, printed, repaired, wrong
 
 
 def nearer(q, sign):

@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.clients import (
     DIAGONAL,
     FIXED,
@@ -12,6 +11,7 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     Aggregation,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import eq, form, le, method, repaired, wrong
 
 DIAG = r"H_k\text{ diagonal: }"  # M = diag(m_1, ..., m_n)
 RHO = (

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import form, le, method, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.clients import (
     DIAGONAL,
     NAIVE_STABLE,
@@ -18,6 +17,7 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     Aggregation,
 )
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theory import form, le, method, repaired, wrong
 
 DIAG = r"H_k\text{ diagonal: }"  # M = diag(m_1, ..., m_n)
 

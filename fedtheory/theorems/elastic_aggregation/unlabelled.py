@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, wrong
 from fedtheory.theorems.elastic_aggregation.paper import paper
 from fedtheory.theorems.elastic_aggregation.samples import Labels
+from fedtheory.theory import eq, form, le, method, wrong
 
 
 def from_inputs(q):

@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.authoring import eq, form, le, method, printed, repaired, wrong
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, Aggregation
 from fedtheory.theorems.elastic_aggregation.paper import paper
+from fedtheory.theory import eq, form, le, method, printed, repaired, wrong
 
 
 def undefined(q):

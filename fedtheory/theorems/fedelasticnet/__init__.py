@@ -8,7 +8,7 @@ sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index
 from fedtheory.theorems.fedelasticnet.proofs import PROOFS
 from fedtheory.theorems.fedelasticnet.setting import SETTING
 from fedtheory.theorems.fedelasticnet.statements import STATEMENTS
-from fedtheory.verification.registry import Paper
+from fedtheory.theory.judge.registry import Paper
 
 __all__ = ["PAPER"]
 

@@ -23,10 +23,10 @@ from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, inst
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, inner, norm_sq
-from fedtheory.verification.case import Case
-from fedtheory.verification.proof import Course, Proof
-from fedtheory.verification.registry import get
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.proof import Course, Proof
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["ROUNDS", "SCENARIOS", "course", "replayed"]
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.verification.rational import fraction
+from fedtheory.rational import fraction
 
 __all__ = ["Piece", "SeparableLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
 

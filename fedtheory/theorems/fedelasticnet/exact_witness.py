@@ -13,8 +13,8 @@ from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
-from fedtheory.verification.statement import Form, Sides, Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["DiagonalWitness", "at_the_last_horizon", "exact_view", "instance_of", "read_version_1"]
 

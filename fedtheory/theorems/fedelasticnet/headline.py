@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.verification.headline import Clause
-from fedtheory.verification.registry import get
-from fedtheory.verification.reviews import Rests
+from fedtheory.theory.judge.headline import Clause
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.reviews import Rests
 
 __all__ = ["HEADLINE"]
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.verification.closed import Letters, symbol, written
-from fedtheory.verification.statement import Undefined
+from fedtheory.theory.judge.statement import Undefined
+from fedtheory.theory.judge.symbolic import Letters, symbol, written
 
 __all__ = ["BY_RULE", "ROUND", "RUN", "RUN_BY_RULE", "definition"]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fedtheory.local import Exact
-from fedtheory.verification.case import LocalWork
-from fedtheory.verification.statement import Form, Sides, Statement, Verdict
+from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory.judge.statement import Form, Sides, Statement, Verdict
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "EXACT", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "PROOF_OF_A",

@@ -19,11 +19,11 @@ from fedtheory.theorems.fedelasticnet.notation import RATIO, STRONGLY_CONVEX, ST
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, fixed_point
 from fedtheory.theorems.fedelasticnet.stages import growing_views
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.verification.check import Check, judge_view, outside
-from fedtheory.verification.checks import Checks
-from fedtheory.verification.sequential import fewest, in_looks, looks
-from fedtheory.verification.setting import Case
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.check import Check, judge_view, outside
+from fedtheory.theory.judge.checks import Checks
+from fedtheory.theory.judge.sequential import fewest, in_looks, looks
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["ROUNDS", "algorithm_1_failure", "assumption_failure", "verify"]
 
@@ -79,7 +79,7 @@ def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Chec
     """One check a form on a user's problem.
 
     The horizon of a run is by default `ROUNDS` by Monte Carlo, or as deep as the tree of cohorts allows (at most 30). Monte Carlo
-    grows up to the first look after which every form is decided (`fedtheory.verification.sequential`).
+    grows up to the first look after which every form is decided (`fedtheory.theory.judge.sequential`).
 
     Raises
     ------

@@ -24,9 +24,9 @@ from fedtheory.theorems.fedelasticnet.expectation import (
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX, STRONGLY_CONVEX_CLIENTS
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.quantities import RunView, norm_sq
-from fedtheory.verification.case import Case
-from fedtheory.verification.record import Missing, OwnRun, Record
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.record import Missing, OwnRun, Record
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["own_run"]
 

@@ -28,8 +28,8 @@ from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import STATEMENTS as O
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import STATEMENTS as OF_B4
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
-from fedtheory.verification.proof import Ended, Proof, Step
-from fedtheory.verification.statement import Sides, eq, le
+from fedtheory.theory.judge.proof import Ended, Proof, Step
+from fedtheory.theory.judge.statement import Sides, eq, le
 
 __all__ = ["PROOFS"]
 

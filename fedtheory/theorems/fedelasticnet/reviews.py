@@ -6,8 +6,8 @@ command, since it depends on seed and size.
 
 from __future__ import annotations
 
-from fedtheory.verification.reviews import Point, Rests
-from fedtheory.verification.statement import Verdict
+from fedtheory.theory.judge.reviews import Point, Rests
+from fedtheory.theory.judge.statement import Verdict
 
 __all__ = ["REVIEWS"]
 

@@ -20,10 +20,10 @@ from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.shapes import Shape, default_shapes
 from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
-from fedtheory.verification.check import RELATIVE_TOLERANCE
-from fedtheory.verification.registry import get
-from fedtheory.verification.search import VISIBLE, SearchResult
-from fedtheory.verification.statement import Form, Sides, Statement
+from fedtheory.theory.judge.check import RELATIVE_TOLERANCE
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.search import VISIBLE, SearchResult
+from fedtheory.theory.judge.statement import Form, Sides, Statement
 
 __all__ = ["Shape", "default_shapes", "search"]
 

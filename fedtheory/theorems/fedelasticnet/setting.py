@@ -43,13 +43,13 @@ from fedtheory.theorems.fedelasticnet.own_run import own_run
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.verification.check import Check, judge_view, outside, worst_sides
-from fedtheory.verification.joined import Joined
-from fedtheory.verification.record import OwnRun, Record
-from fedtheory.verification.search import SearchResult
-from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
-from fedtheory.verification.statement import Form, Sides, Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
+from fedtheory.theory.judge.composite import Joined
+from fedtheory.theory.judge.record import OwnRun, Record
+from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
 

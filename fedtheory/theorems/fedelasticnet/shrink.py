@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError
+from fedtheory.rational import complexity, near, round_numbers
 from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses, exact_array
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, at_the_last_horizon, exact_view, instance_of
-from fedtheory.verification.check import worst_sides
-from fedtheory.verification.rational import complexity, near, round_numbers
-from fedtheory.verification.registry import get
-from fedtheory.verification.statement import Sides
+from fedtheory.theory.judge.check import worst_sides
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.statement import Sides
 
 __all__ = ["claims", "margin", "shrink"]
 

@@ -1,4 +1,4 @@
-"""Monte Carlo that grows: each view holds the scenarios of the one before (`fedtheory.verification.sequential`)."""
+"""Monte Carlo that grows: each view holds the scenarios of the one before (`fedtheory.theory.judge.sequential`)."""
 
 from __future__ import annotations
 

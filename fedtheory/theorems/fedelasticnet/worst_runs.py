@@ -17,7 +17,7 @@ from typing import Any
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.verification.statement import Worst
+from fedtheory.theory.judge.statement import Worst
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Family

@@ -22,12 +22,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedtheory.authoring import Draws, World, form, le, wrong
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import integer
 from fedtheory.theorems.fedmls.exact import _clip
 from fedtheory.theorems.fedmls.of_files import column, numbers_of
 from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.verification.rational import integer
+from fedtheory.theory import Draws, World, form, le, wrong
 
 __all__ = ["FEDPROX", "MANY_A_ROUND", "ONE_A_ROUND", "ConventionalView"]
 

@@ -13,10 +13,10 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.exact import _clip, _mean, _value, constants, minimum, numbers_of, train_exactly
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView
-from fedtheory.verification.case import Case
-from fedtheory.verification.proof import Course, Proof
-from fedtheory.verification.registry import get
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.proof import Course, Proof
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["SlidingRound", "SlidingRun", "course", "replayed"]
 

@@ -16,8 +16,8 @@ from math import ceil, isqrt, lcm
 from typing import Any
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.verification.rational import fraction, integer, to_file
-from fedtheory.verification.witness import Witness
+from fedtheory.rational import fraction, integer, to_file
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["VARIANTS", "evaluate", "exact_run", "form_of", "make_witness", "minimum", "numbers_of", "read_version_1"]
 

@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 
-from fedtheory.authoring import form, le, repaired, wrong
 from fedtheory.theorems.fedmls.exact_prox_world import ENOUGH, ProxView
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS
 from fedtheory.theorems.fedmls.of_files import column, entry
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.worst import worst_of
+from fedtheory.theory import form, le, repaired, wrong
 
 SOURCE = (
     "ours: Algorithm 1 with line 13's problem solved, the prox of the poster's Methods with its "

@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS, FedMLSState, fedmls_parameters
-from fedtheory.authoring import Draws
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
 from fedtheory.randomness import Stream
+from fedtheory.rational import integer
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
@@ -24,7 +24,7 @@ from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.verification.rational import integer
+from fedtheory.theory import Draws
 
 __all__ = ["ENOUGH", "ProxInstance", "ProxView", "prox_view_of_run"]
 

@@ -1,10 +1,10 @@
 """The inner loop of few local steps without noise: less error than the proof for every T has."""
 
-from fedtheory.authoring import form
 from fedtheory.theorems.fedmls.inner_loop import MOST, average_is_proved, last_iterate_is_proved
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.theorem_1_proof import LOCAL, Algebra
+from fedtheory.theory import form
 
 BOUND = rf"T\le{MOST},\ \sigma_i=0:\quad" + LOCAL + r"\tfrac{4G_i^2}{\beta T}"
 

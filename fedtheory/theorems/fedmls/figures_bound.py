@@ -16,7 +16,7 @@ from fedtheory.plotting.style import COLOURS, band, headline, legend_below, midd
 from fedtheory.problems import TwoClientPull, random_lad
 from fedtheory.problems.base import Problem
 from fedtheory.theorems.fedmls.quantities import Bounds, view_of_run
-from fedtheory.verification.registry import get
+from fedtheory.theory.judge.registry import get
 
 __all__ = ["FIGURE", "FORMS", "caption", "compute", "draw"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.fedmls.constants import MLSConstants
-from fedtheory.verification.closed import Letters
+from fedtheory.theory.judge.symbolic import Letters
 
 __all__ = ["ORDERS", "RUN"]
 

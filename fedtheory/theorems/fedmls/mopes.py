@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.authoring import form, le, wrong
 from fedtheory.theorems.fedmls.mopes_world import (
     EXACT_PROX,
     FLAT,
@@ -22,6 +21,7 @@ from fedtheory.theorems.fedmls.mopes_world import (
 from fedtheory.theorems.fedmls.notation import PROVED, SYMBOLS
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.worst import worst_of
+from fedtheory.theory import form, le, wrong
 
 BOUND = (
     r"\mathbb E F(x_K)-\min_XF\le\frac{%s\|x_0-x^*\|^2+%s\tilde D%s}{\lambda K(K+1)}"

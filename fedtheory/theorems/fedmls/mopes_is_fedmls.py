@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedtheory.authoring import Draws, World, eq, form, wrong
+from fedtheory.rational import integer, objects
 from fedtheory.theorems.fedmls import lines
 from fedtheory.theorems.fedmls.of_files import (
     check_start,
@@ -22,7 +22,7 @@ from fedtheory.theorems.fedmls.of_files import (
     quarter,
 )
 from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.verification.rational import integer, objects
+from fedtheory.theory import Draws, World, eq, form, wrong
 
 
 @dataclass

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedtheory.authoring import Draws
 from fedtheory.central import (
     MOLES,
     MOPES,
@@ -27,6 +26,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import shown
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
+from fedtheory.rational import integer
 from fedtheory.theorems.fedmls import lines
 from fedtheory.theorems.fedmls.of_files import (
     OfRounds,
@@ -40,8 +40,8 @@ from fedtheory.theorems.fedmls.of_files import (
 )
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances
 from fedtheory.theorems.fedmls.requests import refuse_others
-from fedtheory.verification.rational import integer
-from fedtheory.verification.request import Prepared
+from fedtheory.theory import Draws
+from fedtheory.theory.judge.request import Prepared
 
 __all__ = [
     "EXACT_PROX", "FLAT", "INSIDE", "LINEAR", "NATURAL", "OUTSIDE", "OUTSIDE_BALL", "PROJECTED",

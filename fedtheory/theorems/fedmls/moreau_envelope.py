@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedtheory.authoring import Draws, World, form, le, wrong
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, objects, table
 from fedtheory.theorems.fedmls import of_files
 from fedtheory.theorems.fedmls.exact import _kinks, _mean, _value
 from fedtheory.theorems.fedmls.of_files import entry, numbers_of, quarter
 from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.verification.rational import fraction, objects, table
+from fedtheory.theory import Draws, World, form, le, wrong
 
 __all__ = ["EnvelopeView"]
 

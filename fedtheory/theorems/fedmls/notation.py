@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.statement import Form
 
 __all__ = [
     "ASSUMPTIONS",

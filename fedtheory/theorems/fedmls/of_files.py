@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.authoring import World
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction
 from fedtheory.theorems.fedmls import lines
 from fedtheory.theorems.fedmls.exact import _lines, _mean
-from fedtheory.verification.rational import fraction
+from fedtheory.theory import World
 
 __all__ = [
     "OfRounds", "check_start", "clients_of", "column", "entry", "g_sq_of", "lam", "losses",

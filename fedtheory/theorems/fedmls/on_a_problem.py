@@ -21,8 +21,8 @@ from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, 
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
-from fedtheory.verification.setting import Case
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["UsersRuns", "given_numbers"]
 

@@ -11,14 +11,14 @@ from fractions import Fraction
 from typing import Any, Self
 
 from fedtheory.algorithms.fedmls import FedMLS, fewest_rounds, local_steps, printed_rounds
-from fedtheory.authoring import Draws, World, form, le, method, wrong
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import simplest
 from fedtheory.theorems.fedmls.letters import ORDERS
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.of_files import entry, numbers_of
 from fedtheory.theorems.fedmls.paper import SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.verification.rational import simplest
+from fedtheory.theory import Draws, World, form, le, method, wrong
 
 __all__ = ["FEWEST_COUNTS", "OrdersView"]
 

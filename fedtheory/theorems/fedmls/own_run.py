@@ -11,9 +11,9 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSConstants, MLSView
-from fedtheory.verification.case import Case
-from fedtheory.verification.record import Missing, OwnRun, Record, not_about_runs
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.record import Missing, OwnRun, Record, not_about_runs
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["own_run"]
 

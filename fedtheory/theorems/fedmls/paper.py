@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fedtheory.authoring import Paper, World
-from fedtheory.authoring.world import WorldInstance
 from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
-from fedtheory.verification.case import LocalWork
+from fedtheory.theory import Paper, World
+from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory.world import WorldInstance
 
 __all__ = ["ACCEPTS", "FEWEST", "MOST", "SLIDING", "drawn_instances", "paper"]
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from fedtheory.theorems.fedmls.courses import SlidingRound, SlidingRun, course, replayed
 from fedtheory.theorems.fedmls.exact import make_witness
-from fedtheory.verification.proof import Ended, Proof, Step
-from fedtheory.verification.statement import Sides, le
+from fedtheory.theory.judge.proof import Ended, Proof, Step
+from fedtheory.theory.judge.statement import Sides, le
 
 __all__ = ["PROOFS"]
 

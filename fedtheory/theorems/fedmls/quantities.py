@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
-from fedtheory.authoring import World
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.local.sliding import SubgradientSliding
@@ -34,7 +33,8 @@ from fedtheory.theorems.fedmls.constants import (
 )
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
-from fedtheory.verification.statement import Form
+from fedtheory.theory import World
+from fedtheory.theory.judge.statement import Form
 
 __all__ = [
     "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "values_of",

@@ -12,8 +12,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS, ROUNDS
 from fedtheory.theorems.fedmls.on_a_problem import given_numbers
 from fedtheory.theorems.fedmls.parameters import make_fedmls
-from fedtheory.verification.request import Prepared, Request
-from fedtheory.verification.statement import Statement
+from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.statement import Statement
 
 __all__ = ["prepare_run", "refuse_cohorts", "refuse_others"]
 

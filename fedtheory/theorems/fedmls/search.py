@@ -23,10 +23,10 @@ from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
 from fedtheory.theorems.fedmls.instances import facts_of
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SLACK, applies, is_reading
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
-from fedtheory.verification.registry import get, paper
-from fedtheory.verification.search import SearchResult, Tape, Target, explore
-from fedtheory.verification.statement import Form, Sides, Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.registry import get, paper
+from fedtheory.theory.judge.search import SearchResult, Tape, Target, explore
+from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["LARGEST_STEPS", "Lines", "draw", "explore_lines", "proved", "search", "search_all", "targets_of"]
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Any
 
 from fedtheory.algorithms.fedmls import FedMLS
-from fedtheory.authoring.world_room import WorldSetting
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedmls import exact, search
 from fedtheory.theorems.fedmls.instances import mls_battery
@@ -20,13 +19,14 @@ from fedtheory.theorems.fedmls.own_run import own_run
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.requests import prepare_run, refuse_cohorts
-from fedtheory.verification.check import Check, judge_view, outside
-from fedtheory.verification.joined import Joined
-from fedtheory.verification.record import OwnRun, Record
-from fedtheory.verification.search import SearchResult, Target
-from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting, Tuned
-from fedtheory.verification.statement import Form, Sides, Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.check import Check, judge_view, outside
+from fedtheory.theory.judge.composite import Joined
+from fedtheory.theory.judge.record import OwnRun, Record
+from fedtheory.theory.judge.search import SearchResult, Target
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting, Tuned
+from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.world_setting import WorldSetting
 
 __all__ = ["FedMLSSetting", "joined"]
 

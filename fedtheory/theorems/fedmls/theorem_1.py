@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from fedtheory.authoring import form, le, printed, repaired, wrong
 from fedtheory.theorems.fedmls.constants import kappa_last
 from fedtheory.theorems.fedmls.exact import VARIANTS
 from fedtheory.theorems.fedmls.notation import (
@@ -16,6 +15,7 @@ from fedtheory.theorems.fedmls.notation import (
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theorems.fedmls.worst import worst_of
+from fedtheory.theory import form, le, printed, repaired, wrong
 
 THEOREM = (
     r"\mathbb E F(x_K)-F(x^*)\le\frac{%s\|x_0-x^*\|^2+%s\tilde D}{\lambda K(K+1)}"

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fedtheory.authoring import World, form, le, repaired, wrong
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS, BOTH_RULES, PROVED
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.quantities import MLSView, c_factor
-from fedtheory.verification.statement import Sides
+from fedtheory.theory import World, form, le, repaired, wrong
+from fedtheory.theory.judge.statement import Sides
 
 __all__ = ["LOCAL", "Algebra", "identities"]
 

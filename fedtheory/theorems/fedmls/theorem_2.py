@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from fedtheory.authoring import form, le, printed, repaired, wrong
 from fedtheory.theorems.fedmls.notation import (
     ASSUMPTIONS,
     BOTH_RULES,
@@ -14,6 +13,7 @@ from fedtheory.theorems.fedmls.notation import (
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theorems.fedmls.theorem_1 import JOINT, LINE_22_PROOF, STEP, below
+from fedtheory.theory import form, le, printed, repaired, wrong
 
 PLAN = (
     r",\quad\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,"

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from fedtheory.verification.statement import Worst
+from fedtheory.theory.judge.statement import Worst
 from fedtheory.worst_cases import worst_case
 
 __all__ = ["worst_of", "worst_share"]

@@ -31,7 +31,7 @@ from fedtheory.theorems.efl.statements.section_3 import MISSING
 from fedtheory.theorems.efl.statements.section_4_runs import APART, MIXED, QuadraticClients
 from fedtheory.theorems.efl.statements.section_4_sentences import BENT, ONE_STEP, QUADRATIC, SEVERAL
 from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE, BY_LOSS
-from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.theory.judge.replay import builtin_witnesses
 
 
 def test_what_is_known_of_laws():

@@ -29,7 +29,7 @@ from fedtheory.theorems.efl.figures import theorem_2 as figures_theorem_2
 from fedtheory.theorems.efl.figures import worst_case as figures_worst_case
 from fedtheory.theorems.efl.figures.bits import COMPRESSORS, EFL_NAME, L1_VALUES, SparseWire, net, verdict
 from fedtheory.theorems.efl.figures.runs import Restarted
-from fedtheory.verification.registry import papers
+from fedtheory.theory.judge.registry import papers
 
 
 @pytest.fixture(scope="module")

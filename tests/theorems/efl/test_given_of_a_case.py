@@ -16,8 +16,8 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.participation.irregular import Irregular, complete, windows
 from fedtheory.participation.laws import JointLaw
+from fedtheory.rational import simplest_each
 from fedtheory.theorems.efl.cases import given
-from fedtheory.verification.rational import simplest_each
 
 H, C = [[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]], [[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]]
 PROBLEM = problems.Quadratic([np.diag(row) for row in H], C, [0.2, 0.3, 0.5])

@@ -18,7 +18,7 @@ from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, 
 from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached
-from fedtheory.verification.statement import eq, le
+from fedtheory.theory.judge.statement import eq, le
 
 TWO = {
     "weights": ["3/8", "5/8"], "h": [["3/7", "5/3"], ["5/2", "6/5"]], "c": [["3/2", "-2/3"], ["-5/4", "7/3"]],

@@ -16,9 +16,9 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.participation.irregular import Irregular, JointLaw, inactive, incomplete, windows
 from fedtheory.participation.moments import round_moments
+from fedtheory.rational import to_file
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.quantities import measured_run as measured
-from fedtheory.verification.rational import to_file
 
 # --- minima of clients ---------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from fedtheory.participation.irregular import Irregular, complete, inactive, win
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.cases import messages as cases
 from fedtheory.theorems.efl.statements.error_feedback import CONSISTENT, DENSE, PLAIN, SHORT
-from fedtheory.verification.statement import eq, le
+from fedtheory.theory.judge.statement import eq, le
 
 H = np.array([[0.5, 1.5, 1.0, 0.75], [1.25, 0.25, 0.5, 1.75], [1.0, 0.75, 2.0, 0.5]])
 C = np.array([[1.5, -0.75, 2.0, 0.25], [-1.25, 2.5, -0.5, 1.0], [0.5, -3.0, 1.25, -2.0]])

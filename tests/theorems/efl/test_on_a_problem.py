@@ -32,9 +32,9 @@ from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.efl.cases.kinds import CASES
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements.error_feedback import LOOPS, FeedbackView
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.replay import load, replay, save
-from fedtheory.verification.verify import keep
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.replay import load, replay, save
+from fedtheory.theory.judge.verify import keep
 
 
 # --- where runs end ---------------------------------------------------------------------------------------------------------

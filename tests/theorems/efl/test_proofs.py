@@ -14,9 +14,9 @@ from fedtheory.participation.irregular import incomplete
 from fedtheory.problems import LeastSquares, Quadratic
 from fedtheory.theorems.efl import courses
 from fedtheory.theorems.efl.proofs import PROOFS
-from fedtheory.verification.setting import Case
-from fedtheory.verification.walk import walk, walk_witness
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.proof_trace import walk, walk_witness
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.witness import Witness
 
 THEOREM = "efl/theorem-1"
 NOISY = {  # two rounds of one noisy step, the law changes
@@ -64,7 +64,7 @@ def test_the_shipped_witnesses_break_at_the_end(scheme):
 
 
 def _sides(scheme):
-    from fedtheory.verification.replay import builtin_witnesses
+    from fedtheory.theory.judge.replay import builtin_witnesses
 
     own = next(w for w in builtin_witnesses("efl") if w.name == f"efl-theorem-1-printed-{scheme.lower()}")
     return own.lhs, own.rhs

@@ -20,8 +20,8 @@ from fedtheory.theorems.efl.instances.runs import QuadraticInstance
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses
 
 RUNS = [w for w in builtin_witnesses("efl") if w.statement.startswith("efl/theorem-1") and w.kind == "run"]
 LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]

@@ -21,8 +21,8 @@ from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
 from fedtheory.theorems.efl.statements.elastic_term import elastic_view
 from fedtheory.theorems.efl.statements.limit_points import limit_view
-from fedtheory.verification.replay import builtin_witnesses
-from fedtheory.verification.reviews import Rests
+from fedtheory.theory.judge.replay import builtin_witnesses
+from fedtheory.theory.judge.reviews import Rests
 
 SCHEMES = ["A", "B", "C", "C-corrected"]
 

@@ -29,7 +29,7 @@ from fedtheory.theorems.efl.statements.error_feedback import feedback_view
 from fedtheory.theorems.efl.statements.limit_points import limit_view, tabulate
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import incomplete_view
 from fedtheory.theorems.efl.statements.theorem_2 import after_shift_view, rounds_that_halve, shift_view
-from fedtheory.verification.check import judge_view
+from fedtheory.theory.judge.check import judge_view
 
 STATEMENTS = [s for s in theorems.all_statements("efl/") if any(f.kind in KINDS for f in s.forms)]
 CASES = [(s, f) for s in STATEMENTS for f in s.forms if f.kind in KINDS]  # of runs: `test_theorem_1`

@@ -24,8 +24,8 @@ from fedtheory.theorems.efl.quantities import measured_run as efl_measured
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.statements import theorem_1 as efl_theorem
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.replay import load, replay
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.replay import load, replay
 
 STATEMENTS = [s for s in all_statements("efl/theorem-1") if s.id == "efl/theorem-1" or "step" in s.id] + [get("efl/order-of-c")]
 FORMS = [(s, f) for s in all_statements("efl/") for f in s.forms if f.kind in ("run", "step") and f.symbolic is None]

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from fedtheory import theorems
 from fedtheory.cli import app
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
+from fedtheory.rational import fraction, integer, table, to_file, vector
 from fedtheory.theorems.efl.instances.in_fractions import KINDS, random_instance
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.verification.rational import fraction, integer, table, to_file, vector
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.replay import builtin_witnesses, load, replay, save
-from fedtheory.verification.search import Tape
-from fedtheory.verification.witness import VERSION_1, Witness
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses, load, replay, save
+from fedtheory.theory.judge.search import Tape
+from fedtheory.theory.judge.witness import VERSION_1, Witness
 
 SHIPPED = builtin_witnesses("efl")
 MINE = [w for w in SHIPPED if w.kind in KINDS]

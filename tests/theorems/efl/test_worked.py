@@ -16,10 +16,10 @@ import worked_efl as worked
 import worked_efl_section_4 as section_4
 import worked_efl_steps as steps
 
+from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
-from fedtheory.verification.rational import fraction, table, vector
 
 ROOM = (
     "theorem-1", *(f"theorem-1-step-{number}" for number in range(1, 8)), "inactive-rate", "incomplete-rate", "corollary-1",

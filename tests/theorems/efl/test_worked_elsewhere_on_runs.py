@@ -20,10 +20,10 @@ import worked_efl_sentences
 import worked_efl_steps as steps
 from efl_both_writings import WORKED, compared
 
+from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
-from fedtheory.verification.rational import fraction, table, vector
 
 
 # --- two clients at a deadline ----------------------------------------------------------------------

@@ -20,8 +20,8 @@ from fedtheory.local import SGD, GradientSteps, LocalSGD
 from fedtheory.problems import hold_out
 from fedtheory.theorems import get
 from fedtheory.theorems.elastic_aggregation import averages, cohorts
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.setting import Case
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.setting import Case
 
 SETTING = setting_of("elastic-aggregation/sign")
 A = [[[1, 2], [0.5, -1], [2, 0]], [[3, 0.25], [-1, 1]], [[0.5, 4]]]

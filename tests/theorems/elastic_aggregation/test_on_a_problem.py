@@ -14,11 +14,11 @@ from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.local import GradientSteps
 from fedtheory.problems import hold_out
 from fedtheory.theorems import all_statements, get
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.replay import replay
-from fedtheory.verification.setting import Case
-from fedtheory.verification.verify import keep
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.replay import replay
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.verify import keep
 
 SETTING = setting_of("elastic-aggregation/sign")
 STATEMENTS = [s for s in all_statements("elastic-aggregation/") if s.kind != "claim"]

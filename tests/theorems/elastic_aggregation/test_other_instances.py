@@ -17,7 +17,7 @@ import worked_elastic_aggregation_words as words
 import worked_elastic_aggregation_words_forms as formulas_2
 
 from fedtheory import theorems
-from fedtheory.verification.registry import setting_of
+from fedtheory.theory.judge.registry import setting_of
 
 BUILDERS = setting_of("elastic-aggregation/sign").builders
 

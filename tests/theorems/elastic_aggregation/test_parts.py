@@ -15,7 +15,7 @@ from fedtheory import theorems
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.elastic_aggregation import cohorts, linear_algebra, sampled_attraction
 from fedtheory.theorems.elastic_aggregation.clients import diagonal
-from fedtheory.verification.registry import setting_of
+from fedtheory.theory.judge.registry import setting_of
 
 BUILDERS = setting_of("elastic-aggregation/sign").builders
 

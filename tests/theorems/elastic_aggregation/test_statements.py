@@ -17,11 +17,11 @@ from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
 from fedtheory.theorems.elastic_aggregation.cohorts import SMOOTH
 from fedtheory.theorems.elastic_aggregation.linear_algebra import contracts, determinant, lyapunov, semidefinite
-from fedtheory.verification.case import Plan
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.replay import builtin_witnesses, replay
-from fedtheory.verification.search import Tape
+from fedtheory.theory.judge.case import Plan
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses, replay
+from fedtheory.theory.judge.search import Tape
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")
 SETTING = setting_of("elastic-aggregation/sign")

@@ -6,7 +6,7 @@ import pytest
 import worked_elastic_aggregation as worked
 
 from fedtheory.theorems.elastic_aggregation import averages, clients, cohorts
-from fedtheory.verification.registry import setting_of
+from fedtheory.theory.judge.registry import setting_of
 
 BUILDERS = setting_of("elastic-aggregation/sign").builders
 

@@ -13,9 +13,9 @@ from fedtheory.local import GradientSteps
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS, battery, random_instance
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, sums, trace
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView, contractions
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.replay import builtin_witnesses, replay
-from fedtheory.verification.verify import verify
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.replay import builtin_witnesses, replay
+from fedtheory.theory.judge.verify import verify
 
 OURS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in KINDS]
 SHIPPED = [w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS]

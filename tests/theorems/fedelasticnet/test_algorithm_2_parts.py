@@ -25,7 +25,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.stability import (
     _minors,
 )
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import FEEDBACK, FROZEN, NO_FEEDBACK, PLAIN_MEAN
-from fedtheory.verification.setting import Case, Plan
+from fedtheory.theory.judge.setting import Case, Plan
 
 TINY = F(1, 10**9)
 SETTING = setting.Algorithm2Setting()

@@ -19,8 +19,8 @@ from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunVie
 from fedtheory.theorems.fedelasticnet.search import Shape, _Target
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import _small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import _b6_small
-from fedtheory.verification.check import judge
-from fedtheory.verification.replay import builtin_witnesses, exact_check, replay
+from fedtheory.theory.judge.check import judge
+from fedtheory.theory.judge.replay import builtin_witnesses, exact_check, replay
 
 RULES = ("sign", "true-gradient")
 THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1", "theorem-b6"))

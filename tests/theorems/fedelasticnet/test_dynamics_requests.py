@@ -15,8 +15,8 @@ from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.fedelasticnet.dynamics import motion_instances, standstills
 from fedtheory.theorems.fedelasticnet.dynamics.motions import FollowedRun
 from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
-from fedtheory.verification.setting import Case, Plan
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.setting import Case, Plan
+from fedtheory.theory.judge.witness import Witness
 
 SETTING = DynamicsSetting()
 PLANE = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([2.0, 0.25])], [[0.0, 1.0], [1.0, 2.0]])

@@ -17,7 +17,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, Followed
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, exact_array
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, absolute, huber, quadratic, ramp
-from fedtheory.verification.check import judge_view
+from fedtheory.theory.judge.check import judge_view
 
 PARTS = {"motion": motion_instances, "standstill": standstills}
 MINE = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in PARTS]

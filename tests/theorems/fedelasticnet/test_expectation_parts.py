@@ -30,7 +30,7 @@ from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.quantities import fixed_point
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.verification.check import judge
+from fedtheory.theory.judge.check import judge
 
 RULES = ("sign", "true-gradient")
 H, C = [[0.5, 2.0], [1.25, 0.75], [3.0, 0.25]], [[1.0, -2.0], [0.5, 4.0], [-3.0, 1.5]]

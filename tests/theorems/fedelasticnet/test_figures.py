@@ -29,8 +29,8 @@ from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
 from fedtheory.theorems.fedelasticnet.figures import worst_case as figures_worst_case
 from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.setting import Trial, check_instance
-from fedtheory.verification.campaign import Campaign, summarise
-from fedtheory.verification.registry import paper
+from fedtheory.theory.judge.campaign import Campaign, summarise
+from fedtheory.theory.judge.registry import paper
 
 TINY = Effort(
     given={

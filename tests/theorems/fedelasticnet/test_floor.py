@@ -23,7 +23,7 @@ from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
 from fedtheory.theorems.fedelasticnet.statements.identities import small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
-from fedtheory.verification.replay import exact_check, replay
+from fedtheory.theory.judge.replay import exact_check, replay
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")

@@ -17,8 +17,8 @@ from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalSta
 from fedtheory.theorems.fedelasticnet.letters import RUN
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theorems.fedelasticnet.statements import lemma_b5
-from fedtheory.verification.closed import closed, expressions
-from fedtheory.verification.statement import le
+from fedtheory.theory.judge.statement import le
+from fedtheory.theory.judge.symbolic import closed, expressions
 
 ALL = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in ("round", "run") for f in s.forms]
 FORMS = [(s, f) for s, f in ALL if f.letters is None]  # of the others the formula is made by the code

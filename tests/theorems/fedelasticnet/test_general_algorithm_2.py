@@ -15,11 +15,11 @@ from worked_fedelasticnet_algorithm_2 import SIDES, Matrix, numbers, room
 from worked_fedelasticnet_stability import Stability
 
 from fedtheory import problems, theorems
-from fedtheory.authoring.worlds import ProblemWorld
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, SEPARABLE, RoundsView
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
+from fedtheory.theory.rounds.oracles import ProblemWorld
 
 H = [["3/7", "5/2"], ["4/3", "2/5"], ["7/4", "5/6"]]
 C = [["3/2", "-5/3"], ["-7/2", "2"], ["4/5", "-9/4"]]

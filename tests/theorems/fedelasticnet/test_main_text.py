@@ -15,15 +15,15 @@ from fedtheory import problems, simulate, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx, FedElasticNetScaffold
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
+from fedtheory.rational import to_file
 from fedtheory.theorems.fedelasticnet.main_text import instances, quadratics
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.rational import to_file
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.replay import builtin_witnesses, replay
-from fedtheory.verification.search import Tape
-from fedtheory.verification.setting import Case
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses, replay
+from fedtheory.theory.judge.search import Tape
+from fedtheory.theory.judge.setting import Case
 
 SETTING = setting_of("fedelasticnet/concentration").part(theorems.get("fedelasticnet/concentration"))
 STATEMENTS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in SETTING.kinds]

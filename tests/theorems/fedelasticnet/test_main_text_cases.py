@@ -18,8 +18,8 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation import Full, Uniform
 from fedtheory.theorems.fedelasticnet.main_text.cases import steps_of
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.setting import Case, Setting
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.setting import Case, Setting
 
 SETTING = setting_of("fedelasticnet/eq-4").part(theorems.get("fedelasticnet/eq-4"))
 A = [[[1, 2], [0.5, -1], [2, 0]], [[3, 0.25], [-1, 1]], [[0.5, 4]]]

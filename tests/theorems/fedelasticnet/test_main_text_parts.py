@@ -13,7 +13,7 @@ from fedtheory.theorems.fedelasticnet.main_text import quadratics
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
 from fedtheory.theorems.fedelasticnet.main_text.notation import by_a_tenth, instance_of, truth
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics
-from fedtheory.verification.statement import le
+from fedtheory.theory.judge.statement import le
 
 
 def exact(rows: str) -> np.ndarray:

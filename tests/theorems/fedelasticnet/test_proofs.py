@@ -15,9 +15,9 @@ from fedtheory.problems import LeastSquares
 from fedtheory.theorems.fedelasticnet import courses
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
 from fedtheory.theorems.fedelasticnet.proofs import PROOFS
-from fedtheory.verification.registry import get
-from fedtheory.verification.walk import follow, walk, walk_witness
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.proof_trace import follow, walk, walk_witness
+from fedtheory.theory.judge.registry import get
+from fedtheory.theory.judge.witness import Witness
 
 THEOREM = "fedelasticnet/theorem-3.1"
 TWO = {"h": [["1"], ["1"]], "c": [["-1"], ["2"]], "lambda1": "1", "lambda2": "30", "P": 1, "x0": ["1"], "T": 3}

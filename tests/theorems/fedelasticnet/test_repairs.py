@@ -12,7 +12,7 @@ import pytest
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
-from fedtheory.verification.replay import builtin_witnesses, exact_check
+from fedtheory.theory.judge.replay import builtin_witnesses, exact_check
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 UNDONE = {f.name for f in THEOREM.forms if re.match(r"repair \d undone", f.note)}

@@ -42,8 +42,8 @@ from fedtheory.theorems.fedelasticnet.shrink import (
     margin,
     shrink,
 )
-from fedtheory.verification.search import VISIBLE
-from fedtheory.verification.statement import eq, le
+from fedtheory.theory.judge.search import VISIBLE
+from fedtheory.theory.judge.statement import eq, le
 
 B4, EQ_11, THEOREM = get("fedelasticnet/lemma-b4"), get("fedelasticnet/eq-11"), get("fedelasticnet/theorem-3.1")
 REAL, ANY = Shape(2, 1, 2, cohorts=((0,), (1,))), Shape(2, 2, 3, cohorts=None)
@@ -365,7 +365,7 @@ def test_what_cannot_be_searched(how, says):
 
 
 # --- simpler numbers -----------------------------------------------------------------------------------------------------------
-STALL = DiagonalWitness(  # as in tests/verification: nothing moves, and (11) with sign(0) = 0 reads 1 = 0
+STALL = DiagonalWitness(  # as in tests/theory/judge: nothing moves, and (11) with sign(0) = 0 reads 1 = 0
     EQ_11.id, "printed", "sign", [["1"]], [["0"]], "1", "28", 1, ["1"], cohorts=[], lhs="1", rhs="0"
 )
 ROUGH = DiagonalWitness(

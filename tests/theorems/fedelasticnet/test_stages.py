@@ -15,8 +15,8 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet import on_a_problem, stages
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
-from fedtheory.verification.check import CONFIDENCE
-from fedtheory.verification.sequential import looks
+from fedtheory.theory.judge.check import CONFIDENCE
+from fedtheory.theory.judge.sequential import looks
 
 
 def instance(ratio=30.0):

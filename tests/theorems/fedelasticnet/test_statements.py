@@ -21,10 +21,10 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     constants_identities,
     kappa_is_positive,
 )
-from fedtheory.verification import campaign
-from fedtheory.verification.check import in_words, judge_statistical, judge_view
-from fedtheory.verification.statement import le
-from fedtheory.verification.verify import verify
+from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.check import in_words, judge_statistical, judge_view
+from fedtheory.theory.judge.statement import le
+from fedtheory.theory.judge.verify import verify
 
 RULES = ("sign", "true-gradient")
 SCOPES = ("round", "run", "fixed-point")  # of Algorithm 3 and of Algorithm 1 at rest: other kinds have files of their own

@@ -20,7 +20,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
 )
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, quadratic
-from fedtheory.verification.check import judge_view
+from fedtheory.theory.judge.check import judge_view
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,

@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import pytest
 
 from fedtheory import theorems
-from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.theory.judge.replay import builtin_witnesses
 
 SHIPPED = builtin_witnesses("fedelasticnet")
 WITHOUT_L1 = {"signs", "density", "message"}  # kinds in which the paper's lambda_1 does not occur

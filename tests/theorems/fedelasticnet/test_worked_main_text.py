@@ -23,7 +23,7 @@ from mpmath import mp, mpf
 from fedtheory import theorems
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM
 from fedtheory.theorems.fedelasticnet.statements.messages import PI_E, PI_E_ABOVE
-from fedtheory.verification.registry import setting_of
+from fedtheory.theory.judge.registry import setting_of
 
 KINDS = {"local-steps": rounds.Steps, "objective": rounds.Objective, "everybody": rounds.Round}
 NUMBERS = {

@@ -26,7 +26,7 @@ from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
-from fedtheory.verification.check import judge
+from fedtheory.theory.judge.check import judge
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 
 

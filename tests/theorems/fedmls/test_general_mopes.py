@@ -14,6 +14,7 @@ from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.nonsmooth import MaxAffine
+from fedtheory.rational import to_file
 from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
 from fedtheory.theorems.fedmls.exact_prox_world import ENOUGH, ProxView
 from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
@@ -21,7 +22,6 @@ from fedtheory.theorems.fedmls.mopes_world import INSIDE, OUTSIDE, OUTSIDE_BALL,
 from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
 from fedtheory.theorems.fedmls.of_files import column
 from fedtheory.theorems.fedmls.orders import OrdersView
-from fedtheory.verification.rational import to_file
 
 # one is steepest on the left, and a piece of one is nowhere the largest
 LOSSES = [

@@ -17,13 +17,13 @@ from fedtheory.central.sets import Ball, Box
 from fedtheory.errors import InvalidInput
 from fedtheory.local import SubgradientSliding
 from fedtheory.problems.nonsmooth import LAD, MaxAffine
+from fedtheory.rational import to_file
 from fedtheory.theorems.fedmls.exact_prox_world import ProxView, prox_view_of_run
 from fedtheory.theorems.fedmls.mopes_world import MopesView, method_of, planned_of
 from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theorems.fedmls.parameters import make_fedmls
 from fedtheory.theorems.fedmls.quantities import Bounds, view_of_run
 from fedtheory.theorems.fedmls.readings import ONE_DIMENSION, READINGS, reading_of
-from fedtheory.verification.rational import to_file
 
 SLOPES, OFFSETS = [[2.0, -1.0], [-2.0, 3.0], [-1.0, 1.0]], [[0.0, 0.5], [1.0, -3.0], [0.0, -1.0]]
 LINES = MaxAffine(np.array(SLOPES)[:, :, None], np.array(OFFSETS))

@@ -16,8 +16,8 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theorems.fedmls.exact import numbers_of
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.readings import ONE_DIMENSION, READINGS
-from fedtheory.verification.registry import setting_of
-from fedtheory.verification.replay import builtin_witnesses
+from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.replay import builtin_witnesses
 
 ONE, TWO = theorems.get("fedmls/theorem-1"), theorems.get("fedmls/theorem-2")
 LIPSCHITZ = {"Lipschitz G"}  # its limit inside the sphere rounds G up, and T_k with it

@@ -13,7 +13,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.problems import LAD
 from fedtheory.theorems.fedmls.exact import evaluate, make_witness, numbers_of
 from fedtheory.theorems.fedmls.proofs import PROOFS
-from fedtheory.verification.walk import walk, walk_witness
+from fedtheory.theory.judge.proof_trace import walk, walk_witness
 
 THEOREM = "fedmls/theorem-1"
 LINES = [["1", "-1"], ["1/2", "-2"], ["-1", "3"]], [["0", "1/2"], ["0", "0"], ["0", "-1"]]

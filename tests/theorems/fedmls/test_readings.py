@@ -17,8 +17,8 @@ from fedtheory.theorems.fedmls.exact import constants, evaluate, exact_run, make
 from fedtheory.theorems.fedmls.instances import MLSInstance, mls_battery
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last, view_of_run
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.replay import builtin_witnesses, replay
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.replay import builtin_witnesses, replay
 
 WITNESSES = {w.name: w for w in builtin_witnesses("fedmls")}
 

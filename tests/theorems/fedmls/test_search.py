@@ -12,9 +12,9 @@ from fedtheory import theorems
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
 from fedtheory.theorems.fedmls.search import Lines, draw, search, search_all
-from fedtheory.verification.registry import all_statements
-from fedtheory.verification.replay import replay
-from fedtheory.verification.statement import Sides
+from fedtheory.theory.judge.registry import all_statements
+from fedtheory.theory.judge.replay import replay
+from fedtheory.theory.judge.statement import Sides
 
 FORMS = [
     (s.id, f)

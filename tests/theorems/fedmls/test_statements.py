@@ -20,8 +20,8 @@ from fedtheory.theorems.fedmls.instances import FAMILIES, MLSInstance
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.theorems.fedmls.quantities import c_factor, k_min, kappa, kappa_last, kappa_noise, view_of_run
 from fedtheory.theorems.fedmls.theorem_1_proof import identities
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.replay import builtin_witnesses, load, replay, save
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.replay import builtin_witnesses, load, replay, save
 
 STATEMENTS = [s for s in theorems.all_statements("fedmls/") if s.scope == "fedmls"]
 

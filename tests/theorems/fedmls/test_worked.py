@@ -17,7 +17,7 @@ from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.theorems.fedmls import exact
 from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView, k_min, view_of_run
-from fedtheory.verification.check import judge_view
+from fedtheory.theory.judge.check import judge_view
 
 # (which row, lhs, rhs). The rows of "inner-loop" are point by point u, round by round, client by client: row 2 is u = x*, round 1,
 # client 3; of "recursion" row 1 is u = x*, round 2; of "telescoped" row 1 is u = (-1/2, 1/4); of "penalty-gap" row 2 is k = 2.

@@ -13,6 +13,7 @@ import worked_mopes as worked
 from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
 from fedtheory.problems.nonsmooth import MaxAffine
+from fedtheory.rational import to_file
 from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
 from fedtheory.theorems.fedmls.exact_prox_world import ProxView
 from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
@@ -20,8 +21,7 @@ from fedtheory.theorems.fedmls.mopes_world import MopesView, view_of_central_run
 from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.orders import OrdersView
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.rational import to_file
+from fedtheory.theory.judge.check import judge_view
 
 LOSSES = [[(Q(2), Q(0)), (Q(-1), Q(1, 2))], [(Q(-2), Q(1)), (Q(3), Q(-3))], [(Q(-1), Q(0)), (Q(1), Q(-1))]]
 LOSS = [(Q(-1), Q(0)), (Q(2), Q(-3, 2))]

@@ -27,8 +27,8 @@ from fedtheory.theorems.efl.quantities.compressed_participation import (
 from fedtheory.theorems.efl.quantities.compressed_run import CompressedView, gamma_under_compression, steps_of
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theorems.efl.quantities.run import given_curvatures
-from fedtheory.verification.setting import Case
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["compressed", "frozen", "partial"]
 

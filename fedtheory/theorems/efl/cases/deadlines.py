@@ -15,6 +15,7 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import complete
 from fedtheory.problems.base import Problem
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases.given import (
     Made,
     client_of,
@@ -35,9 +36,8 @@ from fedtheory.theorems.efl.quantities.run import EFLConstants, given_curvatures
 from fedtheory.theorems.efl.quantities.second_moments import oracles_of, second_moments
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
 from fedtheory.theorems.efl.statements.limit_points import MAX_CASES
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case, ClosedView
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case, ClosedView
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["CertifiedAbandonView", "KeepOrAbandonView", "abandon", "epochs", "inactive", "incomplete", "keep", "rates"]
 

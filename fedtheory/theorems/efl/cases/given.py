@@ -20,9 +20,9 @@ from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
+from fedtheory.rational import simplest_each
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
-from fedtheory.verification.rational import simplest_each
-from fedtheory.verification.setting import Case
+from fedtheory.theory.judge.setting import Case
 
 __all__ = [
     "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off", "given_number", "given_whole",

@@ -12,8 +12,8 @@ from fedtheory.theorems.efl.cases import compressed, deadlines, limits, messages
 from fedtheory.theorems.efl.cases.given import Made, client_of
 from fedtheory.theorems.efl.cases.theorem_1 import assumption_failure, view_of
 from fedtheory.theorems.efl.cases.theorem_2 import event_of, shift_on, who_moves
-from fedtheory.verification.setting import Case
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["CASES", "OfAProblem"]
 

@@ -13,6 +13,7 @@ from fedtheory.clients.fisher import client_fisher
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation.moments import round_moments
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases.given import (
     Made,
     check_all_active,
@@ -35,9 +36,8 @@ from fedtheory.theorems.efl.statements.elastic_term import (
     ElasticView,
 )
 from fedtheory.theorems.efl.statements.limit_points import COORDINATES, FRACTIONS, LEMMA, facts_of
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case, ClosedView
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case, ClosedView
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["CertifiedLimitView", "constant_step", "diagonals_of", "elastic", "limit", "uncompressed"]
 

@@ -17,6 +17,7 @@ from fedtheory.messages.compressors import ST, Compressor
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases.given import Made, quadratics_of
@@ -31,9 +32,8 @@ from fedtheory.theorems.efl.statements.error_feedback import (
     Costs,
     ServerRound,
 )
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case, ClosedView
-from fedtheory.verification.statement import Form, Sides
+from fedtheory.theory.judge.setting import Case, ClosedView
+from fedtheory.theory.judge.statement import Form, Sides
 
 __all__ = ["MessagesView", "ResidualsView", "compression", "feedback", "simulated"]
 

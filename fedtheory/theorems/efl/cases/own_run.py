@@ -20,9 +20,9 @@ from fedtheory.theorems.efl.cases.theorem_1 import (
     local_sgd_of,
 )
 from fedtheory.theorems.efl.quantities.run import IrregularRunView
-from fedtheory.verification.case import Case
-from fedtheory.verification.record import OwnRun, Record
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.record import OwnRun, Record
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["own_run"]
 

@@ -13,9 +13,9 @@ from fedtheory.participation.irregular import complete, windows
 from fedtheory.theorems.efl.cases.kinds import CASES
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
 from fedtheory.theorems.efl.cases.theorem_2 import event_of
-from fedtheory.verification.check import Check
-from fedtheory.verification.request import Prepared, Request
-from fedtheory.verification.statement import Statement
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.statement import Statement
 
 __all__ = ["prepare"]
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import simplest, to_file
 from fedtheory.theorems.efl.cases.deadlines import rates
 from fedtheory.theorems.efl.cases.given import Made, given_number
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.run import IrregularRunView
 from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE
-from fedtheory.verification.rational import simplest, to_file
-from fedtheory.verification.setting import Case, ClosedView
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case, ClosedView
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["MeasuredRowView", "row", "units"]
 

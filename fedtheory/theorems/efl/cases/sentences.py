@@ -10,6 +10,7 @@ import numpy as np
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases.given import Made, client_of, given_number, given_whole, quadratics_of
 from fedtheory.theorems.efl.cases.limits import uncompressed
 from fedtheory.theorems.efl.cases.messages import simulated
@@ -18,9 +19,8 @@ from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
 from fedtheory.theorems.efl.statements.section_4_runs import AwayView, QuadraticClients
 from fedtheory.theorems.efl.statements.section_4_sentences import SamplesView
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["away", "coefficient", "samples", "term"]
 

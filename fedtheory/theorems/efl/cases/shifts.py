@@ -10,6 +10,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular, joint_law
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases.given import (
     Made,
     check_all_active,
@@ -26,9 +27,8 @@ from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
 from fedtheory.theorems.efl.statements.shifted_run import shifted_run, without
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["after_shift", "departed", "restart"]
 

@@ -10,14 +10,14 @@ import numpy as np
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases.given import Made, coordinates_of, quadratics_of, weights_of
 from fedtheory.theorems.efl.cases.limits import constant_step, diagonals_of, uncompressed
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.statements.elastic_stability import MORE, ONE_STEP, UNSTABLE, WITHOUT
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case, ClosedView
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import Case, ClosedView
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["MixingView", "stability"]
 

@@ -24,7 +24,7 @@ from fedtheory.theorems.efl.quantities.measured_run import constants_of, measure
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
 from fedtheory.theorems.efl.quantities.step import reached
-from fedtheory.verification.setting import Case
+from fedtheory.theory.judge.setting import Case
 
 __all__ = [
     "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present", "check_step_sizes", "constants_on",

@@ -11,7 +11,7 @@ from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.theorems.efl.cases.given import distance_off
 from fedtheory.theorems.efl.statements.theorem_2 import ARRIVAL, ShiftView
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["event_of", "shift_on", "who_moves"]
 

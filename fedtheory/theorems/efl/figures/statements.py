@@ -21,7 +21,7 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.second_moments import oracles_of
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, smallest
-from fedtheory.verification.registry import get
+from fedtheory.theory.judge.registry import get
 
 __all__ = [
     "SCHEMES",

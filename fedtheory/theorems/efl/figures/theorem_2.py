@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from fedtheory.plotting.style import COLOURS, GREY, headline, legend_below, page_figure, times
 from fedtheory.theorems.efl.statements.theorem_2 import shift_view
-from fedtheory.verification.registry import get
+from fedtheory.theory.judge.registry import get
 
 __all__ = ["caption", "compute_theorem2", "draw_theorem2"]
 

@@ -15,7 +15,7 @@ from fedtheory.problems import random_quadratic
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.second_moments import oracles_of
 from fedtheory.theorems.efl.worst_runs import SCHEME, constants_of, worst_distance
-from fedtheory.verification.registry import get
+from fedtheory.theory.judge.registry import get
 
 __all__ = ["QUICK", "caption", "compute", "draw"]
 

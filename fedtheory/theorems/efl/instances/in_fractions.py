@@ -14,6 +14,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.rational import to_file
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
 from fedtheory.theorems.efl.instances import of_claims, sentences
 from fedtheory.theorems.efl.instances.draws import curvatures as _curvatures
@@ -25,7 +26,6 @@ from fedtheory.theorems.efl.instances.draws import size as _size
 from fedtheory.theorems.efl.notation import FractionsInstance, instance_of
 from fedtheory.theorems.efl.statements.limit_points import SCHEMES
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
-from fedtheory.verification.rational import to_file
 
 __all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.verification.rational import to_file
+from fedtheory.rational import to_file
 
 __all__ = ["ATTAINED", "MAKERS"]
 

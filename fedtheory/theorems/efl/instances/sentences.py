@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.rational import to_file
 from fedtheory.theorems.efl.instances.draws import curvatures, law, rows, shares, signed, size
-from fedtheory.verification.rational import to_file
 
 __all__ = ["ATTAINED", "KINDS", "MAKERS"]
 

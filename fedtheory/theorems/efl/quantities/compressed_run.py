@@ -16,9 +16,9 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
+from fedtheory.rational import fraction, integer, objects, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.verification.rational import fraction, integer, objects, table, text, vector
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = ["CompressedView", "compressed_view", "gamma_under_compression", "steps_of"]
 

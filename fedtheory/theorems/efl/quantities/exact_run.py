@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.run import (
     COMMON,
@@ -23,7 +24,6 @@ from fedtheory.theorems.efl.quantities.run import (
     step_sizes,
 )
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
-from fedtheory.verification.rational import fraction, integer, table, text, vector
 
 __all__ = ["exact_oracles", "frozen", "laws_of", "moving_anchors", "quadratic_run", "round_laws", "run_of"]
 

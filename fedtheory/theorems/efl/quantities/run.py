@@ -24,8 +24,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, real_number
 from fedtheory.participation.moments import Moments
-from fedtheory.verification.rational import text
-from fedtheory.verification.statement import Form
+from fedtheory.rational import text
+from fedtheory.theory.judge.statement import Form
 
 __all__ = [
     "COMMON", "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_bounds",

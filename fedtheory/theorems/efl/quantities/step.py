@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of
 from fedtheory.theorems.efl.quantities.run import COMMON, EFLConstants, gamma_of, unmet
 from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw
-from fedtheory.verification.rational import integer, vector
-from fedtheory.verification.statement import Form, Sides
+from fedtheory.theory.judge.statement import Form, Sides
 
 __all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
+from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.compressed_run import CompressedView
 from fedtheory.theorems.efl.statements.error_feedback import CONSISTENT, LITERAL, LOOPS, TEXT
-from fedtheory.verification.rational import fraction, table, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Form, Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Form, Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "VARIANTS", "FrozenView", "frozen_view", "part", "sharpened"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from fedtheory.theorems.efl.notation import statement
 from fedtheory.theorems.efl.quantities.compressed_participation import PartialView
 from fedtheory.theorems.efl.statements.compressed_convergence import part, sharpened
-from fedtheory.verification.statement import Sides, form, le
+from fedtheory.theory.judge.statement import Sides, form, le
 
 __all__ = ["STATEMENTS"]
 

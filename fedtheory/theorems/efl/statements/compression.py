@@ -15,11 +15,11 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
+from fedtheory.rational import fraction, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.verification.closed import Letters, closed
-from fedtheory.verification.rational import fraction, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theory.judge.symbolic import Letters, closed
 
 __all__ = ["STATEMENTS", "CompressionView", "compression_view", "make_compressor"]
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE, KeepView
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import RULE_8, InactiveView
-from fedtheory.verification.closed import closed
-from fedtheory.verification.rational import fraction, table, text, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, form, le
+from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["STATEMENTS", "AbandonView"]
 

@@ -16,8 +16,8 @@ from fedtheory.theorems.efl.statements.error_feedback import (
     REACHED,
     Costs,
 )
-from fedtheory.verification.closed import Letters, closed
-from fedtheory.verification.statement import Sides, form, le
+from fedtheory.theory.judge.statement import Sides, form, le
+from fedtheory.theory.judge.symbolic import Letters, closed
 
 __all__ = ["STATEMENTS"]
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer, objects, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.verification.rational import fraction, integer, objects, table, text, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "StabilityView", "contracts", "stability_view"]
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import compressors
+from fedtheory.rational import fraction, integer, table, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.verification.rational import fraction, integer, table, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = [
     "AFTER", "CHEAP", "CONSISTENT", "COUNTED", "DENSE", "LITERAL", "LOOPS", "PLAIN", "REACHED",

@@ -16,11 +16,11 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import Scheme, coefficients
+from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
-from fedtheory.verification.rational import fraction, integer, table, text, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "LimitView", "facts_of", "limit_view", "tabulate"]
 

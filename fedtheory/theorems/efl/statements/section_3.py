@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer, table, text
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView
 from fedtheory.theorems.efl.statements.error_feedback import (
@@ -23,9 +24,8 @@ from fedtheory.theorems.efl.statements.error_feedback import (
     ServerRound,
 )
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS
-from fedtheory.verification.rational import fraction, integer, table, text
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "TermView"]
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import LATE, RULE_8, SOME, InactiveView
-from fedtheory.verification.closed import closed
-from fedtheory.verification.rational import fraction, integer, table, text, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["APART", "MIXED", "STATEMENTS", "AwayView", "QuadraticClients"]
 

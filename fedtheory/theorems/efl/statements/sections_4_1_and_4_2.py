@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.statements.limit_points import tabulate
-from fedtheory.verification.closed import Letters
-from fedtheory.verification.rational import fraction, integer, table, text, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theory.judge.symbolic import Letters
 
 __all__ = ["LATE", "RULE_8", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
 

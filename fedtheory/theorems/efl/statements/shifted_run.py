@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.rational import text
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, step_sizes
 from fedtheory.theorems.efl.quantities.second_moments import Path, QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
-from fedtheory.verification.rational import text
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = ["Leg", "ShiftedRunView", "shifted_run", "without"]
 

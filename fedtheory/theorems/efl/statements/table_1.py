@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, text
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.verification.closed import Letters, closed
-from fedtheory.verification.rational import fraction, text
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, form, le
+from fedtheory.theory.judge.symbolic import Letters, closed
 
 __all__ = ["ROWS", "STATEMENTS", "STRONGLY_CONVEX", "RatesView", "rounds", "smallest"]
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED, IrregularRunView
 from fedtheory.theorems.efl.statements.table_1 import rounds
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, SCHEMES
-from fedtheory.verification.rational import fraction, text, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["BY_DISTANCE", "BY_LOSS", "FAMILY", "STATEMENTS", "RowView", "UnitsView", "row_view", "units_view"]
 

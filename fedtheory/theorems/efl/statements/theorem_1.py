@@ -10,7 +10,7 @@ import numpy as np
 from fedtheory.theorems.efl.notation import statement
 from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, MOVING, UNCORRELATED, IrregularRunView
 from fedtheory.theorems.efl.worst_runs import worst_at
-from fedtheory.verification.statement import Sides, form, le
+from fedtheory.theory.judge.statement import Sides, form, le
 
 __all__ = ["ASSUMPTIONS", "SCHEMES", "STATEMENTS"]
 

@@ -15,7 +15,7 @@ from fedtheory.theorems.efl.quantities.run import UNCORRELATED
 from fedtheory.theorems.efl.quantities.step import EQUAL
 from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
 from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, HOLDS, VIOLATED
-from fedtheory.verification.statement import form
+from fedtheory.theory.judge.statement import form
 
 __all__ = ["STATEMENTS"]
 

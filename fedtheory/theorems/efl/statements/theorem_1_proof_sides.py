@@ -8,7 +8,7 @@ import numpy as np
 
 from fedtheory.theorems.efl.quantities.run import IrregularRunView
 from fedtheory.theorems.efl.quantities.step import StepState, sq
-from fedtheory.verification.statement import Sides, eq, le
+from fedtheory.theory.judge.statement import Sides, eq, le
 
 __all__ = [
     "bias_at_start",

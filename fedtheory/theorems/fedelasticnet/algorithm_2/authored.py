@@ -1,4 +1,4 @@
-"""Clients and worlds of `fedtheory.authoring` that the rounds need: imported where a round is made, as that takes longer than to
+"""Clients and worlds of `fedtheory.theory` that the rounds need: imported where a round is made, as that takes longer than to
 show a statement about it."""
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.authoring.declare import in_fractions
-from fedtheory.authoring.losses import SeparableLosses
-from fedtheory.authoring.slots import SlotClients, SlotWork
-from fedtheory.authoring.worlds import ProblemWorld, SeparableWorld
+from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld
+from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 __all__ = ["FractionClients", "ProblemWorld", "SeparableLosses", "SeparableWorld", "SlotWork", "in_fractions"]
 

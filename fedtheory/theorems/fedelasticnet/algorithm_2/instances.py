@@ -10,9 +10,9 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.rational import to_file
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
-from fedtheory.verification.rational import to_file
-from fedtheory.verification.setting import DataInstance
+from fedtheory.theory.judge.setting import DataInstance
 
 __all__ = ["KINDS", "battery", "random_instance"]
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import integer, table, vector
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     BUILDERS,
     Method,
@@ -31,8 +32,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     trace,
     without_l1,
 )
-from fedtheory.verification.rational import integer, table, vector
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round", "state_of"]
 

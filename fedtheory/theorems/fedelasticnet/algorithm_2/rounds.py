@@ -12,9 +12,9 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold, F
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
+from fedtheory.rational import Builders, fraction, integer, objects, table, vector
 from fedtheory.steps import Loop
-from fedtheory.verification.rational import Builders, fraction, integer, objects, table, vector
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 if TYPE_CHECKING:
     from fedtheory.theorems.fedelasticnet.algorithm_2.authored import ProblemWorld, SeparableWorld

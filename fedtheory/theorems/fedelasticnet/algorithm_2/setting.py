@@ -20,8 +20,8 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import WireView
 from fedtheory.theorems.fedelasticnet.notation import EXACT, in_units_of
-from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["Algorithm2Setting"]
 

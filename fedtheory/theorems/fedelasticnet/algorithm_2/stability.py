@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, table
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import one_round, state_of
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method, numbers_of, sums, without_l1
-from fedtheory.verification.rational import fraction, table
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = ["SERVER", "TWO_CLIENTS", "FloatStabilityView", "StabilityView", "contractions"]
 

@@ -13,6 +13,7 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx, FedElasti
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import Threshold
+from fedtheory.rational import fraction, integer, table, vector
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import kept_share
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     BUILDERS,
@@ -25,8 +26,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
     scaffold,
     sums,
 )
-from fedtheory.verification.rational import fraction, integer, table, vector
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = [
     "FEEDBACK", "FROZEN", "NO_FEEDBACK", "NO_L1", "PLAIN_MEAN", "STOPPED_1_3", "STOPPED_2", "StoppedView", "WireView",

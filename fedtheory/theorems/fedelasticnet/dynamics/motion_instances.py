@@ -14,14 +14,14 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
+from fedtheory.rational import simplest
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, FollowedRun, data_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
 from fedtheory.theorems.fedelasticnet.notation import in_units_of
-from fedtheory.verification.rational import simplest
-from fedtheory.verification.setting import Case, DataInstance, Prepared, Request
-from fedtheory.verification.statement import Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.setting import Case, DataInstance, Prepared, Request
+from fedtheory.theory.judge.statement import Statement
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["battery", "drift_of_one", "facts", "known", "on_a_problem", "prepared", "random_instance", "summary"]
 

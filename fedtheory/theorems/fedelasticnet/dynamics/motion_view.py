@@ -11,8 +11,8 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq, sgn
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Form
 
 __all__ = [
     "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG",

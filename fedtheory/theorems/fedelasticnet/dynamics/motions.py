@@ -15,6 +15,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
+from fedtheory.rational import Builders, fraction, integer, table, to_file, vector
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
@@ -23,7 +24,6 @@ from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.states import uncompressed
-from fedtheory.verification.rational import Builders, fraction, integer, table, to_file, vector
 
 __all__ = ["BUILDERS", "FollowedRun", "data_of", "lambdas_of", "losses_of", "motion"]
 

@@ -8,9 +8,9 @@ from typing import Any
 from fedtheory.theorems.fedelasticnet.dynamics import motion_instances, standstills
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS
 from fedtheory.theorems.fedelasticnet.notation import EXACT
-from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
-from fedtheory.verification.statement import Form, Statement
-from fedtheory.verification.witness import Witness
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["DynamicsSetting"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = ["AGREE", "PARABOLAS", "SMOOTH_CLIENTS", "StandstillView"]
 

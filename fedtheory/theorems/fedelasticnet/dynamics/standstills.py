@@ -13,13 +13,13 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full
 from fedtheory.randomness import Stream
+from fedtheory.rational import integer, simplest, vector
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, lambdas_of, losses_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import StandstillView
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
-from fedtheory.verification.rational import integer, simplest, vector
-from fedtheory.verification.setting import Case, DataInstance, Prepared, Request
-from fedtheory.verification.statement import Statement
+from fedtheory.theory.judge.setting import Case, DataInstance, Prepared, Request
+from fedtheory.theory.judge.statement import Statement
 
 __all__ = ["battery", "known", "on_a_problem", "prepared", "random_instance"]
 

@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.exact import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
 from fedtheory.theorems.fedelasticnet.notation import Rule
 from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.verification.registry import get
+from fedtheory.theory.judge.registry import get
 
 __all__ = ["RATIOS", "caption", "compute", "draw", "draw_summary", "ordinary_run", "panel", "stalled_instance", "stalled_run"]
 

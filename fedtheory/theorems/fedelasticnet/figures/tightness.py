@@ -34,8 +34,8 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.verification.check import judge_view
-from fedtheory.verification.registry import get
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.registry import get
 
 __all__ = ["PANELS", "caption", "compute", "draw", "family"]
 

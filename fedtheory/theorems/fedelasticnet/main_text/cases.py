@@ -22,10 +22,10 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM, COUNTS, instance_of
-from fedtheory.verification.rational import simplest, simplest_each, to_file
-from fedtheory.verification.setting import Case, ClosedView
-from fedtheory.verification.statement import Form, Sides
+from fedtheory.theory.judge.setting import Case, ClosedView
+from fedtheory.theory.judge.statement import Form, Sides
 
 __all__ = ["ACCEPTS", "CASES", "REFUSED", "EachOf", "OfAProblem", "steps_of"]
 

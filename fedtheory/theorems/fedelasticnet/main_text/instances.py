@@ -10,8 +10,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
+from fedtheory.rational import to_file
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, MainTextInstance, instance_of
-from fedtheory.verification.rational import to_file
 
 __all__ = ["KINDS", "battery", "random_instance"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.rational import Builders
 from fedtheory.theorems.fedelasticnet import notation
-from fedtheory.verification.rational import Builders
-from fedtheory.verification.setting import DataInstance
-from fedtheory.verification.statement import Form, Sides, Statement, form
+from fedtheory.theory.judge.setting import DataInstance
+from fedtheory.theory.judge.statement import Form, Sides, Statement, form
 
 __all__ = ["BUILDERS", "CLAIM", "COUNTS", "IN_WORDS", "MainTextInstance", "by_a_tenth", "claim", "instance_of", "statement", "truth"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.verification.rational import fraction, objects, table, to_file, vector
+from fedtheory.rational import fraction, objects, table, to_file, vector
 
 __all__ = [
     "WIDEST", "Quadratics", "identity", "matrices", "matrix", "minimiser", "minimisers", "number", "semidefinite", "sign", "soft",

@@ -11,9 +11,9 @@ from fedtheory.theorems.fedelasticnet.main_text import instances
 from fedtheory.theorems.fedelasticnet.main_text.cases import ACCEPTS, CASES, REFUSED, OfAProblem, steps_of
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM
 from fedtheory.theorems.fedelasticnet.notation import EXACT
-from fedtheory.verification.search import SearchResult
-from fedtheory.verification.setting import Case, LocalWork, Plan, Prepared, Request, Setting
-from fedtheory.verification.statement import Form, Statement
+from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = ["MainTextSetting"]
 

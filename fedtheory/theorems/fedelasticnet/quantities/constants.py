@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import RATIO
-from fedtheory.verification.statement import Form, Undefined
+from fedtheory.theory.judge.statement import Form, Undefined
 
 __all__ = ["ElasticConstants"]
 

@@ -14,7 +14,7 @@ from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
-from fedtheory.verification.setting import ClosedView
+from fedtheory.theory.judge.setting import ClosedView
 
 __all__ = ["FixedPointView", "fixed_point"]
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
-from fedtheory.verification.statement import Form
+from fedtheory.theory.judge.statement import Form
 
 __all__ = ["ElasticConstants", "Losses", "RoundView", "RunView", "inner", "norm_sq", "sgn"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import statement
 from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
 

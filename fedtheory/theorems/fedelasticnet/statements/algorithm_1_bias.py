@@ -13,7 +13,7 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import AGREE, PARABOLAS, SMOOTH_CLIENTS, StandstillView
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
 

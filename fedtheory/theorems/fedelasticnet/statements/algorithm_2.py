@@ -8,7 +8,7 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import EVERYBODY, ONE_STEP, SEPARABLE, RoundsView, sums
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["NUMBERS", "STATEMENTS"]
 

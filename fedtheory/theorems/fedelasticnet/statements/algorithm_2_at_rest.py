@@ -11,7 +11,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.rest import AT_OPTIMUM, AWAY, 
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import SERVER, TWO_CLIENTS, StabilityView
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.statements.algorithm_2 import NUMBERS
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
 

@@ -15,11 +15,11 @@ from math import lcm
 from typing import Any
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer, vector
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, COUNTS, statement
-from fedtheory.verification.rational import fraction, integer, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "SignsView", "signs_view"]
 

@@ -27,7 +27,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
 )
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
-from fedtheory.verification.statement import Form, Sides, Statement, eq, form, le
+from fedtheory.theory.judge.statement import Form, Sides, Statement, eq, form, le
 
 __all__ = ["ASSUMED", "STATEMENTS", "SYMBOLS", "THEOREM_D"]
 

@@ -16,7 +16,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq
-from fedtheory.verification.statement import Form, Mutant, Sides, eq, le
+from fedtheory.theory.judge.statement import Form, Mutant, Sides, eq, le
 
 __all__ = ["STATEMENTS"]
 

@@ -14,7 +14,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq
-from fedtheory.verification.statement import Form, Mutant, Sides, Verdict, eq
+from fedtheory.theory.judge.statement import Form, Mutant, Sides, Verdict, eq
 
 __all__ = ["STATEMENTS"]
 

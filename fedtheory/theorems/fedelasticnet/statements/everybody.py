@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import table, vector
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     Quadratics,
@@ -25,9 +26,8 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD
-from fedtheory.verification.rational import table, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "EverybodyView", "everybody_view"]
 

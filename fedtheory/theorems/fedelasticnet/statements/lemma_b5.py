@@ -7,8 +7,8 @@ from typing import Any
 from fedtheory.theorems.fedelasticnet.letters import ROUND
 from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD, nine_tenths, statement, total
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, norm_sq, sgn
-from fedtheory.verification.closed import closed
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["STATEMENTS", "drift_lines"]
 

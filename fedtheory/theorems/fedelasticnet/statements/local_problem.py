@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import vector
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement, truth
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
@@ -20,9 +21,8 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     soft,
     sq,
 )
-from fedtheory.verification.rational import vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "LocalView", "local_view"]
 

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, vector
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, statement
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import number, soft
-from fedtheory.verification.rational import fraction, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "DensityView", "MessageView", "density_view", "message_view"]
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import table, vector
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import identity, matrices, number, semidefinite, solve, sq
 from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.verification.rational import table, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "ObjectiveView", "objective_view"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.rational import integer, table, vector
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, statement
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     Quadratics,
@@ -21,9 +22,8 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     semidefinite,
     sign,
 )
-from fedtheory.verification.rational import integer, table, vector
-from fedtheory.verification.setting import ClosedView
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS", "StepsView", "steps_view"]
 

@@ -25,8 +25,8 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.theorems.fedelasticnet.worst_runs import worst_at
-from fedtheory.verification.closed import closed
-from fedtheory.verification.statement import Form, Sides, le
+from fedtheory.theory.judge.statement import Form, Sides, le
+from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["STATEMENTS", "bound"]
 

@@ -27,8 +27,8 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
-from fedtheory.verification.closed import closed
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["STATEMENTS", "potential_step"]
 

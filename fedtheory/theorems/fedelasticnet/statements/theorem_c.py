@@ -15,8 +15,8 @@ from fedtheory.theorems.fedelasticnet.notation import (
     statement,
 )
 from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.verification.closed import closed
-from fedtheory.verification.statement import Sides, le
+from fedtheory.theory.judge.statement import Sides, le
+from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["STATEMENTS"]
 

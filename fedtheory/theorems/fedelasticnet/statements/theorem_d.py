@@ -22,7 +22,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, SYMBOLS, THEOREM_D
-from fedtheory.verification.statement import Sides, form, le
+from fedtheory.theory.judge.statement import Sides, form, le
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,

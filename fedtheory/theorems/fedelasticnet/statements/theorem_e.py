@@ -13,8 +13,8 @@ from fedtheory.theorems.fedelasticnet.quantities import RunView
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound, c_0
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share, worst_at
-from fedtheory.verification.closed import closed
-from fedtheory.verification.statement import Sides, form
+from fedtheory.theory.judge.statement import Sides, form
+from fedtheory.theory.judge.symbolic import closed
 from fedtheory.worst_cases.best import feddyn_is_best
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 

@@ -20,7 +20,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.wire import (
     WireView,
 )
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
-from fedtheory.verification.statement import Sides, eq, form, le
+from fedtheory.theory.judge.statement import Sides, eq, form, le
 
 __all__ = ["STATEMENTS"]
 

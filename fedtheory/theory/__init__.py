@@ -1,0 +1,171 @@
+'''A theorem of anyone's, in one Python file.
+
+Write down what a paper claims of a federated method, and everything else follows: instances are
+drawn from the class of problems that was declared; the claim is checked exactly (all cohorts
+enumerated), by Monte Carlo, and in fractions; a counterexample is searched for, shrunk to a few
+short numbers and proved; it is found out how tight the bound is, how far each of its constants
+could be tightened, and which assumption could be dropped.
+
+    """My paper, Lemma 4: one local gradient step of everybody decreases F."""
+    from fractions import Fraction
+    from fedtheory.algorithms import FedAvg
+    from fedtheory.theory import Full, GradientSteps, Paper, SmoothConvex, le, printed, repaired
+
+    paper = Paper("my-paper", title="On averages", source="arXiv 2101.00001")
+
+    @paper.statement(
+        "lemma-4", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / c.beta),
+        sampling=Full(), problems=SmoothConvex(clients=(1, 4), dimension=(1, 5)), over="round",
+    )
+    def lemma_4(q):
+        """One local gradient step of everybody decreases F."""
+        gain = q.gradient_sq / q.beta
+        yield printed(le(q.F_next, q.F, -gain), r"F(x^+) \\le F(x) - ...")
+        half = q.constant("half", Fraction(1, 2))
+        yield repaired(le(q.F_next, q.F, -half * gain), r"F(x^+) \\le F(x) - ...")
+
+Then ``print(study(paper))`` says: printed violated (by f = x^2/2 from x = 1, where 0 > -1/2),
+repaired holds; violated at half = 1001/2000, so that 1/2 is the best constant; one local step and
+full participation are needed; nothing was found that needs convexity or equal weights. At the
+command line: ``fedtheory verify FILE.py``, ``fedtheory explain FILE.py``, ``fedtheory list FILE.py``.
+
+What a file says
+----------------
+about
+    The method: an algorithm of `fedtheory.algorithms`, or a class of your own with
+    ``init(x, num_clients)`` and ``round(state, clients)``. With hyperparameters that depend on the
+    problem: ``method(FedProx, mu=lambda c: 2 * c.beta)``.
+local
+    ``GradientSteps(steps, lr)`` or ``Minimise()``. Step sizes and other hyperparameters are
+    numbers, functions of the constants, ``upto(limit)`` (every number in (0, limit]) or
+    ``among(1, 2, 5)`` (each of them).
+sampling
+    ``Full()``, ``Uniform(P)``, ``Bernoulli(p)`` (given that somebody takes part: no cohort is empty),
+    or the class ``Uniform`` itself for cohorts of every size.
+problems
+    `SmoothConvex`, `StronglyConvex`, `Quadratics`, `Lipschitz`, or for a nonconvex theorem `Smooth`
+    (F bounded below; F* is its least value), with numbers of clients and dimensions.
+over
+    'round' (one round from a state that can be reached), 'run' (T rounds from any start), or
+    'fixed-point' (a round that begins where it ends). Or a `World`: a class of your own that says
+    what an instance is (``draw``, ``from_data``) and what is known of it, for identities and claims
+    about numbers, or for losses that none of these classes has; then problems, local and sampling
+    are left out, and ``q`` is an instance of it. examples/own_world.py is such a file.
+
+The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
+`printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum
+of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a
+function without arguments that gives them when they are needed; its LaTeX;
+mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
+or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
+Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is
+declared, in ``q.constant("c", 0.5)`` and in hyperparameters, a float is the fraction that it prints as.
+Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
+cohorts stand on the others. Each form is judged by itself: where one divides by 0, or needs a
+minimiser that does not exist, the others are judged all the same.
+
+Clients' weights w_k in F = sum_k w_k f_k are at once their shares of the samples, and a method that
+averages by samples is run with them on a problem whose clients have uneven numbers of samples, too.
+
+What one can do with it
+-----------------------
+`load_file` reads the file. `study` does everything and prints as a table; its ``rows``, ``checks``,
+``counterexamples``, ``tightness``, ``necessity`` and ``mutants`` say it piece by piece, and
+``to_json()`` and ``figure(path)`` keep it. `replay` judges a counterexample again from its data
+alone. `verify` puts a statement to a problem of `fedtheory.problems`.
+
+How a theorem about a run is proved from the statements about a round is said by ``paper.proof(theorem,
+steps=[step(lemma, weight=...), ...])``; ``fedtheory proof FILE.py::NAME`` then walks the proof, and shows
+where the slack of the bound is lost (docs/proofs.md).
+
+What a verdict means: 'violated' in mode 'rational' is a proof, with an instance in fractions that
+can be replayed. 'holds' says that nothing was found against the form on the instances looked at:
+it supports a theorem, and proves none.
+'''
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+    from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
+    from fedtheory.theory.proofs import step
+    from fedtheory.theory.rounds.declare import GradientSteps, Minimise, among, method, upto
+    from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+    from fedtheory.theory.rounds.on_problem import verify
+    from fedtheory.theory.rounds.problem_classes import (
+        Lipschitz,
+        Quadratics,
+        Smooth,
+        SmoothConvex,
+        StronglyConvex,
+    )
+    from fedtheory.theory.study.counterexamples import Counterexample, replay
+    from fedtheory.theory.study.studies import Study, quantities, study
+    from fedtheory.theory.world import Draws, World
+
+__all__ = [
+    "AuthoredStatement",
+    "Bernoulli",
+    "Counterexample",
+    "Draws",
+    "Full",
+    "GradientSteps",
+    "Lipschitz",
+    "Minimise",
+    "Paper",
+    "Quadratics",
+    "Smooth",
+    "SmoothConvex",
+    "StronglyConvex",
+    "Study",
+    "Uniform",
+    "World",
+    "among",
+    "eq",
+    "form",
+    "le",
+    "load_file",
+    "method",
+    "printed",
+    "quantities",
+    "repaired",
+    "replay",
+    "step",
+    "study",
+    "upto",
+    "verify",
+    "wrong",
+]
+
+_HELD = {  # imported when first used: what judges statements needs none of them
+    "participation.cohorts": ("Bernoulli", "Full", "Uniform"),
+    "theory.paper": ("AuthoredStatement", "Paper", "load_file"),
+    "theory.proofs": ("step",),
+    "theory.rounds.declare": ("GradientSteps", "Minimise", "among", "method", "upto"),
+    "theory.rounds.forms": ("eq", "form", "le", "printed", "repaired", "wrong"),
+    "theory.rounds.on_problem": ("verify",),
+    "theory.rounds.problem_classes": (
+        "Lipschitz",
+        "Quadratics",
+        "Smooth",
+        "SmoothConvex",
+        "StronglyConvex",
+    ),
+    "theory.study.counterexamples": ("Counterexample", "replay"),
+    "theory.study.studies": ("Study", "quantities", "study"),
+    "theory.world": ("Draws", "World"),
+}
+_HOMES = {name: module for module, names in _HELD.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"fedtheory.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,113 @@
+"""What is to be judged: how large a campaign is, and a problem and a method of a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theory.judge.check import Check
+
+__all__ = ["Case", "LocalWork", "Plan", "named"]
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """The local solvers that a statement may be given.
+
+    Attributes
+    ----------
+    solvers : classes of solvers that the statement is judged with; another one would be ignored
+    about : what the statement is about instead, and what to do, in words
+    of_runs : whether a run that was made with another solver is none that the statement is about
+    """
+
+    solvers: tuple[type, ...]
+    about: str
+    of_runs: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large a campaign is.
+
+    Attributes
+    ----------
+    seed : of everything random
+    scale : 1 is the full battery
+    real : whether real data are among the instances
+    long : whether there are long Monte Carlo runs, and of how many rounds and scenarios
+    """
+
+    seed: int = 0
+    scale: float = 1.0
+    real: bool = True
+    long: bool = True
+    rounds: int = 1000
+    scenarios: int = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and a method of a user's, and how they are to be judged; see `fedtheory.theory.judge.verify.verify`.
+
+    Attributes
+    ----------
+    given : dict name -> value
+        What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
+    at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
+    """
+
+    problem: Any
+    algorithm: Any
+    sampling: Any = None
+    local_solver: Any = None
+    x0: Any = None
+    rounds: int | None = None
+    mode: str = "auto"
+    scenarios: int = 1000
+    states: int = 32
+    seed: int = 0
+    confidence: float = 0.999
+    max_leaves: int = 50_000
+    on_progress: Callable[[int, int, int], None] | None = None
+    on_stage: Callable[[list[Check]], None] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    at_once: bool = False
+
+    @property
+    def of_rounds(self) -> bool:
+        """Whether the method is made for a number of rounds."""
+        return is_dataclass(self.algorithm) and any(f.name == "rounds" for f in fields(self.algorithm))
+
+    def check_solver(self, work: LocalWork | None, run: bool = False) -> None:
+        """Raise `InvalidInput` for local work that a statement is not judged with.
+
+        That is work with a memory of gradients, for every statement is about plain steps or exact work; and a solver that is none of
+        the statement's, which would be ignored.
+
+        Parameters
+        ----------
+        work : as `Setting.local_work` says it; None: not said
+        run : whether a run is judged that was made with the solver
+        """
+        if self.local_solver is None:
+            return
+        name = type(self.local_solver).__name__
+        if not self.local_solver.reports_steps:
+            raise InvalidInput(
+                f"local work by {name}, which steps along what it remembers of gradients: the papers' "
+                "statements are about plain gradient steps or exact local solutions"
+            )
+        if work is not None and not isinstance(self.local_solver, work.solvers) and (work.of_runs or not run):
+            raise InvalidInput(f"local work by {name}: {work.about}")
+
+
+def named(value: Any) -> str:
+    """A method, a law of cohorts or a solver with what was set of it: 'Method(l1=0.1, l2=30)'."""
+    if not is_dataclass(value):
+        return repr(value)
+    given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
+    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in given]
+    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 40)})"

@@ -1,0 +1,330 @@
+"""What running one form on one view returns: a `Check`, and the three ways to judge two sides.
+
+Exact sides are compared beyond rounding, sides in fractions exactly, and scenarios by Student's t. A form that is an
+identity between symbols is proved by SymPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.inputs import check_unit, require, shown
+from fedtheory.provenance import to_jsonable
+from fedtheory.theory.judge.series import Series, kept_of, with_horizon
+from fedtheory.theory.judge.statement import CONFIDENCE, Form, Sides, Statement, Undefined
+
+__all__ = [
+    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
+    "judge_view", "judge_worst", "outside", "with_instance", "worst_sides",
+]  # fmt: skip
+
+AT_A_POINT = "proved at a point"
+Verdict = Literal["holds", "violated", "not applicable", "inconclusive"]
+RELATIVE_TOLERANCE = 1e-9  # of the sum of the absolute terms: float64 rounding and local KKT residuals stay far below
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one form on one instance.
+
+    Attributes
+    ----------
+    slack : float
+        Least (rhs - lhs) / scale (for equalities: minus the largest relative difference).
+    tightness : float
+        Largest lhs / rhs where the bound is positive (1 = attained); NaN for equalities.
+    mode : 'exact' (enumerated), 'statistical' (Monte Carlo), 'rational', 'symbolic', 'proved' (for every instance), or `AT_A_POINT`
+        (for every instance with the parameters of ``where['point']``)
+    standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
+    relation : '<=' or '=='; of an equality ``lhs`` is the difference of its sides, ``rhs`` is 0
+    where : dict
+        Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
+        what else is known of the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
+    series : what was compared, entry by entry, where it is kept (`fedtheory.theory.judge.series.keeping`); else None
+    """
+
+    statement: str
+    form: str
+    rule: str
+    verdict: Verdict
+    mode: str
+    slack: float = float("nan")
+    tightness: float = float("nan")
+    lhs: float = float("nan")
+    rhs: float = float("nan")
+    standard_error: float = 0.0
+    confidence: float | None = None
+    where: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    instance: str = ""
+    count: int = 0
+    scenarios: int | None = None
+    relation: str = "<="
+    series: Series | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        head = f"{self.statement} [{self.form}, {self.rule} rule]: {self.verdict}"
+        if self.verdict == "not applicable" or self.verdict == "inconclusive":
+            return f"{head} ({self.reason})"
+        detail = f"tightness {self.tightness:.3g}, " if np.isfinite(self.tightness) else ""
+        place = f", worst at {self.place}" if self.place else ""
+        slack = f"slack {self.slack:.3g}, " if np.isfinite(self.slack) else ""
+        return f"{head} ({detail}{slack}{self.mode}{place})"
+
+    def to_json(self) -> dict[str, Any]:
+        """What JSON can hold of it: all but ``series``."""
+        return to_jsonable({f.name: getattr(self, f.name) for f in fields(self) if f.name != "series"})
+
+    @classmethod
+    def from_json(cls, told: Any) -> Check:
+        """The inverse of `to_json`. Raises `InvalidInput` on what it did not write."""
+        try:
+            return cls(**{f.name: _READ.get(str(f.type), lambda v: v)(told[f.name]) for f in fields(cls) if f.name != "series"})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{shown(told)} is no check ({type(error).__name__}: {error})") from error
+
+    def packed(self) -> dict[str, Any]:
+        """All of it, as `fedtheory.steps` keeps it."""
+        series = self.series and {f.name: getattr(self.series, f.name) for f in fields(self.series)}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"series": series}
+
+    @classmethod
+    def unpacked(cls, told: dict[str, Any]) -> Check:
+        """The inverse of `packed`."""
+        return cls(**told | {"series": told["series"] and Series(**told["series"])})
+
+    @property
+    def place(self) -> str:
+        """Where it is worst, in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' where there is one comparison only."""
+        return in_words(self.where, self.count)
+
+
+_READ: dict[str, Callable[[Any], Any]] = {  # what a field of `Check` is from JSON, by its type
+    "float": float,
+    "float | None": lambda v: None if v is None else float(v),
+    "dict[str, Any]": dict,
+}
+
+
+SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are one number, and tightness is that of later rounds
+
+
+def in_words(where: dict[str, Any], count: int = 0) -> str:
+    """`Check.where` as people read it; ``count``: how many entries were compared."""
+    horizons = [f"{name} = {value}" for name, value in where.get("choice", {}).items()]
+    horizons += [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]
+    index, axes = where.get("index", []), where.get("axes", [])
+    if horizons or not index or count == 1:
+        return ", ".join(horizons)
+    if len(axes) == len(index):
+        known = {"cohort": f"cohort {{{', '.join(map(str, where['cohort']))}}}"} if "cohort" in where else {}
+        return ", ".join(known.get(axis, f"{axis} {i}") for axis, i in zip(axes, index, strict=True)) + " (counted from 0)"
+    at = str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
+    return f"entry {at} (counted from 0)" + (f" of the {count} compared" if count else "")
+
+
+def judge(sides: Sides, **fields: Any) -> Check:
+    """Verdict of an exact comparison: violated only beyond rounding and the noise of what was measured."""
+    lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
+    rational = lhs.dtype == object
+    slack = rhs - lhs
+    if rational:
+        worst = min(range(len(slack)), key=lambda i: slack[i])
+        violated = np.array([s < 0 for s in slack])
+        relative = np.array([float(s) / float(c) if c else 0.0 for s, c in zip(slack, scale, strict=True)])
+    else:
+        noise = np.broadcast_to(np.asarray(sides.noise), np.shape(sides.lhs)).ravel()
+        if not (np.isfinite(lhs).all() and np.isfinite(rhs).all()):
+            bad = int(np.argmin(np.isfinite(lhs) & np.isfinite(rhs)))
+            return Check(verdict="inconclusive", reason=f"a side is not finite (entry {bad})", **fields)
+        known = np.isfinite(scale) & np.isfinite(noise)
+        if not known.all():
+            reason = f"how far rounding reaches is not finite (entry {int(np.argmin(known))}): rescale the problem"
+            return Check(verdict="inconclusive", reason=reason, **fields)
+        tiny = np.finfo(float).tiny
+        relative = slack / np.maximum(scale + noise, tiny)
+        margin = slack + RELATIVE_TOLERANCE * scale + noise
+        worst = int(np.argmin(margin / np.maximum(scale + noise, tiny)))
+        violated = ~(margin >= 0)
+    positive = np.asarray([float(r) for r in rhs]) if rational else rhs
+    left = np.asarray([float(v) for v in lhs]) if rational else lhs
+    index = [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]
+    axes = {"axes": list(sides.axes)} if len(sides.axes) == len(index) > 0 else {}
+    tightness = float("nan")
+    if sides.relation == "<=":
+        floor = 1e-12 * float(max(float(s) for s in scale)) if rational else 1e-6 * scale
+        some = positive > floor
+        if np.any(some):
+            tightness = float(np.max(left[some] / positive[some]))
+    return Check(
+        verdict="violated" if violated.any() else "holds",
+        slack=float(relative[worst]),
+        tightness=tightness,
+        lhs=float(lhs[worst]),
+        rhs=float(rhs[worst]),
+        where={**fields.pop("where", {}), "index": index, **axes},
+        count=len(lhs),
+        relation=sides.relation,
+        series=kept_of(sides, violated),
+        **fields,
+    )
+
+
+def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields: Any) -> Check:
+    """One-sided Student-t statement on E[rhs - lhs] for each horizon (rows), scenarios along the last axis.
+
+    The error probability 1 - confidence is divided by the number of horizons and of `stages`, the judgements
+    that share it (Bonferroni). 'holds' when every lower confidence limit is >= 0 up to rounding; 'violated'
+    when some upper one is < 0; 'inconclusive' otherwise, and where a side is not finite. The limits are
+    Student's, for this form by itself: they do not cover a rare event that no scenario met. Where scenarios
+    are judged while they grow, every look is paid for (`fedtheory.theory.judge.sequential`).
+
+    Raises
+    ------
+    InvalidInput
+        A confidence outside (0, 1).
+    """
+    from scipy.special import stdtrit  # Student's quantiles, as of scipy.stats, which takes long to import
+
+    confidence = check_unit("confidence", confidence)
+    looks, scenarios = sides.lhs.shape
+    finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)
+    if not finite.all():
+        row, run = (int(i) for i in np.argwhere(~finite)[0])
+        reason = f"a side is not finite (horizon {row}, scenario {run}, counted from 0): the run diverged"
+        where = {**fields.pop("where", {}), "index": [row]}
+        return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
+    slack = sides.rhs - sides.lhs
+    mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
+    z = -stdtrit(scenarios - 1, (1 - confidence) / (looks * stages))
+    with np.errstate(over="ignore"):
+        scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
+    tolerance = RELATIVE_TOLERANCE * scale + np.max(sides.noise)
+    if not np.isfinite(tolerance).all():
+        row = int(np.argmin(np.isfinite(tolerance)))
+        reason = f"how far rounding reaches is not finite (horizon {row}, counted from 0): rescale the problem"
+        return Check(verdict="inconclusive", reason=reason, confidence=confidence, count=looks, **fields)
+    lower, upper = mean - z * se, mean + z * se
+    worst, violated = int(np.argmin(lower / scale)), upper < -tolerance
+    if violated.any():
+        verdict, worst = "violated", int(np.argmin(upper / scale))
+    else:
+        verdict = "holds" if (lower >= -tolerance).all() else "inconclusive"
+    lhs, rhs = sides.lhs.mean(axis=1), sides.rhs.mean(axis=1)
+    positive = rhs > 1e-6 * scale
+    return Check(
+        verdict=verdict,  # type: ignore[arg-type]
+        slack=float(mean[worst] / scale[worst]),
+        tightness=float(np.max(lhs[positive] / rhs[positive])) if positive.any() else float("nan"),
+        lhs=float(lhs[worst]),
+        rhs=float(rhs[worst]),
+        standard_error=float(se[worst]),
+        confidence=confidence,
+        where={**fields.pop("where", {}), "index": [worst]},
+        reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios, and take "
+        "another seed, as the same one would begin with these again",
+        count=looks,
+        scenarios=scenarios,
+        relation=sides.relation,
+        series=kept_of(sides, violated, float(z), scenarios=True),
+        **fields,
+    )
+
+
+def judge_view(
+    statement: Statement,
+    form: Form,
+    view: Any,
+    instance: str = "",
+    *,
+    rule: str | None = None,
+    confidence: float = CONFIDENCE,
+    sides: Callable[[Any], Sides] | None = None,
+) -> Check:
+    """Run one form (or, with ``sides``, a mutant of it) on a view; whether it applies is the caller's business.
+
+    Parameters
+    ----------
+    view : what `fedtheory.theory.judge.setting.View` describes; None for an identity between symbols
+    rule : key of `Form.established`; default the view's
+    """
+    rule = (view.rule if view is not None else "any") if rule is None else rule
+    fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": rule, "instance": instance}
+    if form.symbolic is not None:
+        mode = "proved" if form.proves else "symbolic"
+        return Check(verdict="holds" if form.symbolic() else "violated", mode=mode, count=1, **fields)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = (sides or form.sides_on)(view)
+    except Undefined as error:
+        return outside(statement, form, rule, str(error), instance)
+    constants = getattr(view, "printed_constants", None)
+    if constants is not None:
+        fields["where"] = dict(constants())
+    if np.asarray(result.lhs).dtype == object:
+        check = judge(result, mode="rational", **fields)
+    elif view.exact:
+        check = judge(result, mode="exact", **fields)
+    else:
+        check = judge_statistical(result, confidence, mode="statistical", **fields)
+    locate = getattr(view, "locate", None)
+    if locate is not None and "index" in check.where:
+        locate(check.where)
+    return check if check.series is None else replace(check, series=with_horizon(check.series, view))
+
+
+def judge_worst(statement: Statement, form: Form) -> list[Check]:
+    """The worst case of all problems against the form's bound, under each rule that it is about.
+
+    Nothing larger than the bound is shown where the proved number is larger: then the checks are 'inconclusive'.
+
+    Raises
+    ------
+    InvalidInput
+        No statement, or no form.
+    """
+    require(isinstance(statement, Statement), "statement", statement, "use a Statement, as get(...) returns it")
+    require(isinstance(form, Form), "form", form, "use a Form, one of statement.forms")
+    if form.worst is None:
+        return []
+    fields: dict[str, Any] = {"mode": AT_A_POINT, "where": {"point": form.worst.at}, "verdict": "inconclusive"}
+    try:
+        share = form.worst.share()
+        fields |= {"tightness": float(share), "lhs": float(share), "rhs": 1.0, "slack": float(1 - share), "count": 1}
+        fields |= {"verdict": "holds"} if share <= 1 else {"reason": f"the worst case is only below {float(share):.4g} × the bound"}
+    except NotCertified as error:
+        fields["reason"] = f"no worst case: {error}"
+    return [Check(statement.id, form.name, rule, **fields) for rule in form.worst.rules or form.established]
+
+
+def outside(
+    statement: Statement, form: Form, rule: str, reason: str, instance: str = "", verdict: Verdict = "not applicable"
+) -> Check:
+    """The check of a form that was not run, and why."""
+    return Check(statement.id, form.name, rule, verdict, "exact", reason=reason, instance=instance)
+
+
+def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
+    """(lhs, rhs, scale) where rhs - lhs is least, exactly.
+
+    Raises
+    ------
+    InvalidInput
+        Sides that are no fractions: they prove nothing.
+    """
+    if np.asarray(sides.lhs).dtype != object:
+        raise InvalidInput("the sides are not computed in fractions on these data: they prove nothing")
+    entries = list(zip(*(np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale)), strict=True))
+    lhs, rhs, scale = min(entries, key=lambda e: e[1] - e[0])
+    return Fraction(lhs), Fraction(rhs), Fraction(scale)
+
+
+def with_instance(check: Check, instance: str) -> Check:
+    """The check, labelled."""
+    return replace(check, instance=instance)

@@ -1,0 +1,256 @@
+"""Bound against measured on a problem of the user's, as a table of plain values that a picture is drawn from.
+
+The table comes from the series that checks keep (`fedtheory.theory.judge.series`). Where a statement about runs compares one pair
+of numbers, at its last round, it is judged again at shorter horizons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.plotting.failures import fails_at
+from fedtheory.theory.judge.check import Check, judge_worst
+from fedtheory.theory.judge.longer import BAND, beyond, with_band
+from fedtheory.theory.judge.series import Series
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.summary import as_sentence, number, reading
+
+__all__ = ["FIGURE", "MOST_SHOWN", "caption", "comparison", "horizons_up_to"]
+
+FIGURE = "bound-against-measured"
+MOST_SHOWN = 4  # forms that are drawn where nobody chose
+LOOKS = 12  # horizons at which a statement about a run's end is judged
+HORIZONS = ("T", "K", "tau", "round")
+
+
+def comparison(
+    checks: Sequence[Check],
+    statement: Statement,
+    again: Callable[[int], Iterable[Check]] | None = None,
+    *,
+    forms: Iterable[str] | None = None,
+    worst: bool | Callable[[Form], bool] = True,
+    setup: str = "",
+    on_progress: Callable[[], None] | None = None,
+    rounds: int | None = None,
+    tell: Callable[[str], Any] | None = None,
+) -> dict[str, Any]:
+    """What a picture of the checks is drawn from: strings, numbers, lists and dicts only.
+
+    Parameters
+    ----------
+    checks : with their series
+    again : callable(rounds) -> the checks of a shorter run; of a longer one also with forms=, their names, and scenarios=, how many
+    forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
+    worst : whether the worst case of all problems is computed, where there is a programme for it, or of which forms it is; it takes a
+        second or two
+    setup : what was run, in words
+    on_progress : callable, after every shorter run
+    rounds : how far a picture over a horizon goes on beyond what was judged; default nowhere (`fedtheory.theory.judge.longer`)
+    tell : callable(text), with how long that takes, where it takes seconds
+
+    Returns
+    -------
+    dict
+        'figure', 'statement', 'title', 'sentence', 'problem', 'setup', 'kind' ('horizon' or 'points'), 'horizon' (its letter), 'forms'
+        (name -> verdict, how, rule, reading, formula, ...), 'rows' (dicts with the keys of `columns`), 'caption', 'measures' (the left
+        side in words), 'reruns' (whether every horizon is a run of its own), 'beyond' (how far the picture goes beyond what was
+        judged).
+
+    Raises
+    ------
+    InvalidInput
+        Nothing was compared, so that there is nothing to draw; the reasons are named.
+    """
+    kept = {c.form: [c.series] for c in checks if c.series is not None and c.verdict in ("holds", "violated", "inconclusive")}
+    if not kept:
+        symbols = "it is an identity between symbols, or proved for every instance: no numbers are compared"
+        reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or symbols}" for c in checks))
+        raise InvalidInput(f"{statement.id}: no form was compared on this problem, so there is nothing to draw ({reasons})")
+    judged = [c for c in checks if c.form in kept]
+    chosen = _shown(judged, statement, kept) if forms is None else [statement.form(f).name for f in forms]
+    ends = [c for c in judged if c.series is not None and c.series.total == 1 and c.series.at is not None]
+    reruns = again is not None and len(ends) == len(judged)
+    last = max((int(c.series.at.max()) for c in judged if c.series is not None and c.series.at is not None), default=0)
+    if again is not None and reruns:
+        _lengthen(kept, last, again, on_progress)
+    longer: list[Check] = []
+    letters = {s.horizon for n in chosen for s in kept.get(n, [])}
+    if again is not None and rounds is not None and last and len(letters) == 1 and "" not in letters:
+        longer = beyond(again, last, rounds, [n for n in chosen if n in kept], reruns, tell)
+    after = {n: [c for c in longer if c.form == n] for n in kept}
+    horizon = _horizon({n: kept[n] + [c.series for c in after[n] if c.series is not None] for n in kept}, chosen)
+    data: dict[str, Any] = {
+        "figure": FIGURE, "statement": statement.id, "title": statement.title, "sentence": as_sentence(checks, statement),
+        "problem": next((c.instance for c in checks if c.instance), ""), "setup": setup,
+        "kind": "horizon" if horizon else "points", "horizon": horizon, "forms": {}, "rows": [],
+        "measures": statement.measures, "reruns": reruns, "beyond": _beyond(last, longer, reruns),
+    }  # fmt: skip
+    for check in judged:
+        rows = [row for series in kept[check.form] for row in _rows(check, series, horizon)]
+        data["forms"][check.form] = _about(check, statement, rows, check.form in chosen, worst)
+        data["rows"] += _with_longer(rows, check, after[check.form], horizon, reruns)
+    data["caption"] = caption(data)
+    return data
+
+
+def horizons_up_to(last: int) -> list[int]:
+    """The horizons below ``last``; of more than `LOOKS` so many, evenly on a logarithmic axis."""
+    if last <= LOOKS:
+        return list(range(1, last))
+    return [int(t) for t in np.unique(np.round(np.geomspace(1, last, LOOKS)).astype(int)) if t < last]
+
+
+def _lengthen(kept: dict[str, list[Series]], last: int, again: Callable[[int], Iterable[Check]], tell: Any) -> None:
+    """The series of shorter runs before that of the whole one; a form that is not judged there has none."""
+    before: dict[str, list[Series]] = {name: [] for name in kept}
+    for rounds in horizons_up_to(last):
+        try:
+            found = list(again(rounds))
+        except FedTheoryError:
+            found = []
+        if any(check.series is not None and check.series.at is not None and check.series.at.max() > rounds for check in found):
+            break  # the statement has the length of its run from elsewhere
+        for check in found:
+            if check.series is not None and check.form in before and check.verdict in ("holds", "violated", "inconclusive"):
+                before[check.form].append(check.series)
+        if tell is not None:
+            tell()
+    for name, series in before.items():
+        kept[name] = series + kept[name]
+
+
+def _shown(checks: Sequence[Check], statement: Statement, kept: Mapping[str, list[Series]]) -> list[str]:
+    """All forms where they are few, else the one as printed (or in its place) and the repaired one; over a horizon only those that
+    bound the same, up to a constant."""
+    names = list(dict.fromkeys(c.form for c in checks))
+    first = kept["repaired" if "repaired" in names else names[0]][-1]
+    names = [n for n in names if _bounds_the_same(kept[n][-1], first)]
+    if len(names) <= MOST_SHOWN:
+        return names
+    printed = statement.as_printed
+    main = [n for n in names if (printed is not None and n == printed.name) or n in ("printed", "repaired")]
+    return main or names[:MOST_SHOWN]
+
+
+def _bounds_the_same(one: Series, main: Series) -> bool:
+    """Whether the left sides of two forms over one horizon are one, up to a constant; entries that have none are not compared."""
+    if main.at is None or one.at is None or len(main.at) != len(one.at):
+        return True
+    seen = (np.abs(main.lhs) > main.floor) & (np.abs(one.lhs) > one.floor)
+    ratios = one.lhs[seen] / main.lhs[seen]
+    return bool(not len(ratios) or np.ptp(ratios) <= 1e-6 * abs(ratios[0]))
+
+
+def _horizon(kept: Mapping[str, list[Series]], chosen: Sequence[str]) -> str:
+    """The letter of the horizon where all entries that are drawn have one, and there are several; else ''."""
+    drawn = [s for name in chosen for s in kept.get(name, [])]
+    letters = {s.horizon for s in drawn}
+    several = len({int(t) for s in drawn if s.at is not None for t in s.at}) > 1
+    return letters.pop() if len(letters) == 1 and several else ""
+
+
+def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
+    """One dict an entry. A form that holds may fail in a shorter run, of which single runs are no evidence."""
+    told = check.verdict == "violated" or (check.verdict == "holds" and series.slack_error is None)
+    out = []
+    for i in range(len(series.lhs)):
+        row: dict[str, Any] = {
+            "form": check.form,
+            "at": int(series.at[i]) if horizon and series.at is not None else None,
+            "where": series.where(i),
+            "measured": float(series.lhs[i]),
+            "bound": float(series.rhs[i]),
+            "slack": float(series.slack[i]),
+            "floor": float(series.floor[i]),
+            "violated": told and bool(series.violated[i]),
+            "judged": True,
+        }
+        for name, error in (("measured", series.lhs_error), ("bound", series.rhs_error)):
+            if error is not None:
+                reach = series.quantile * float(error[i])
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] - reach, row[name] + reach
+        if series.terms is not None:
+            row |= {f"term_{n}": float(t[i]) for n, t in enumerate(series.terms, start=1)}
+        out.append(row)
+    return out
+
+
+def _with_longer(
+    rows: list[dict[str, Any]], check: Check, longer: Sequence[Check], horizon: str, reruns: bool
+) -> list[dict[str, Any]]:
+    """What was judged, and the longer run after it; all of that where both are means of scenarios, so that one band is drawn."""
+    more = [row for c in longer if c.series is not None for row in with_band(_rows(c, c.series, horizon), c, reruns)]
+    last = max((r["at"] for r in rows if r["at"] is not None), default=0)
+    return rows + [r for r in more if check.scenarios or r["at"] > last]
+
+
+def _beyond(last: int, longer: Sequence[Check], reruns: bool) -> dict[str, Any] | None:
+    """How far the picture goes beyond what was judged, and by how many scenarios (None: exactly); None where it does not."""
+    ends = [int(c.series.at.max()) for c in longer if c.series is not None and c.series.at is not None]
+    if not ends:
+        return None
+    own = next((c.confidence for c in longer if c.confidence is not None), BAND)
+    runs = max((c.scenarios or 0 for c in longer), default=0) or None
+    return {"after": last, "to": max(ends), "scenarios": runs, "confidence": own if reruns else BAND}
+
+
+def _about(check: Check, statement: Statement, rows: Sequence[Mapping[str, Any]], shown: bool, worst: Any) -> dict[str, Any]:
+    form = statement.form(check.form)
+    ratio = check.relation == "<=" and "no_ratio" not in check.where
+    ratios = [r["measured"] / r["bound"] for r in rows if r["bound"] > 0] if ratio else []
+    first = [r["at"] for r in rows if r["violated"] and r["at"] is not None]
+    about: dict[str, Any] = {
+        "verdict": check.verdict, "rule": check.rule, "mode": check.mode, "relation": check.relation, "shown": shown,
+        "reading": reading(check, statement), "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
+        "confidence": check.confidence, "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
+        "axes": list(check.where.get("axes", [])), "least_slack": check.slack if math.isfinite(check.slack) else None,
+    }  # fmt: skip
+    if form.worst is not None and shown and (worst(form) if callable(worst) else worst):
+        found = next((c for c in judge_worst(statement, form) if c.rule == check.rule and c.verdict == "holds"), None)
+        if found is not None:
+            about["worst"] = {"share": found.tightness, "at": form.worst.at}
+    return about
+
+
+def _latex(form: Form) -> str:
+    try:
+        return form.latex
+    except (FedTheoryError, ArithmeticError, ValueError, TypeError):
+        return ""
+
+
+def caption(data: Mapping[str, Any]) -> str:
+    """What to see in the picture, in whole sentences with the numbers of the data."""
+    shown = {n: f for n, f in data["forms"].items() if f["shown"]}
+    how = "over the horizon" if data["kind"] == "horizon" else "entry by entry"
+    told = [f"{data['statement']} on {data['problem'] or 'the problem'}: both sides of the inequality {how}.", data["sentence"]]
+    for name, form in shown.items():
+        where = fails_at(data["rows"], name, data["horizon"])
+        if where:
+            whole = "holds over the whole run and fails in shorter ones," if form["verdict"] == "holds" else "fails"
+            told.append(f"{_upper(form['reading'])} it {whole} {where}.")
+        if "worst" in form:
+            share, at = number(form["worst"]["share"]), form["worst"]["at"]
+            told.append(f"{_upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")
+    runs = {(f["scenarios"], f["confidence"]) for f in shown.values() if f["scenarios"]}
+    if (beyond := data.get("beyond")) is not None:
+        how = "exact"
+        if beyond["scenarios"]:
+            how = f"the means of {beyond['scenarios']:,} runs with their {100 * beyond['confidence']:g} % intervals"
+        told.append(f"Beyond {data['horizon']} = {beyond['after']} both sides are {how}: no verdict is taken from there.")
+    for count, confidence in () if beyond is not None and beyond["scenarios"] else sorted(runs):
+        told.append(f"Bands: {100 * confidence:g} % intervals of the means of {count:,} runs, for all horizons together.")
+    hidden = [n for n, f in data["forms"].items() if not f["shown"]]
+    if hidden:
+        told.append(f"Not drawn, but in the data: {', '.join(hidden)}.")
+    return " ".join(told)
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

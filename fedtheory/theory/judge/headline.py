@@ -1,0 +1,36 @@
+"""What is found of a paper, in one sentence: every clause rests on verdicts, and its numbers come from witnesses and forms."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedtheory.theory.judge.registry import Paper
+from fedtheory.theory.judge.reviews import Rests
+
+__all__ = ["Clause", "clauses_of"]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of the sentence.
+
+    Attributes
+    ----------
+    text : with {sizes}, {lhs} and {rhs} of the witness, and the names of ``numbers``; symbols as in notes
+    rests_on : the verdicts without which it is not said
+    witness : the name of a witness that comes with the paper, '' where the clause names none
+    numbers : callable() -> dict name -> what stands for it, from the forms and constants that are checked
+    """
+
+    text: str
+    rests_on: tuple[Rests, ...]
+    witness: str = ""
+    numbers: Callable[[], Mapping[str, Any]] = dict
+
+
+def clauses_of(paper: Paper) -> tuple[Clause, ...]:
+    """The clauses of a paper's sentence, in their order; none where it names no module of them."""
+    return tuple(importlib.import_module(paper.headline).HEADLINE) if paper.headline else ()

@@ -1,0 +1,351 @@
+"""The papers that are known, and the statements they bring.
+
+A paper comes from the package, from another package by the entry point group ``fedtheory.papers``, or from a file that a
+user names. Nothing here knows any of them by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName, suggest
+from fedtheory.inputs import require
+from fedtheory.parallel import interrupted
+from fedtheory.theory.judge.proof import Proof
+from fedtheory.theory.judge.setting import Setting
+from fedtheory.theory.judge.statement import Statement
+
+__all__ = [
+    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "content_of", "get", "is_ours", "load_file", "paper", "paper_of", "papers",
+    "register", "rule_words", "setting_of",
+]  # fmt: skip
+
+ENTRY_POINTS = "fedtheory.papers"
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """A paper whose statements are run.
+
+    Attributes
+    ----------
+    id : what its statements' ids begin with
+    name : as the headings say it
+    about : one line on the paper
+    statements : in the order of the paper
+    setting : how they are judged
+    printed : on what, or with what, "as printed" is judged
+    rules : what the rules of a form are there; '' where there is one only
+    aliases : dict other id -> id
+    figures : the module with the paper's figures, a tuple ``FIGURES`` of `fedtheory.plotting.figure.Figure`; '' for none.
+        A name, so that no figure is loaded before it is drawn.
+    experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of `fedtheory.plotting.experiment.Experiment`;
+        '' for none. A campaign does not run them.
+    reviews : the module with what reviewers asked, a tuple ``REVIEWS`` of `fedtheory.theory.judge.reviews.Point`; '' for none
+    headline : the module with what is found of the paper in one sentence, a tuple ``HEADLINE`` of
+        `fedtheory.theory.judge.headline.Clause`; '' for none
+    witnesses : the package whose folder ``witnesses`` holds the files that come with it; '' for none
+    rule_order : under which rule a form is shown where one row stands for it: the first of these that it has
+    rule_words : dict rule -> how a sentence says it, where that is not '... rule'
+    rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
+    source : the file that it was read from by `load_file`, '' for a paper of an installed package
+    proofs : the chains of steps by which its theorems are proved
+    """
+
+    id: str
+    name: str
+    about: str
+    statements: tuple[Statement, ...]
+    setting: Setting
+    printed: str = "on the printed text"
+    rules: str = ""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    figures: str = ""
+    experiments: str = ""
+    reviews: str = ""
+    headline: str = ""
+    witnesses: str = ""
+    rule_order: tuple[str, ...] = ()
+    rule_words: Mapping[str, str] = field(default_factory=dict)
+    rule_short: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    proofs: tuple[Proof, ...] = ()
+
+
+_PAPERS: dict[str, Paper] = {}
+_STATEMENTS: dict[str, Statement] = {}
+_ALIASES: dict[str, str] = {}
+_BROUGHT: dict[str, Any] = {}  # id -> what an installed package calls its paper
+_OURS: set[str] = set()  # ids of the papers of this package
+_LOADED: list[bool] = []
+
+
+def register(paper: Paper) -> Paper:
+    """Add a paper and its statements; the same paper twice is added once, and a file that is read again replaces what it had.
+
+    Raises
+    ------
+    InvalidInput
+        No `Paper`.
+    FedTheoryError
+        Another paper of that id; a statement of another id than the paper's, twice the same one, or one without forms.
+    """
+    require(isinstance(paper, Paper), "paper", paper, "use a Paper(id, name, about, statements, setting)")
+    known = _PAPERS.get(paper.id)
+    if known is paper:
+        return paper
+    if known is not None and not (paper.source and known.source == paper.source):
+        raise FedTheoryError(f"two papers are called {paper.id!r}: {known.name} and {paper.name}; give one of them another id")
+    ids = [s.id for s in paper.statements]
+    for s in paper.statements:
+        if s.paper != paper.id:
+            raise FedTheoryError(f"statement {s.id} is not of paper {paper.id!r}: call it {paper.id}/{s.id.rpartition('/')[2]}")
+        if ids.count(s.id) > 1:
+            raise FedTheoryError(f"statement {s.id} is registered twice")
+        if not s.forms:
+            raise FedTheoryError(f"statement {s.id} has no form: there is nothing to judge")
+    if known is not None:
+        _forget(known)
+    _PAPERS[paper.id] = paper
+    paper.setting.paper = paper.id
+    _STATEMENTS.update({s.id: s for s in paper.statements})
+    _ALIASES.update(paper.aliases)
+    return paper
+
+
+def _forget(paper: Paper) -> None:
+    for s in paper.statements:
+        _STATEMENTS.pop(s.id, None)
+    for alias in paper.aliases:
+        _ALIASES.pop(alias, None)
+    del _PAPERS[paper.id]
+
+
+def _load() -> None:
+    """Register what installed packages bring, once: this package's papers first, then the others by the entry points' names.
+
+    One that cannot be loaded is told, and the others are used.
+    """
+    if _LOADED:
+        return
+    _LOADED.append(True)  # before, as a paper may look up a statement while it is loaded
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "fedtheory", p.name, p.value)):
+        try:
+            for each in _brought(point.load()):
+                paper = register(_as_paper(each))
+                _BROUGHT[paper.id] = each
+                if point.name == "fedtheory":
+                    _OURS.add(paper.id)
+        except Exception as error:  # another package's code
+            if interrupted(error):
+                raise KeyboardInterrupt from error
+            warnings.warn(f"the papers of {point.name} ({point.value}) are left out: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _brought(found: Any) -> list[Any]:
+    """The papers of what an entry point gives. Raises `InvalidInput` where it is none, and no list of papers."""
+    several = list(found) if hasattr(found, "__iter__") and not _is_paper(found) and not isinstance(found, str) else [found]
+    for each in several:
+        if not _is_paper(each):
+            raise InvalidInput(f"it gives {each!r:.80} ({type(each).__name__}), and must give a Paper, or a list of papers")
+    return several
+
+
+def _is_paper(value: Any) -> bool:
+    """Whether it is a paper, or has ``as_paper()``."""
+    return isinstance(value, Paper) or (not isinstance(value, type) and callable(getattr(value, "as_paper", None)))
+
+
+def _as_paper(value: Any) -> Paper:
+    return value if isinstance(value, Paper) else value.as_paper()
+
+
+def load_file(path: Path | str) -> list[Paper]:
+    """The papers that a Python file makes, registered; a file that is read again replaces what it brought.
+
+    Of a file from which an installed package has brought its papers, they are given as they are registered.
+
+    The module is kept in ``sys.modules`` under a name made from its path, so that what it defines can be pickled; another
+    process reads the file before it unpickles (`fedtheory.theory.judge.campaign.Task`).
+
+    Raises
+    ------
+    DataFileError
+        No such file.
+    InvalidInput
+        It cannot be imported, with the line; it has no paper, or a paper without statements.
+    FedTheoryError
+        As `register` raises it.
+    """
+    _load()
+    where = Path(path).resolve()
+    if not where.is_file():
+        raise DataFileError(f"{path}: no such file; give a Python file that makes a fedtheory paper")
+    if installed := _installed_from(where):
+        return installed
+    name = f"fedtheory_file_{where.stem}_{hashlib.sha256(str(where).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_loader(name, importlib.machinery.SourceFileLoader(name, str(where)), origin=str(where))
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    module.__file__, before = str(where), sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        exec(compile(where.read_bytes(), str(where), "exec"), module.__dict__)  # always the text as it is now, never a cached one
+        found = _papers_of(module, str(where))
+        if not found:
+            raise InvalidInput(f"{path}: no paper in it: assign one to a name at the top level, as in PAPER = Paper(...)")
+        for each in found:
+            if not each.statements:
+                raise InvalidInput(f"{path}: the paper {each.id!r} has no statements: there is nothing to judge")
+        return [register(each) for each in found]
+    except (Exception, SystemExit) as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        if interrupted(error):
+            raise KeyboardInterrupt from error
+        line = _line_of(error, str(where))
+        if isinstance(error, FedTheoryError):
+            text = str(error)
+            if text.startswith(f"{where.name}, line "):  # it says itself where
+                text = f"{path}{text.removeprefix(where.name)}"
+            raise InvalidInput(text if text.startswith(str(path)) else f"{path}{line}: {text}") from error
+        raise InvalidInput(
+            f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; it must run by itself, as `python {path}` shows"
+        ) from error
+
+
+def _installed_from(where: Path) -> list[Paper]:
+    """The registered papers of installed packages that are names of a module that was imported from this file."""
+    files = [(m, getattr(m, "__file__", None)) for m in list(sys.modules.values())]
+    values = [
+        v for m, file in files if isinstance(file, str) and file.endswith(where.name) and Path(file).resolve() == where
+        for v in vars(m).values()
+    ]  # fmt: skip
+    return [p for p in _PAPERS.values() if not p.source and any(v is p or v is _BROUGHT.get(p.id, p) for v in values)]
+
+
+def _line_of(error: BaseException, file: str) -> str:
+    """', line 7': where in the file it happened; '' where that is not known."""
+    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _papers_of(module: Any, source: str) -> list[Paper]:
+    """The papers among a module's names, or what has ``as_paper()``; those that other packages brought are left out."""
+    made: dict[str, Paper] = {}
+    for value in vars(module).values():
+        if _is_paper(value) and _PAPERS.get((paper := _as_paper(value)).id) is not paper:
+            made.setdefault(paper.id, paper)
+    return [replace(p, source=source) for p in made.values()]
+
+
+def papers() -> list[Paper]:
+    """All papers, in the order in which they were registered.
+
+    Raises
+    ------
+    MissingCapability
+        There is none: no installed package brings one, not even this one.
+    """
+    _load()
+    if not _PAPERS:
+        raise MissingCapability(
+            f"no installed package brings a paper (entry points {ENTRY_POINTS!r}): fedtheory runs from a folder that is not "
+            "installed, or that was installed before it had papers; run `pip install -e .` in it"
+        )
+    return list(_PAPERS.values())
+
+
+def paper(id: str) -> Paper:
+    """The paper of that id. Raises `UnknownName` with those that are known."""
+    _load()
+    if id not in _PAPERS:
+        raise suggest(id, list(_PAPERS), "paper")
+    return _PAPERS[id]
+
+
+def paper_of(statement: str | Statement) -> Paper:
+    """The paper of a statement, or of a statement's id. Raises `UnknownName` where it is not registered."""
+    if isinstance(statement, Statement) and statement.paper not in _PAPERS:
+        _load()
+        if statement.paper not in _PAPERS:
+            own = statement.id.partition("/")[2]
+            raise UnknownName(
+                f"the paper of {statement.id} is not registered: give 'FILE.py::{own}' in its place, or call "
+                "fedtheory.theory.judge.register(paper) first, of a fedtheory.theory.Paper register(paper.as_paper())"
+            )
+    return paper(statement.paper if isinstance(statement, Statement) else statement.partition("/")[0])
+
+
+def setting_of(statement: str | Statement) -> Setting:
+    """How a statement is judged."""
+    return paper_of(statement).setting
+
+
+def rule_words(rule: str, statement: str) -> str:
+    """A rule as a sentence says it: 'sign rule', or what the statement's paper says."""
+    return paper_of(statement).rule_words.get(rule, f"{rule} rule")
+
+
+def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[Paper, list[Any]]]:
+    """Items grouped by the paper of their statement, in order."""
+    groups: dict[str, list[Any]] = {}
+    for item in items:
+        groups.setdefault(statement(item).partition("/")[0], []).append(item)
+    return [(paper(id), group) for id, group in groups.items()]
+
+
+def get(name: str) -> Statement:
+    """The statement of that id, for example 'my-paper/theorem-3.1', or of that name in a file: 'my_paper.py::theorem-3.1'.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest ids.
+    FedTheoryError
+        Of a file, as `load_file` raises it.
+    """
+    _load()
+    file, inside, own = str(name).partition("::")
+    if inside and file.endswith(".py"):
+        found = {s.id.partition("/")[2]: s for p in load_file(file) for s in p.statements}
+        if own not in found:
+            raise suggest(own, found, f"statement of {file}")
+        return found[own]
+    name = _ALIASES.get(name, name)
+    if name not in _STATEMENTS:
+        full = [known for known in _STATEMENTS if known.partition("/")[2] == str(name)]
+        raise suggest(name, full or [*_STATEMENTS, *_ALIASES], "statement", "`fedtheory list` has all")
+    return _STATEMENTS[name]
+
+
+def content_of(chosen: Paper) -> str | None:
+    """What stands for the code of a paper where results of it are kept: '' for this package's papers, which come with its own code;
+    for a file a hash of it and of the Python files beside it; None for another package's, whose code may change unseen."""
+    if chosen.source:
+        beside = sorted(Path(chosen.source).parent.glob("*.py"))
+        return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in (Path(chosen.source), *beside))).hexdigest()
+    return "" if is_ours(chosen) else None
+
+
+def is_ours(paper: Paper) -> bool:
+    """Whether this package brings the paper."""
+    return paper.id in _OURS
+
+
+def all_statements(prefix: str = "") -> Sequence[Statement]:
+    """All statements in the order of their papers, or those whose id starts with the prefix; errors as of `papers`."""
+    papers()
+    return [s for s in _STATEMENTS.values() if s.id.startswith(prefix)]

@@ -1,0 +1,193 @@
+"""Witness files: reading them with suspicion, writing them whole, and rerunning what they claim in fractions."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput
+from fedtheory.inputs import file_path
+from fedtheory.limits import ended_within
+from fedtheory.provenance import write_json
+from fedtheory.rational import brief, fraction
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.registry import get, paper, papers, setting_of
+from fedtheory.theory.judge.witness import FORMAT, VERSION_1, Witness
+from fedtheory.untrusted import parse_json, ratio, read_text
+
+__all__ = ["builtin_witnesses", "exact_check", "load", "parse", "read_kind_and_data", "replay", "save"]
+
+MAX_BYTES = 1_000_000
+MOST_SECONDS = 20  # of processor time, for one witness; those that come with the package take under one
+MOST_BITS, MOST_SIDE = 7_000, Fraction(10**300)  # of a side: Python writes 4,300 digits, as their difference may have
+_LONG, _LIKE_A_NUMBER = 9000, re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d_]+)?(?:/[+-]?[\d._]+)?\s*")
+_NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
+_OPTIONAL = ("verdict", "label", "found_by", "provenance")
+
+
+def save(witness: Witness, path: Path | str) -> Path:
+    """Write a witness as JSON, whole or not at all."""
+    return write_json(path, witness.to_json())
+
+
+def load(path: Path | str) -> Witness:
+    """Read a witness file. It is checked for form only; `replay` decides whether it is true.
+
+    Raises
+    ------
+    DataFileError
+        Missing, not JSON, truncated, of another format, with missing or unknown fields.
+    """
+    path = file_path("path", path, "a witness file")
+    return parse(read_text(path, MAX_BYTES, "a witness file"), str(path))
+
+
+def parse(text: str, label: str) -> Witness:
+    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers' settings know.
+
+    Raises
+    ------
+    DataFileError
+        Named by ``label``.
+    """
+    data = parse_json(text, label)
+    version = data.pop("format", None) if isinstance(data, dict) else None
+    if version not in (FORMAT, VERSION_1):
+        raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
+    if version == VERSION_1:
+        for known in papers():
+            found = known.setting.read_version_1(data, label)
+            if found is not None:
+                return found
+        raise DataFileError(f"{label}: a witness file of version 1, but its fields are those of no paper that is known")
+    check_fields(data, _NEEDED, _OPTIONAL, label)
+    for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label"):
+        if not isinstance(data.get(key, ""), str):
+            raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\"")
+    for key in ("data", "found_by", "provenance"):
+        if not isinstance(data.get(key, {}), dict):
+            raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as an object")
+    _check_texts(data["data"], label)
+    if data.get("verdict", "violated") not in ("violated", "holds"):
+        raise DataFileError(f"{label}: verdict is {data['verdict']!r}; use 'violated' or 'holds'")
+    return Witness(**data)
+
+
+def _check_texts(value: Any, label: str) -> None:
+    """Raise `DataFileError` for text that looks like a number but cannot be read as one soon.
+
+    Whatever reads the text later need not look again.
+    """
+    if isinstance(value, dict | list):
+        for inside in value.values() if isinstance(value, dict) else value:
+            _check_texts(inside, label)
+    elif isinstance(value, str) and (len(value) > _LONG or _LIKE_A_NUMBER.fullmatch(value)):
+        try:
+            ratio(value)
+        except (ValueError, ZeroDivisionError):
+            told = repr(value) if len(value) <= 40 else f"{value[:40]!r}... ({len(value)} characters)"
+            raise DataFileError(f'{label}: {told} is not a fraction: write it like "-3/7"') from None
+
+
+def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[str, ...], label: str) -> None:
+    """Raise `DataFileError` that names missing and unknown fields."""
+    missing, unknown = [k for k in needed if k not in data], sorted(set(data) - {*needed, *optional})
+    what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+    if what:
+        raise DataFileError(f"{label}: wrong fields ({'; '.join(what)})")
+
+
+def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
+    """A witness from a file of version 1 in which the kind and the data stood together, under a key of their own.
+
+    Raises
+    ------
+    DataFileError
+        Missing or unknown fields, or values that are not what they should be.
+    """
+    check_fields(fields, ("statement", "form", "rule", key, "lhs", "rhs"), ("found_by", "provenance"), label)
+    about = fields[key]
+    if not isinstance(about, dict) or set(about) != {"kind", "data"} or not isinstance(about["data"], dict):
+        raise DataFileError(f'{label}: "{key}" must hold "kind" and "data" and nothing else')
+    for name in ("statement", "form", "rule", "lhs", "rhs"):
+        if not isinstance(fields[name], str):
+            raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a string, for example \"1/2\"")
+    return Witness(
+        fields["statement"], fields["form"], fields["rule"], about["kind"], about["data"], fields["lhs"], fields["rhs"],
+        found_by=fields.get("found_by", {}), provenance=fields.get("provenance", {}),
+    )  # fmt: skip
+
+
+def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
+    """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+
+    Raises
+    ------
+    InvalidInput
+        The data are no instance of their kind.
+    UnknownName
+        As `registry.get` raises it.
+    """
+    statement = get(witness.statement)
+    try:
+        with ended_within(MOST_SECONDS, f"judging {witness.statement} in fractions", "take a witness with shorter numbers"):
+            return setting_of(statement).exact_check(statement, witness)
+    except FedTheoryError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise InvalidInput(f"data of kind {witness.kind!r:.60}: they are no instance that can be judged ({told})") from error
+
+
+def replay(witness: Witness | Path | str) -> Check:
+    """Recompute everything in rational arithmetic: the instance, the assumptions, both sides.
+
+    Returns
+    -------
+    Check
+        With the claimed verdict and mode 'rational'.
+
+    Raises
+    ------
+    InvalidInput
+        The data do not give the claimed verdict, or the sides are not the claimed ones.
+    DataFileError, UnknownName
+        As `load` and `registry.get` raise them.
+    """
+    if not isinstance(witness, Witness):
+        witness = load(witness)
+    check, lhs, rhs, _ = exact_check(witness)
+    for name, side in (("left", lhs), ("right", rhs)):
+        bits = max(abs(side.numerator), side.denominator).bit_length() if isinstance(side, Fraction) else 0
+        if bits > MOST_BITS or abs(side) > MOST_SIDE:
+            raise InvalidInput(f"its {name} side is {brief(side)}: too long to be told; take a witness with shorter numbers")
+    if check.verdict != witness.verdict:
+        sign = ">" if lhs > rhs else "<="
+        what = "not a witness" if witness.verdict == "violated" else "not as claimed"
+        verb = "holds" if check.verdict == "holds" else "is violated"
+        raise InvalidInput(f"{what}: {witness.statement} [{witness.form}] {verb} here, {float(lhs):.6g} {sign} {float(rhs):.6g}")
+    if (witness.lhs, witness.rhs) != ("", ""):
+        claimed = fraction(witness.lhs, "lhs"), fraction(witness.rhs, "rhs")
+        if claimed != (lhs, rhs):
+            raise InvalidInput(
+                f"the witness claims lhs = {float(claimed[0]):.12g}, rhs = {float(claimed[1]):.12g}, but its data give "
+                f"{float(lhs):.12g} and {float(rhs):.12g}: it was changed after it was found"
+            )
+    return check
+
+
+def builtin_witnesses(id: str | None = None, statement: str = "") -> list[Witness]:
+    """The witnesses that come with a paper, by name, all or those of a statement; of all papers where none is named."""
+    if id is None:
+        return [w for p in papers() for w in builtin_witnesses(p.id)]
+    package = paper(id).witnesses
+    if not package:
+        return []
+    folder = resources.files(package) / "witnesses"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
+    texts = ((f.name, f.read_text(encoding="utf-8")) for f in files)
+    found = [parse(text, name) for name, text in texts if statement in text]
+    return [w for w in found if statement in ("", w.statement)]

@@ -1,0 +1,86 @@
+"""What reviewers of a paper asked, and what settles it: a statement's record, a run, or nothing that can be run."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fedtheory.errors import suggest
+from fedtheory.theory.judge.registry import Paper, get
+
+__all__ = ["KINDS", "Point", "Rests", "points_of", "told"]
+
+KINDS = {
+    "statement": "settled by statement",
+    "run": "settled by run",
+    "partly": "partly",
+    "opinion": "opinion",
+}
+
+
+@dataclass(frozen=True)
+class Rests:
+    """What an answer rests on: the verdict of one form, as the answer was written for it.
+
+    Attributes
+    ----------
+    statement : id without the paper's
+    form, rule : as the statement has them
+    verdict : 'holds', 'violated' or 'open'; a test compares it with the record
+    """
+
+    statement: str
+    form: str
+    rule: str
+    verdict: Literal["holds", "violated", "open"]
+
+    def recorded(self, paper: str) -> str:
+        """The verdict on record. Raises `UnknownName` where the statement, the form or the rule is not there."""
+        form = get(f"{paper}/{self.statement}").form(self.form)
+        if self.rule not in form.established:
+            raise suggest(self.rule, list(form.established), f"rule of {paper}/{self.statement} [{self.form}]")
+        return form.established[self.rule]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a review.
+
+    Attributes
+    ----------
+    id : such as 'R2.2', reviewer and number
+    asks : the point in a line, in our words
+    kind : key of `KINDS`
+    answer : in a line; {0}, {1}... stand for the recorded verdicts of ``rests_on``
+    more : what there is to add, '' for nothing
+    commands : what shows it, the first one in seconds
+    rests_on : the records that the answer names
+    """
+
+    id: str
+    asks: str
+    kind: Literal["statement", "run", "partly", "opinion"]
+    answer: str
+    more: str = ""
+    commands: tuple[str, ...] = ()
+    rests_on: tuple[Rests, ...] = ()
+
+
+def points_of(paper: Paper) -> tuple[Point, ...]:
+    """The points of a paper's reviews, in their order; none where it names no module of them."""
+    return tuple(importlib.import_module(paper.reviews).REVIEWS) if paper.reviews else ()
+
+
+def told(point: Point, paper: str) -> dict[str, Any]:
+    """A point with the verdicts as they are on record, as a file has it."""
+    found = [r.recorded(paper) for r in point.rests_on]
+    words = {"asks": point.asks, "answer": point.answer.format(*found), "more": point.more.format(*found)}
+    return {
+        "id": point.id, "asks": words["asks"], "kind": point.kind, "answer": words["answer"], "more": words["more"],
+        "commands": list(point.commands),
+        "rests_on": [
+            {"statement": f"{paper}/{r.statement}", "form": r.form, "rule": r.rule, "verdict": v, "as_written": r.verdict}
+            for r, v in zip(point.rests_on, found, strict=True)
+        ],
+    }  # fmt: skip

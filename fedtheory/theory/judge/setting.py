@@ -1,0 +1,426 @@
+"""How the statements of one paper are judged: the protocol that a paper implements, with what most of them share.
+
+A paper's setting knows *kinds* of instances. An instance has a *view*: everything that one round or one run of it makes
+measurable, in floats, in fractions, or over scenarios. The forms of a statement name the kind they are judged on, and what
+of an instance they need. From these the campaign, the search for counterexamples, the witnesses and a check on a user's
+problem follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
+from fedtheory.inputs import whole_number
+from fedtheory.rational import Builders
+from fedtheory.theory.judge.case import Case, LocalWork, Plan
+from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
+from fedtheory.theory.judge.record import OwnRun, Record, not_about_runs
+from fedtheory.theory.judge.request import Prepared, Request, Tuned
+from fedtheory.theory.judge.search import SearchResult, Target, explore
+from fedtheory.theory.judge.sequential import FIRST, fewest, in_looks
+from fedtheory.theory.judge.shrink import simpler
+from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.view import ClosedView, DataInstance, Instance, View
+from fedtheory.theory.judge.witness import Witness
+
+LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
+
+__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "LocalWork", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
+
+
+class Setting:
+    """How the statements of one paper are judged. Subclasses say what their instances are; the rest follows.
+
+    Attributes
+    ----------
+    paper : the paper's id, set when it is registered
+    kinds : the kinds of instances, in the order in which they are searched
+    builders : what makes a view of a kind from the data of a witness file
+    share : dict kind -> share of the search's budget, for kinds whose instances take long
+    accepts : dict name -> what it is, of what a user may set (`Case.given`)
+    scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
+    own_method : whether statements say themselves which method they are about, so that a user gives none
+    study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
+    computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
+    """
+
+    paper = ""
+    kinds: tuple[str, ...] = ()
+    builders: Builders = Builders()
+    share: Mapping[str, float] = {}
+    accepts: Mapping[str, str] = {}
+    scenarios: int = 1000
+    own_method: bool = False
+    study_searches: bool = False
+    computed: Mapping[str, Mapping[str, str]] = {}
+
+    # --- the campaign ---------------------------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """The instances of a campaign; each has ``name`` and ``family`` and can be sent to another process."""
+        return ()
+
+    def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
+        """Every form that is judged on this kind of instance."""
+        forms = [(s, f) for s in statements for f in s.forms if f.sides is not None and f.kind == instance.kind]
+        try:
+            view = instance.view()
+        except NotCertified as error:
+            return [outside(s, f, r, str(error), instance.name, "inconclusive") for s, f in forms for r in f.established]
+        out = []
+        for s, f in forms:
+            if view.rule not in f.established:
+                continue
+            reason = view.applies(f)
+            out.append(judge_view(s, f, view, instance.name) if reason is None else outside(s, f, view.rule, reason, instance.name))
+        return out
+
+    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does."""
+        return "it is about instances of its own, not about a problem's run"
+
+    def asks(self, statement: Statement) -> tuple[str, ...]:
+        """What the statement asks of a user's problem, of who takes part and of the method, in words."""
+        return ()
+
+    def declares(self, statement: Statement) -> dict[str, str]:
+        """What the statement is about, where it says so itself: {'method': ..., 'problems': ...}, in words."""
+        return {}
+
+    def symbols(self, statement: Statement) -> dict[str, str]:
+        """What the letters of the statement stand for."""
+        return dict(statement.symbols)
+
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """What a user may set of the statement, and what it is: names of `accepts`."""
+        return dict(self.accepts)
+
+    def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
+        """Whether an instance of a campaign may be about some of these statements."""
+        return True
+
+    def refuses(self, statement: Statement) -> tuple[str, ...]:
+        """Options of the command line that every request for the statement refuses."""
+        return ()
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """The local solvers that the statement is judged with; a user who gives another is told so. None: `instance` sees to it."""
+        return None
+
+    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
+        """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
+
+        Raises
+        ------
+        InvalidInput, MissingCapability
+            What the form needs of the problem, of who takes part or of the method, and what is missing.
+        NotCertified
+            An optimum that cannot be certified.
+        """
+        reason = self.refusal(statement)
+        if reason is None:
+            raise InvalidInput(f"{statement.id} is not judged in fractions on a problem of a user's: there is nothing to keep")
+        raise InvalidInput(f"{reason}: `fedtheory verify` judges it on the battery, and where it fails a witness says so")
+
+    def shares_view(self, form: Form) -> Any:
+        """Forms of which this is equal are judged on one view of a case."""
+        return form.kind
+
+    def rule_of(self, case: Case) -> str:
+        """The variant of the method that a case is about, as the forms name it."""
+        return getattr(case.algorithm, "rule", "any")
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """One check a form on a user's problem.
+
+        'not applicable' says what is missing, or which assumption fails with value and limit; 'inconclusive' what could
+        not be certified. Scenarios grow until every form is decided (`fedtheory.theory.judge.sequential`).
+        """
+
+        def judged(names: Sequence[str], scenarios: int, confidence: float) -> list[Check]:
+            so_far = replace(case, scenarios=scenarios, confidence=confidence)
+            return self.verify_once(statement, [statement.form(n) for n in names], so_far)
+
+        least = case.scenarios if case.at_once else self.fewest(case, statement)
+        return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, least)
+
+    def fewest(self, case: Case, statement: Statement) -> int:
+        """Scenarios below which no verdict is looked for."""
+        size = getattr(case.sampling, "size", None)
+        return FIRST if size is None else fewest(size / case.problem.num_clients, case.rounds or 1)
+
+    def verify_once(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """The same on ``case.scenarios`` scenarios, at ``case.confidence``."""
+        rule, name = self.rule_of(case), case.problem.name
+
+        def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
+            known = next((r for r in (rule, "any") if r in form.established), next(iter(form.established)))
+            return outside(statement, form, known, reason, name, verdict)
+
+        out: list[Check] = []
+        views: dict[Any, Any] = {}
+        for form in forms:
+            key = self.shares_view(form)
+            try:
+                if key not in views:
+                    views[key] = self.instance(statement, form, case).view()
+            except NotCertified as error:
+                out.append(refused(form, str(error), "inconclusive"))
+                continue
+            except (InvalidInput, MissingCapability) as error:
+                out.append(refused(form, str(error)))
+                continue
+            view = views[key]
+            reason = view.applies(form)
+            if reason is None and view.rule not in form.established:
+                reason = f"not claimed for {view.rule}, only for {', '.join(form.established)}"
+            out.append(refused(form, reason) if reason else self.judge(statement, form, view, case))
+        return out
+
+    def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
+        """One form on the view of a user's problem."""
+        sides = getattr(view, "sides_of", None)
+        return judge_view(
+            statement, form, view, case.problem.name, confidence=case.confidence, sides=sides and sides(form.sides)
+        )
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""
+        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {self.scope_in_words(statement)}"))
+
+    def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
+        """A user's case in fractions with the sides that come out, to be kept whether the form holds there or fails.
+
+        Raises
+        ------
+        InvalidInput
+            A case that is not given in fractions, and what `instance` and `exact_view` raise.
+        """
+        instance = self.instance(statement, form, case)
+        if not isinstance(instance, DataInstance):
+            raise InvalidInput(f"{statement.id} [{form.name}] is not judged in fractions on this problem: there is nothing to keep")
+        label = f"{statement.id}-{form.name}-on-{instance.label}"
+        kept = Witness(statement.id, form.name, instance.view().rule, instance.kind, instance.data, label=label)
+        _, lhs, rhs, _ = self.exact_check(statement, kept)
+        return kept.claiming(lhs, rhs)
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """The case that a user asked for in words, with what stands above its table.
+
+        Raises
+        ------
+        InvalidInput
+            An option that means nothing to the statement, or asks for what it is not about.
+        """
+        raise InvalidInput(f"{statement.id}: {self.refusal(statement)}")
+
+    def scope_in_words(self, statement: Statement) -> str:
+        """What the statement is about: one round from a given state, a run, an identity."""
+        return statement.scope
+
+    def example(self, statement: Statement) -> str | None:
+        """Options of `fedtheory verify` that show the statement at work on a problem; None where there is none to give."""
+        return None if self.refusal(statement) else ""
+
+    # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
+    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
+        """A method with the hyperparameters that a theorem of this paper gives it, for a user who runs it.
+
+        Parameters
+        ----------
+        rounds, batch_size : as the user asked for them; None where the theorem says
+
+        Returns
+        -------
+        Tuned or None
+            None where the paper says nothing of this method.
+        """
+        return None
+
+    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
+        """The schedule of local step sizes that a theorem of this paper gives a run of the method; None where it gives none.
+
+        Raises
+        ------
+        InvalidInput
+            A problem or a method for which the theorem has no steps.
+        """
+        return None
+
+    # --- instances in fractions -----------------------------------------------------------------------------------------
+    def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
+        """The view of a witness's data, in fractions.
+
+        Raises
+        ------
+        InvalidInput
+            No such kind; malformed data; a form that is not about this kind, or whose assumptions fail.
+        """
+        if form.sides is None:
+            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: it cannot have a witness")
+        if witness.kind not in self.builders:
+            raise InvalidInput(f"kind = {witness.kind!r}: use one of {', '.join(self.builders)}")
+        if witness.kind != form.kind:
+            raise InvalidInput(f"{statement.id} [{form.name}] is judged on instances of kind {form.kind!r}, not {witness.kind!r}")
+        try:
+            view = self.builders[witness.kind](witness.data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"data of kind {witness.kind!r}: missing or malformed ({error})") from error
+        if view.rule != witness.rule or witness.rule not in form.established:
+            claimed = ", ".join(form.established)
+            raise InvalidInput(f"rule = {witness.rule!r}: the data are of rule {view.rule!r}, claimed are {claimed}")
+        reason = view.applies(form)
+        if reason is not None:
+            raise InvalidInput(f"the assumptions of {statement.id} [{form.name}] fail: {reason}")
+        return view
+
+    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
+        """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+
+        Raises
+        ------
+        UnknownName, InvalidInput
+            As `Statement.form` and `exact_view` raise them; sides that are no fractions.
+        """
+        form = statement.form(witness.form)
+        view = self.exact_view(statement, form, witness)
+        sides = form.sides_on(view)
+        lhs, rhs, scale = worst_sides(sides)
+        check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
+        place = {k: check.where.pop(k) for k in ("index", "axes") if k in check.where}
+        check.where.update(exact=[str(lhs), str(rhs)], **place)
+        return check, lhs, rhs, scale
+
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        """A witness from a file of version 1, where this paper had a form of its own then; None where it is not this paper's."""
+        return None
+
+    def summary(self, witness: Witness) -> str:
+        """One line on the witness: its statement, form and size."""
+        return f"{witness.statement} [{witness.form}]: " + ", ".join(f"{k} = {_short(v)}" for k, v in witness.data.items())
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """(name, value) of everything in a witness, as it is shown when it is replayed."""
+        return [("instance", witness.kind), *((name, _shown(value)) for name, value in witness.data.items())]
+
+    # --- the search for counterexamples ---------------------------------------------------------------------------------
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """One instance of a kind, over all shapes of its parameters; ``rng`` is a `numpy.random.Generator` or a `Tape`."""
+        raise InvalidInput(f"kind = {kind!r}: there are no random instances of it")
+
+    def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
+        """The jobs that a search of all forms not on record as violated falls into; `run_search` runs one."""
+        known = {f.kind for s in statements for f in s.forms if f.sides is not None}
+        return [(kind,) for kind in self.kinds if kind in known]
+
+    def run_search(
+        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+    ) -> list[SearchResult]:
+        """All forms of one kind, with a quarter of the budget: they share their instances."""
+        targets = [
+            Target(s, f, rule, f.sides)
+            for s in statements
+            for f in s.forms
+            if f.sides is not None and f.kind == job[0]
+            for rule, verdict in f.established.items()
+            if violated or verdict != "violated"
+        ]
+        return self.explore(job[0], targets, max(1, budget // 4), seed)
+
+    def search(
+        self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
+    ) -> SearchResult:
+        """Look for an instance on which one form fails; ``sides`` replaces the form's own, for mutants.
+
+        Raises
+        ------
+        InvalidInput
+            A form without sides, or not claimed for the rule; a budget below 1.
+        """
+        if form.sides is None:
+            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search")
+        if rule not in form.established:
+            claimed = ", ".join(form.established)
+            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule: use {claimed}")
+        whole_number("budget", budget, remedy="it is the number of instances to try")
+        target = Target(statement, form, rule, sides or form.sides)
+        return self.explore(form.kind, [target], budget, seed)[0]
+
+    def study(
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
+        checks: Sequence[Check] = (),
+    ) -> Any:  # fmt: skip
+        """How tight a statement is, and what of it is needed: how small its constants may become, which assumption can go.
+
+        Parameters
+        ----------
+        budget : instances for each question
+        on_progress : callable(what), as each question is answered
+        checks : of a campaign on this statement, which need not be made again
+
+        Returns
+        -------
+        object or None
+            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. It may have
+            ``witnesses`` against the statement, ``figures()`` (`fedtheory.plotting.figure.Figure`), the results of its
+            ``searches`` (`SearchResult`) and ``findings()`` for the reports, a list of (label, words); and it may say with
+            ``shows_forms = True`` that what it prints has the verdict and the counterexample of every form. None without a study.
+        """
+        return None
+
+    def explore(self, kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
+        """Two thirds of the budget at random, for all; the rest shared evenly by the targets."""
+
+        def draw(tape: Any, _: Sequence[Target]) -> tuple[Any, Any]:
+            instance = self.random_instance(kind, tape)
+            return instance, instance.view()
+
+        least = LEAST if kind in self.share and len(targets) > 1 else 24
+        budget = max(least, round(budget * self.share.get(kind, 1.0)))
+        rng = np.random.default_rng([seed, len(kind), *kind.encode()])
+        nearby = max(4, budget // (3 * len(targets)))
+        return explore(draw, targets, 2 * budget // 3, nearby, rng, seed, budget=budget, proved=self.proved)
+
+    def proved(self, target: Target) -> Witness | None:
+        """The violation at the target's instance as a witness, where its numbers are fractions: shrunk to simpler ones as long as
+        (lhs - rhs)/scale is at least half of what it was."""
+        at = target.margin_at
+        data = getattr(at, "data", None)
+        if data is None or at.kind not in self.builders:
+            return None
+        statement = target.statement
+        witness = Witness(statement.id, target.form.name, target.rule, at.kind, data, found_by={"search": "random and local"})
+        violation = self._violation(statement, witness)
+        if violation <= 0:
+            return None
+        small = simpler(data, lambda changed: 2 * self._violation(statement, replace(witness, data=changed)) >= violation)
+        if small != data:
+            witness = replace(witness, data=small, found_by={"search": "random and local, then shrunk"})
+        _, lhs, rhs, _ = self.exact_check(statement, witness)
+        return witness.claiming(lhs, rhs)
+
+    def _violation(self, statement: Statement, witness: Witness) -> Fraction:
+        """(lhs - rhs)/scale in fractions; -1 of data that the form is not about, or that no view is made from."""
+        try:
+            _, lhs, rhs, scale = self.exact_check(statement, witness)
+        except (FedTheoryError, ArithmeticError, LookupError, ValueError):
+            return Fraction(-1)
+        return (lhs - rhs) / scale if scale else Fraction(0)
+
+
+def _short(value: Any) -> str:
+    text = "[" + ", ".join(_short(v) for v in value) + "]" if isinstance(value, list) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{k} = {_shown(v)}" for k, v in value.items())
+    nested = isinstance(value, list) and any(isinstance(v, list) for v in value)
+    return ("; " if nested else ", ").join(_shown(v) for v in value) if isinstance(value, list) else str(value)

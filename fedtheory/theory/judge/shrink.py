@@ -1,0 +1,82 @@
+"""The data of a witness with simpler numbers, one after the other, while what they prove stays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from fedtheory.rational import complexity, near, round_numbers
+
+__all__ = ["simpler"]
+
+WIDTHS = tuple(Fraction(1, n) for n in (2, 4, 10, 30, 100, 1000))  # relative distances within which a simpler fraction is tried
+PASSES = 4
+TRIALS = 600
+
+Place = tuple[Any, ...]
+
+
+def simpler(data: dict[str, Any], keeps: Callable[[dict[str, Any]], bool], trials: int = TRIALS) -> dict[str, Any]:
+    """The data with simpler fractions and smaller whole numbers, in the same shape; the same data give the same result.
+
+    Parameters
+    ----------
+    data : dict
+        Of a `fedtheory.theory.judge.witness.Witness`: fractions as strings, whole numbers, lists and dicts of them. Other strings
+        and truth values are left alone.
+    keeps : callable(data) -> bool
+        Whether changed data still prove what they are there for.
+    trials : the most data that `keeps` is asked about
+    """
+    left = trials
+    for _ in range(PASSES):
+        before = data
+        for place, old in list(_numbers(data)):
+            for new in _candidates(old):
+                if left == 0:
+                    return data
+                left -= 1
+                trial = _with(data, place, new if isinstance(old, int) else str(new))
+                if keeps(trial):
+                    data = trial
+                    break
+        if data is before:
+            break
+    return data
+
+
+def _numbers(value: Any, place: Place = ()) -> Iterator[tuple[Place, int | Fraction]]:
+    """(place, number) of every number in the data; a whole number is an int only where it is not written as a string."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _numbers(part, (*place, key))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield place, value
+    elif isinstance(value, str):
+        try:
+            yield place, Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            return
+
+
+def _candidates(old: int | Fraction) -> list[Any]:
+    """Simpler numbers than this one, the simplest first."""
+    if isinstance(old, int):
+        sign = -1 if old < 0 else 1
+        return sorted({sign * n for n in (0, 1, 2, abs(old) // 2, abs(old) - 1) if 0 <= n < abs(old)}, key=abs)
+    tried = {Fraction(0), Fraction(1), Fraction(-1)}
+    if old:
+        tried |= {*(near(old, width) for width in WIDTHS), *round_numbers(old)}
+    return sorted((x for x in tried if complexity(x) < complexity(old)), key=lambda x: (complexity(x), abs(x - old), x))
+
+
+def _with(data: dict[str, Any], place: Place, new: Any) -> dict[str, Any]:
+    out = copy.deepcopy(data)
+    *outer, last = place
+    part: Any = out
+    for key in outer:
+        part = part[key]
+    part[last] = new
+    return out

@@ -1,0 +1,373 @@
+"""Statements and their forms.
+
+A *statement* is a numbered claim of a paper. It exists in *forms*: as printed, as repaired, sometimes sharpened, sometimes with one
+repair undone. A form turns a *view* (everything one round or one run makes measurable) into two sides, and running it gives a
+`fedtheory.theory.judge.check.Check`.
+
+Forms are written with plain arithmetic, so the same code judges float64 views and exact rational ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, suggest
+from fedtheory.inputs import check_flags
+from fedtheory.theory.judge.mathml import unbalanced
+
+if TYPE_CHECKING:
+    from fedtheory.local.objective import LocalSolver
+    from fedtheory.participation.cohorts import Sampling
+    from fedtheory.problems.base import Problem
+    from fedtheory.theory.judge.check import Check
+    from fedtheory.theory.judge.checks import Checks
+    from fedtheory.theory.judge.own_run import Bound
+
+__all__ = [
+    "CONFIDENCE",
+    "TESTED_ONLY",
+    "WORDINGS",
+    "Form",
+    "Mutant",
+    "Sides",
+    "Statement",
+    "Undefined",
+    "Worst",
+    "claim",
+    "eq",
+    "form",
+    "le",
+]
+
+CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
+Verdict = Literal["holds", "violated", "open"]
+
+TESTED_ONLY = "Tested only: no proof is cited"
+WORDINGS = {
+    "in words": "the paper says this in words only, the formula is ours",
+    "algorithm": "the paper prints the algorithm only, the statement about it is ours",
+}
+
+
+class Undefined(InvalidInput):
+    """A form's own expression has no value there, as a denominator in it is 0: nothing is claimed."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """lhs <= rhs (or lhs == rhs) over a batch, with the size of what was added up.
+
+    Attributes
+    ----------
+    lhs, rhs, scale : arrays of one shape
+        ``scale`` is the sum of the absolute values of all terms: rounding errors are proportional to it.
+    noise : float or array
+        Absolute uncertainty beyond rounding of the terms (for example of R - R*).
+    axes : tuple of str
+        What the entries along each axis are, for words ('state', 'client'...); empty: not said.
+    terms : tuple
+        The left side and the terms of the right one as they were handed in.
+    """
+
+    lhs: Any
+    rhs: Any
+    scale: Any
+    relation: Literal["<=", "=="]
+    noise: Any = 0
+    axes: tuple[str, ...] = ()
+    terms: tuple[Any, ...] = ()
+
+
+def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+    """lhs <= sum of terms."""
+    rhs = terms[0]
+    for term in terms[1:]:
+        rhs = rhs + term
+    scale = abs(lhs)
+    for term in terms:
+        scale = scale + abs(term)
+    shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
+    left, right, size = (a if a.shape == shape else np.broadcast_to(a, shape) for a in parts)
+    return Sides(left, right, size, "<=", noise, axes, (lhs, *terms))
+
+
+def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+    """lhs == rhs, entry by entry; ``vector`` reduces the last axis by the largest difference.
+
+    ``parts`` are what lhs and rhs were made of; they only enter the scale.
+    """
+    lhs, rhs = np.asarray(lhs), np.asarray(rhs)
+    terms = (lhs, rhs)
+    difference, scale = abs(lhs - rhs), abs(lhs) + abs(rhs)
+    for part in parts:
+        scale = scale + abs(np.asarray(part))
+    shape = np.broadcast_shapes(np.shape(difference), np.shape(scale))  # single fractions lose their array
+    difference, scale = np.broadcast_to(difference, shape), np.broadcast_to(scale, shape)
+    if vector and shape:
+        difference, scale = difference.max(axis=-1), scale.max(axis=-1)
+    return Sides(difference, np.asarray(difference * 0), scale, "==", noise, axes, terms)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A deliberately wrong variant of a form; the tests demand that it is rejected somewhere in the battery."""
+
+    name: str
+    sides: Callable[[Any], Sides]
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst case over all problems of a class, at one point of the parameters.
+
+    Attributes
+    ----------
+    at : the point, in words
+    share : callable() -> worst case/bound, a fraction that is proved: no problem of the class has a larger ratio
+    rules : those under which the method is the one whose worst case it is; default all of the form
+    belongs : callable(case) -> whether a user's case has just these parameters, so that it may be drawn beside that
+    """
+
+    at: str
+    share: Callable[[], Fraction]
+    rules: tuple[str, ...] = ()
+    belongs: Callable[[Any], bool] = lambda case: False
+
+
+@dataclass(frozen=True)
+class Form:
+    """One reading of a statement.
+
+    Attributes
+    ----------
+    name : 'printed', 'repaired', or another word for a further reading
+    formula : its LaTeX, or a function that gives it
+    sides : callable(view) -> Sides, or None for identities between symbols
+    established : dict rule -> verdict
+        What is established for each rule: 'holds' (proved), 'violated' (by a witness), or 'open' (neither). A rule is a
+        variant of the method that the paper tells apart; 'any' where there is one only. A campaign that finds otherwise
+        fails. A rule that is absent is not run.
+    kind : the kind of view that it is judged on, of those that the paper's setting knows
+    needs : what must be among the facts of an instance for the form to be about it
+    limits : dict parameter -> number
+        The values above which (exclusive) the form is claimed, such as {'lambda_2/beta': 27}.
+    exact_only : whether a campaign judges it on exact expectations only: it multiplies expectations, so that scenarios can
+        be judged in pairs only, of which each gives one factor
+    symbolic : callable() -> bool, for identities between symbols
+    proves : whether what `symbolic` checks is a proof for every instance of a class, and no identity between constants alone
+    wording : key of `WORDINGS`, or ''
+        Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
+        is printed, or an instance of it, is called 'printed'.
+    proof : where the proof is that it holds
+        A page with its anchor, a source of the literature, or the argument in a sentence; 'note' where
+        the note has it. A form on record as holding without one is marked as tested only.
+    letters : the symbols that its formula is made with, where that is made by what runs (`fedtheory.theory.judge.symbolic`)
+    worst : how near the bound the worst of all problems comes, where that can be computed; a campaign does
+    """
+
+    name: str
+    formula: str | Callable[[], str]
+    sides: Callable[[Any], Sides] | None
+    established: Mapping[str, Verdict]
+    note: str = ""
+    proof: str = ""
+    mutants: tuple[Mutant, ...] = ()
+    kind: str = ""
+    needs: tuple[str, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
+    exact_only: bool = False
+    symbolic: Callable[[], bool] | None = None
+    proves: bool = False
+    wording: str = ""
+    letters: Any = None
+    worst: Worst | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+        if isinstance(self.formula, str) and (why := unbalanced(self.formula)):
+            raise InvalidInput(f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong.")
+
+    def sides_on(self, view: Any) -> Sides:
+        """Its two sides on a view.
+
+        Raises
+        ------
+        InvalidInput
+            A form without sides.
+        """
+        if self.sides is None:
+            raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
+        return self.sides(view)
+
+    @cached_property
+    def latex(self) -> str:
+        """Its formula."""
+        return self.formula() if callable(self.formula) else self.formula
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Its needs and limits in words: where it is claimed, beyond its statement's assumptions."""
+        return (*self.needs, *(f"{name} > {limit:.6g}" for name, limit in self.limits.items()))
+
+    @property
+    def evidence(self) -> str:
+        """The proof behind 'holds' in words; empty where nothing is on record as holding."""
+        if "holds" not in self.established.values():
+            return ""
+        if self.symbolic is not None:
+            return "Proof: an identity between symbols, which every campaign checks"
+        if self.proof:
+            return f"Proof: {'see the note' if self.proof == 'note' else self.proof}"
+        return TESTED_ONLY
+
+
+def form(
+    name: str,
+    formula: str | Callable[[], str],
+    sides: Callable[[Any], Sides] | None,
+    established: Any,
+    *mutants: tuple[str, Callable[[Any], Sides]],
+    **more: Any,
+) -> Form:
+    """A `Form`; ``established`` may be one verdict for all rules, mutants are given as (name, sides)."""
+    verdicts: Any = {"any": established} if isinstance(established, str) else established
+    return Form(name, formula, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
+
+
+def claim(
+    id: str,
+    title: str,
+    source: str,
+    latex: str,
+    note: str = "",
+    shown_by: str = "",
+    symbols: Any = None,
+    *,
+    form: str = "printed",
+    wording: str = "",
+    scope: str = "",
+    assumptions: tuple[str, ...] = (),
+) -> Statement:
+    """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
+    only = Form(form, latex, None, {"any": "open"}, note=note, wording=wording)
+    words = scope or id.partition("/")[0]
+    return Statement(
+        id,
+        title,
+        source,
+        words,
+        (only,),
+        assumptions,
+        symbols or {},
+        kind="claim",
+        shown_by=shown_by,
+    )
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A numbered claim.
+
+    Attributes
+    ----------
+    id : str, such as 'my-paper/eq-28'
+        What stands before the slash is the paper's; its setting judges the statement.
+    source : where it stands in the paper
+    scope : a word of the paper's setting: what a view of this statement holds (one round, a run...)
+    symbols : dict symbol -> where it lives in the code
+    kind : 'statement', or 'claim' for what is stated but cannot be run
+    witness_limits : dict parameter -> number
+        Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
+    shown_by : of a claim, the command that measures what it is about, or several with '; ' between them
+    measures : its left side in words, for the axis of a picture; '' where its formula is to stand there
+    """
+
+    id: str
+    title: str
+    source: str
+    scope: str
+    forms: tuple[Form, ...]
+    assumptions: tuple[str, ...] = ()
+    symbols: dict[str, str] = field(default_factory=dict)
+    kind: str = "statement"
+    witness_limits: Mapping[str, float] = field(default_factory=dict)
+    shown_by: str = ""
+    measures: str = ""
+
+    runner: ClassVar[Callable[..., Any]]  # `fedtheory.theory.judge.verify.verify`, which stands above this file
+    bounder: ClassVar[Callable[..., Any]]  # `fedtheory.theory.judge.own_run.bound`, likewise
+
+    @property
+    def paper(self) -> str:
+        """The id of its paper."""
+        return self.id.partition("/")[0]
+
+    def form(self, name: str) -> Form:
+        """The form of that name. Raises `UnknownName` with those there are."""
+        for form in self.forms:
+            if form.name == name:
+                return form
+        raise suggest(name, [f.name for f in self.forms], f"form of {self.id}")
+
+    @property
+    def as_printed(self) -> Form | None:
+        """The printed form, else the one that stands in its place (`Form.wording`), else None."""
+        return next((f for f in self.forms if f.name == "printed" or f.wording), None)
+
+    def verify(
+        self,
+        problem: Problem,
+        algorithm: Any,
+        *,
+        sampling: Sampling | None = None,
+        local_solver: LocalSolver | None = None,
+        x0: Any = None,
+        rounds: int | None = None,
+        mode: Literal["auto", "exact", "monte-carlo"] = "auto",
+        scenarios: int = 1000,
+        seed: int = 0,
+        forms: Iterable[str] | None = None,
+        states: int = 32,
+        confidence: float = CONFIDENCE,
+        max_leaves: int = 50_000,
+        given: Mapping[str, Any] | None = None,
+        on_progress: Callable[[int, int, int], None] | None = None,
+        on_stage: Callable[[list[Check]], None] | None = None,
+    ) -> Checks:
+        """Check this statement on a problem of yours, one check a form.
+
+        Parameters and errors are those of `fedtheory.theory.judge.verify.verify`.
+        """
+        checks: Checks = Statement.runner(
+            self, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
+            scenarios=scenarios, seed=seed, forms=forms, states=states, confidence=confidence, max_leaves=max_leaves,
+            given=given, on_progress=on_progress, on_stage=on_stage,
+        )  # fmt: skip
+        return checks
+
+    def bound(
+        self,
+        problem: Problem,
+        algorithm: Any = None,
+        rounds: int | None = None,
+        *,
+        form: str | None = None,
+        run: Any = None,
+        x0: Any = None,
+        sampling: Sampling | None = None,
+        local_solver: LocalSolver | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> Bound:
+        """The right side for a run with these hyperparameters, whoever makes it: an array over the rounds.
+
+        Parameters and errors are those of `fedtheory.theory.judge.own_run.bound`.
+        """
+        more = {"x0": x0, "sampling": sampling, "local_solver": local_solver, "given": given}
+        found: Bound = Statement.bounder(self, problem, algorithm, rounds, form=form, run=run, **more)
+        return found

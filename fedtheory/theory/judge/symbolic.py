@@ -1,0 +1,160 @@
+r"""Formulas that are what runs: the LaTeX of a form whose sides are closed expressions comes from its code.
+
+The function of a form's two sides is written with plain arithmetic, so that it runs on floats and on fractions. It runs on SymPy's
+symbols as well: `Letters` is a view of which every attribute is one. What comes out is the one expression that the code stands for,
+and its LaTeX is the formula that a reader is shown.
+
+    ROUND = Letters({"epsilon": r"\epsilon_t", "C": "C_{t-1}", "lambda2": r"\lambda_2"}, measured=("epsilon", "C"))
+    closed("repaired", ROUND, lambda v: le(v.epsilon, 3 * v.C / v.lambda2**2), "holds")
+
+shows \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the formula changes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+from fedtheory.theory.judge.statement import Form, Sides, form
+
+__all__ = ["Letters", "closed", "expressions", "shown", "symbol", "written"]
+
+
+@cache
+def symbol(name: str, latex: str) -> Any:
+    """A real SymPy symbol that is written as ``latex``."""
+    import sympy as sp
+
+    return _written_as(sp)(name, latex)
+
+
+@cache
+def _written_as(sp: Any) -> Any:
+    class Written(sp.Symbol):
+        """A symbol with LaTeX of its own."""
+
+        __slots__ = ("latex",)
+
+        def __new__(cls, name: str, latex: str) -> Any:
+            made = cls.__xnew__(cls, name, real=True)  # none that SymPy keeps for the name, which may be written otherwise
+            made.latex = latex
+            return made
+
+        def _hashable_content(self) -> tuple[Any, ...]:
+            return (*super()._hashable_content(), self.latex)
+
+        def _latex(self, printer: Any) -> str:
+            return self.latex
+
+    return Written
+
+
+class Letters:
+    """A view whose attributes are symbols.
+
+    Parameters
+    ----------
+    latex : dict attribute of the view -> LaTeX
+    measured : attributes that stand behind the constants in a product
+    zero : attributes that are 0 in a formula, such as what float64 does not resolve
+
+    A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
+    """
+
+    def __init__(self, latex: Mapping[str, str], measured: tuple[str, ...] = (), zero: tuple[str, ...] = ()) -> None:
+        self._latex, self._measured, self._zero = dict(latex), measured, zero
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._zero:
+            return 0
+        if name not in self._latex:
+            raise AttributeError(f"no letter for {name!r}: a formula has those of {', '.join(sorted(self._latex))}")
+        return symbol("~" + name if name in self._measured else name, self._latex[name])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that are letters."""
+        return tuple(self._latex)
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """What each letter is on a view: symbol -> number or array."""
+        return {getattr(self, name): getattr(view, name) for name in self._latex if hasattr(view, name)}
+
+
+def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, tuple[Any, ...]]:
+    """(lhs, relation, terms of the right side) as SymPy expressions."""
+    import sympy as sp
+
+    made = sides(letters)
+    lhs, *terms = (sp.sympify(t.item() if hasattr(t, "item") else t) for t in made.terms)
+    return lhs, made.relation, tuple(t for t in terms if t != 0)
+
+
+@cache
+def _formula(sides: Callable[[Any], Sides], letters: Any) -> str:
+    lhs, relation, terms = expressions(sides, letters)
+    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + _sum(terms)
+
+
+def _sum(terms: tuple[Any, ...]) -> str:
+    out = ""
+    for term in terms:
+        text = written(term)
+        out += text if not out or text.startswith("-") else "+" + text
+    return out or "0"
+
+
+def written(expression: Any, times: bool = False) -> str:
+    """The LaTeX of an expression; with ``times`` a dot stands in its products, as between numbers."""
+    return _printer(times).doprint(expression)
+
+
+@cache
+def _printer(times: bool) -> Any:
+    from sympy.printing.latex import LatexPrinter
+
+    class Printer(LatexPrinter):
+        """SymPy's LaTeX, with what is taken off behind what it is taken off from, and sums before the letters they multiply."""
+
+        def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
+            return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
+
+    return Printer({"order": "none", "mul_symbol": "dot"} if times else {"order": "none"})
+
+
+def closed(
+    name: str,
+    letters: Any,
+    sides: Callable[[Any], Sides],
+    established: Any,
+    *mutants: tuple[str, Callable[[Any], Sides]],
+    before: str = "",
+    after: str | Callable[[], str] = "",
+    **more: Any,
+) -> Form:
+    """A `Form` whose formula is what ``sides`` makes of ``letters``.
+
+    Parameters
+    ----------
+    letters : `Letters`, or a dict word -> `Letters` where the formula differs between the paper's rules
+    sides : callable(view) -> `Sides` by `le` or `eq`, of arithmetic alone
+    before : LaTeX before the formula: what it takes for granted
+    after : LaTeX behind the formula, or a function that gives it: what a letter stands for, or the condition
+    more : as for `fedtheory.theory.judge.statement.form`
+    """
+    formula = partial(shown, sides, letters, before, after)
+    return form(name, formula, sides, established, *mutants, letters=letters, **more)
+
+
+def shown(
+    sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]
+) -> str:
+    """The LaTeX of what the sides make of the letters, between two pieces of LaTeX."""
+    texts = {word: _formula(sides, each) for word, each in (letters if isinstance(letters, dict) else {"": letters}).items()}
+    text = next(iter(texts.values()))
+    if len(set(texts.values())) > 1:
+        text = r";\quad ".join(rf"\text{{{word}: }}" + one for word, one in texts.items())
+    return before + text + (after() if callable(after) else after)

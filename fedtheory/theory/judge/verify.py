@@ -1,0 +1,237 @@
+"""Checking a statement on a problem of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypedDict, Unpack
+
+from fedtheory.errors import InvalidInput, suggest
+from fedtheory.inputs import check_problem, check_unit, whole_number
+from fedtheory.limits import must_fit
+from fedtheory.local.objective import LocalSolver
+from fedtheory.participation.cohorts import Sampling
+from fedtheory.problems.base import Problem
+from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
+from fedtheory.simulation.simulate import check_start
+from fedtheory.theory.judge.case import named
+from fedtheory.theory.judge.check import CONFIDENCE, Check, judge_view, outside
+from fedtheory.theory.judge.checks import Checks
+from fedtheory.theory.judge.registry import get, setting_of
+from fedtheory.theory.judge.series import keeping
+from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.witness import Witness
+
+__all__ = ["Options", "case_of", "check_given", "keep", "verify"]
+
+Mode = Literal["auto", "exact", "monte-carlo"]
+
+
+class Options(TypedDict, total=False):
+    """What `verify` takes beside forms, for what hands it on."""
+
+    sampling: Sampling | None
+    local_solver: LocalSolver | None
+    x0: Any
+    rounds: int | None
+    mode: Mode
+    scenarios: int
+    seed: int
+    states: int
+    confidence: float
+    max_leaves: int
+    given: Mapping[str, Any] | None
+    on_progress: Callable[[int, int, int], None] | None
+    on_stage: Callable[[list[Check]], None] | None
+
+
+def verify(
+    statement: Statement | str,
+    problem: Problem,
+    algorithm: Any,
+    *,
+    sampling: Sampling | None = None,
+    local_solver: LocalSolver | None = None,
+    x0: Any = None,
+    rounds: int | None = None,
+    mode: Mode = "auto",
+    scenarios: int = 1000,
+    seed: int = 0,
+    forms: Iterable[str] | None = None,
+    states: int = 32,
+    confidence: float = CONFIDENCE,
+    max_leaves: int = 50_000,
+    given: Mapping[str, Any] | None = None,
+    on_progress: Callable[[int, int, int], None] | None = None,
+    on_stage: Callable[[list[Check]], None] | None = None,
+) -> Checks:
+    """Check a statement on a problem of yours.
+
+    Parameters
+    ----------
+    statement : Statement, from `theorems.get`, or its id
+    algorithm : the method; None where the statement itself says which (`Setting.own_method`)
+        Given there nevertheless, it must be that method, and its numbers are taken.
+    sampling : default full participation
+    local_solver : the local work, where the statement is about a method whose local work is chosen
+        One that the statement is not judged with makes its forms 'not applicable' (`Setting.local_work`).
+    x0 : (d,), default 0
+    rounds : int
+        Horizon T of statements about runs. The statement has a default.
+    mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is affordable.
+    scenarios : int
+        The most runs that Monte Carlo takes.
+    forms : names of forms, default all
+    states : int
+        Statements about one round are checked at that many random states and at the states of a real run, in this order.
+    confidence : of one-sided statements by Monte Carlo
+    max_leaves : the most sequences of cohorts that are enumerated
+    given : dict name -> value
+        What you set of the theorem itself, such as its constants; the paper's setting says what there is.
+    on_progress : callable(done, stage, most)
+        During Monte Carlo in stages, after every round; counted in rounds of one scenario.
+    on_stage : callable(checks)
+        Called there after every stage, with the checks so far: what an interrupt would otherwise lose.
+
+    Returns
+    -------
+    Checks
+        One check a form. A form outside its assumptions is 'not applicable'; a problem whose optimum cannot be certified
+        makes all of them 'inconclusive'.
+
+    Raises
+    ------
+    InvalidInput
+        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an algorithm, sampling or local
+        solver of another kind; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
+    UnknownName
+        No such statement or form; something given that the setting does not know.
+    """
+    statement = statement if isinstance(statement, Statement) else get(statement)
+    chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
+    case = case_of(
+        statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
+        scenarios=scenarios, seed=seed, states=states, confidence=confidence, max_leaves=max_leaves, given=given,
+        on_progress=on_progress, on_stage=on_stage,
+    )  # fmt: skip
+    identities = [f for f in chosen if f.symbolic is not None]
+    data = [f for f in chosen if f.symbolic is None]
+    checks = [judge_view(statement, f, None) for f in identities]
+    if data:
+        with keeping():
+            checks += _judged(statement, data, case)
+    order = {f.name: i for i, f in enumerate(chosen)}
+    again = partial(_again, statement, data, case) if data else None
+    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case), case)
+
+
+def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+    """One check a form."""
+    setting = setting_of(statement)
+    try:
+        case.check_solver(setting.local_work(statement))
+    except InvalidInput as error:
+        wanted = setting.rule_of(case), "any"
+        rules = [next((r for r in wanted if r in f.established), next(iter(f.established))) for f in forms]
+        return [outside(statement, f, rule, str(error), case.problem.name) for f, rule in zip(forms, rules, strict=True)]
+    return setting.verify(statement, forms, case)
+
+
+def _setup(case: Case) -> str:
+    """What was run, in words."""
+    problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
+    return "; ".join([problem, *(named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
+
+
+def _again(
+    statement: Statement, every: Sequence[Form], case: Case, rounds: int, forms: Iterable[str] | None = None,
+    scenarios: int | None = None,
+) -> list[Any]:  # fmt: skip
+    """The checks of a run of other rounds; of a method that is made for a number of rounds, of that method made for these.
+
+    Parameters
+    ----------
+    forms : their names; default all
+    scenarios : that are run together where the run is one of Monte Carlo, if the case has as many; default as the case has it
+    """
+    other = replace(case, rounds=rounds, on_progress=None, on_stage=None)
+    if scenarios is not None:
+        other = replace(other, scenarios=min(scenarios, case.scenarios), at_once=True)
+    if case.of_rounds:
+        other = replace(other, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)
+    chosen = every if forms is None else [f for f in every if f.name in set(forms)]
+    with keeping():
+        return _judged(statement, chosen, other)
+
+
+def keep(
+    statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Unpack[Options]
+) -> Witness:
+    """One form on a problem of yours as a witness that can be saved and replayed, whether it holds there or fails.
+
+    Parameters
+    ----------
+    options : as of `verify`, but ``forms``
+
+    Raises
+    ------
+    InvalidInput
+        A form that is not judged in fractions on this problem, or whose assumptions fail there; and as `verify` raises it.
+    """
+    statement = statement if isinstance(statement, Statement) else get(statement)
+    chosen = statement.form(form)
+    case = case_of(statement, problem, algorithm, **options)
+    setting = setting_of(statement)
+    case.check_solver(setting.local_work(statement))
+    return setting.witness(statement, chosen, case)
+
+
+def _check_size(problem: Problem, rounds: int | None, scenarios: int, states: int, mode: str) -> None:
+    """Raise `InvalidInput` for more runs or states than fit into memory: each has a model, and a number of every round."""
+    runs, length = (1 if mode == "exact" else scenarios), rounds or 1
+    what = f"{length:,} rounds, each in {runs:,} scenarios," if rounds else f"{runs:,} scenarios"
+    must_fit(what, runs * (2.0 * problem.dim + length), "ask for fewer rounds or fewer scenarios")
+    must_fit(f"{states:,} states", 2.0 * states * problem.dim * problem.num_clients, "ask for fewer states")
+
+
+def check_given(statement: Statement, names: Iterable[str]) -> None:
+    """Raise `InvalidInput`, or `UnknownName`, for the first of these names that cannot be given to the statement."""
+    takes = setting_of(statement).takes(statement)
+    for name in names:
+        if not takes:
+            raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")
+        if name not in takes:
+            raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
+
+
+def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Unpack[Options]) -> Case:
+    """What a user gives to a statement, checked; options and errors as of `verify`, but ``forms``."""
+    statement = statement if isinstance(statement, Statement) else get(statement)
+    for name in options:
+        if name not in Options.__annotations__:
+            raise suggest(name, list(Options.__annotations__), "argument of verify")
+    asked: dict[str, Any] = {**options, "given": dict(options.get("given") or {})}
+    case = Case(problem, algorithm, **asked)
+    if case.mode not in ("auto", "exact", "monte-carlo"):
+        raise InvalidInput(f"mode = {case.mode!r}: use 'auto', 'exact' or 'monte-carlo'")
+    if not (algorithm is None and setting_of(statement).own_method):
+        check_algorithm(algorithm)
+    check_problem(problem)
+    check_sampling(case.sampling)
+    check_local_solver(case.local_solver)
+    if case.rounds is not None:
+        whole_number("rounds", case.rounds, remedy="None leaves it to the statement")
+    whole_number("scenarios", case.scenarios, least=2, remedy="a mean needs at least two runs to have an error")
+    whole_number("states", case.states, least=0), whole_number("max_leaves", case.max_leaves)
+    whole_number("seed", case.seed, least=0)
+    confidence = check_unit("confidence", case.confidence)
+    _check_size(problem, case.rounds, case.scenarios, case.states, case.mode)
+    if case.sampling is not None:
+        case.sampling.check(problem.num_clients)
+    check_given(statement, case.given)
+    return replace(case, confidence=confidence, x0=check_start(problem, case.x0, 1)[0])
+
+
+Statement.runner = staticmethod(verify)

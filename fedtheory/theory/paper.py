@@ -1,0 +1,570 @@
+"""A paper of one's own: its statements, and the file they stand in."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.theory.judge import registry as core
+from fedtheory.theory.judge.composite import Joined
+from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
+from fedtheory.theory.judge.symbolic import shown
+from fedtheory.theory.rounds.declare import GradientSteps, Method, Minimise, Upto, only_keywords
+from fedtheory.theory.rounds.forms import (
+    Claimed,
+    Forms,
+    Outline,
+    Undefined,
+    evaluate,
+    outlined,
+    place,
+    sides_of,
+)
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.undefined import SILENT
+from fedtheory.theory.world import World
+from fedtheory.theory.world_setting import WorldSetting
+
+if TYPE_CHECKING:
+    from fedtheory.theory.proofs import ProofStep
+
+__all__ = ["AuthoredStatement", "Paper", "load_file"]
+
+SCOPES = ("round", "run", "fixed-point")
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+@dataclass(frozen=True, eq=False)
+class AuthoredStatement:
+    """A statement of a file: what `Paper.statement` makes of the function it decorates.
+
+    Attributes
+    ----------
+    id : 'paper/name'
+    about : a method (`Algorithm`), or what `method(cls, ...)` gives
+    local : GradientSteps or Minimise
+    sampling : Sampling, or the class `Uniform`: cohorts of every size
+    problems : ProblemClass; None over a world
+    over : 'round', 'run' or 'fixed-point', or a class of closed worlds (`World`)
+    rounds : (least, most)
+        Horizons T of a run; for a round how many rounds may come before it.
+    function : the author's function of the quantities
+    measures : its left side in words, for the axis of a picture
+    ours : True of what the paper does not state
+    """
+
+    id: str
+    about: Any
+    local: GradientSteps | Minimise
+    sampling: Any
+    problems: Any
+    over: Any
+    rounds: tuple[int, int]
+    assumptions: tuple[str, ...]
+    title: str
+    source: str
+    function: Callable[[Any], Any]
+    symbols: dict[str, str] = field(default_factory=dict)
+    measures: str = ""
+    ours: bool = False
+
+    def on(self, view: Any) -> Forms:
+        """The forms with their sides on a view; over a world made anew, as they hold the world."""
+        if self.of_world:
+            return outlined(self.function, view, self.id)
+        if "yielded" not in view.__dict__:
+            view.__dict__["yielded"] = evaluate(self.function, view, self.id)
+        return view.__dict__["yielded"]
+
+    @property
+    def of_world(self) -> bool:
+        """True if it is over a closed world."""
+        return isinstance(self.over, type)
+
+    @property
+    def name(self) -> str:
+        """The id without the paper."""
+        return self.id.partition("/")[2]
+
+    @cached_property
+    def probe(self) -> Any:
+        """A small view, on which the forms are read off."""
+        from fedtheory.theory.rounds.method_setting import MethodSetting
+        from fedtheory.theory.rounds.probe import probe
+
+        return probe(MethodSetting.of(self))
+
+    @cached_property
+    def forms(self) -> dict[str, Claimed]:
+        """The forms by name, as they come out on `probe`; that their sides have shapes that fit, and sums that stay within an
+        instance, is seen on wider ones. Raises what `evaluate` and `check_sums` raise."""
+        if self.of_world:
+            try:
+                return dict(self.on(Outline()))
+            except SILENT:  # the function looks at numbers before it yields its forms
+                return dict(self.on(self.over.example_instance()))
+        from fedtheory.theory.rounds.method_setting import MethodSetting
+        from fedtheory.theory.rounds.probe import check_sums
+        from fedtheory.theory.rounds.reads import check_slices
+        from fedtheory.theory.rounds.shapes import wide_view
+
+        found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
+        if found.ended is not None:
+            raise found.ended
+        if wide is not None:
+            with suppress(Undefined, Unbounded):
+                self.on(wide)
+        check_slices(self, self.probe)
+        check_sums(MethodSetting.of(self))
+        return found.all
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """The forms whose sides move with a constant that is added to F: lhs/rhs says nothing of them."""
+        from fedtheory.theory.rounds.ratios import moves_with_offset
+
+        return moves_with_offset(self, self.probe)
+
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """The constants its bounds declare."""
+        self.forms  # noqa: B018 - declared while the forms are made
+        return dict(self.probe.constants)
+
+    def form(self, name: str) -> Claimed:
+        """One form. Raises `UnknownName` with the nearest names."""
+        if name not in self.forms:
+            raise suggest(name, self.forms, f"form of {self.id}")
+        return self.forms[name]
+
+    @cached_property
+    def statement(self) -> Statement:
+        """As the core knows statements: forms are functions of a view."""
+        if self.of_world:
+            scope = self.over.scope or self.id.partition("/")[0]
+            forms = tuple(self._of_world(c) for c in self.forms.values())
+            kind = "sharpened" if self.ours else "statement"
+            told = self.assumptions, self.symbols, kind
+            return Statement(
+                self.id, self.title, self.source, scope, forms, *told, measures=self.measures
+            )
+
+        from fedtheory.theory.rounds.judging import with_noise
+
+        def sides(name: str) -> Callable[[Any], Sides]:
+            return lambda view: with_noise(self, view, name)
+
+        def mutant(name: str, i: int) -> Callable[[Any], Sides]:
+            return lambda view: with_noise(self, view, name, lambda claimed: claimed.mutants[i].sides)
+
+        forms = tuple(
+            Form(
+                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, proof=c.proof, kind=self.name,  # type: ignore[dict-item]
+                mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
+            )
+            for c in self.forms.values()
+        )  # fmt: skip
+        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols, measures=self.measures)
+
+    def _form_on(self, view: Any, name: str) -> Claimed:
+        """One form on a world, which stands in `forms` already: those after it are not made."""
+        try:
+            return next(c for c in self.function(view) if c.name == name)
+        except Exception:  # whatever an author's function raises: now with its place
+            return self.on(view)[name]
+
+    def _of_world(self, claimed: Claimed) -> Form:
+        """A form over a closed world: its sides are made on each world anew."""
+
+        def sides(view: Any, mutant: int | None = None) -> Sides:
+            found = self._form_on(view, claimed.name)
+            chosen = found if mutant is None else found.mutants[mutant]
+            return sides_of(self.function, chosen, self.id)
+
+        sides.__module__ = self.function.__module__  # where a reader finds its code
+        more, letters = dict(claimed.more), None if claimed.latex else self.over.letters
+        before, after = more.pop("before", ""), more.pop("after", "")
+        rules = more.pop("rules", ("any",))
+        formula = (
+            claimed.latex if letters is None else partial(shown, sides, letters, before, after)
+        )
+        return Form(
+            claimed.name,
+            formula,
+            None if claimed.sides is None else sides,
+            dict.fromkeys(rules, claimed.established),  # type: ignore[arg-type]
+            claimed.note,
+            claimed.proof,
+            tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)),
+            self.over.kind,
+            claimed.needs,
+            letters=letters,
+            **more,
+        )
+
+    @property
+    def place(self) -> str:
+        """File, line and id."""
+        return place(self.function, None, self.id)
+
+    def __repr__(self) -> str:
+        return f"<statement {self.id}: {self.title}>"
+
+
+class Paper:
+    """A paper of one's own.
+
+    Parameters
+    ----------
+    name : str
+        The first part of its statements' ids: small letters, digits, points and dashes.
+    title, source : str
+        As in a list of references.
+    symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
+    more : of a paper in a package
+        Further fields of `fedtheory.theory.judge.registry.Paper`: figures, headline, witnesses,
+        printed and about.
+
+    Raises
+    ------
+    InvalidInput
+        A name of other characters.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        title: str = "",
+        source: str = "",
+        symbols: dict[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise InvalidInput(
+                f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'"
+            )
+        self.name, self.title, self.source = name, title, source
+        self.statements: dict[str, AuthoredStatement] = {}
+        self.claims: list[Statement] = []
+        self.order: list[str] = []  # ids, as they were declared
+        self.proofs: list[Any] = []
+        self.symbols, self.more = symbols or {}, more
+
+    def statement(
+        self,
+        name: str,
+        *,
+        about: Any = None,
+        problems: Any = None,
+        local: GradientSteps | Minimise | None = None,
+        sampling: Any = None,
+        over: str | type[World] = "round",
+        rounds: int | tuple[int, int] | None = None,
+        assumptions: tuple[str, ...] = (),
+        title: str = "",
+        source: str = "",
+        symbols: dict[str, str] | None = None,
+        measures: str = "",
+        ours: bool = False,
+        **unknown: Any,
+    ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
+        """Declare a statement; decorates a function of the quantities ``q`` that yields the
+        forms.
+
+        Parameters
+        ----------
+        about : the method, which must be given: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
+        problems : must be given: the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics`,
+        `Lipschitz` or `Smooth`
+        local : `GradientSteps(E, lr)`, or `Minimise()`, the default
+        sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
+        cohorts of every size
+        over : 'round', 'run', or 'fixed-point': a round that begins where it ends; or a class of
+            closed worlds, a `World`, which then says what there is in place of problems, local and
+            sampling
+        rounds : T, or (least, most)
+            Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds
+            may come before it (default 0 to 2).
+        assumptions : in words
+        title : default the first line of the function's docstring
+        ours : True of a statement that the paper does not make
+        measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
+
+        Raises
+        ------
+        UnknownName
+            Another keyword, with the nearest ones.
+        InvalidInput
+            Values of another kind; two statements of one name. With the place.
+        """
+        only_keywords(unknown, list(inspect.signature(Paper.statement).parameters)[1:-1], "paper.statement")
+
+        def add(function: Callable[[Any], Any]) -> AuthoredStatement:
+            at = place(function, None, f"{self.name}/{name}")
+            if not isinstance(name, str) or not NAME.fullmatch(name):
+                raise InvalidInput(f"{at}: statement name {name!r}: use small letters, digits, points and dashes")
+            if name in self.statements:
+                raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
+            words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
+            if isinstance(over, type):
+                others = {
+                    "problems": problems,
+                    "local": local,
+                    "sampling": sampling,
+                    "rounds": rounds,
+                }
+                _check_world(over, others, about, at)
+            made = AuthoredStatement(
+                f"{self.name}/{name}",
+                about,
+                local if local is not None else Minimise(),
+                sampling if sampling is not None else Full(),
+                problems,
+                over,
+                _horizons(rounds, over, at),
+                tuple(assumptions),
+                words,
+                source or self.source,
+                function,
+                symbols or self.symbols,
+                measures,
+                ours,
+            )
+            if not made.of_world:
+                _check(made, at)
+            self.statements[name] = made
+            self.order.append(made.id)
+            return made
+
+        return add
+
+    def claim(
+        self,
+        name: str,
+        title: str,
+        latex: str,
+        *,
+        source: str = "",
+        note: str = "",
+        shown_by: str = "",
+        form: str = "printed",
+        wording: str = "",
+        scope: str = "",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        """Record a claim that cannot be proved or refuted here, such as one about an experiment.
+
+        Parameters
+        ----------
+        latex : the claim as a formula
+        note : the reason
+        shown_by : the command that measures what it is about
+        form, wording : of its one form, as in `fedtheory.theory.judge.statement.Form`
+        scope : the word of `Statement.scope`, default the paper's id
+        assumptions : in words
+        """
+        made = claim(
+            f"{self.name}/{name}",
+            title,
+            source or self.source,
+            latex,
+            note,
+            shown_by,
+            self.symbols,
+            form=form,
+            wording=wording,
+            scope=scope,
+            assumptions=tuple(assumptions),
+        )
+        self.claims.append(made)
+        self.order.append(made.id)
+
+    def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
+        """Say how one form of a theorem about a run is proved: a chain of `step`s.
+
+        Parameters
+        ----------
+        theorem : a statement of this paper with over='run', or its name
+        steps : in the order of the proof
+        note : what a reader should know of the proof
+
+        Raises
+        ------
+        UnknownName, InvalidInput
+            No such statement or form; a theorem that is not about a run; steps of another kind.
+        """
+        from fedtheory.theory.proofs import core_proof
+
+        chosen = self[theorem] if isinstance(theorem, str) else theorem
+        made = core_proof(chosen, form, list(steps), note)
+        self.proofs.append(made)
+        return made
+
+    def __getitem__(self, name: str) -> AuthoredStatement:
+        """A statement by its name, or by its whole id. Raises `UnknownName` with the nearest
+        names."""
+        short = name.removeprefix(f"{self.name}/")
+        if short not in self.statements:
+            raise suggest(short, self.statements, f"statement of {self.name}")
+        return self.statements[short]
+
+    def as_paper(
+        self, setting: Callable[[Sequence[AuthoredStatement]], Any] = WorldSetting
+    ) -> core.Paper:
+        """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
+
+        setting : makes what judges the statements over worlds
+
+        Raises
+        ------
+        UnknownName, InvalidInput, MissingCapability
+            A statement that cannot be judged, with file and line.
+        """
+        made = {s.id: s for s in (*(s.statement for s in self.statements.values()), *self.claims)}
+        worlds = [s for s in self.statements.values() if s.of_world]
+        rooms: list[Any] = []
+        if len(worlds) < len(self.statements):
+            from fedtheory.theory.paper_adapter import AuthoredSetting
+
+            rooms.append(AuthoredSetting(self))
+        rooms += [setting(worlds)] if worlds or self.claims else []
+        if len(rooms) > 1 and self.claims:
+            rooms[1].kinds = (*rooms[1].kinds, "")  # that of a claim
+        fields = {
+            "about": ". ".join(v for v in (self.title, self.source) if v) or self.name,
+            "printed": "as the file says it",
+            "proofs": tuple(self.proofs),
+            **self.more,
+        }
+        judged = rooms[0] if len(rooms) == 1 else Joined(*rooms)
+        ordered = tuple(made[i] for i in self.order)
+        return core.Paper(
+            self.name, self.title or self.name, statements=ordered, setting=judged, **fields
+        )
+
+    def __repr__(self) -> str:
+        return f"<paper {self.name}: {len(self.statements)} statements>"
+
+
+def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
+    if not issubclass(world, World) or not world.kind:
+        raise InvalidInput(
+            f"{at}: over = {world.__name__}: use 'round', 'run', 'fixed-point', "
+            "or a subclass of World with a kind"
+        )
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise InvalidInput(
+            f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; "
+            "leave them out"
+        )
+    if world.takes and not isinstance(about, Method):
+        raise InvalidInput(
+            f"{at}: about = {about!r}: {world.__name__} is made of a user's method; "
+            "give method(TheMethod)"
+        )
+
+
+def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
+    if rounds is None:
+        return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
+    pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
+    least = 1 if over == "run" else 0
+    if (
+        len(pair) != 2
+        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
+        or not least <= pair[0] <= pair[1]
+    ):
+        raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
+    return pair
+
+
+def _check(made: AuthoredStatement, at: str) -> None:
+    from fedtheory.theory.rounds.problem_classes import ProblemClass
+
+    about, local, sampling = made.about, made.local, made.sampling
+    if not isinstance(about, Method) and not (
+        callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))
+    ):
+        raise InvalidInput(
+            f"{at}: about = {about!r}: give a method, such as FedAvg() or method(FedProx, mu=1), with init and round"
+        )
+    if isinstance(about, type):
+        raise InvalidInput(
+            f"{at}: about = {about.__name__}: give an instance, {about.__name__}(), or method({about.__name__}, ...)"
+        )
+    if not isinstance(local, GradientSteps | Minimise):
+        raise InvalidInput(f"{at}: local = {local!r}: use GradientSteps(steps, lr) or Minimise()")
+    if not isinstance(sampling, Sampling) and sampling is not Uniform:
+        raise InvalidInput(
+            f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P"
+        )
+    if not isinstance(made.problems, ProblemClass):
+        raise InvalidInput(
+            f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
+        )
+    if isinstance(sampling, Uniform) and sampling.size > (most := made.problems.clients[1]):
+        raise InvalidInput(
+            f"{at}: sampling = {sampling}: its cohorts need at least {sampling.size} clients, and the problems have at most {most}: "
+            f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
+        )
+    if made.over not in SCOPES:
+        raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
+    if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):
+        raise InvalidInput(f"{at}: steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)")
+
+
+def load_file(path: str | Path) -> Paper:
+    """The paper that a Python file holds.
+
+    Raises
+    ------
+    DataFileError
+        No such file.
+    InvalidInput
+        The file cannot be imported (names the line), or holds no paper, several, or one without
+        statements.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataFileError(f"{path}: no such file: give a Python file that defines a fedtheory.theory.Paper")
+    name = f"fedtheory_paper_{path.stem}_{abs(hash(str(path.resolve())))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput(f"{path}: not a Python file: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses of the file look for it there
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        sys.modules.pop(name, None)
+        raise InvalidInput(f"{path}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        sys.modules.pop(name, None)
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+        at = f", line {lines[-1]}" if lines else ""
+        raise InvalidInput(f"{path}{at}: cannot be imported: {type(error).__name__}: {error}") from error
+    papers = list({id(v): v for v in vars(module).values() if isinstance(v, Paper)}.values())
+    if len(papers) != 1:
+        found = (
+            "no paper: write paper = Paper('my-paper', title=...)"
+            if not papers
+            else f"{len(papers)} papers: keep one a file"
+        )
+        raise InvalidInput(f"{path}: it defines {found}")
+    if not papers[0].statements:
+        raise InvalidInput(
+            f"{path}: paper {papers[0].name!r} has no statement: decorate a function with @paper.statement(...)"
+        )
+    return papers[0]

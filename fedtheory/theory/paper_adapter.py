@@ -1,0 +1,288 @@
+"""A file's paper among the papers that the core knows: its setting, with a kind of instances for
+each statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.randomness import Stream
+from fedtheory.rational import Builders
+from fedtheory.theory.judge.check import Check, outside
+from fedtheory.theory.judge.record import OwnRun, Record
+from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.declare import Among
+from fedtheory.theory.rounds.forms import Undefined
+from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.judging import check
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.on_problem import verify as on_problem
+from fedtheory.theory.rounds.own_run import own_run
+from fedtheory.theory.rounds.problem_classes import not_shares
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.rounds.reads import read_there
+from fedtheory.theory.study.declared import declared, symbols
+from fedtheory.theory.study.studies import Study, study
+from fedtheory.theory.study.words import scope
+
+__all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
+
+INSTANCES = 40  # a statement, in a full campaign
+PROBLEMS = 8
+_NOT_OURS = (
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
+    "noise",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DrawnInstance:
+    """An instance of a statement, as its data."""
+
+    kind: str
+    label: str
+    data: dict[str, Any]
+    rational: bool = False
+    family: str = "separable losses"
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: {self.label}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {"kind": self.kind, "name": self.name, "data": self.data, "rational": self.rational}
+
+
+@dataclass(frozen=True)
+class DrawnProblem:
+    """The number and the seed of a problem that a statement's class of problems draws."""
+
+    kind: str
+    number: int
+    seed: int
+    family: str = "problems of the package"
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: problem {self.number} seed={self.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {"kind": self.kind, "name": self.name, "number": self.number, "seed": self.seed}
+
+
+class _Searched:
+    """An instance and its setting, as the search for counterexamples knows instances."""
+
+    def __init__(self, setting: MethodSetting, instance: Draw) -> None:
+        self.kind, self.data = setting.of_statement.name, instance.to_data()
+        self.name, self._of = str(instance), (setting, instance)
+
+    def view(self) -> Any:
+        """In floats."""
+        setting, instance = self._of
+        return setting.view(instance, exact=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters."""
+        return {"kind": self.kind, "name": self.name, "data": self.data}
+
+
+class AuthoredSetting(Setting):
+    """How the statements of a file are judged."""
+
+    own_method = True
+    study_searches = True
+    scenarios = 400
+
+    def __init__(self, paper: Any) -> None:
+        self.authored = paper
+        own = {name: s for name, s in paper.statements.items() if not s.of_world}
+        self.kinds, self.builders = tuple(own), Builders()
+        for name, statement in own.items():
+            self.builders.add(name)(_builder(MethodSetting.of(statement)))
+
+    def _of(self, kind: str) -> MethodSetting:
+        return MethodSetting.of(self.authored[kind])
+
+    # --- the campaign ---------------------------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """Random instances of every statement, a third of them in fractions, and problems of the
+        package."""
+        out: list[Any] = []
+        for kind in self.kinds:
+            setting = self._of(kind)
+            for i, instance in enumerate(islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))):
+                out.append(DrawnInstance(kind, str(instance), instance.to_data(), i % 3 == 0))
+            if setting.refusal() is None:
+                out += [DrawnProblem(kind, i, plan.seed) for i in range(max(2, round(PROBLEMS * plan.scale)))]
+        return out
+
+    def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
+        """Whether its statement is one of these."""
+        return instance.kind in {s.id.partition("/")[2] for s in statements}
+
+    def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
+        """Every form of the instance's statement."""
+        if not self.concerns(instance, statements):
+            return []
+        setting = self._of(instance.kind)
+        statement = setting.of_statement
+        try:
+            if isinstance(instance, DrawnProblem):
+                rng = Stream(instance.seed).generator(f"authoring problems {statement.id}", instance.number)
+                _, problem = next(iter(setting.problems.problems(rng, 1, instance.number)))
+                view = setting.problem_views(problem, rng, seed=instance.seed)
+            else:
+                made = Draw.from_data(instance.data)
+                try:
+                    view = setting.view(made, exact=instance.rational)
+                    statement.on(view)
+                except (NotInFractions, InvalidInput):
+                    view = setting.view(made, exact=False)
+                found = check(statement, view, None, instance.name)
+                others = [f for f in statement.forms if f not in {c.form for c in found}]  # in floats only
+                return found + (check(statement, setting.view(made, exact=False), others, instance.name) if others else [])
+            return check(statement, view, None, instance.name)
+        except NotCertified as error:
+            return [_outside(statement, f, str(error), instance.name, "inconclusive") for f in statement.forms]
+        except (Unbounded, Undefined, MissingCapability) as error:
+            return [_outside(statement, f, str(error), instance.name) for f in statement.forms]
+
+    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    def refusal(self, statement: Statement) -> str | None:
+        """Why the statement does not run on a user's problem, or None where it does."""
+        return self._of(statement.id.partition("/")[2]).refusal()
+
+    def local_work(self, statement: Statement) -> LocalWork:
+        """None but the statement's own; a run of anyone's is judged by its points."""
+        return LocalWork((), "the statement says itself what clients do; leave local_solver out", of_runs=False)
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """One check a form on a user's problem, with the algorithm's numbers, else at the limits of what may vary.
+
+        A problem outside the class is 'not applicable', with the property's name; so is another method.
+        """
+        authored = self._of(statement.id.partition("/")[2]).of_statement
+        return on_problem(
+            authored, case.problem, case.algorithm, sampling=case.sampling, forms=[f.name for f in forms], seed=case.seed,
+            scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence, at_once=case.at_once,
+        )  # fmt: skip
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
+        return own_run(self._of(statement.id.partition("/")[2]), form, case, record)
+
+    def refuses(self, statement: Statement) -> tuple[str, ...]:
+        """What a file says itself: the local work; and the size of a cohort, where it is not left free."""
+        free = self._of(statement.id.partition("/")[2]).sampling is Uniform
+        return _NOT_OURS if free else (*_NOT_OURS, "participants")
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """The statement's own method, local work and cohorts on the user's problem; their size may be
+        chosen where the statement leaves it free."""
+        reason = self.refusal(statement)
+        if reason is not None:
+            raise InvalidInput(f"{statement.id}: {reason}")
+        own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
+        request.refuse(_NOT_OURS, own)
+        request.refuse_hyperparameters(own)
+        setting = self._of(statement.id.partition("/")[2])
+        problem = request.problem("quadratic")
+        if request.participants is not None and setting.sampling is not Uniform:
+            raise InvalidInput(
+                f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
+            )
+        sampling = None if request.participants is None else request.sampling(problem)
+        algorithm, numbers = setting.on_problem(problem, sampling)
+        chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
+        name = getattr(algorithm, "name", type(algorithm).__name__)
+        head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
+        for key, family in some.items():
+            values = ", ".join(map(str, family.choices))
+            other = "the first is judged" if key.startswith("method.") else "each is judged, the first is drawn"
+            head.append(f"{key.removeprefix('method.')} is one of {values}: {other}")
+        if not_shares(problem) is not None:
+            head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
+        return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
+
+    def declares(self, statement: Statement) -> dict[str, str]:
+        """The method, the local work, the sampling and the class of problems."""
+        return declared(self.authored[statement.id])
+
+    def symbols(self, statement: Statement) -> dict[str, str]:
+        """The quantities that the statement takes by name, and what its author says of symbols."""
+        return {**symbols(self.authored[statement.id]), **statement.symbols}
+
+    def example(self, statement: Statement) -> str | None:
+        """A problem of the package, where one will do."""
+        return None if self.refusal(statement) else "--problem quadratic"
+
+    def scope_in_words(self, statement: Statement) -> str:
+        """One round, runs of which horizons, a fixed point; and the law of the cohorts."""
+        return f"about {scope(self._of(statement.id.partition('/')[2]).of_statement)}"
+
+    # --- instances in fractions, and the search -------------------------------------------------------------------------
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """One instance of a statement."""
+        setting = self._of(kind)
+        return _Searched(setting, setting.random_instance(rng))
+
+    def summary(self, witness: Witness) -> str:
+        """The losses, the start, and what was drawn."""
+        return f"{witness.statement} [{witness.form}]: {Draw.from_data(witness.data)}"
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
+        instance = Draw.from_data(witness.data)
+        read = read_there(self._of(witness.kind), witness.form, instance)
+        return [("instance", str(instance)), *super().facts(witness)[1:], *read.items()]
+
+    def study(
+        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
+        checks: Sequence[Check] = (),
+    ) -> Study | None:  # fmt: skip
+        """`fedtheory.theory.study` of one statement."""
+        tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
+        authored = self.authored[statement.id]
+        again = _drawn_again(MethodSetting.of(authored), seed, {c.instance for c in checks if c.verdict == "violated"})
+        return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
+
+
+def _draws(setting: MethodSetting, seed: int) -> Iterator[Draw]:
+    """The random instances of a campaign, one after another."""
+    rng = Stream(seed).generator(f"authoring campaign {setting.of_statement.id}")
+    while True:
+        yield setting.random_instance(rng)
+
+
+def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Draw]:
+    """Of a campaign's first instances those with one of these names, by name."""
+    kind = setting.of_statement.name
+    drawn = {f"{kind}: {i}": i for i in islice(_draws(setting, seed), INSTANCES if names else 0)}
+    return {name: i for name, i in drawn.items() if name in names}
+
+
+def _builder(setting: MethodSetting) -> Callable[[dict[str, Any]], Any]:
+    def build(data: dict[str, Any]) -> Any:
+        instance = Draw.from_data(data)
+        reason = setting.why_not(instance)
+        if reason is not None:
+            raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
+        return setting.view(instance, exact=True)
+
+    return build
+
+
+def _outside(statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable") -> Check:
+    return outside(statement.statement, statement.statement.form(form), "any", reason, instance, verdict)

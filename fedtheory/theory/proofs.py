@@ -1,0 +1,234 @@
+"""The proof of a theorem of a file, as a chain of its other statements: what `fedtheory proof FILE.py::NAME` walks.
+
+    paper.proof(rate, form="lecture notes", steps=[
+        step(one_round, weight=lambda q: 1 / q.T, why="one step, against x*"),
+        step(monotone, weight=lambda q: (q.t[1:, 0] - 1) / q.T, why="F does not grow, so that the last iterate is the best"),
+        step("last distance", lambda q: le(0 * q.gap[-1], q.distance_sq[-1]), weight=lambda q: q.beta / (2 * q.T)),
+    ])
+
+A weight says what one unit of slack of a step, in one round, adds to the slack of the theorem. Then the slack of the theorem is the
+sum of the steps' slacks, each with its weight, and a walk checks that. Where no step has one, each is judged by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.randomness import Stream
+from fedtheory.theory.judge import proof as core
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.forms import reduced
+from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.judging import with_noise
+from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, leaves, probabilities, run
+from fedtheory.theory.rounds.run_matches_claim import as_said
+
+__all__ = ["ProofStep", "core_proof", "step"]
+
+MOST = 512  # sequences of cohorts
+TRIED = 100  # instances, for one on which the form fails
+
+
+@dataclass(frozen=True)
+class ProofStep:
+    """What `step` makes."""
+
+    what: Any
+    form: str
+    weight: Any
+    why: str
+    sides: Callable[[Any], Sides] | None
+    formula: str
+
+
+def step(
+    what: Any, at_end: Callable[[Any], Sides] | None = None, *, form: str = "repaired", weight: Any = None, why: str = "",
+    formula: str = "",
+) -> ProofStep:  # fmt: skip
+    """One step of `Paper.proof`.
+
+    Parameters
+    ----------
+    what : a statement of the paper with over='round', which is judged in every round; or with ``at_end`` a label
+    at_end : callable(q) -> ``le(...)``, q the quantities of the run: a step that is taken once, when the rounds are added up
+    form : of the statement
+    weight : what one unit of its slack adds to the slack of the theorem: a number, or callable(q) -> a number, or one for each
+        round (T,); None: it is judged, and nothing is said of what the theorem loses in it
+    why : one sentence
+    formula : LaTeX, of a step with ``at_end``
+
+    Raises
+    ------
+    InvalidInput
+        A label without ``at_end``, or a statement with it.
+    """
+    if (at_end is not None) != isinstance(what, str):
+        raise InvalidInput(
+            f"step {what!r}: give a statement that is judged in every round, or a label and the sides of a step at the end"
+        )
+    return ProofStep(what, form, weight, why, at_end, formula)
+
+
+def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -> core.Proof:
+    """As the core knows proofs.
+
+    Raises
+    ------
+    InvalidInput
+        A theorem that is not about a run; no steps, or others than `step` makes; a step that is not about a round.
+    UnknownName
+        No such form.
+    """
+    where = f"{theorem.place}: proof"
+    if theorem.over != "run":
+        raise InvalidInput(
+            f"{where}: {theorem.id} is about a {theorem.over}: a proof is walked for a theorem with over='run'"
+        )
+    if not steps:
+        raise InvalidInput(f"{where}: no steps: give a list of step(...)")
+    for one in steps:
+        if not isinstance(one, ProofStep):
+            raise InvalidInput(f"{where}: {one!r} is no step: write step(statement, weight=...)")
+        if one.sides is None and getattr(one.what, "over", "") != "round":
+            raise InvalidInput(f"{where}: {one.what!r} is not judged in a round: give a statement with over='round'")
+        if one.sides is None:
+            one.what.form(one.form)
+    theorem.form(form)
+    setting = MethodSetting.of(theorem)
+    return core.Proof(
+        theorem.id, form, tuple(_core_step(one) for one in steps), lambda case, proof: _course(setting, case),
+        lambda witness, proof: _replayed(setting, witness), witness=lambda: _instance(theorem, setting, form), note=note,
+        bound=lambda ended: _at_the_end(with_noise(theorem, ended.run, form)),
+    )  # fmt: skip
+
+
+def _core_step(one: ProofStep) -> core.Step:
+    weight = None if one.weight is None else lambda ended: one.weight(ended.run) if callable(one.weight) else one.weight
+    if one.sides is not None:
+        ending = one.sides
+
+        def at_the_end(ended: core.Ended) -> Sides:
+            sides = ending(ended.run)
+            return _plain(sides, ended.run.expectation)
+
+        return core.Step(one.what, one.why, weight=weight, sides=at_the_end, over="end", formula=one.formula)
+    statement, form = one.what, one.form
+
+    def of_round(view: RoundQuantities) -> Sides:
+        own = view.other()  # a view keeps the forms of one statement
+        return _plain(with_noise(statement, own, form), own.expectation)
+
+    return core.Step(statement.name, one.why or statement.title, statement.id, form, weight, of_round)
+
+
+def _plain(sides: Sides, expectation: Callable[[Any], Any]) -> Sides:
+    """One entry for each state: what is claimed of every cohort is taken in the mean for the sum."""
+    parts = []
+    for value in (sides.lhs, sides.rhs, sides.scale):
+        found = np.asarray(value)
+        parts.append(np.atleast_1d(np.asarray(expectation(found)) if found.ndim > 1 else found))
+    shape = np.broadcast_shapes(*(p.shape for p in parts))
+    noise = float(np.max(np.asarray(sides.noise, dtype=float))) if parts[0].dtype != object else 0
+    lhs, rhs, scale = (np.broadcast_to(p, shape) for p in parts)
+    return Sides(lhs, rhs, scale, sides.relation, noise, (), (lhs, rhs))
+
+
+def _at_the_end(sides: Sides) -> Sides:
+    """The last of the horizons that a bound is stated for."""
+    lhs, rhs, scale = (np.atleast_1d(np.asarray(v)).ravel()[-1:] for v in (sides.lhs, sides.rhs, sides.scale))
+    noise = np.atleast_1d(np.asarray(sides.noise)).ravel()[-1:] if lhs.dtype != object else 0
+    return Sides(lhs, rhs, scale, sides.relation, noise, (), (lhs, rhs))
+
+
+# --- runs --------------------------------------------------------------------------------------------------------------------
+def _walked(
+    setting: MethodSetting, world: Any, start: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str
+) -> core.Course:
+    n, exact = world.num_clients, world.exact
+    count = sampling.count(n)
+    if count**T > MOST:
+        raise InvalidInput(
+            f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MOST}: take fewer rounds or clients"
+        )
+    facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
+    law = sampling.enumerate(n)
+    chance = probabilities(sampling, law, exact)
+
+    def path(t: int) -> tuple[Any, Any]:
+        cohorts, weight = leaves(sampling, n, t, exact)
+        return run(world, algorithm, work, np.repeat(start, len(weight), axis=0), cohorts), weight
+
+    def rounds() -> Iterator[Any]:
+        weight = np.array([Fraction(1)], dtype=object) if exact else np.ones(1)
+        for t in range(1, T + 1):
+            made, after = path(t)
+            yield RoundQuantities(world, facts, made, chance, algorithm), weight
+            weight = after
+
+    def whole() -> RunQuantities:
+        made, weight = path(T)
+        return RunQuantities(world, facts, made, weight, algorithm)
+
+    return core.Course(name, "any", T, rounds(), whole)
+
+
+def _course(setting: MethodSetting, case: Case) -> core.Course:
+    """The run of a user's problem, from x_0."""
+    problem, n = case.problem, case.problem.num_clients
+    reason = (
+        setting.refusal() or setting.problems.why_not_problem(problem) or setting.not_its_law(case.sampling, problem)
+    )
+    if reason is not None:
+        raise InvalidInput(f"{setting.of_statement.id}: {reason}")
+    sampling = case.sampling if setting.sampling is Uniform and case.sampling is not None else setting.sampling
+    sampling = Full() if sampling is Uniform else sampling
+    sampling.check(n)
+    world = ProblemWorld(problem)
+    start = world.start = np.asarray(case.x0, dtype=float)[None]
+    T = case.rounds or setting.of_statement.rounds[1]
+    setting = as_said(setting, setting.facts(world, sampling, T), case.algorithm, case.local_solver)
+    return _walked(
+        setting, world, start, sampling, T, setting.first_choice, f"{problem.name}: N = {n}, d = {problem.dim}, T = {T}"
+    )
+
+
+def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
+    """The run of an instance in fractions."""
+    if witness.kind != setting.of_statement.name:
+        raise InvalidInput(
+            f"{witness.name} is an instance of {witness.kind!r}, and not of {setting.of_statement.name!r}"
+        )
+    instance = Draw.from_data(witness.data)
+    reason = setting.why_not(instance)
+    if reason is not None:
+        raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
+    world = SeparableWorld(instance.exact_losses, instance.start)
+    sampling, T = setting.law(instance), instance.rounds
+    return _walked(setting, world, instance.start[None], sampling, T, instance.drawn, f"{instance} (in fractions)")
+
+
+def _instance(theorem: Any, setting: MethodSetting, form: str) -> Witness:
+    """A random instance of the class on which the form fails, else the first one."""
+    rng = Stream(0).generator(f"proof of {theorem.id}")
+    first = None
+    for _ in range(1 if theorem.form(form).established == "holds" else TRIED):
+        drawn = setting.random_instance(rng)
+        made = Witness(theorem.id, form, "any", theorem.name, drawn.to_data(), label="an instance that was drawn")
+        first = first or made
+        sides = _at_the_end(reduced(view := setting.view(drawn, exact=False), theorem.on(view)[form]))
+        if float(sides.lhs[0]) > float(sides.rhs[0]) + 1e-6 * float(sides.scale[0]):
+            return made
+    if first is None:
+        raise InvalidInput(f"{theorem.id}: no instance was drawn")
+    return first

@@ -1,0 +1,311 @@
+"""What a statement's author declares: the method and its hyperparameters, the local work, and
+what may vary in them.
+
+A hyperparameter is a number, a function of the constants (``lambda c: 1 / c.beta``), or a family
+of numbers: `upto` a limit, or `among` a few. Families are drawn with each instance, so that the
+statement is checked for all of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, UnknownName, suggest
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+
+__all__ = [
+    "Among", "Facts", "GradientSteps", "Keywords", "Method", "Minimise", "Upto", "Whole", "alias", "among", "method", "only_keywords",
+    "upto",
+]  # fmt: skip
+
+SHARES = [
+    Fraction(1),
+    Fraction(1, 2),
+    Fraction(3, 4),
+    Fraction(1, 4),
+    Fraction(1, 8),
+    Fraction(7, 8),
+    Fraction(1, 3),
+    Fraction(1, 50),
+]
+
+
+DIGITS = 14  # a float of a longer mantissa, sign and point included, was rounded
+
+
+ALIASES = {  # what papers call a quantity -> (its name here, what it is)
+    "L": ("beta", "the smoothness"), "smoothness": ("beta", "the smoothness"), "strong_convexity": ("mu", "the strong convexity"),
+    "K": ("E", "the number of local steps"), "tau": ("E", "the number of local steps"), "steps": ("E", "the number of local steps"),
+    "local_steps": ("E", "the number of local steps"), "gamma": ("eta", "the local step size"), "lr": ("eta", "the local step size"),
+    "local_lr": ("eta", "the local step size"), "step_size": ("eta", "the local step size"), "n": ("N", "the number of clients"),
+    "m": ("N", "the number of clients"), "M": ("N", "the number of clients"), "num_clients": ("N", "the number of clients"),
+    "clients": ("N", "the number of clients"), "S": ("P", "the size of a cohort"), "R": ("T", "the number of rounds"),
+    "rounds": ("T", "the number of rounds"), "G": ("G_sq", "the square of the bound on subgradients"), "f": ("F", "the objective"),
+    "dim": ("d", "the dimension"), "f_star": ("F_star", "the least value of F"), "grad": ("gradient", "the gradient of F"),
+    "zeta": ("dissimilarity", "how far the clients' gradients are apart, squared,"),
+    "zeta_sq": ("dissimilarity", "how far the clients' gradients are apart, squared,"),
+}  # fmt: skip
+NOISE = "gradients are exact here, so there is no variance of noise; how far the clients' gradients are apart is 'dissimilarity'"
+
+
+def alias(name: str, known: Iterable[str], kind: str, before: str = "") -> str:
+    """What a quantity that papers give another name is called here; '' for a name that is none of those."""
+    here, what = ALIASES.get(name, ("", ""))
+    if here in {*known}:
+        return f"unknown {kind} {name!r}: {what} is {before}{here}"
+    return f"unknown {kind} {name!r}: {NOISE}" if name.lower() in ("sigma", "sigma_sq", "variance") else ""
+
+
+def only_keywords(given: Mapping[str, Any], known: Iterable[str], of: str) -> None:
+    """Raise `UnknownName` for a keyword that is none of those, with the nearest ones."""
+    known = [*known]
+    for name in given:
+        if name not in known:
+            raise suggest(name, known, f"keyword of {of}")
+
+
+class Keywords:
+    """A dataclass whose unknown keywords are refused with the nearest ones."""
+
+    def __new__(cls, *args: Any, **given: Any) -> Any:
+        only_keywords(given, [f.name for f in dataclasses.fields(cls)], cls.__name__)  # type: ignore[arg-type]
+        return super().__new__(cls)
+
+
+class Whole(Fraction):
+    """A whole number whose arithmetic is that of fractions (1 / T is no float), and that still
+    counts and indexes."""
+
+    def __index__(self) -> int:
+        return self.numerator
+
+
+class Facts(Mapping[str, Any]):
+    """Constants by name, as attributes: what a hyperparameter's function is given.
+
+    Raises
+    ------
+    UnknownName
+        From an attribute that is not there, with the nearest names.
+    """
+
+    def __init__(self, numbers: dict[str, Any]) -> None:
+        self._numbers = numbers
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_numbers" not in self.__dict__:
+            raise AttributeError(name)
+        if name not in self._numbers:
+            if told := alias(name, self._numbers, "constant"):
+                raise UnknownName(told)
+            raise suggest(name, self._numbers, "constant")
+        return self._numbers[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._numbers[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._numbers
+
+    def __iter__(self) -> Any:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+@dataclass(frozen=True)
+class Upto:
+    """All numbers in (0, limit], as shares of the limit; the assumption can be dropped: shares
+    up to ``beyond`` then."""
+
+    limit: Any
+    beyond: Fraction = Fraction(1)
+
+    def draw(self, rng: np.random.Generator) -> Fraction:
+        """A share in (0, beyond]."""
+        share = SHARES[int(rng.integers(len(SHARES)))] if rng.random() < 0.5 else Fraction(int(rng.integers(1, 65)), 64)
+        return share * self.beyond
+
+    def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
+        """The number: its share of the limit."""
+        if not 0 < drawn <= self.beyond:
+            raise InvalidInput(f"share = {drawn}: it must lie in (0, {self.beyond}]")
+        return number(drawn, exact) * resolve(self.limit, facts, exact)
+
+
+@dataclass(frozen=True)
+class Among:
+    """One of a few numbers."""
+
+    choices: tuple[Any, ...]
+
+    def draw(self, rng: np.random.Generator) -> Fraction:
+        """One of them."""
+        return Fraction(self.choices[int(rng.integers(len(self.choices)))])
+
+    def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
+        """The number drawn."""
+        if drawn not in [Fraction(v) for v in self.choices]:
+            raise InvalidInput(f"{drawn} is none of {', '.join(map(str, self.choices))}")
+        return number(drawn, exact)
+
+
+def upto(limit: Any) -> Upto:
+    """Every number in (0, limit]; the limit is a number or a function of the constants."""
+    return Upto(limit)
+
+
+def among(*choices: Any) -> Among:
+    """Every one of the given numbers."""
+    if not choices:
+        raise InvalidInput("among(): give at least one number")
+    return Among(choices)
+
+
+def number(value: Any, exact: bool) -> Any:
+    """The number as a fraction, or as a float. As a fraction a float is what it prints as: 0.1 is a
+    tenth, here as in the constants of a bound."""
+    if not exact:
+        return float(value)
+    return Fraction(repr(float(value))) if isinstance(value, float | np.floating) else Fraction(value)
+
+
+def resolve(
+    value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None, what: str = "a hyperparameter"
+) -> Any:
+    """A declared hyperparameter as a number. Raises `InvalidInput` where it is none."""
+    if isinstance(value, Upto | Among):
+        if drawn is None:
+            raise InvalidInput(f"{what} varies, and the instance says no value of it")
+        return value.value(drawn, facts, exact)
+    if callable(value):
+        value = value(facts)
+        if exact and isinstance(value, float) and len(f"{Decimal(repr(float(value))):e}".split("e")[0]) > DIGITS:
+            raise NotInFractions(
+                f"{what} = {value!r} is computed in floats, and rounded: write Fraction(1, 10) for 0.1, and no roots; "
+                "the verdicts in floats stand"
+            )
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
+        raise InvalidInput(
+            f"{what} = {value!r}: give a number, a function of the constants, upto(limit) or among(numbers)"
+        )
+    if exact and isinstance(value, float) and not np.isfinite(value):
+        raise InvalidInput(f"{what} = {value!r} is not finite")
+    return number(value, exact)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method whose hyperparameters may be functions of the constants: see `method`."""
+
+    cls: type
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As the method calls itself."""
+        return getattr(self.cls, "name", self.cls.__name__)
+
+    def build(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> Any:
+        """The algorithm with its numbers; in fractions where ``exact``.
+
+        A class may turn its hyperparameters into floats when it is made; the fractions are put
+        back.
+        """
+        numbers = {}
+        for key, value in self.hyperparameters.items():
+            plain = isinstance(value, str | bool) or value is None
+            numbers[key] = (
+                value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
+            )
+        made = self.cls(
+            **{k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v for k, v in numbers.items()}
+        )
+        return in_fractions(made, numbers) if exact else made
+
+
+def method(cls: type, **hyperparameters: Any) -> Method:
+    """A method and its hyperparameters: ``method(FedProx, mu=lambda c: 2 * c.beta)``."""
+    if not isinstance(cls, type):
+        raise InvalidInput(
+            f"method({cls!r}): give the class and its hyperparameters, for example method(FedProx, mu=1)"
+        )
+    return Method(cls, hyperparameters)
+
+
+def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
+    """A copy whose floats are fractions: those given by name, else what the float prints as."""
+    out = copy.copy(algorithm)
+    fields = [f.name for f in dataclasses.fields(out)] if dataclasses.is_dataclass(out) else list(vars(out))
+    for key in fields:
+        value = (numbers or {}).get(key, getattr(out, key))
+        if isinstance(value, float) and np.isfinite(value):
+            value = number(value, True)
+        object.__setattr__(out, key, value)
+    return out
+
+
+@dataclass(frozen=True)
+class GradientSteps(Keywords):
+    """The local work: ``steps`` full gradient steps of size ``lr`` on the local objective.
+
+    Parameters
+    ----------
+    steps : int, or among(...)
+        E.
+    lr : number, function of the constants, upto(...) or among(...)
+        eta. The constants know E: ``lambda c: 1 / (c.beta * c.E)``.
+    """
+
+    steps: Any
+    lr: Any
+
+    def parameters(self) -> dict[str, Any]:
+        """What varies, by name."""
+        return {"steps": self.steps, "lr": self.lr}
+
+    def resolve(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> dict[str, Any]:
+        """E and eta as numbers."""
+        steps = resolve(self.steps, facts, True, drawn.get("steps"), "steps")
+        if steps.denominator != 1 or steps < 1:
+            raise InvalidInput(f"steps = {steps}: the number E of local steps must be a whole number >= 1")
+        known = Facts({**facts, "E": Whole(steps) if exact else int(steps)})
+        lr = resolve(self.lr, known, exact, drawn.get("lr"), "lr")
+        if not lr > 0:
+            raise InvalidInput(f"lr = {lr}: the local step size must be a finite number > 0")
+        return {"E": known["E"], "eta": lr}
+
+    def __str__(self) -> str:
+        return f"{_words(self.steps)} local gradient step{'' if self.steps == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Minimise:
+    """The local work: the local objective is minimised exactly."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Nothing varies."""
+        return {}
+
+    def resolve(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> dict[str, Any]:
+        """No numbers."""
+        return {}
+
+    def __str__(self) -> str:
+        return "exact local minimisation"
+
+
+def _words(value: Any) -> str:
+    return " or ".join(map(str, value.choices)) if isinstance(value, Among) else str(value)
+
+
+Hyperparameter = int | float | Fraction | Callable[[Facts], Any] | Upto | Among

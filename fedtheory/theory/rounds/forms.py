@@ -1,0 +1,453 @@
+"""Forms as an author writes them, and the checks that what was written can be judged: every
+error names file, line and statement."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName, suggest
+from fedtheory.inputs import flag, shown
+from fedtheory.theory.judge import statement as core
+from fedtheory.theory.judge.mathml import unbalanced
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
+
+__all__ = [
+    "Claimed",
+    "Forms",
+    "Outline",
+    "Undefined",
+    "Wrong",
+    "eq",
+    "evaluate",
+    "form",
+    "le",
+    "outlined",
+    "printed",
+    "reduced",
+    "repaired",
+    "sides_of",
+    "wrong",
+]
+
+
+MORE = (
+    "before",
+    "after",
+    "rules",
+    "wording",
+    "limits",
+    "worst",
+    "exact_only",
+    "symbolic",
+    "proves",
+)
+
+
+def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+    """lhs <= sum of terms."""
+    gone = absent_among(lhs, *terms)
+    return core.le(lhs, *terms, noise=noise, axes=axes) if gone is None else Sides(gone, gone, gone, "<=")
+
+
+def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+    """lhs == rhs, entry by entry; ``vector`` reduces the last axis by the largest difference.
+
+    ``parts`` are what lhs and rhs were made of; they only enter the scale.
+    """
+    flag("vector", vector)
+    gone = absent_among(lhs, rhs, *parts)
+    made = core.eq(lhs, rhs, *parts, vector=vector, noise=noise, axes=axes) if gone is None else None
+    return made or Sides(gone, gone, gone, "==")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A deliberately wrong variant of a form, which the study must reject."""
+
+    name: str
+    sides: Any  # Sides, or over a `World` a function that gives them
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """One form, with its sides on one view: what `printed`, `repaired` and `form` make."""
+
+    name: str
+    sides: Any  # Sides, or over a `World` a function that gives them
+    latex: str = ""
+    established: str = "open"
+    pathwise: bool = False
+    note: str = ""
+    proof: str = ""
+    mutants: tuple[Wrong, ...] = ()
+    needs: tuple[str, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def form(
+    name: str,
+    sides: Sides | Callable[[], Sides] | None,
+    latex: str = "",
+    *mutants: Wrong,
+    fails: bool = False,
+    holds: bool = False,
+    pathwise: bool = False,
+    note: str = "",
+    proof: str = "",
+    needs: tuple[str, ...] = (),
+    **more: Any,
+) -> Claimed:
+    """A form of a statement.
+
+    Parameters
+    ----------
+    name : 'printed', 'repaired', or another word
+    sides : what `le` or `eq` gave, or a function without arguments that gives it when it is needed
+        ``le`` is claimed in expectation over the cohorts: E[lhs] <= E[rhs]. Write ``q.mean`` for
+        expectations inside a side.
+    latex : the formula; '' over a `World` with letters: it is made by the code of the sides
+    mutants : what `wrong` gives
+    fails, holds : bool
+        On record: refuted by a counterexample, or true. Neither: open. A study that finds
+        otherwise says so.
+    pathwise : bool
+        Claimed for every sequence of cohorts, not only in expectation. ``eq`` is always entry by
+        entry.
+    proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
+        A form that holds without one is marked as tested only.
+    needs : over a `World`: the facts without which the form says nothing of an instance
+    more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
+        rules, the variants of the method (`World.rule`) that it is claimed for; and further fields
+        of `fedtheory.theory.judge.statement.Form`: wording, worst, limits, exact_only, and, of a
+        form whose sides are None, symbolic and proves
+    """
+    unknown = [name for name in more if name not in MORE]
+    if unknown:
+        raise suggest(unknown[0], [*inspect.signature(form).parameters, *MORE], "keyword")
+    flag("fails", fails), flag("holds", holds), flag("pathwise", pathwise)
+    if fails and holds:
+        raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
+    established = "violated" if fails else "holds" if holds else "open"
+    return Claimed(
+        name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more
+    )
+
+
+def printed(
+    sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any
+) -> Claimed:
+    """The form as the paper prints it; see `form`."""
+    return form("printed", sides, latex, *mutants, **how)
+
+
+def repaired(
+    sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any
+) -> Claimed:
+    """The form as it should read; see `form`."""
+    return form("repaired", sides, latex, *mutants, **how)
+
+
+def wrong(name: str, sides: Sides | Callable[[], Sides]) -> Wrong:
+    """A deliberately wrong variant: a term dropped, a constant halved. A study reports whether
+    it is rejected."""
+    return Wrong(name, sides)
+
+
+def place(function: Callable[..., Any], error: BaseException | None, statement: str, line: int | None = None) -> str:
+    """'file.py, line 12, my-paper/lemma-4': where in the author's function an error came up, or that line of it."""
+    code = function.__code__
+    lines = (
+        [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
+    )
+    at = lines[-1] if lines else line or code.co_firstlineno
+    return f"{os.path.basename(code.co_filename)}, line {at}, {statement}"
+
+
+class Forms(dict[str, Claimed]):
+    """The forms of a statement that say something on a view, by name. To ask for another raises what became of it.
+
+    Attributes
+    ----------
+    absent : dict name -> (the form, why it says nothing here)
+    order : names of all forms that were made, as they came
+    lines : dict name -> line of the file that yields it
+    ended : why no form was made after those, or None
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absent: dict[str, tuple[Claimed, FedTheoryError]] = {}
+        self.order: list[str] = []
+        self.lines: dict[str, int] = {}
+        self.ended: FedTheoryError | None = None
+
+    def __missing__(self, name: str) -> Claimed:
+        raise self.why(name) or KeyError(name)
+
+    def why(self, name: str) -> FedTheoryError | None:
+        """Why a form says nothing here."""
+        return self.absent[name][1] if name in self.absent else self.ended
+
+    @property
+    def all(self) -> dict[str, Claimed]:
+        """Every form that was made, in order; of those that say nothing here the sides are `Absent`."""
+        return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
+
+
+def outlined(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
+    """The forms of a statement over a `World`, whose sides may be functions; they are not called.
+
+    The view is a world, symbols, or an `Outline`: to learn which forms there are takes no numbers.
+    Raises `UnknownName` and `InvalidInput` as `evaluate` does.
+    """
+    out = Forms()
+    _made(out, function, view, view, statement, later=True)
+    return out
+
+
+class Outline:
+    """Stands for every world: its numbers are absent."""
+
+    rational = True
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(Undefined("there is no instance here"))
+
+
+def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: str) -> Sides:
+    """The sides of a form of a statement over a `World`, made now.
+
+    Raises
+    ------
+    InvalidInput
+        With the place in the author's file: a division by 0, a misspelt quantity, sides that are
+        none.
+    """
+    line = getattr(getattr(claimed.sides, "__code__", None), "co_firstlineno", None)
+    try:
+        found = claimed.sides() if callable(claimed.sides) else claimed.sides
+    except ZeroDivisionError as error:
+        raise Undefined(
+            f"{place(function, error, statement)}: a division by 0 on this instance"
+        ) from error
+    except FedTheoryError:
+        raise
+    except (TypeError, AttributeError, LookupError, NameError, ValueError) as error:
+        where = place(function, error, statement, line)
+        raise InvalidInput(
+            f"{where}: {_keyword(error) or f'{type(error).__name__}: {error}'}"
+        ) from error
+    if not isinstance(found, Sides):
+        where = place(function, None, statement, line)
+        raise InvalidInput(
+            f"{where}: form {claimed.name!r} has {_told(found)} for its two sides. "
+            "Write le(lhs, rhs) or eq(lhs, rhs)."
+        )
+    if isinstance(found.lhs, Absent):
+        raise found.lhs.error
+    return found
+
+
+def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
+    """The forms of a statement on one view, by name; what one cannot is nothing to another.
+
+    Raises
+    ------
+    UnknownName, InvalidInput, MissingCapability
+        With the place: an unknown quantity, sides of unequal shapes, no form, two forms of one
+        name, a form that is none.
+    NotInFractions, Undefined, Unbounded, NotCertified, MissingCapability
+        All forms make floats or square roots on a view in fractions; or divide by 0; or need what does not exist.
+    """
+    out = Forms()
+    try:
+        _made(out, function, view, view, statement)
+    except SILENT as error:
+        out = Forms()
+        try:
+            _made(out, function, Loose(view), view, statement)
+        except FedTheoryError:
+            out.ended = error
+    errors = [error for _, error in out.absent.values()] + ([] if out.ended is None else [out.ended])
+    if not out and errors and len({type(error) for error in errors}) == 1:
+        raise errors[0]
+    return out
+
+
+def _made(
+    out: Forms,
+    function: Callable[[Any], Iterable[Claimed]],
+    given: Any,
+    view: Any,
+    statement: str,
+    later: bool = False,
+) -> None:
+    """Add the forms to ``out``; the function is given the view, or a loose one.
+
+    With ``later`` no sides are made.
+    """
+    line: int | None = None  # of the form that is looked at
+    try:
+        with np.errstate(all="ignore"):
+            found = function(given)
+            if isinstance(found, np.ndarray) or not hasattr(found, "__iter__"):
+                line = _last_line(function)
+                raise InvalidInput(f"yield the forms, `yield printed(le(lhs, rhs))`: the function returned {_told(found)}")
+            for claimed in found:
+                frame = getattr(found, "gi_frame", None)
+                line = _last_line(function) if frame is None else frame.f_lineno
+                _add(out, claimed, view, line, place(function, None, statement, line), later)
+    except ZeroDivisionError as error:
+        raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
+    except NotInFractions as error:
+        raise NotInFractions(f"{place(function, error, statement, line)}: {error}") from error
+    except FedTheoryError as error:
+        raise _kind(error)(f"{place(function, error, statement, line)}: {error}") from error
+    except ValueError as error:
+        what = (
+            "sides or terms of unequal shapes"
+            if "broadcast" in str(error) or "shape" in str(error)
+            else "a value is wrong"
+        )
+        raise InvalidInput(f"{place(function, error, statement, line)}: {what} ({error})") from error
+    except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
+        if view.rational and not later and isinstance(error, TypeError | AttributeError):
+            raise NotInFractions(
+                f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
+            ) from error
+        told = _keyword(error) or f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"{place(function, error, statement, line)}: {told}") from error
+    if not out.order:
+        raise InvalidInput(
+            f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"
+        )
+
+
+def _last_line(function: Callable[..., Any]) -> int:
+    """Where a function that is no generator most likely returns."""
+    code = function.__code__
+    return max(line or 0 for *_, line in code.co_lines()) or code.co_firstlineno
+
+
+def _keyword(error: Exception) -> str:
+    """The nearest keywords of a function of this file, where one got another."""
+    found = re.fullmatch(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    functions: dict[str, Callable[..., Any]] = {"form": form, "le": le, "eq": eq, "wrong": wrong}
+    if found is None or found[1] not in functions:
+        return ""
+    return str(suggest(found[2], inspect.signature(functions[found[1]]).parameters, "keyword"))
+
+
+def _kind(error: FedTheoryError) -> type[FedTheoryError]:
+    kinds = (NotInFractions, Undefined, Unbounded, NotCertified, UnknownName, MissingCapability)
+    return next((k for k in kinds if isinstance(error, k)), InvalidInput)
+
+
+def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool) -> None:
+    if not isinstance(claimed, Claimed):
+        raise InvalidInput(f"{_told(claimed)} is no form: yield printed(le(lhs, rhs)), repaired(...) or form(name, ...)")
+    if claimed.name in out.order:
+        raise InvalidInput(
+            f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
+        )
+    for item in (claimed, *claimed.mutants):
+        given = getattr(item, "sides", None)
+        if not isinstance(item, Claimed | Wrong) or not (
+            isinstance(given, Sides) or callable(given) or (later and given is None)
+        ):
+            what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
+            raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
+    if why := unbalanced(claimed.latex):
+        raise InvalidInput(f"form {claimed.name!r}: {why}. Close it, or the formula would be shown wrong.")
+    name = claimed.name
+    out.order.append(name)
+    out.lines[name] = line
+    if later:
+        out[name] = claimed
+        return
+    if claimed.needs or claimed.more:
+        raise InvalidInput(
+            f"form {name!r}: needs, {', '.join(MORE)} are of statements over a World; "
+            "leave them out"
+        )
+    mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
+    sides = _numbers_or_absent(claimed.sides, view, name, where)
+    made = replace(claimed, sides=sides, mutants=mutants)
+    if isinstance(sides.lhs, Absent):
+        out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
+    else:
+        out[name] = made
+
+
+def _told(value: Any) -> str:
+    """A value that should be another in a few words, never a dump of its numbers."""
+    if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
+        return "the outcome of <=, >= or =="
+    if isinstance(value, Sides | Claimed):
+        return "a form" if isinstance(value, Claimed) else "what le or eq gives, by itself"
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+
+
+def _numbers_or_absent(given: Any, view: Any, name: str, where: str) -> Sides:
+    relation: Any = "<="
+    try:
+        sides = given() if callable(given) else given
+        relation = sides.relation
+        return _numbers(sides, view, name)
+    except SILENT as error:
+        gone = Absent(_kind(error)(f"{where}: {error}"))
+        return Sides(gone, gone, gone, relation)
+
+
+def _numbers(sides: Sides, view: Any, name: str) -> Sides:
+    """The sides as fractions or as floats, whatever was mixed into them."""
+    gone = absent_among(sides.lhs, sides.rhs, sides.scale)
+    if gone is not None:
+        raise gone.error
+    parts = [np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale)]
+    wrong_shape = view.misshapen(parts[0].shape) if sides.relation == "<=" else None
+    if wrong_shape is not None:
+        raise InvalidInput(f"form {name!r}: {wrong_shape}")
+    if view.rational:
+        for v in (*parts[0].ravel().tolist(), *parts[1].ravel().tolist()):
+            if not isinstance(v, Fraction | int):
+                raise NotInFractions(
+                    f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, "
+                    "q.power(rate, q.t) for rate ** q.t, and no functions of NumPy but sums; the verdicts in floats stand"
+                )
+        lhs, rhs, scale = (_objects(v) for v in parts)
+    else:
+        lhs, rhs, scale = (v.astype(float, copy=False) for v in parts)
+    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes)
+
+
+def _objects(values: np.ndarray) -> np.ndarray:
+    out = np.empty(values.shape, dtype=object)
+    for index, v in np.ndenumerate(values.astype(object)):
+        out[index] = Fraction(v)
+    return out
+
+
+def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
+    """The sides as they are compared: in expectation, or entry by entry. Raises why they do not exist here."""
+    sides = claimed.sides if sides is None else sides
+    if isinstance(sides.lhs, Absent):
+        raise sides.lhs.error
+    if claimed.pathwise or sides.relation == "==" or view.sampled:
+        return sides
+    lhs, rhs, scale = (np.asarray(view.expectation(v)) for v in (sides.lhs, sides.rhs, sides.scale))
+    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes)

@@ -1,0 +1,215 @@
+"""Instances in fractions: the losses, the start, who takes part, and the drawn hyperparameters;
+as data, and as text in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, integer
+from fedtheory.theory.rounds.losses import SeparableLosses, fractions
+
+__all__ = ["ARRAYS", "Draw"]
+
+ARRAYS = ("h", "c", "m", "a", "delta")
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One instance of a statement.
+
+    Attributes
+    ----------
+    h, c, m, a, delta : (N, d) object arrays of fractions, as in `fedtheory.theory.rounds.losses`
+    weights : (N,)
+    start : (d,)
+    rounds : int
+        The horizon T of a run; of a statement about a round, how many rounds were made before it.
+    before : tuple of tuples of client numbers
+        The cohorts of those rounds; () where all clients take part.
+    cohort_size : int or None
+        P, where cohorts have one size.
+    drawn : dict of fractions
+        What varies in the hyperparameters, by name ('lr', 'steps', 'method.mu').
+    """
+
+    h: np.ndarray
+    c: np.ndarray
+    m: np.ndarray
+    a: np.ndarray
+    delta: np.ndarray
+    weights: np.ndarray
+    start: np.ndarray
+    rounds: int = 0
+    before: tuple[tuple[int, ...], ...] = ()
+    cohort_size: int | None = None
+    drawn: dict[str, Fraction] = field(default_factory=dict)
+
+    @property
+    def num_clients(self) -> int:
+        return self.c.shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self.c.shape[1]
+
+    @cached_property
+    def exact_losses(self) -> SeparableLosses:
+        """The losses in fractions."""
+        return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights)
+
+    @cached_property
+    def float_losses(self) -> SeparableLosses:
+        """The losses in floats: each fraction rounded once."""
+        return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights, exact=False)
+
+    def losses(self, exact: bool) -> SeparableLosses:
+        """In fractions, or in floats."""
+        return self.exact_losses if exact else self.float_losses
+
+    def to_data(self) -> dict[str, Any]:
+        """Everything as strings, whole numbers and lists of them; what is 0 everywhere is left
+        out."""
+        data: dict[str, Any] = {"h": _text(self.h), "c": _text(self.c)}
+        for name in ("m", "a"):
+            if (getattr(self, name) != 0).any():
+                data[name] = _text(getattr(self, name))
+        if (self.delta != None).any():  # noqa: E711 - entry by entry
+            data["delta"] = [["inf" if v is None else str(v) for v in row] for row in self.delta]
+        data |= {"weights": _text(self.weights), "start": _text(self.start), "rounds": self.rounds}
+        if self.before:
+            data["before"] = [list(c) for c in self.before]
+        if self.cohort_size is not None:
+            data["cohort_size"] = self.cohort_size
+        if self.drawn:
+            data["drawn"] = {k: str(v) for k, v in self.drawn.items()}
+        return data
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Draw:
+        """The instance a file holds.
+
+        Raises
+        ------
+        InvalidInput
+            Fields are missing, unknown, or of the wrong shape; numbers that are no fractions.
+        """
+        known = (*ARRAYS, "weights", "start", "rounds", "before", "cohort_size", "drawn")
+        wrong = [k for k in data if k not in known]
+        missing = [k for k in ("h", "c", "weights", "start", "rounds") if k not in data]
+        if wrong or missing:
+            raise InvalidInput(
+                f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
+            )
+        floats = [k for k in (*ARRAYS, "weights", "start", "before", "drawn") if k in data and _floats(data[k])]
+        if floats:
+            raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
+        try:
+            h, c = fractions(data["h"]), fractions(data["c"])
+            zero = [["0"] * c.shape[1]] * c.shape[0]
+            m, a = fractions(data.get("m", zero)), fractions(data.get("a", zero))
+            none = [[None] * c.shape[1]] * c.shape[0]
+            delta = fractions([[None if v in ("inf", None) else v for v in row] for row in data.get("delta", none)])
+            weights, start = fractions(data["weights"]), fractions(data["start"])
+            drawn = {k: fraction(v, k) for k, v in data.get("drawn", {}).items()}
+            before = tuple(tuple(int(k) for k in cohort) for cohort in data.get("before", ()))
+        except (TypeError, ValueError, ZeroDivisionError, AttributeError, IndexError) as error:
+            raise InvalidInput(
+                f'data of an instance: {error}; numbers are written as fractions, for example "-3/7"'
+            ) from error
+        rounds, size = integer(data["rounds"], "rounds"), data.get("cohort_size")
+        size = None if size is None else integer(size, "cohort_size", 1)
+        made = cls(h, c, m, a, delta, weights, start, rounds, before, size, drawn)
+        made.check_shapes()
+        return made
+
+    def check_shapes(self) -> None:
+        """Raise `InvalidInput` where shapes disagree, or the weights are no weights."""
+        n, d = self.h.shape if self.h.ndim == 2 else (0, 0)
+        shapes = {f: getattr(self, f).shape for f in ARRAYS}
+        if (
+            n == 0
+            or d == 0
+            or set(shapes.values()) != {(n, d)}
+            or self.weights.shape != (n,)
+            or self.start.shape != (d,)
+        ):
+            raise InvalidInput(
+                f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: expected (N, d), (N,), (d,)"
+            )
+        if self.weights.sum() != 1 or (self.weights < 0).any():
+            raise InvalidInput(f"weights {_text(self.weights)}: they must be >= 0 and sum to 1")
+        size = self.cohort_size
+        if size is not None and not 1 <= size <= n:
+            raise InvalidInput(f"cohort_size = {size} of {n} clients")
+        if any(k < 0 or k >= n for cohort in self.before for k in cohort):
+            raise InvalidInput(f"before = {self.before}: the clients are 0 to {n - 1}")
+
+    def changed(self, **fields: Any) -> Draw:
+        """A copy with some fields changed."""
+        return replace(self, **fields)
+
+    def __str__(self) -> str:
+        parts = []
+        for k in range(self.num_clients):
+            terms = []
+            for i in range(self.dim):
+                terms += _term(
+                    self.h[k, i],
+                    self.c[k, i],
+                    self.m[k, i],
+                    self.a[k, i],
+                    self.delta[k, i],
+                    "x" if self.dim == 1 else f"x{i + 1}",
+                )
+            parts.append(f"f{k + 1} = {' + '.join(terms).replace('+ -', '- ') or '0'}")
+        words = ["; ".join(parts)]
+        if len(set(self.weights)) > 1:
+            words.append(f"weights {_list(self.weights)}")
+        words.append(f"start {_list(self.start)}")
+        if self.rounds:
+            words.append(f"{self.rounds} round{'s' if self.rounds > 1 else ''}")
+        if self.cohort_size is not None:
+            words.append(f"P = {self.cohort_size}")
+        words += [f"{k} = {v}{' of its limit' if k == 'lr' else ''}" for k, v in self.drawn.items()]
+        return ", ".join(words)
+
+
+def _floats(value: Any) -> bool:
+    """Whether there is a float in nested lists and dictionaries: it is not the number it prints as."""
+    if isinstance(value, dict):
+        return any(_floats(v) for v in value.values())
+    return any(_floats(v) for v in value) if isinstance(value, list | tuple) else isinstance(value, float)
+
+
+def _term(h: Fraction, c: Fraction, m: Fraction, a: Fraction, delta: Fraction | None, x: str) -> list[str]:
+    r = x if c == 0 else f"({x} {'-' if c > 0 else '+'} {abs(c)})"
+    out = []
+    if delta is None:
+        h, m = Fraction(0), h + m
+    if h:
+        out.append(f"{'' if h == 1 else '-' if h == -1 else f'{h} '}huber_{delta}({r.strip('()')})")
+    if m:
+        out.append(_times(m / 2, f"{r}²"))
+    if a:
+        out.append(f"{'' if a == 1 else f'{a} '}|{r.strip('()')}|")
+    return out
+
+
+def _times(factor: Fraction, what: str) -> str:
+    """'x²', '-3 x²', '3 x²/2'."""
+    above, below = factor.numerator, factor.denominator
+    return f"{'' if above == 1 else '-' if above == -1 else f'{above} '}{what}{'' if below == 1 else f'/{below}'}"
+
+
+def _text(values: np.ndarray) -> Any:
+    return [_text(v) if isinstance(v, np.ndarray) else str(v) for v in values]
+
+
+def _list(values: np.ndarray) -> str:
+    return str(values[0]) if len(values) == 1 else f"({', '.join(map(str, values))})"

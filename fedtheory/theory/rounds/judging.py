@@ -1,0 +1,155 @@
+"""Judging a form on a view: in fractions as it stands, in floats with what rounding and an
+inexact optimum may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import NotCertified
+from fedtheory.theory.judge.check import CONFIDENCE, Check, judge, judge_statistical
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds.forms import Claimed, Undefined, reduced
+from fedtheory.theory.rounds.measured import NUDGE, NUDGED, ROUNDING, Quantities, RunQuantities
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.rounds.ratios import with_ratio
+from fedtheory.theory.rounds.undefined import SILENT
+
+__all__ = ["check", "exact_sides", "judged", "with_noise"]
+
+MET = 5  # runs in which every client must take part before draws decide anything
+CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # F* and ||x - x*|| at the ends of what is known of them
+
+
+def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
+    """A form's sides in floats, with what rounding may do and what is not known of the optimum
+    as their noise."""
+
+    def sides_on(v: Quantities) -> Sides:
+        claimed: Claimed = statement.on(v)[name]
+        return reduced(v, claimed, None if pick is None else pick(claimed))
+
+    sides = sides_on(view)
+    if view.rational:
+        return sides
+    slack = sides.rhs - sides.lhs
+    rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
+    kept = view.__dict__.setdefault("companions", {})
+    for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
+        reach = 0 * slack
+        for again in range(3):
+            if (what, again) not in kept:
+                kept[what, again] = view.nudged(what, again)
+            moved = sides_on(kept[what, again])
+            reach = np.maximum(reach, np.abs(moved.rhs - moved.lhs - slack))
+        rounding = rounding + reach * (ROUNDING / NUDGE)
+    for corner in CORNERS if view.uses_optimum else ():
+        if corner not in kept:
+            kept[corner] = view.other(view.overrides, corner)
+        moved = sides_on(kept[corner])
+        optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
+    if undecided.any():  # as the root of a gap that rounding makes negative
+        raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
+    scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+    doubtful = slack + 1e-9 * scale + rounding < 0
+    if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
+        raise NotCertified("what is not known of the optimum is as large as the slack")
+    return replace(sides, scale=scale, noise=rounding + optimum)
+
+
+def judged(
+    statement: Any, view: Quantities, name: str, instance: str = "", confidence: float = CONFIDENCE, pick: Any = None
+) -> Check:
+    """One form, or with ``pick`` a mutant of it, on a view. Raises `NotInFractions` where the view is in
+    fractions and the form is not."""
+    fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
+    try:
+        with np.errstate(all="ignore"):
+            sides = with_noise(statement, view, name, pick)
+            _check_defined(statement, view, name, sides)
+    except NotInFractions:
+        raise
+    except SILENT as error:
+        verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
+        return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
+    if view.rational:
+        return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides, view)
+    claimed = statement.on(view)[name]
+    if view.sampled and not claimed.pathwise and sides.relation == "<=":
+        lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
+        count = view.path.states[-1].x.shape[0]
+        if lhs.ndim and lhs.shape[-1] == count:
+            flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
+            sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
+            made = judge_statistical(sides, confidence, mode="statistical", **fields)
+            means = replace(sides, lhs=sides.lhs.mean(axis=1), rhs=sides.rhs.mean(axis=1), scale=sides.scale.mean(axis=1))
+            return _met(with_ratio(made, statement, name, means, view), view)
+    return with_ratio(judge(sides, mode="exact", **fields), statement, name, sides, view)
+
+
+def _met(check: Check, view: Quantities) -> Check:
+    """Nothing is decided by draws in which some client hardly took part: all may hang on it."""
+    cohorts = [c.cohort.dense() for c in view.path.clients]
+    seldom = min(int(n) for n in np.any([c.mask for c in cohorts], axis=0).sum(axis=0))
+    if seldom >= MET or check.verdict not in ("holds", "violated"):
+        return check
+    reason = f"some client took part in {seldom} of the {check.scenarios} runs, which say nothing of it: raise scenarios"
+    return replace(check, verdict="inconclusive", reason=reason)
+
+
+def _check_defined(statement: Any, view: Quantities, name: str, sides: Sides) -> None:
+    """Raise `Undefined` where a side is not finite although the run is: it divides by 0."""
+    finite = view.rational or (np.isfinite(sides.lhs).all() and np.isfinite(sides.rhs).all())
+    if not finite and all(np.isfinite(s.x).all() for s in view.path.states):
+        raise Undefined(f"{statement.id} [{name}]: a side is not finite here, as where it divides by 0")
+
+
+def check(
+    statement: Any,
+    view: Quantities,
+    names: Iterable[str] | None = None,
+    instance: str = "",
+    confidence: float = CONFIDENCE,
+) -> list[Check]:
+    """One check a form; on a view in fractions only of the forms that are in fractions."""
+    out = []
+    for name in statement.forms if names is None else names:
+        try:
+            out.append(_with_rounds(judged(statement, view, name, instance, confidence), view))
+        except NotInFractions:
+            if not view.rational:
+                raise
+    return out
+
+
+def _with_rounds(check: Check, view: Quantities) -> Check:
+    """The check whose series, where it is kept, says which rounds its entries are about: of a run the last ones, a single one of
+    its horizon T; of a round which start."""
+    series = check.series
+    if series is None or series.index.shape[1] > 1:
+        return check
+    if not isinstance(view, RunQuantities):
+        return replace(check, series=replace(series, axes=(view.axis,) * series.index.shape[1]))
+    last = len(view.path.states) - 1
+    if series.total == 1:
+        return replace(check, series=replace(series, horizon="T", at=np.array([last])))
+    if series.total > last + 1:
+        return check
+    return replace(check, series=replace(series, horizon="round", at=series.index[:, 0] + last + 1 - series.total))
+
+
+def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:
+    """(lhs, rhs) in fractions where rhs - lhs is least. Raises `NotInFractions` where the sides
+    are none."""
+    if not view.rational:
+        raise NotInFractions(f"{statement.id} [{name}] was run in floats")
+    claimed = statement.on(view)[name]
+    sides = reduced(view, claimed, None if pick is None else pick(claimed))
+    pairs = zip(np.asarray(sides.lhs, dtype=object).ravel(), np.asarray(sides.rhs, dtype=object).ravel(), strict=True)
+    lhs, rhs = min(pairs, key=lambda p: p[1] - p[0])
+    return Fraction(lhs), Fraction(rhs)

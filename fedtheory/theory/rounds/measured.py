@@ -1,0 +1,356 @@
+"""What a statement is given: the named quantities of a round or a run as attributes, a few
+functions, and its rounding errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
+from fedtheory.theory.rounds.declare import Facts, alias, number
+from fedtheory.theory.rounds.quantities import ROUND, RUN, Named, of_the_other, sq
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+
+__all__ = ["NUDGE", "NUDGED", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
+
+NUDGE = 2.0**-36
+ROUNDING = 64 * 2.0**-52  # relative errors that are allowed for: of losses, gradients, models and constants
+NUDGED = ("values", "gradients", "states", "facts")
+
+
+class UnknownQuantity(UnknownName, AttributeError):
+    """No quantity of that name."""
+
+
+class Nudged:
+    """A world whose losses, or gradients, are moved a little."""
+
+    def __init__(self, world: Any, what: str, move: Callable[[Any], Any]) -> None:
+        self._world, self._what, self._move = world, what, move
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    def values(self, x: Any) -> Any:
+        """f_k(x), moved where asked for."""
+        out = self._world.values(x)
+        return self._move(out) if self._what == "values" else out
+
+    def gradients(self, x: Any) -> Any:
+        """grad f_k(x), moved where asked for."""
+        out = self._world.gradients(x)
+        return self._move(out) if self._what == "gradients" else out
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k(y_k), moved where asked for."""
+        out = self._world.gradients_each(y)
+        return self._move(out) if self._what == "gradients" else out
+
+
+class Quantities:
+    """What a statement is given: quantities as attributes, and a few functions.
+
+    Attributes
+    ----------
+    rational : bool
+        Whether all numbers are fractions.
+    exact : bool
+        Whether nothing is estimated: all cohorts are enumerated.
+    sampled : bool
+        Whether the scenarios are draws (Monte Carlo) and no enumeration.
+    constants : dict
+        The constants that the bound declared by `constant`, with the values stated.
+    """
+
+    rule = "any"
+    table: ClassVar[Named] = {}
+    axis = "entry"
+    fixed = False  # whether the round starts at a fixed point of the method
+
+    def __init__(
+        self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any, sampled: bool = False,
+        overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0), fixed: bool = False,
+    ) -> None:  # fmt: skip
+        self.fixed = fixed
+        self.world, self.facts, self.path, self.probability, self.method = world, facts, path, probability, algorithm
+        self.rational, self.sampled, self.exact = world.exact, sampled, not sampled
+        self.overrides, self.corner = overrides or {}, corner
+        self.constants: dict[str, Fraction] = {}
+        self.uses_optimum = False
+        self._kept: dict[str, Any] = {}
+
+    def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
+        """The same run with constants of the bound changed, or the optimum at the edge of what
+        is known of it."""
+        same = (self.probability, self.method, self.sampled, overrides, corner, self.fixed)
+        out = type(self)(self.world, self.facts, self.path, *same)
+        if corner == self.corner:
+            out._kept, out.uses_optimum = self._kept, self.uses_optimum
+        return out
+
+    def applies(self, form: Any) -> str | None:
+        """Nothing but the class of problems is needed, and instances are of it."""
+        return None
+
+    def printed_constants(self) -> dict[str, Any]:
+        """None are shown with a verdict."""
+        return {}
+
+    def locate(self, where: dict[str, Any]) -> None:
+        """What the entries compared are: starts of a round, rounds of a run."""
+        if len(where["index"]) == 1:
+            where["axes"] = [self.axis]
+
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the shape of a side, or None."""
+        return None
+
+    def nudged(self, what: str, again: int = 0) -> Any:
+        """The same run with one kind of number moved by a share of up to `NUDGE`, to see how far rounding
+        errors reach.
+
+        what : one of `NUDGED`; again : another number for other moves, as two may cancel
+        """
+        rng = np.random.default_rng(7 + again)
+
+        def move(v: Any) -> Any:
+            floats = isinstance(v, float) or getattr(getattr(v, "dtype", None), "kind", "") == "f"
+            return v * (1 + NUDGE * rng.uniform(-1, 1, np.shape(v))) if floats else v
+
+        world, facts, path = self.world, self.facts, self.path
+        if what == "facts":
+            facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in facts.items()})
+        elif what == "states":
+            path = path._replace(states=[self._moved_state(s, rng) for s in path.states])
+        else:
+            world = Nudged(world, what, move)
+        return type(self)(
+            world, facts, path, self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed
+        )
+
+    def _moved_state(self, state: Any, rng: np.random.Generator) -> Any:
+        """A state with every number moved by the share `NUDGE` of the largest there was: errors
+        of early rounds stay in later ones."""
+        largest = [max((float(np.abs(s[i]).max(initial=0.0)) for s in self.path.states), default=0.0) for i in range(len(state))
+                   if state[i] is not None]  # fmt: skip
+        largest[0] = self._size
+        sizes = iter(largest)
+        moved: list[Any] = []
+        for v in state:
+            if v is None:
+                moved.append(None)
+                continue
+            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * rng.uniform(-1, 1, np.shape(v)))
+        return type(state)(*moved)
+
+    @property
+    def _size(self) -> float:
+        """The largest entry of a model that took part in the run."""
+        states = [float(np.abs(s.x).max(initial=0.0)) for s in self.path.states]
+        return max(*states, float(np.abs(np.asarray(self.world.start, dtype=float)).max(initial=0.0)))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "_kept" not in self.__dict__:
+            raise AttributeError(name)
+        if name in self._kept:
+            return self._kept[name]
+        if name in self.facts:
+            value = self.facts[name]
+            if value is None:
+                raise MissingCapability(f"{name} does not exist here: the losses have no such constant")
+            return value
+        if elsewhere := of_the_other(name, self.table is RUN):
+            raise UnknownQuantity(elsewhere)
+        if name not in self.table:
+            if told := alias(name, [*self.table, *self.facts], "quantity", "q."):
+                raise UnknownQuantity(told)
+            raise UnknownQuantity(
+                str(
+                    suggest(
+                        name,
+                        [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt", "power", "value", "gap_at"],
+                        "quantity",
+                    )
+                )
+            )
+        self._kept[name] = self.table[name](self)
+        return self._kept[name]
+
+    # --- functions --------------------------------------------------------------------------------------------------------
+    def constant(self, name: str, value: Any) -> Any:
+        """A constant of the bound, declared so that it can be asked how small or large it may
+        become."""
+        stated = Fraction(str(value) if isinstance(value, float) else value)  # 0.5 is meant as one half, 0.1 as a tenth
+        if self.constants.setdefault(name, stated) != stated:
+            raise InvalidInput(
+                f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
+            )
+        return number(self.overrides.get(name, stated), self.rational)
+
+    @staticmethod
+    def sq(v: Any) -> Any:
+        """||v||^2 along the last axis."""
+        return sq(v)
+
+    @staticmethod
+    def dot(v: Any, w: Any) -> Any:
+        """<v, w> along the last axis."""
+        return (v * w).sum(axis=-1)
+
+    def sqrt(self, value: Any) -> Any:
+        """The square root; of fractions only where it is one."""
+        if not self.rational:
+            return np.sqrt(value)
+        out = np.empty(np.shape(value), dtype=object)
+        for index, v in np.ndenumerate(np.asarray(value, dtype=object)):
+            v = Fraction(v)
+            root = Fraction(math.isqrt(max(v.numerator, 0)), math.isqrt(v.denominator))
+            if root * root != v:
+                raise NotInFractions(f"the square root of {v} is no fraction: state the square of it where you can")
+            out[index] = root
+        return out if out.shape else out[()]
+
+    @staticmethod
+    def power(base: Any, exponent: Any) -> Any:
+        """base ** exponent for whole exponents, entry by entry: a fraction to the power of an array would become floats."""
+        base, exponent = np.asarray(base), np.asarray(exponent)
+        if base.dtype != object:
+            return base ** exponent.astype(float)
+        out = np.empty(np.broadcast_shapes(base.shape, exponent.shape), dtype=object)
+        pairs = list(np.broadcast(base, exponent.astype(object)))
+        for _, e in pairs:
+            if e != int(e):
+                raise NotInFractions(f"the power {e} is not whole: state a power of both sides that is, where you can")
+        out.ravel()[:] = [Fraction(b) ** int(e) for b, e in pairs]
+        return out if out.shape else out[()]
+
+    def value(self, x: Any) -> Any:
+        """F at any points: (..., d) -> (...)."""
+        return (self.world.weights * self.world.values(x)).sum(axis=-1)
+
+    def gap_at(self, x: Any) -> Any:
+        """F - F* at any points."""
+        return self.value(x) - self.F_star
+
+    def _distance_sq(self, x: Any) -> Any:
+        """||x - x_star||^2, moved by what is not known of x_star."""
+        out, side = sq(x - self.x_star), self.corner[1]
+        if not side or self.rational:
+            return out
+        radius = self._best.radius + ROUNDING * (self._size + float(np.abs(self._best.x).max(initial=0.0)))
+        return np.maximum(np.sqrt(out) + side * radius, 0.0) ** 2
+
+    @property
+    def _best(self) -> Any:
+        self.uses_optimum = True
+        return self.world.best
+
+
+class RoundQuantities(Quantities):
+    """The quantities of one round: before it (S, 1), after it (S, C) for all C cohorts, vectors
+    with d behind."""
+
+    table, axis = ROUND, "start"
+
+    @property
+    def _cohorts(self) -> int:
+        return len(self.probability)
+
+    @property
+    def _before_each(self) -> Any:
+        return self.path.states[-2]
+
+    @property
+    def _before(self) -> Any:
+        each = self._before_each
+        return type(each)(*(None if v is None else v[:: self._cohorts] for v in each))
+
+    @property
+    def _after(self) -> Any:
+        return self.path.states[-1]
+
+    @property
+    def _clients(self) -> Any:
+        return self.path.clients[-1]
+
+    def _fold(self, v: Any) -> Any:
+        return v.reshape(-1, self._cohorts, *v.shape[1:])
+
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the shape of a side, or None."""
+        scenarios = len(self.path.states[-1].x) // self._cohorts
+        if shape in ((), (1,)) or (
+            len(shape) > 1 and shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)
+        ):
+            return None
+        some = " or with a 1 for either" * (max(scenarios, self._cohorts) > 1)
+        want = f"starts by cohorts, here ({scenarios}, {self._cohorts}){some}"
+        return f"a side has shape {shape}, and must be a number, or have the axes of q.F_next: {want}. Do not index or sum these axes"
+
+    def mean(self, v: Any) -> Any:
+        """The expectation over the cohorts: (S, C, ...) -> (S, 1, ...)."""
+        v = np.asarray(v)
+        wrong = self.misshapen(v.shape)
+        if wrong is not None:
+            raise InvalidInput(f"q.mean: {wrong.replace('a side has', 'an array of')}; take q.F_next, not q.F_next[0]")
+        if v.ndim < 2 or v.shape[1] == 1:
+            return v
+        return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
+
+    def expectation(self, v: Any) -> Any:
+        """What becomes of a side that is claimed in expectation: (S, C, ...) -> (S, ...)."""
+        v = np.asarray(v)
+        return v.reshape(()) if v.ndim == 0 else v if v.ndim == 1 else self.mean(v)[:, 0]
+
+
+class RunQuantities(Quantities):
+    """The quantities of a run: (T + 1, S) for rounds 0..T and S scenarios, vectors with d
+    behind."""
+
+    table, axis = RUN, "round"
+
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the shape of a side, or None."""
+        scenarios = len(self.path.states[-1].x)
+        if not shape or (shape[-1] in (1, scenarios) and not self._scenarios_first(shape)):
+            return None
+        last = f"its last axis must be the {scenarios} scenarios, or 1" if scenarios > 1 else "its last axis must be the one scenario"
+        return f"a side has shape {shape}, and {last}, as in q.gap[-1] or q.gap[1:]. Do not index or sum that axis"
+
+    def mean(self, v: Any) -> Any:
+        """The expectation over the scenarios, the second axis (the only one of a single round's numbers,
+        q.gap[-1]), which stays with length 1."""
+        if self.sampled:
+            raise MissingCapability("q.mean needs enumerated cohorts: a mean of draws is no expectation")
+        v, scenarios = np.asarray(v), len(self.path.states[-1].x)
+        if v.ndim == 0 or scenarios == 1 or v.shape == (1,):
+            return v
+        if v.shape == (scenarios,):
+            return (v * self.probability).sum(keepdims=True)
+        if v.ndim == 1 or v.shape[1] not in (1, scenarios) or self._scenarios_first(v.shape):
+            raise InvalidInput(
+                f"q.mean of an array of shape {v.shape}: of a run its axes are rounds, then scenarios (1 or {scenarios}); "
+                "of one round's models take q.x[-1:], not q.x[-1]"
+            )
+        if v.shape[1] == 1:
+            return v
+        return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
+
+    def _scenarios_first(self, shape: tuple[int, ...]) -> bool:
+        """Whether the first axis is longer than the run and counts the scenarios, as that of q.x[-1]."""
+        return len(shape) > 1 and shape[0] == len(self.path.states[-1].x) > len(self.path.states)
+
+    def expectation(self, v: Any) -> Any:
+        """What becomes of a side that is claimed in expectation: (..., S) -> (...)."""
+        v = np.asarray(v)
+        if v.ndim == 0 or v.shape[-1] == 1:
+            return v if v.ndim == 0 else v[..., 0]
+        return (v * self.probability).sum(axis=-1)
+
+    def total(self, v: Any) -> Any:
+        """Running sums over rounds, from the first entry on."""
+        return np.cumsum(v, axis=0)

@@ -1,0 +1,396 @@
+"""What an authored statement is judged on, and the judging: instances, views in fractions and in
+floats, Monte Carlo, and variants.
+
+`MethodSetting` is a statement with its method, local work, sampling and class of problems; a
+variant of it has one assumption dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
+from fedtheory.randomness import Stream
+from fedtheory.theory.rounds.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
+from fedtheory.theory.rounds.fixed_points import by_coordinate, in_floats
+from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.measured import Quantities, RoundQuantities, RunQuantities
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
+from fedtheory.theory.rounds.problem_classes import ProblemClass
+from fedtheory.theory.rounds.undefined import Undefined
+
+__all__ = ["MANY", "MAX_PATHS", "MethodSetting", "at_minimiser"]
+
+MAX_PATHS = 4096
+MANY = 128  # cohorts of one round of more clients than need be
+DRAWS = 200
+EXACT_PATHS = 81  # of a run in fractions
+
+
+@dataclass(frozen=True, eq=False)
+class MethodSetting:
+    """A statement, and everything it is about.
+
+    Parameters
+    ----------
+    of : an `AuthoredStatement`
+    method, local, sampling, problems : as declared, or with one assumption dropped
+    """
+
+    of_statement: Any
+    method: Any
+    local: GradientSteps | Minimise
+    sampling: Any
+    problems: ProblemClass
+
+    @classmethod
+    def of(cls, statement: Any) -> MethodSetting:
+        """The setting as declared."""
+        return cls(statement, statement.about, statement.local, statement.sampling, statement.problems)
+
+    @property
+    def scope(self) -> str:
+        """'round', 'run' or 'fixed-point'."""
+        return self.of_statement.over
+
+    # --- instances --------------------------------------------------------------------------------------------------------
+    def open_numbers(self) -> dict[str, Any]:
+        """What the statement leaves open of the method and of the local work, by name: `Upto` and `Among`."""
+        own = self.method.hyperparameters if isinstance(self.method, Method) else {}
+        declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
+        return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
+
+    def random_instance(self, rng: np.random.Generator) -> Draw:
+        """One instance of the class, with everything drawn that varies, and few enough sequences
+        of cohorts to enumerate.
+
+        Raises
+        ------
+        InvalidInput
+            None was found: the class is empty, or its runs have too many sequences of cohorts.
+        """
+        reason = ""
+        for _ in range(DRAWS):
+            made = self._drawn(rng)
+            if made is None:
+                reason = f"{self.sampling} needs at least {self.sampling.size} clients: declare clients={self.sampling.size}"
+                continue
+            why = self.why_not(made)
+            if why is None and self.few(made):
+                return made
+            why = why or f"a round of {made.num_clients} clients has too many cohorts to enumerate"
+            reason = f"{why}: declare smaller numbers of clients or of rounds" if "sequences" in why else why
+        where = self.of_statement.place
+        raise InvalidInput(f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}")
+
+    def few(self, made: Draw) -> bool:
+        """Whether the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
+        count = self.law(made).count(made.num_clients)
+        if self.scope == "run":
+            return count**made.rounds <= MAX_PATHS
+        return count <= (MANY if made.num_clients > self.problems.clients[0] + 4 else MAX_PATHS)
+
+    def _drawn(self, rng: np.random.Generator) -> Draw | None:
+        base = self.problems.draw(rng)
+        if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
+            base = at_minimiser(base)
+        n, size = base.num_clients, None
+        if self.sampling is Uniform:
+            size = int(rng.integers(1, n + 1))
+        elif isinstance(self.sampling, Uniform):
+            size = self.sampling.size
+            if size > n:
+                return None
+        least, most = self.of_statement.rounds
+        rounds = int(rng.integers(least, most + 1))
+        before: tuple[tuple[int, ...], ...] = ()
+        if self.scope == "round" and size is not None and size < n:
+            before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
+        drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()}
+        return base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
+
+    def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
+        """A new value of something that varies."""
+        return self.open_numbers()[name].draw(rng)
+
+    def why_not(self, instance: Draw) -> str | None:
+        """Why an instance is none of this setting's, or None."""
+        reason = self.problems.why_not(instance)
+        least, most = self.of_statement.rounds
+        if reason is None and not least <= instance.rounds <= most:
+            reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
+        if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
+            reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
+        if reason is None and set(instance.drawn) != set(self.open_numbers()):
+            reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self.open_numbers())}"
+        if reason is None:
+            reason = self._not_drawn(instance) or self._not_before(instance)
+        if reason is None and self.scope == "run":
+            count = self.law(instance).count(instance.num_clients) ** instance.rounds
+            many = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
+            reason = many if count > MAX_PATHS else None
+        return reason
+
+    def _not_before(self, instance: Draw) -> str | None:
+        """Why the cohorts of the rounds before cannot have been drawn, or None."""
+        n, before, rounds = instance.num_clients, instance.before, instance.rounds
+        if self.scope != "round":
+            return None
+        law = self.law(instance)
+        size = law.size if isinstance(law, Uniform) else n if isinstance(law, Full) else None
+        if not before and size in (None, n):
+            return None
+        good = len(before) == rounds and all(c and sorted(set(c)) == list(c) for c in before)
+        good = good and all(size in (None, len(c)) for c in before)
+        return None if good else f"before = {before}: not {rounds} cohorts of {law}"
+
+    def as_own(self, instance: Draw) -> Draw | None:
+        """An instance of a variant as one of this setting, or None where it is none."""
+        drawn = {k: v for k, v in instance.drawn.items() if k in self.open_numbers()}
+        steps = instance.drawn.get("steps")
+        if "steps" not in drawn and steps is not None and steps != getattr(self.local, "steps", None):
+            return None
+        own = instance.changed(drawn=drawn)
+        if isinstance(self.sampling, Full):
+            if any(len(c) < instance.num_clients for c in own.before):
+                return None
+            own = own.changed(before=(), cohort_size=None)
+        return own if self.why_not(own) is None else None
+
+    def _not_drawn(self, instance: Draw) -> str | None:
+        """Why a drawn number is none of its family's, or None."""
+        for name, family in self.open_numbers().items():
+            value = instance.drawn[name]
+            if isinstance(family, Upto) and not 0 < value <= family.beyond:
+                return f"{name}: the share {value} is not in (0, {family.beyond}]"
+            if isinstance(family, Among) and value not in [Fraction(v) for v in family.choices]:
+                return f"{name} = {value}: none of {', '.join(map(str, family.choices))}"
+        return None
+
+    def law(self, instance: Draw) -> Sampling:
+        """The sampling of an instance."""
+        return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
+
+    # --- views ------------------------------------------------------------------------------------------------------------
+    def view(self, instance: Draw, exact: bool = True) -> Quantities:
+        """The quantities on an instance, in fractions or in floats.
+
+        Raises
+        ------
+        NotInFractions
+            The method, or a hyperparameter, makes other numbers.
+        """
+        like = instance.start if exact else instance.start.astype(float)
+        world = SeparableWorld(instance.losses(exact), like)
+        sampling = self.law(instance)
+        if self.scope == "run":
+            most = EXACT_PATHS if exact else MAX_PATHS
+            cohorts, chance = leaves(sampling, instance.num_clients, instance.rounds, exact, most)
+            return self._made(
+                world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn
+            )
+        return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn)
+
+    def view_from(self, instance: Draw, starts: Any) -> Quantities:
+        """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
+        world = SeparableWorld(instance.losses(False), instance.start.astype(float))
+        return self._round(world, starts, self.law(instance), instance.rounds, instance.before, instance.drawn)
+
+    def view_twice(self, instance: Draw) -> Quantities:
+        """In floats a run with every sequence of cohorts twice, with half its chance each time."""
+        like, law = instance.start.astype(float), self.law(instance)
+        cohorts, chance = leaves(law, instance.num_clients, instance.rounds, False, MAX_PATHS)
+        twice = np.repeat(np.arange(len(chance)), 2)
+        starts = np.repeat(like[None], len(twice), axis=0)
+        world = SeparableWorld(instance.losses(False), like)
+        return self._made(world, starts, law, [rows(c, twice) for c in cohorts], chance[twice] / 2, instance.drawn)
+
+    def _round(
+        self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
+    ) -> Quantities:  # fmt: skip
+        """One round after some others: starts (S, d), all cohorts of the law each."""
+        fixed = self.scope == "fixed-point"
+        if fixed:
+            starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
+        law = sampling.enumerate(world.num_clients)
+        count, scenarios = law.scenarios, len(starts) * law.scenarios
+        cohorts = []
+        for t in range(rounds):
+            if before:
+                members = np.tile(np.asarray(before[t]), (scenarios, 1))
+                cohorts.append(Cohort(world.num_clients, members=members))
+            else:
+                cohorts.append(Cohort(world.num_clients, mask=np.ones((scenarios, world.num_clients), dtype=bool)))
+        cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
+        chance = probabilities(sampling, law, world.exact)
+        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed)
+
+    def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
+        """The model that a round of all clients leaves where it is (1, d)."""
+        if not isinstance(sampling, Full):
+            raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
+        everyone = Full().enumerate(world.num_clients)
+
+        def after(x: Any) -> Any:
+            _, work, algorithm = self.resolved(world, sampling, drawn, 1)
+            made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
+            if len(made) > 1:
+                raise InvalidInput(
+                    f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone"
+                )
+            return made.x
+
+        x = starts[:1]
+        try:
+            return by_coordinate(after, x, world.exact) if isinstance(world, SeparableWorld) else in_floats(after, x)
+        except Undefined as error:
+            raise Undefined(f"{self.of_statement.place}: {error}") from error
+
+    def _made(
+        self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
+        sampled: bool = False, seed: int = 0, fixed: bool = False,
+    ) -> Quantities:  # fmt: skip
+        facts, work, algorithm = self.resolved(world, sampling, drawn, len(cohorts))
+        with np.errstate(all="ignore"):
+            path = run(world, algorithm, work, x, cohorts, seed)
+        kind = RunQuantities if self.scope == "run" else RoundQuantities
+        return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
+
+    def facts(self, world: Any, sampling: Sampling, rounds: int) -> Facts:
+        """The constants that hyperparameters are functions of."""
+        n = world.num_clients
+        counts = {"N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n}
+        if self.scope == "run":
+            counts["T"] = rounds
+        return Facts({**world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}})
+
+    def resolved(
+        self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int
+    ) -> tuple[Facts, dict[str, Any], Any]:
+        """The constants, the local work's numbers, and the algorithm."""
+        facts, exact = self.facts(world, sampling, rounds), world.exact
+        try:
+            work = self.local.resolve(facts, drawn, exact)
+            facts = Facts({**facts, **work})
+            algorithm = self.method.build(facts, drawn, exact) if isinstance(self.method, Method) else self.method
+        except ZeroDivisionError as error:
+            raise Undefined(f"{self.of_statement.place}: a hyperparameter divides by 0 on this instance") from error
+        except FedTheoryError as error:
+            raise type(error)(f"{self.of_statement.place}: {error}") from error
+        return facts, work, in_fractions(algorithm) if exact and not isinstance(self.method, Method) else algorithm
+
+    # --- a problem of the package -----------------------------------------------------------------------------------------
+    def problem_views(
+        self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
+        rounds: int | None = None, seed: int = 0,
+        drawn: dict[str, Fraction] | None = None,
+    ) -> Quantities:  # fmt: skip
+        """A view in floats on a problem: all cohorts where they are few, else draws of them (of
+        runs only).
+
+        Raises
+        ------
+        InvalidInput
+            A round has too many cohorts to enumerate.
+        """
+        world, n = ProblemWorld(problem), problem.num_clients
+        if sampling is None:
+            sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
+        sampling.check(n)
+        drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()} if drawn is None else drawn
+        least, most = self.of_statement.rounds
+        count = sampling.count(n)
+        if self.scope != "run":
+            if count > MAX_PATHS:
+                raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
+            starts = world.start = _starts(world, rng, 8, x0)
+            rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
+            before: tuple[tuple[int, ...], ...] = ()
+            if isinstance(sampling, Uniform) and sampling.size < n:
+                before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[: sampling.size])) for _ in range(rounds))
+            return self._round(world, starts, sampling, rounds, before, drawn)
+        rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
+        start = world.start = _starts(world, rng, 1, x0)
+        if count**rounds <= 512:
+            cohorts, chance = leaves(sampling, n, rounds, False)
+            return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
+        cohorts = [sampling.sample(Stream(seed), t, range(scenarios), n) for t in range(1, rounds + 1)]
+        chance = np.full(scenarios, 1 / scenarios)
+        return self._made(
+            world, np.repeat(start, scenarios, axis=0), sampling, cohorts, chance, drawn, sampled=True, seed=seed
+        )
+
+    @property
+    def first_choice(self) -> dict[str, Fraction]:
+        """Of what varies the limit, or the first choice."""
+        varies = self.open_numbers().items()
+        return {k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in varies}
+
+    def choices(self) -> list[dict[str, Fraction]]:
+        """Of what varies by itself the limit, with every combination of what is one of several; the first choice first."""
+        some = {k: v.choices for k, v in self.open_numbers().items() if not isinstance(v, Upto)}
+        return [self.first_choice | dict(zip(some, map(Fraction, taken), strict=True)) for taken in product(*some.values())]
+
+    def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
+        """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
+        _, work, algorithm = self.resolved(ProblemWorld(problem), sampling or Full(), self.first_choice, 1)
+        return algorithm, work
+
+    def refusal(self) -> str | None:
+        """Why the statement cannot be checked on a problem of a user's, or None."""
+        if type(self.problems).problems is ProblemClass.problems:
+            return self.problems.why_not_problem(None)
+        return None
+
+    def not_its_law(self, sampling: Sampling | None, problem: Any) -> str | None:
+        """Why cohorts of that law are none that the statement is about, or None."""
+        if sampling is None or sampling == self.sampling:
+            return None
+        size = problem.num_clients if type(sampling) is Full else getattr(sampling, "size", None)
+        if isinstance(sampling, Full | Uniform):
+            if self.sampling is Uniform or (isinstance(self.sampling, Full) and size == problem.num_clients):
+                return None
+            if isinstance(self.sampling, Uniform) and self.sampling.size == size:
+                return None
+        return f"the statement is about {self.sampling}, not {sampling}"
+
+    # --- what may be dropped ----------------------------------------------------------------------------------------------
+    def variants(self) -> Iterator[tuple[str, MethodSetting]]:
+        """(assumption in words, the setting without it)."""
+        for words, problems in self.problems.variants():
+            yield words, replace(self, problems=problems)
+        most = self.problems.clients[1]
+        if isinstance(self.sampling, Full) and most > 1 and self.scope != "fixed-point":
+            yield "full participation", replace(self, sampling=Uniform)
+        if isinstance(self.local, GradientSteps):
+            lr, steps = self.local.lr, self.local.steps
+            if isinstance(lr, Upto):
+                yield (
+                    "the limit of the step size",
+                    replace(self, local=replace(self.local, lr=replace(lr, beyond=Fraction(3)))),
+                )
+            if steps == 1:
+                yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+
+
+def at_minimiser(instance: Draw) -> Draw:
+    """The instance started at the minimiser of F, where there is one."""
+    try:
+        return instance.changed(start=instance.exact_losses.minimiser(instance.start))
+    except Unbounded:
+        return instance
+
+
+def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.ndarray:
+    if x0 is not None:
+        return np.atleast_2d(np.asarray(x0, dtype=float))
+    size = 10.0 ** rng.uniform(-1, 1, (count, 1))
+    return world.centre + size * rng.standard_normal((count, world.dim))

@@ -1,0 +1,99 @@
+"""An authored statement on a problem of the package, with the statement's own method and local work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.participation.cohorts import Sampling, Uniform
+from fedtheory.randomness import Stream
+from fedtheory.theory.judge.check import CONFIDENCE, Check
+from fedtheory.theory.judge.sequential import FIRST, in_looks
+from fedtheory.theory.rounds.judging import check
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.oracles import ProblemWorld
+from fedtheory.theory.rounds.run_matches_claim import as_said
+
+__all__ = ["verify"]
+
+_WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
+
+
+def verify(
+    statement: Any,
+    problem: Any,
+    algorithm: Any = None,
+    *,
+    sampling: Sampling | None = None,
+    forms: Iterable[str] | None = None,
+    seed: int = 0,
+    scenarios: int = 400,
+    x0: Any = None,
+    rounds: int | None = None,
+    confidence: float = CONFIDENCE,
+    at_once: bool = False,
+) -> list[Check]:
+    """One check a form of an authored statement on a problem of `fedtheory.problems`.
+
+    A problem outside the declared class is 'not applicable', with the name of the property that is missing. So is a method that the
+    statement is not about.
+
+    Parameters
+    ----------
+    statement : AuthoredStatement
+    algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and every one
+        `among` several in turn: a form that fails of one of them fails, and holds if it does of all. The numbers shown are the first's
+    sampling : default the statement's own; where it is the class `Uniform`, a size that the seed draws
+    forms : names, default all
+    scenarios : the most runs that Monte Carlo takes, where cohorts cannot be enumerated
+    x0 : (d,); default starts that the seed draws
+    rounds : default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws
+    confidence : of the verdict; several numbers share its error probability
+    at_once : as of `Case`
+
+    Raises
+    ------
+    UnknownName
+        No such form.
+    InvalidInput
+        More cohorts than can be enumerated; what the author's function raises, with file and line.
+    """
+    chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
+    setting, rng = MethodSetting.of(statement), Stream(seed).generator(f"authoring problem {statement.id}")
+    reason = setting.refusal() or setting.problems.why_not_problem(problem) or setting.not_its_law(sampling, problem)
+    if reason is None and algorithm is not None:
+        rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
+        if sampling is None and setting.sampling is Uniform:
+            sampling = Uniform(int(rng.integers(1, problem.num_clients + 1)))
+        try:
+            facts = setting.facts(ProblemWorld(problem), sampling or setting.sampling, rounds or 0)
+            setting = as_said(setting, facts, algorithm, None)
+        except InvalidInput as error:
+            reason = str(error)
+    if reason is not None:
+        return [Check(statement.id, f, "any", "not applicable", "exact", reason=reason) for f in chosen]
+    begun = rng.bit_generator.state
+
+    def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
+        rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
+        try:
+            view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, choice)
+            return check(statement, view, names, problem.name, each)
+        except NotCertified as error:
+            return [Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error)) for f in names]
+
+    first, *others = setting.choices()
+    looks = scenarios if at_once else FIRST
+    if others:
+        confidence = 1 - (1 - confidence) / (1 + len(others))
+    found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks)
+    for choice in others:  # a form that fails of one of several numbers fails
+        where = {"choice": {k: str(v) for k, v in choice.items() if v != first[k]}}
+        other = in_looks(partial(judged, choice), chosen, scenarios, confidence, looks)
+        other = [replace(c, where=c.where | where) for c in other]
+        pairs = zip(found, other, strict=True)
+        found = [min(pair, key=lambda c: _WORST_FIRST.index(c.verdict)) for pair in pairs]
+    return found

@@ -1,0 +1,249 @@
+"""Where a method runs: separable losses (in fractions or floats), or any problem of the package;
+and what is known of the optimum.
+
+An optimum carries its uncertainty: F* lies in [F_low, F_high], and x_star is within `radius` of
+a minimiser. In fractions both are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.arrays import Array
+from fedtheory.clients.clients import Clients
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.local.objective import LocalResult
+from fedtheory.participation.cohorts import Cohort, Sampling
+from fedtheory.randomness import Stream
+from fedtheory.steps import Loop
+from fedtheory.theory.rounds.declare import Whole, number
+from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
+
+__all__ = ["Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run"]
+
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Best:
+    """A minimiser of F: x (d,), F_low <= F* <= F_high, how far x may be from a minimiser (radius),
+    and whether x* is well defined (unique): of a nonconvex F with several it is not."""
+
+    x: Any
+    F_low: Any
+    F_high: Any
+    radius: Any
+    unique: bool = True
+
+
+class SeparableWorld:
+    """Separable losses, and the start whose nearest minimiser is x_star."""
+
+    def __init__(self, losses: SeparableLosses, start: Any) -> None:
+        self.losses, self.start, self.exact = losses, start, losses.exact
+        self.num_clients, self.dim, self.weights = losses.num_clients, losses.dim, losses.weights
+        self.constants = losses.constants
+
+    @cached_property
+    def best(self) -> Best:
+        """In fractions exact; in floats rounded once, which is its uncertainty."""
+        x = self.losses.minimiser(self.start)
+        value = (self.weights * self.losses.values(x)).sum()
+        if self.exact:
+            return Best(x, value, value, Fraction(0), self.losses.unique)
+        return Best(x, value, value, 4 * EPS * float(np.abs(x).max(initial=0.0)), self.losses.unique)
+
+    def values(self, x: Any) -> Any:
+        """f_k(x): (..., d) -> (..., N)."""
+        return self.losses.values(x)
+
+    def gradients(self, x: Any) -> Any:
+        """(..., d) -> (..., N, d)."""
+        return self.losses.gradients(x)
+
+    def gradients_each(self, y: Any) -> Any:
+        """(..., N, d) -> (..., N, d)."""
+        return self.losses.gradients_each(y)
+
+    def clients(self, cohort: Cohort, work: dict[str, Any], like: Any, stream: Stream, t: int) -> Clients:
+        """One round's clients."""
+        steps = int(work["E"]) if "E" in work else None
+        return SlotClients(self.losses, cohort, SlotWork(steps, work.get("eta")), like, t)
+
+
+class ProblemWorld:
+    """A problem of the package, with its certified optimum, the real clients and local
+    solvers."""
+
+    exact = False
+
+    def __init__(self, problem: Any) -> None:
+        self.problem, self.start = problem, np.zeros(problem.dim)
+        self.num_clients, self.dim, self.weights = (
+            problem.num_clients,
+            problem.dim,
+            np.asarray(problem.weights, dtype=float),
+        )
+
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """As `SeparableLosses.constants`."""
+        p = self.problem
+        return {
+            "beta": float(p.beta_k.max()), "mu": float(p.mu_k.min()), "beta_F": p.joint_smoothness(),
+            "mu_F": p.joint_strong_convexity(), "G_sq": None,
+        }  # fmt: skip
+
+    @cached_property
+    def _newton(self) -> Any:
+        """The optimum by Newton's method alone, or None where that gives no certificate: cvxpy is slow to start."""
+        try:
+            with np.errstate(all="ignore"):  # a step that overflows is no certificate
+                return self.problem.optimum(max_conic_entries=0)
+        except NotCertified:
+            return None
+
+    @property
+    def centre(self) -> Any:
+        """A point (d,) to draw starts around: the optimum where it is known without cvxpy, else 0."""
+        return np.zeros(self.dim) if self._newton is None else self._newton.x
+
+    @cached_property
+    def best(self) -> Best:
+        """The certified optimum; x is within ||grad F(x)||/mu_F of the minimiser where F is
+        strongly convex."""
+        o = self._newton or self.problem.optimum()
+        mu = self.constants["mu_F"]
+        size = 4 * EPS * float(np.abs(o.x).max(initial=0.0))
+        radius = size + (min(o.kkt_residual / mu, np.sqrt(2 * max(o.value - o.lower_bound, 0) / mu)) if mu > 0 else 0.0)
+        return Best(o.x, o.lower_bound, o.value, radius)
+
+    def values(self, x: Any) -> Any:
+        """f_k(x): (..., d) -> (..., N)."""
+        return self.problem.client_losses(x)
+
+    def gradients(self, x: Any) -> Any:
+        """(..., d) -> (..., N, d)."""
+        return self.problem.gradient(x)
+
+    def gradients_each(self, y: Any) -> Any:
+        """(..., N, d) -> (..., N, d)."""
+        return self.problem.gradient_each(y)
+
+    def clients(self, cohort: Cohort, work: dict[str, Any], like: Any, stream: Stream, t: int) -> Clients:
+        """One round's clients."""
+        from fedtheory.local import Exact, GradientSteps
+
+        solver = GradientSteps(int(work["E"]), float(work["eta"])) if "E" in work else Exact()
+        return WeighedClients(self.problem, cohort, solver, like, stream, t)
+
+
+class WeighedClients(Clients):
+    """Clients whose shares of the samples are their weights in F, as in fractions, whatever numbers of samples they have."""
+
+    def sample_shares(self) -> Array:
+        return self.weights()
+
+
+class Path(NamedTuple):
+    """A run in S scenarios: the states before every round and after the last, and each round's
+    clients."""
+
+    states: list[Any]
+    clients: list[Clients]
+
+
+def run(world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort], seed: int = 0) -> Path:
+    """The method from x (S, d), one cohort of S scenarios a round.
+
+    Raises
+    ------
+    NotInFractions
+        Of a run in fractions: the method makes other numbers.
+    """
+    name = getattr(algorithm, "name", type(algorithm).__name__)
+    stream = Stream(seed)
+    try:
+        loop = Loop("rounds", ([check_state(algorithm.init(x, world.num_clients), name)], []))
+        states, moved = loop.state
+        kept = [world.clients(cohort, work, x, stream, t) for t, (cohort, _) in enumerate(zip(cohorts, moved, strict=False), 1)]
+        for clients, y in zip(kept, moved, strict=True):  # what another process did: views ask for no more of it
+            clients.results = [] if y is None else [LocalResult(y)]
+        for t in loop.upto(len(cohorts)):
+            clients = world.clients(cohorts[t - 1], work, x, stream, t)
+            states.append(check_state(algorithm.round(states[-1], clients), name))
+            kept.append(clients)
+            moved.append(clients.results[-1].y if clients.results else None)
+    except (TypeError, AttributeError) as error:
+        if not world.exact or isinstance(error, NotInFractions):
+            raise
+        raise NotInFractions(f"{name} cannot be run in fractions ({error}); the verdicts in floats stand") from error
+    if world.exact:
+        for state in states:
+            check_fractions(state, name)
+    return Path(states, kept)
+
+
+def leaves(
+    sampling: Sampling, num_clients: int, rounds: int, exact: bool, most: int = 4096
+) -> tuple[list[Cohort], Any]:
+    """Every sequence of cohorts as scenarios: one cohort of all S = C^rounds scenarios a round,
+    and the probabilities (S,).
+
+    Raises
+    ------
+    InvalidInput
+        There are more than `most` sequences.
+    """
+    law = sampling.enumerate(num_clients)
+    count = law.scenarios
+    total = count**rounds
+    if total > most:
+        raise InvalidInput(f"{rounds} rounds of {count} cohorts make {total} sequences, more than {most}")
+    chance = probabilities(sampling, law, exact)
+    number = np.arange(total)
+    out, weight = [], np.full(total, Fraction(1) if exact else 1.0)
+    for t in range(rounds):
+        digit = number // count ** (rounds - 1 - t) % count
+        out.append(rows(law, digit))
+        weight = weight * chance[digit]
+    return out, weight
+
+
+def rows(law: Cohort, index: np.ndarray) -> Cohort:
+    """Some of a law's cohorts, as scenarios."""
+    parts: dict[str, Any] = {k: None if getattr(law, k) is None else getattr(law, k)[index] for k in ("members", "mask")}
+    return replace(law, **parts, probability=None)
+
+
+def probabilities(sampling: Sampling, law: Cohort, exact: bool) -> Any:
+    """The probabilities (C,) of a law's cohorts; as fractions where asked for."""
+    from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+
+    if not exact:
+        return law.probability
+    out = np.empty(law.scenarios, dtype=object)
+    if isinstance(sampling, Full | Uniform):
+        out[:] = Fraction(1, law.scenarios)
+        return out
+    if isinstance(sampling, Bernoulli):
+        p = [number(v, True) for v in np.broadcast_to(np.asarray(sampling.probability, dtype=object), (law.num_clients,))]
+        for i, mask in enumerate(law.dense().dense_mask):
+            value = Fraction(1)
+            for there, q in zip(mask, p, strict=True):
+                value *= q if there else 1 - q
+            out[i] = value
+        return out / sum(out)
+    raise NotInFractions(f"the probabilities of {type(sampling).__name__} cohorts are not known as fractions")
+
+
+def whole(value: int, exact: bool) -> Any:
+    """A count, whose quotients stay fractions where ``exact``."""
+    return Whole(value) if exact else int(value)

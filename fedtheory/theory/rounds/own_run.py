@@ -1,0 +1,172 @@
+"""An authored statement about a run, on a run of anyone's: its quantities are worked out from the server's models alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.comparison import horizons_up_to
+from fedtheory.theory.judge.record import NotRecorded, OwnRun, Record, not_about_runs, rows_of
+from fedtheory.theory.judge.statement import Form, Sides
+from fedtheory.theory.rounds.forms import reduced
+from fedtheory.theory.rounds.measured import RunQuantities
+from fedtheory.theory.rounds.oracles import Path, ProblemWorld
+from fedtheory.theory.rounds.problem_classes import not_shares
+from fedtheory.theory.rounds.run_matches_claim import as_said, depends_on_the_horizon, others
+from fedtheory.theory.rounds.undefined import Undefined
+
+__all__ = ["own_run"]
+SIDES = ("lhs", "rhs", "scale", "noise")
+
+
+class _Models(NamedTuple):
+    x: Any
+
+
+class _Unseen:
+    """The clients of a round that somebody else's code made."""
+
+    @property
+    def results(self) -> Any:
+        raise MissingCapability("what the clients did in a round is not known of a run of one's own: only the server's models are")
+
+
+def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
+    """The sides of a form on a recorded run, at every horizon that it has.
+
+    A form about the end of a run is compared at all ends up to the last of a bound, and at about a dozen of a run.
+
+    Raises
+    ------
+    InvalidInput
+        A statement about a round; a problem outside its class; other cohorts than it is about.
+    NotRecorded
+        A bound that is made from what happens on the way, where no run was handed over.
+    MissingCapability, NotCertified
+        What a quantity needs.
+    """
+    statement = setting.of_statement
+    where = f"{statement.id} [{form.name}]"
+    if setting.scope != "run":
+        raise InvalidInput(not_about_runs(f"{where} is about a {setting.scope.replace('-', ' ')}"))
+    reason = setting.refusal() or setting.problems.why_not_problem(case.problem) or setting.not_its_law(case.sampling, case.problem)
+    reason = reason or not_shares(case.problem)  # the run was made by others, whose server may have averaged by samples
+    if reason is not None:
+        raise InvalidInput(reason)
+    sampling = case.sampling or (setting.sampling if setting.sampling is not Uniform else Uniform(case.problem.num_clients))
+    certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == case.problem.num_clients
+    start = record.common_start(case.x0)
+    world = ProblemWorld(case.problem)
+    setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver)
+    shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
+    if record.models is None:
+        return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)
+
+    def sides(rounds: int, drawn: Any = None) -> Sides:
+        view = _view(setting, case, record.models[: rounds + 1], sampling, start, drawn)  # type: ignore[index]
+        return form.sides(view)  # type: ignore[misc]
+
+    last = sides(record.rounds)
+    _check_nothing_open(setting, where, last, lambda drawn: sides(record.rounds, drawn))
+    exact = certain or setting.of_statement.form(form.name).pathwise or last.relation == "=="
+    many = _rows(last, record.seeds)
+    if many > 1:
+        return OwnRun(_shaped(last, many, record.seeds), _ends(record.rounds, many), "round", exact, _left(form))
+    horizons = [*(horizons_up_to(record.rounds) if shorter else ()), record.rounds]
+    found = [_shaped(sides(t), 1, record.seeds) for t in horizons[:-1]] + [_shaped(last, 1, record.seeds)]
+    joined: dict[str, Any] = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
+    return OwnRun(replace(last, **joined, axes=(), terms=()), np.array(horizons), "T", exact, _left(form))
+
+
+def _left(form: Form) -> str:
+    """The left side, as its formula has it."""
+    left = form.latex.partition(r"\le")[0].strip()
+    return left if left and left != form.latex.strip() else "the left side of its formula"
+
+
+def _check_nothing_open(setting: Any, where: str, sides: Sides, again: Callable[[Any], Sides]) -> None:
+    """Raise `NotRecorded` where the sides depend on a number that the statement leaves open, and that nobody said."""
+    for name, drawn in others(setting):
+        try:
+            moved = again(drawn)
+            same = all(np.array_equal(getattr(sides, side), getattr(moved, side), equal_nan=True) for side in ("lhs", "rhs"))
+        except (Undefined, InvalidInput):
+            same = False
+        if not same:
+            number = name.removeprefix("method.")
+            of_work = "local_solver=GradientSteps(steps, lr) says it"
+            remedy = of_work if number == name else f"hand over the method with its {number}"
+            raise NotRecorded(f"{where} depends on {number}, which the statement leaves open: {remedy}")
+
+
+def _bound_alone(
+    setting: Any, form: Form, case: Case, record: Record, sampling: Any, certain: bool, start: np.ndarray, shorter: bool,
+) -> OwnRun:  # fmt: skip
+    """The right side, from two runs that nobody made: what differs between them depends on the run."""
+    claimed = setting.of_statement.form(form.name)
+    noise = np.random.default_rng(0).standard_normal((record.rounds + 1, 1, len(start)))
+    noise[0] = 0
+
+    def right(scale: float, rounds: int, drawn: Any = None) -> tuple[Any, Any]:
+        models = start + scale * noise[: rounds + 1]
+        view = _view(setting, case, models, sampling, start, drawn)
+        sides = reduced(view, setting.of_statement.on(view)[form.name])
+        return sides, np.asarray(sides.rhs, dtype=float)
+
+    size = 1.0 + float(np.abs(start).max(initial=0.0))
+    sides, still = right(0.0, record.rounds)
+
+    def bound_with(drawn: Any) -> Sides:
+        return replace(sides, rhs=right(0.0, record.rounds, drawn)[1])
+
+    _check_nothing_open(setting, f"{setting.of_statement.id} [{form.name}]", replace(sides, rhs=still), bound_with)
+    _, moved = right(size, record.rounds)
+    if still.shape != moved.shape or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
+        raise NotRecorded(
+            f"{setting.of_statement.id} [{form.name}]: its right side is made from what happens on the way: "
+            "hand the run over, run=models"
+        )
+    many = _rows(sides, 1)
+    horizons = _ends(record.rounds, many) if many > 1 else np.arange(1 if shorter else record.rounds, record.rounds + 1)
+    values = rows_of(still.reshape(-1)) if many > 1 else rows_of([right(0.0, int(t))[1] for t in horizons])
+    bare = Sides(0 * values, values, np.abs(values), sides.relation)
+    return OwnRun(bare, horizons, "round" if many > 1 else "T", certain or claimed.pathwise, _left(form))
+
+
+def _view(
+    setting: Any, case: Case, models: np.ndarray, sampling: Any, start: np.ndarray, drawn: Any = None
+) -> RunQuantities:
+    """The quantities of a run with these models (T + 1, S, d); drawn : of what is still open, default the first choice."""
+    world = ProblemWorld(case.problem)
+    world.start = start
+    rounds, seeds = len(models) - 1, models.shape[1]
+    facts, _, algorithm = setting.resolved(world, sampling, drawn or setting.first_choice, rounds)
+    unseen: Sequence[Any] = [_Unseen()] * rounds
+    path = Path([_Models(x) for x in models], list(unseen))
+    return RunQuantities(world, facts, path, np.full(seeds, 1 / seeds), algorithm, sampled=seeds > 1)
+
+
+def _rows(sides: Sides, seeds: int) -> int:
+    """How many horizons the sides are about."""
+    return int(np.size(sides.lhs)) // seeds if np.shape(sides.lhs) and np.shape(sides.lhs)[-1] == seeds else int(np.size(sides.lhs))
+
+
+def _ends(rounds: int, many: int) -> np.ndarray:
+    """The last so many rounds, which are what the entries of a run's quantities are about."""
+    return np.arange(rounds + 1 - many, rounds + 1)
+
+
+def _shaped(sides: Sides, many: int, seeds: int) -> Sides:
+    """All arrays as (horizons, seeds)."""
+    shape = (many, seeds)
+    made: dict[str, Any] = {
+        name: np.broadcast_to(np.broadcast_to(getattr(sides, name), np.shape(sides.lhs)).reshape(many, -1), shape)
+        for name in SIDES
+    }
+    return replace(sides, **made, axes=(), terms=())

@@ -1,0 +1,417 @@
+"""Classes of problems that a statement is about: they draw instances in fractions, say who
+belongs, and what may be dropped.
+
+A class also gives problems of the package with certified optima, on which statements are checked
+in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.inputs import check_flags
+from fedtheory.theory.rounds.declare import Keywords
+from fedtheory.theory.rounds.float_problems import identical, in_floats
+from fedtheory.theory.rounds.instances import ARRAYS, Draw
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
+
+__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex", "not_shares"]
+
+LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
+MOST = 40  # clients or dimensions of a problem that is drawn
+
+
+def _range(name: str, value: Any) -> tuple[int, int]:
+    pair = (value, value) if isinstance(value, int) else tuple(value)
+    if (
+        len(pair) != 2
+        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
+        or not 1 <= pair[0] <= pair[1]
+    ):
+        raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
+    return pair
+
+
+@dataclass(frozen=True)
+class ProblemClass(Keywords):
+    """min F = sum_k w_k f_k with clients' losses of one kind.
+
+    Parameters
+    ----------
+    clients, dimension : int or (least, most)
+        N and d. Most instances have few of both, as a counterexample rarely needs more; some have many of one, up to 40.
+    weights : 'equal' or 'any'
+    identical : bool
+        All f_k are the same function.
+    """
+
+    clients: Any = (1, 4)
+    dimension: Any = (1, 3)
+    weights: str = "equal"
+    identical: bool = False
+
+    convex: ClassVar[bool] = True
+    words: ClassVar[str] = "problems"
+    families: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+        object.__setattr__(self, "clients", _range("clients", self.clients))
+        object.__setattr__(self, "dimension", _range("dimension", self.dimension))
+        if self.weights not in ("equal", "any"):
+            raise InvalidInput(f"weights = {self.weights!r}: use 'equal' (w_k = 1/N) or 'any'")
+
+    # --- instances in fractions -------------------------------------------------------------------------------------------
+    def draw(self, rng: np.random.Generator) -> Draw:
+        """A random instance: losses, weights and a start."""
+        n, d = self._size(rng)
+        parts: dict[str, Any] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
+        family = self.families[int(rng.integers(len(self.families)))]
+        for index in np.ndindex(n, d):
+            drawn = self.entry(rng, family)
+            for f, v in drawn.items():
+                parts[f][index] = v
+        if self.identical:
+            parts = {f: np.repeat(v[:1], n, axis=0) for f, v in parts.items()}
+        weights = np.empty(n, dtype=object)
+        weights[:] = Fraction(1, n)
+        if self.weights == "any" and n > 1 and rng.random() < 0.7:
+            raw = [Fraction(int(rng.integers(1, 10))) for _ in range(n)]
+            weights[:] = [v / sum(raw) for v in raw]
+        start = np.empty(d, dtype=object)
+        start[:] = [simple(rng, POSITIONS, 3.0) for _ in range(d)]
+        return in_other_units(Draw(**parts, weights=weights, start=start), rng)
+
+    def _size(self, rng: np.random.Generator) -> tuple[int, int]:
+        """N and d: mostly a few more than the least, now and then any number up to the largest (or `MOST`) of one of the two."""
+        ranges = (*self.clients, 4), (*self.dimension, 2)
+        few = [int(rng.integers(least, min(most, least + more) + 1)) for least, most, more in ranges]
+        wide = [i for i, (least, most, more) in enumerate(ranges) if most > least + more]
+        if wide and rng.random() < LARGE:
+            i = wide[int(rng.integers(len(wide)))]
+            least, most, more = ranges[i]
+            few[i] = int(rng.integers(least + more + 1, max(least + more + 1, min(most, MOST)) + 1))
+            few[1 - i] = ranges[1 - i][0]
+        return few[0], few[1]
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """h, c, m, a, delta of one client's loss in one coordinate."""
+        zero = Fraction(0)
+        out = {
+            "h": simple(rng, CURVATURES, 1.0, True),
+            "c": simple(rng, POSITIONS),
+            "m": zero,
+            "a": zero,
+            "delta": None,
+        }
+        if family == "huber" and rng.random() < 0.8:
+            out["delta"] = simple(rng, WIDTHS, 1.0, True) or Fraction(1)
+        return out
+
+    def why_not(self, instance: Draw) -> str | None:
+        """Why an instance does not belong to the class, or None."""
+        n, d = instance.num_clients, instance.dim
+        if not self.clients[0] <= n <= self.clients[1] or not self.dimension[0] <= d <= self.dimension[1]:
+            return f"N = {n}, d = {d}: outside {self.clients} and {self.dimension}"
+        if self.weights == "equal" and len(set(instance.weights)) > 1:
+            return "the weights are not equal"
+        if self.identical and any(
+            (getattr(instance, f) != getattr(instance, f)[:1]).any() for f in ("h", "c", "m", "a", "delta")
+        ):
+            return "the clients' losses are not identical"
+        if (
+            any(v is not None and v <= 0 for v in instance.delta.ravel())
+            or (instance.a < 0).any()
+            or (instance.m < 0).any()
+        ):
+            return "delta must be > 0, a and m >= 0"
+        return self.why_not_losses(instance)
+
+    def why_not_losses(self, instance: Draw) -> str | None:
+        """The same for the losses alone: convex and smooth."""
+        if self.convex and (instance.h + instance.m < 0).any():
+            return "some client's loss is not convex"
+        if (instance.a != 0).any():
+            return "some client's loss is not smooth"
+        return None if (abs(instance.h) + instance.m > 0).any() else "all losses are constant (beta = 0)"
+
+    # --- what may be dropped ----------------------------------------------------------------------------------------------
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """(assumption in words, the class without it)."""
+        if self.weights == "equal" and self.clients[1] > 1:
+            yield "equal weights", replace(self, weights="any")
+        if self.identical and self.clients[1] > 1:
+            yield "identical clients", replace(self, identical=False)
+
+    # --- problems of the package --------------------------------------------------------------------------------------------
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """(name, `fedtheory.problems.Problem`) with certified optima."""
+        return iter(())
+
+    def why_not_problem(self, problem: Any) -> str | None:
+        """Why a problem of the package does not belong to the class, or None: it names the
+        missing property."""
+        for what, value, (least, most) in (
+            ("clients", problem.num_clients, self.clients), ("dimensions", problem.dim, self.dimension)
+        ):  # fmt: skip
+            if value < least or (least == most and value > most):
+                return f"{value} {what}: the statement is about {least if least == most else f'at least {least}'}"
+        if self.identical and not identical(problem):
+            return "the clients' losses are not identical (property: identical)"
+        if self.convex and not problem.convex:
+            return "some client's loss is not convex (property: convex)"
+        if self.weights == "equal" and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12:
+            return "the weights are not equal (property: weights)"
+        try:
+            beta = float(problem.beta_k.max())
+        except TypeError as error:
+            return f"{error} (property: smoothness)"
+        return None if beta > 0 else "all losses are constant (property: smoothness)"
+
+    def __str__(self) -> str:
+        def span(pair: tuple[int, int]) -> str:
+            return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
+
+        same = "identical " if self.identical else ""
+        who = f"{same}client{'s' * (self.clients[1] > 1)}"
+        return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {self.weights} weights"
+
+
+def not_shares(problem: Any) -> str | None:
+    """That a server which averages by samples does not weigh the clients as F does, and which numbers of clients would do, or None."""
+    counts, weights = problem.sample_counts, problem.weights
+    if float(np.abs(counts / counts.sum() - weights).max()) <= 1e-12:
+        return None
+    total, equal = int(counts.sum()), float(np.ptp(weights)) < 1e-12
+    has = f"{int(counts.min())} to {int(counts.max())} samples each" + (f", and weights 1/{len(weights)}" if equal else "")
+    fits = [str(n) for n in range(2, min(total, 200)) if total % n == 0][:4]
+    deal = f"take a number of clients that divides the {total} samples, as {' or '.join(fits)} (--clients), " if fits else ""
+    return (
+        f"the clients have {has}: the weights are not the clients' shares of the samples, as a file's statements have them (property: "
+        f"sample_counts); {deal}{'or ' * bool(fits)}in Python a problem with weights='samples', for a statement with weights='any'"
+    )
+
+
+@dataclass(frozen=True)
+class SmoothConvex(ProblemClass):
+    """Convex losses with Lipschitz gradients: beta = max_k beta_k.
+
+    In fractions: quadratics and Huber losses. In floats: random quadratics, least squares, Huber
+    and logistic regression.
+    """
+
+    words: ClassVar[str] = "smooth convex losses"
+    families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
+
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """Convexity, and what all classes have."""
+        yield "convex losses", Nonconvex(self.clients, self.dimension, self.weights, self.identical)
+        yield from super().variants()
+
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """Random quadratics, least squares, Huber, logistic."""
+        yield from in_floats(
+            self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic")
+        )
+
+
+@dataclass(frozen=True)
+class Smooth(ProblemClass):
+    """Losses with Lipschitz gradients, convex or not, whose F is bounded below.
+
+    In fractions: quadratics and Huber losses of curvatures of either sign, and double wells, which
+    are concave between two convex pieces. beta bounds the absolute curvature. F* is the least value,
+    found piece by piece; x* is the global minimiser, and a statement that names it says nothing
+    where there are several. In floats: random quadratics, least squares, Huber and logistic
+    regression, all of them convex.
+    """
+
+    convex: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+    words: ClassVar[str] = "smooth losses, convex or not, F bounded below"
+    families: ClassVar[tuple[str, ...]] = ("quadratic", "huber", "well", "well", "well", "well")
+
+    def _size(self, rng: np.random.Generator) -> tuple[int, int]:
+        """More often two clients than one: a well alone has two minimisers, and no x*."""
+        n, d = super()._size(rng)
+        return (2 if n == 1 < self.clients[1] and rng.random() < 0.6 else n), d
+
+    def draw(self, rng: np.random.Generator) -> Draw:
+        """As of every class; often with all clients but the last alike, so that their wells add up and the last one tilts
+        them, and often started where F is stationary."""
+        made = super().draw(rng)
+        if made.num_clients > 1 and not self.identical and rng.random() < 0.5:
+            rows = [0] * (made.num_clients - 1) + [made.num_clients - 1]
+            made = made.changed(**{f: getattr(made, f)[rows] for f in ARRAYS})
+        if rng.random() < 0.35:
+            start = made.start.copy()
+            for i, points in enumerate(made.exact_losses.stationary()):
+                start[i] = points[int(rng.integers(len(points)))] if points else start[i]
+            made = made.changed(start=start)
+        return made
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """A well between two convex pieces, or a loss as of `SmoothConvex` with either sign."""
+        kind = rng.random()
+        if family == "well" and kind < 0.6:
+            out = super().entry(rng, "quadratic")
+            out["m"] = simple(rng, CURVATURES, 1.0, True) or Fraction(1, 2)
+            depth = DEPTHS[int(rng.integers(len(DEPTHS)))]
+            return out | {"h": -depth * out["m"], "delta": simple(rng, WIDTHS, 1.0, True) or Fraction(1)}
+        out = super().entry(rng, "huber" if family == "well" else family)
+        return out | {"h": -out["h"] if kind > 0.9 and family != "well" else out["h"]}
+
+    def why_not_losses(self, instance: Draw) -> str | None:
+        """Also: F is bounded below."""
+        reason = super().why_not_losses(instance)
+        if reason is None and self.bounded:
+            try:
+                instance.exact_losses.minimiser(instance.start)
+            except Unbounded as error:
+                return str(error)
+        return reason
+
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """As `SmoothConvex`."""
+        yield from SmoothConvex.problems(self, rng, count, first)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Nonconvex(Smooth):
+    """What is left of `SmoothConvex` without convexity: F may have no least value."""
+
+    bounded: ClassVar[bool] = False
+    words: ClassVar[str] = "smooth losses, convex or not"
+
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """None."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Quadratics(ProblemClass):
+    """Convex quadratic losses. In fractions: diagonal ones. In floats: any Hessians, and least
+    squares."""
+
+    words: ClassVar[str] = "convex quadratic losses"
+    families: ClassVar[tuple[str, ...]] = ("quadratic",)
+
+    def why_not_losses(self, instance: Draw) -> str | None:
+        """Also: no Huber losses."""
+        if any(v is not None for v in instance.delta.ravel()):
+            return "some client's loss is not quadratic"
+        return super().why_not_losses(instance)
+
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """Quadratic, convex, and what all classes have."""
+        yield (
+            "quadratic losses (smooth convex ones instead)",
+            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
+        )
+        yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
+        yield from super().variants()
+
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """Random quadratics and least squares."""
+        yield from in_floats(self, rng, range(first, first + count), ("quadratic", "least squares"))
+
+    def why_not_problem(self, problem: Any) -> str | None:
+        """Also: no other losses."""
+        if not problem.constant_hessian:
+            return "some client's loss is not quadratic (property: constant_hessian)"
+        return super().why_not_problem(problem)
+
+
+@dataclass(frozen=True)
+class NonconvexQuadratics(Quadratics):
+    """Quadratics that may curve downwards; beta bounds the absolute curvature. F may have no
+    minimiser."""
+
+    convex: ClassVar[bool] = False
+    words: ClassVar[str] = "quadratic losses, convex or not"
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """Some curvatures are negative."""
+        out = super().entry(rng, family)
+        return out | {"h": -out["h"] if rng.random() < 0.4 else out["h"]}
+
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """None."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class StronglyConvex(ProblemClass):
+    """Losses with Lipschitz gradients, each mu-strongly convex: mu = min_k mu_k > 0.
+
+    In fractions: quadratics, and Huber losses plus a quadratic. In floats: random quadratics,
+    least squares and logistic regression with a ridge.
+    """
+
+    words: ClassVar[str] = "smooth, strongly convex losses"
+    families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """Curvature everywhere."""
+        out = super().entry(rng, family)
+        if out["delta"] is not None or out["h"] == 0:
+            out["m"] = simple(rng, CURVATURES, 1.0, True) or Fraction(1, 10)
+        return out
+
+    def why_not_losses(self, instance: Draw) -> str | None:
+        """Also: strongly convex."""
+        if not instance.exact_losses.constants["mu"] > 0:
+            return "some client's loss is not strongly convex (mu = 0)"
+        return super().why_not_losses(instance)
+
+    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
+        """Strong convexity of every client, and what all classes have."""
+        yield (
+            "strong convexity (mu = 0 instead)",
+            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
+        )
+        yield from super().variants()
+
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """Random quadratics; least squares and logistic regression with a ridge."""
+        yield from in_floats(
+            self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05
+        )
+
+    def why_not_problem(self, problem: Any) -> str | None:
+        """Also: every client strongly convex."""
+        if not float(problem.mu_k.min()) > 0:
+            return "some client's loss is not strongly convex (property: strong_convexity)"
+        return super().why_not_problem(problem)
+
+
+@dataclass(frozen=True)
+class Lipschitz(ProblemClass):
+    """Convex losses with bounded subgradients, not smooth: weighted l1 distances. G_sq = max_k
+    sup ||g_k||^2."""
+
+    words: ClassVar[str] = "convex losses with bounded subgradients"
+    families: ClassVar[tuple[str, ...]] = ("l1",)
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """a |x - c|."""
+        zero = Fraction(0)
+        slope = simple(rng, CURVATURES, 1.0, True)
+        return {"h": zero, "c": simple(rng, POSITIONS), "m": zero, "a": slope, "delta": None}
+
+    def why_not_losses(self, instance: Draw) -> str | None:
+        """l1 parts only."""
+        if (instance.h != 0).any() or (instance.m != 0).any():
+            return "some client's subgradients are not bounded"
+        return None if (instance.a != 0).any() else "all losses are constant (G = 0)"
+
+    def why_not_problem(self, problem: Any) -> str | None:
+        """No problem of the package is judged under this class yet."""
+        return "statements about Lipschitz losses are checked on l1 distances in fractions and floats only"

@@ -1,0 +1,263 @@
+"""The named quantities, each a function of the view: `ROUND` of one round, `RUN` of a run. Their
+docstrings are what users read.
+
+They are computed when first asked for, in floats or in fractions with the same code. `SHAPES` has
+the shape of each. Axes: of a round (S, C), start by cohort, then vectors' d; of a run (T + 1, S),
+round by scenario, then d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import MissingCapability
+from fedtheory.theory.rounds.forms import Undefined
+
+__all__ = ["ROUND", "RUN", "SHAPES", "of_the_other", "sq"]
+
+Named = dict[str, Callable[[Any], Any]]
+ROUND: Named = {}
+RUN: Named = {}
+SHAPES: dict[str, dict[str, str]] = {"round": {}, "run": {}}
+
+
+def _quantity(of_round: str = "", of_run: str = "") -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Add a function of the view, whose name (without a last '_') and docstring are the quantity's.
+
+    Parameters
+    ----------
+    of_round, of_run : its shape in a round and in a run; '' where it has none there
+    """
+
+    def add(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        for over, table, shape in (("round", ROUND, of_round), ("run", RUN, of_run)):
+            if shape:
+                table[function.__name__.rstrip("_")] = function
+                SHAPES[over][function.__name__.rstrip("_")] = shape
+        return function
+
+    return add
+
+
+def of_the_other(name: str, over_run: bool) -> str:
+    """What to take in place of a quantity that only rounds have, or only runs; '' for a name that neither has."""
+    own, other = (RUN, ROUND) if over_run else (ROUND, RUN)
+    if name in own or name not in other:
+        return ""
+    if not over_run:
+        has = "'F' before the round and 'F_next' after it"
+        return f"{name!r} is a quantity of a run; a round has {has}: declare over='run' for more rounds"
+    before = name.removesuffix("_next").replace("_next_", "_")
+    if before == name or before not in RUN:
+        return f"{name!r} is a quantity of a round, and a run has none of it: declare over='round'"
+    return (
+        f"{name!r} is a quantity of a round; a run has q.{before}[t] for t = 0..T: the round after t goes from "
+        f"q.{before}[t] to q.{before}[t + 1], and q.{before}[1:] is after each of its rounds"
+    )
+
+
+def sq(v: Any) -> Any:
+    """||v||^2 along the last axis."""
+    return (v * v).sum(axis=-1)
+
+
+# --- of both --------------------------------------------------------------------------------------------------------------
+@_quantity(of_round="(d,)", of_run="(d,)")
+def x_star(q: Any) -> Any:
+    """x*, the minimiser of F; where there are several, the one nearest to the start. Of a nonconvex F
+    it must be the only one."""
+    if not q._best.unique:
+        raise Undefined("F is not convex and has several minimisers: which of them x* is, is not said")
+    return q._best.x
+
+
+@_quantity(of_round="()", of_run="()")
+def F_star(q: Any) -> Any:
+    """F* = F(x*)."""
+    best = q._best
+    if q.rational:
+        return best.F_low
+    rounding = 64 * float(np.finfo(float).eps) * float(np.abs(q.F).max() + abs(best.F_high))
+    return best.F_high + rounding if q.corner[0] > 0 else best.F_low - rounding if q.corner[0] < 0 else best.F_low
+
+
+@_quantity(of_round="()", of_run="()")
+def heterogeneity(q: Any) -> Any:
+    """sum_k w_k ||grad f_k(x*)||^2."""
+    return (q.world.weights * sq(q.world.gradients(q.x_star))).sum(axis=-1)
+
+
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+def F(q: Any) -> Any:
+    """F(x) before the round; of a run F(x_t) for t = 0..T."""
+    return q.value(q.x)
+
+
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+def gap(q: Any) -> Any:
+    """F(x) - F*; of a run F(x_t) - F* for t = 0..T."""
+    return q.F - q.F_star
+
+
+@_quantity(of_round="(S, 1, d)", of_run="(T + 1, S, d)")
+def gradient(q: Any) -> Any:
+    """grad F(x)."""
+    return (q.world.weights[:, None] * q.client_gradients).sum(axis=-2)
+
+
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+def gradient_sq(q: Any) -> Any:
+    """||grad F(x)||^2."""
+    return sq(q.gradient)
+
+
+@_quantity(of_round="(S, 1, N, d)", of_run="(T + 1, S, N, d)")
+def client_gradients(q: Any) -> Any:
+    """grad f_k(x), with the clients on the axis before the last."""
+    return q.world.gradients(q.x)
+
+
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+def dissimilarity(q: Any) -> Any:
+    """sum_k w_k ||grad f_k(x) - grad F(x)||^2."""
+    return (q.world.weights * sq(q.client_gradients - q.gradient[..., None, :])).sum(axis=-1)
+
+
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+def distance_sq(q: Any) -> Any:
+    """||x - x*||^2; of a run ||x_t - x*||^2 for t = 0..T."""
+    return q._distance_sq(q.x)
+
+
+# --- of one round: (S, 1) before it, (S, C) after it ------------------------------------------------------------------------
+@_quantity(of_round="(S, 1, d)")
+def x(q: Any) -> Any:
+    """The server's model before the round."""
+    return q._before.x[:, None, :]
+
+
+@_quantity(of_round="(S, C, d)")
+def x_next(q: Any) -> Any:
+    """The server's model after it, for every cohort."""
+    return q._fold(q._after.x)
+
+
+@_quantity(of_round="(S, C)")
+def F_next(q: Any) -> Any:
+    """F(x_next)."""
+    return q.value(q.x_next)
+
+
+@_quantity(of_round="(S, C)")
+def gap_next(q: Any) -> Any:
+    """F(x_next) - F*."""
+    return q.F_next - q.F_star
+
+
+@_quantity(of_round="(S, C, d)")
+def gradient_next(q: Any) -> Any:
+    """grad F(x_next)."""
+    return (q.world.weights[:, None] * q.world.gradients(q.x_next)).sum(axis=-2)
+
+
+@_quantity(of_round="(S, C)")
+def gradient_next_sq(q: Any) -> Any:
+    """||grad F(x_next)||^2."""
+    return sq(q.gradient_next)
+
+
+@_quantity(of_round="(S, C)")
+def distance_sq_next(q: Any) -> Any:
+    """||x_next - x*||^2."""
+    return q._distance_sq(q.x_next)
+
+
+@_quantity(of_round="(S, C)")
+def moved_sq(q: Any) -> Any:
+    """||x_next - x||^2."""
+    return sq(q.x_next - q.x)
+
+
+@_quantity(of_round="(S, C, P, d)")
+def client_models(q: Any) -> Any:
+    """What the last local minimisation of the round gave, for every cohort's clients."""
+    if not q._clients.results:
+        raise MissingCapability("client_models: this method asks its clients for no local minimisation")
+    return q._fold(q._clients.results[-1].y)
+
+
+@_quantity(of_round="(S, C)")
+def drift(q: Any) -> Any:
+    """Mean over the cohort of ||y_k - x||^2, y_k the clients' models."""
+    moved = sq(q._clients.results[-1].y - q._before_each.x[:, None, :]) if q._clients.results else None
+    if moved is None:
+        raise MissingCapability("drift: this method asks its clients for no local minimisation")
+    return q._fold(q._clients.mean(moved[..., None])[..., 0])
+
+
+@_quantity(of_round="(S, 1, ...)")
+def state(q: Any) -> Any:
+    """The method's whole state before the round: a NamedTuple of arrays."""
+    return type(q._before)(*(None if v is None else v[:, None] for v in q._before))
+
+
+@_quantity(of_round="(S, C, ...)")
+def state_next(q: Any) -> Any:
+    """The method's whole state after it: a NamedTuple of arrays."""
+    return type(q._after)(*(None if v is None else q._fold(v) for v in q._after))
+
+
+# --- of a run: (T + 1, S) ---------------------------------------------------------------------------------------------------
+@_quantity(of_run="(T + 1, S, d)")
+def x_(q: Any) -> Any:
+    """The server's models x_0..x_T."""
+    return np.stack([s.x for s in q.path.states])
+
+
+@_quantity(of_run="(T + 1, 1)")
+def t(q: Any) -> Any:
+    """The number of rounds made, 0..T."""
+    count = np.arange(len(q.path.states))
+    return (
+        np.array([Fraction(int(v)) for v in count], dtype=object)[:, None]
+        if q.rational
+        else count[:, None].astype(float)
+    )
+
+
+@_quantity(of_run="(T + 1, S, d)")
+def average_x(q: Any) -> Any:
+    """The mean of x_1..x_t; x_0 for t = 0."""
+    total = np.cumsum(q.x[1:], axis=0) / q.t[1:, :, None]
+    return np.concatenate([q.x[:1], total])
+
+
+@_quantity(of_run="(T + 1, S)")
+def average_gap(q: Any) -> Any:
+    """F(average_x) - F*."""
+    return q.gap_at(q.average_x)
+
+
+@_quantity(of_run="(T + 1, S)")
+def best_gap(q: Any) -> Any:
+    """The least of gap[0..t]."""
+    return np.minimum.accumulate(q.gap, axis=0)
+
+
+@_quantity(of_run="(T, S)")
+def moved_sq_(q: Any) -> Any:
+    """||x_t - x_(t-1)||^2 for t = 1..T."""
+    return sq(q.x[1:] - q.x[:-1])
+
+
+@_quantity(of_run="(T, S)")
+def drift_(q: Any) -> Any:
+    """Of rounds 1..T the mean over the cohort of ||y_k - x_(t-1)||^2."""
+    if not all(c.results for c in q.path.clients):
+        raise MissingCapability("drift: this method asks its clients for no local minimisation")
+    pairs = zip(q.path.clients, q.path.states, strict=False)
+    return np.stack([c.mean(sq(c.results[-1].y - s.x[:, None, :])[..., None])[..., 0] for c, s in pairs])

@@ -1,0 +1,131 @@
+"""What somebody says of a run of theirs, held against what an authored statement declares: the method and the local work.
+
+A statement may leave numbers open, as `upto` and `among` do. A run is made with certain ones, and a side of the statement may be
+made from them; so they are said with the run, or nothing is judged that depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps as Steps
+from fedtheory.local.exact import Exact
+from fedtheory.theory.judge.case import named
+from fedtheory.theory.rounds.declare import Among, Facts, GradientSteps, Method, Upto, resolve
+
+__all__ = ["as_said", "depends_on_the_horizon", "others"]
+CLOSE = 1e-9  # of numbers that are the same but for rounding
+
+
+def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any) -> Any:
+    """The setting with the numbers of the algorithm and of the local solver in place of what it leaves open.
+
+    Parameters
+    ----------
+    algorithm, solver : as somebody gave them; None where nothing was said
+
+    Raises
+    ------
+    InvalidInput
+        A method, local work or a number that the statement is not about, with what it is about.
+    """
+    where = setting.of_statement.id
+    local = setting.local if solver is None else _local(where, setting.local, facts, solver)
+    if algorithm is None:
+        return replace(setting, local=local)
+    if isinstance(setting.method, Method):
+        return replace(setting, local=local, method=_method(where, setting.method, facts, algorithm))
+    if not _same(algorithm, setting.method):
+        raise InvalidInput(f"{where} is about {named(setting.method)}, not {named(algorithm)}; leave the algorithm out")
+    return replace(setting, local=local)
+
+
+def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
+    """The method with the algorithm's hyperparameters."""
+    if type(algorithm) is not about.cls:
+        raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
+    numbers = dict(about.hyperparameters)
+    for name, declared in about.hyperparameters.items():
+        if isinstance(declared, Upto | Among | int | float | Fraction) or callable(declared):
+            if not isinstance(declared, bool) and hasattr(algorithm, name):
+                numbers[name] = _number(where, name, getattr(algorithm, name), declared, facts)
+    said = Method(about.cls, numbers)
+    still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Upto | Among)}
+    first = {k: Fraction(v.choices[0] if isinstance(v, Among) else 1) for k, v in still.items()}
+    if not _same(algorithm, made := said.build(facts, first, exact=False)):
+        raise InvalidInput(f"{where} is about {named(made)}, not {named(algorithm)}; leave the algorithm out")
+    return said
+
+
+def _local(where: str, about: Any, facts: Facts, solver: Any) -> Any:
+    """The local work with the solver's numbers."""
+    if isinstance(solver, Exact) and not isinstance(about, GradientSteps):
+        return about
+    if not isinstance(about, GradientSteps) or not isinstance(solver, Steps) or solver.decay != 1:
+        remedy = ": GradientSteps(steps, lr)" if isinstance(about, GradientSteps) else ""
+        raise InvalidInput(f"local work by {named(solver)}: {where} is about {about}{remedy}")
+    steps = _number(where, "steps", solver.steps, about.steps, facts)
+    return replace(about, steps=int(steps), lr=_number(where, "lr", solver.lr, about.lr, Facts({**facts, "E": int(steps)})))
+
+
+def _number(where: str, name: str, said: Any, declared: Any, facts: Facts) -> Any:
+    """What was said of a number, where it is one of those that were declared."""
+    if isinstance(declared, Upto):
+        limit = float(resolve(declared.limit, facts, False, None, name)) * float(declared.beyond)
+        good, about = 0 < said <= limit * (1 + CLOSE), f"up to {limit:.6g}"
+        return said if good else _refuse(where, name, said, about)
+    if isinstance(declared, Among):
+        near = [v for v in declared.choices if _close(said, float(Fraction(v)))]
+        return Fraction(near[0]) if near else _refuse(where, name, said, " or ".join(map(str, declared.choices)))
+    value = float(resolve(declared, facts, False, None, name))
+    return declared if _close(said, value) else _refuse(where, name, said, f"= {value:.6g}")
+
+
+def _refuse(where: str, name: str, said: Any, about: str) -> Any:
+    raise InvalidInput(f"{name} = {said}: {where} is about {name} {about}")
+
+
+def _close(a: Any, b: Any) -> bool:
+    return bool(np.isclose(float(a), float(b), rtol=CLOSE, atol=0))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two methods are of one class, with the same numbers but for rounding."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    names = [f.name for f in fields(a)] if is_dataclass(a) else sorted({*vars(a), *vars(b)})
+    return all(_alike(getattr(a, name, None), getattr(b, name, None)) for name in names)
+
+
+def _alike(v: Any, w: Any) -> bool:
+    if v is w:
+        return True
+    numbers = int | float | Fraction | np.number | np.ndarray
+    if isinstance(v, numbers) and isinstance(w, numbers) and not isinstance(v, bool) and not isinstance(w, bool):
+        v, w = np.asarray(v, dtype=float), np.asarray(w, dtype=float)
+        return v.shape == w.shape and bool(np.isclose(v, w, rtol=CLOSE, atol=0).all())
+    return bool(np.all(v == w))
+
+
+def others(setting: Any) -> Iterator[tuple[str, dict[str, Fraction]]]:
+    """Of everything that is still open, by name, other choices than `MethodSetting.first_choice`."""
+    first = setting.first_choice
+    for name, family in setting.open_numbers().items():
+        choices = family.choices[1:] if isinstance(family, Among) else (Fraction(1, 2), Fraction(1, 7))
+        yield from ((name, {**first, name: Fraction(value)}) for value in choices)
+
+
+def depends_on_the_horizon(setting: Any, world: Any, sampling: Any, rounds: int) -> bool:
+    """Whether a run of fewer rounds would be made with other numbers, as with a step size of 1/sqrt(T)."""
+    found = [setting.resolved(world, sampling, setting.first_choice, t)[1:] for t in {1, max(1, rounds - 1), rounds}]
+    return any(not _alike_work(work, found[0][0]) or not _same(method, found[0][1]) for work, method in found[1:])
+
+
+def _alike_work(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(_alike(a[name], b[name]) for name in a)

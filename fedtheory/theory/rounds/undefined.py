@@ -1,0 +1,195 @@
+"""What does not exist on an instance: an absent number makes the forms that use it say nothing there, and no other form.
+
+A statement's forms come from one function, so that an error while one is made would end those after it. The
+function is then asked again, of a `Loose` view: there what does not exist is `Absent`, which stays absent whatever
+is done with it. Only a branch on it (`if q.gap > 0`, Python's `max`) cannot be followed: there the forms that come
+later say nothing on the instance, either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+
+__all__ = ["SILENT", "Absent", "Loose", "Undefined", "absent_among"]
+
+
+class Undefined(InvalidInput):
+    """A side divides by 0 on an instance: the statement says nothing there."""
+
+
+SILENT = (Undefined, Unbounded, NotCertified, MissingCapability)  # errors that are about one instance, of forms that use the number
+
+
+class Absent:
+    """A number that does not exist, and why; what is computed with it does not exist either."""
+
+    __slots__ = ("error",)
+    shape: tuple[int, ...] = ()
+    ndim = 0
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def _same(self, *args: Any, **how: Any) -> Absent:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __bool__(self) -> bool:
+        raise self.error
+
+    def __float__(self) -> float:
+        raise self.error
+
+    def __index__(self) -> int:
+        raise self.error
+
+    def __iter__(self) -> Any:
+        raise self.error
+
+    __call__ = __getitem__ = __array_ufunc__ = __array_function__ = _same
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _same
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __neg__ = __pos__ = __abs__ = _same
+    __lt__ = __le__ = __gt__ = __ge__ = _same
+
+
+def absent_among(*values: Any) -> Absent | None:
+    """The first of some numbers or arrays, or of their entries, that does not exist; None where all do."""
+    for value in values:
+        if isinstance(value, Absent):
+            return value
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            for entry in value.ravel():
+                if isinstance(entry, Absent):
+                    return entry
+    return None
+
+
+def _by_zero() -> Absent:
+    return Absent(Undefined("a division by 0 on this instance"))
+
+
+def _closed(name: str) -> Callable[..., Any]:
+    """A method of fractions whose results are loose, too."""
+    exact = getattr(Fraction, name)
+
+    def method(*args: Any) -> Any:
+        try:
+            out = exact(*args)
+        except ZeroDivisionError:
+            return _by_zero()
+        return Ratio(out) if isinstance(out, Fraction) else out
+
+    return method
+
+
+class Ratio(Fraction):
+    """A fraction whose quotient by 0 is `Absent`, as is what NumPy's functions would make of it."""
+
+    __slots__ = ()
+
+    def __index__(self) -> int:
+        if self.denominator != 1:
+            raise TypeError(f"{self} is no whole number")
+        return self.numerator
+
+    def _no_fraction(self, *args: Any) -> Absent:
+        return Absent(NotInFractions("a function of NumPy, which gives no fractions; the verdicts in floats stand"))
+
+    sqrt = cbrt = exp = exp2 = expm1 = log = log2 = log10 = log1p = sin = cos = tan = tanh = sinh = cosh = arctan = _no_fraction
+
+
+class Count(int):
+    """A whole number whose quotient by 0 is infinite, or no number, as an array's is."""
+
+    def __truediv__(self, other: Any) -> Any:
+        return np.float64(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / np.float64(self)
+
+
+_ARITHMETIC = "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __pow__ __rpow__ __neg__ __pos__ __abs__".split()
+for _name in [*_ARITHMETIC, "__truediv__", "__rtruediv__"]:
+    setattr(Ratio, _name, _closed(_name))
+
+
+def _count(name: str) -> Callable[..., Any]:
+    whole = getattr(int, name)
+
+    def method(*args: Any) -> Any:
+        try:
+            out = whole(*args)
+        except ZeroDivisionError:
+            return np.float64(np.inf)
+        return Count(out) if isinstance(out, int) else np.float64(out) if isinstance(out, float) else out
+
+    return method
+
+
+for _name in _ARITHMETIC:
+    setattr(Count, _name, _count(_name))
+
+
+def _loose(value: Any) -> Any:
+    """The same numbers, with quotients by 0 that raise nothing."""
+    if isinstance(value, Fraction):
+        return Ratio(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Count(value)
+    if isinstance(value, float):
+        return np.float64(value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        out = np.empty(value.shape, dtype=object)
+        for index, entry in np.ndenumerate(value):
+            out[index] = _loose(entry)
+        return out
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_loose(v) for v in value))
+    return value
+
+
+class Loose:
+    """A view, or a method with its hyperparameters, that raises nothing for what does not exist: it is `Absent`."""
+
+    def __init__(self, what: Any) -> None:
+        self._what = what
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            value = getattr(self._what, name)
+        except ZeroDivisionError:
+            return _by_zero()
+        except SILENT as error:
+            return Absent(error)
+        if name == "method":
+            return Loose(value)
+        return _asked(value) if callable(value) and not isinstance(value, type) else _loose(value)
+
+
+def _asked(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(*args: Any, **how: Any) -> Any:
+        gone = absent_among(*args, *how.values())
+        if gone is not None:
+            return gone
+        try:
+            return _loose(function(*args, **how))
+        except ZeroDivisionError:
+            return _by_zero()
+        except SILENT as error:
+            return Absent(error)
+
+    return method

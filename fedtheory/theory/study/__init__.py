@@ -1,0 +1,1 @@
+"""Search for counterexamples, shrink them, and find out how tight a statement is and what it needs."""

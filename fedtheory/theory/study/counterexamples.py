@@ -1,0 +1,383 @@
+"""Counterexamples: proved in fractions, shrunk to few clients, one number, a short horizon and
+short fractions; and replayed.
+
+A `Counterexample` is its data alone: from them it is rebuilt, run and judged again in exact
+arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.rational import fraction
+from fedtheory.theory.judge.check import Check, judge
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.declare import Among
+from fedtheory.theory.rounds.forms import Claimed, reduced
+from fedtheory.theory.rounds.instances import ARRAYS, Draw
+from fedtheory.theory.rounds.judging import exact_sides
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.rounds.undefined import SILENT
+from fedtheory.theory.rounds.units import rescaled
+from fedtheory.theory.study.search import without_client, without_coordinate
+
+__all__ = ["Counterexample", "prove", "replay", "shrink", "smaller"]
+
+Pick = Callable[[Claimed], Any] | None
+CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """An instance on which a form fails, proved in fractions.
+
+    Attributes
+    ----------
+    statement, form, rule : ids; the rule is 'any'
+    kind : the statement's name: what its data are made into
+    data : what `Draw.from_data` takes: fractions as strings
+    lhs, rhs : the sides where the violation is worst
+    without : the assumption that was dropped for it, or ''
+    constants : what the bound's constants were set to, where not as stated
+    """
+
+    statement: str
+    form: str
+    kind: str
+    data: dict[str, Any]
+    lhs: str
+    rhs: str
+    rule: str = "any"
+    without: str = ""
+    constants: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """File name without extension."""
+        return re.sub(r"[^a-z0-9.]+", "-", f"{self.statement}-{self.form}".lower()).strip("-")
+
+    @property
+    def instance(self) -> Draw:
+        """The instance the data stand for."""
+        return Draw.from_data(self.data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of its file."""
+        out = {k: getattr(self, k) for k in ("statement", "form", "rule", "kind", "data", "lhs", "rhs")}
+        return (
+            out
+            | ({"without": self.without} if self.without else {})
+            | ({"constants": self.constants} if self.constants else {})
+        )
+
+    @property
+    def witness(self) -> Witness:
+        """As the core keeps and replays witnesses, of a statement as it stands.
+
+        Raises
+        ------
+        InvalidInput
+            An assumption was dropped for it, or a constant moved.
+        """
+        if self.without or self.constants:
+            raise InvalidInput(
+                f"{self.name}: it is no witness against the statement as it stands, but without an assumption"
+            )
+        return Witness(
+            self.statement, self.form, self.rule, self.kind, self.data, self.lhs, self.rhs, found_by={"search": "study"}
+        )
+
+    @property
+    def sides(self) -> str:
+        """'lhs 0 > rhs -1/2'."""
+        return f"lhs {_short(self.lhs)} > rhs {_short(self.rhs)}"
+
+    def __str__(self) -> str:
+        return f"{self.statement} [{self.form}]: {self.instance}: {self.sides}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 24 else f"{float(Fraction(value)):.6g}"
+
+
+def excess(
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None, pick: Pick = None
+) -> Any:
+    """(lhs, rhs) in fractions, or None where the instance is none of the setting's or says
+    nothing."""
+    if setting.why_not(instance) is not None:
+        return None
+    try:
+        view = setting.view(instance, exact=True)
+        view = view.other(overrides) if overrides else view
+        return exact_sides(setting.of_statement, view, form, pick)
+    except NotInFractions:
+        raise
+    except SILENT:
+        return None
+
+
+def prove(
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None,
+    without: str = "", pick: Pick = None,
+    budget: int = 400,
+) -> Counterexample | None:  # fmt: skip
+    """The counterexample an instance is, shrunk; None where it is none in fractions.
+
+    Raises
+    ------
+    NotInFractions
+        The method or the claim has no counterpart in fractions.
+    """
+    try:
+        sides = excess(setting, form, instance, overrides, pick)
+    except InvalidInput:  # too many sequences of cohorts for fractions: fewer clients and rounds first
+        fewer = _fewer(setting, form, instance, overrides, pick)
+        if fewer is None:
+            return None
+        instance, sides = fewer, excess(setting, form, fewer, overrides, pick)
+    if sides is None or not sides[0] > sides[1]:
+        return None
+    small = shrink(setting, form, instance, overrides, pick, budget)
+    lhs, rhs = excess(setting, form, small, overrides, pick)
+    moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
+    return Counterexample(
+        setting.of_statement.id,
+        form,
+        setting.of_statement.name,
+        small.to_data(),
+        str(lhs),
+        str(rhs),
+        without=without,
+        constants=moved,
+    )
+
+
+def _fewer(
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None, pick: Pick
+) -> Draw | None:
+    """An instance with few enough sequences of cohorts that is violated in floats."""
+    for _ in range(20):
+        for simpler in _structural(instance):
+            if setting.why_not(simpler) is not None:
+                continue
+            try:
+                view = setting.view(simpler, exact=False).other(overrides)
+                claimed = setting.of_statement.on(view)[form]
+                sides = reduced(view, claimed, None if pick is None else pick(claimed))
+            except SILENT:
+                continue
+            if ((sides.lhs - sides.rhs) > 1e-6 * sides.scale).any():
+                instance = simpler
+                break
+        else:
+            return None
+        try:
+            excess(setting, form, instance, overrides, pick)
+            return instance
+        except InvalidInput:
+            continue
+    return None
+
+
+def _clear(sides: Any) -> Fraction:
+    size = abs(sides[0]) + abs(sides[1])
+    return (sides[0] - sides[1]) / size if size else Fraction(0)
+
+
+def shrink(
+    setting: MethodSetting,
+    form: str,
+    instance: Draw,
+    overrides: dict[str, Any] | None = None,
+    pick: Pick = None,
+    budget: int = 400,
+) -> Draw:
+    """A simpler instance that is violated too: fewer clients, coordinates and rounds, smaller
+    numbers of those drawn `among` some, then shorter fractions.
+
+    A violation that is clear stays so: a thousandth of the sides, or a tenth of what it was.
+    """
+    choices = {name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)}
+    least = min(CLEAR, _clear(excess(setting, form, instance, overrides, pick)) / 10)
+    tries, again = 0, True
+    while again and tries < budget:
+        again = False
+        for simpler in _simpler(instance, choices):
+            tries += 1
+            if tries > budget:
+                break
+            try:
+                sides = excess(setting, form, simpler, overrides, pick)
+            except (InvalidInput, MissingCapability):
+                continue
+            if sides is not None and sides[0] > sides[1] and _clear(sides) >= least:
+                instance, again = simpler, True
+                break
+    return instance
+
+
+def _simpler(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator[Draw]:
+    """Simpler neighbours, the greatest simplifications first; choices: what a drawn number is one of, by name."""
+    n, d = instance.num_clients, instance.dim
+    yield from _structural(instance)
+    for name, value in instance.drawn.items():
+        for new in smaller(choices.get(name, ()), value):
+            yield instance.changed(drawn={**instance.drawn, name: new})
+    if len(set(instance.weights)) > 1:
+        equal = instance.weights.copy()
+        equal[:] = Fraction(1, n)
+        yield instance.changed(weights=equal)
+    yield from _plainer_losses(instance)
+    for name, value in instance.drawn.items():
+        for new in () if name in choices else _shorter(value):
+            yield instance.changed(drawn={**instance.drawn, name: new})
+    shift = instance.c[0].copy()
+    if (shift != 0).any():  # everything measured from the first client's centre
+        yield instance.changed(c=instance.c - shift, start=instance.start - shift)
+    for name in ("h", "c", "m", "a", "delta"):
+        for k, i in np.ndindex(n, d):
+            value = getattr(instance, name)[k, i]
+            for new in () if value is None else _shorter(value):
+                yield _with(instance, name, k, i, new)
+    for i in range(d):
+        for new in _shorter(instance.start[i]):
+            start = instance.start.copy()
+            start[i] = new
+            yield instance.changed(start=start)
+    for what, values in (("curvature", (instance.h, instance.m, instance.a)), ("position", (instance.c, instance.start))):
+        largest = max(abs(v) for part in values for v in part.ravel())
+        if largest >= 10 or 0 < largest < Fraction(1, 10):  # in other units the numbers are shorter
+            yield rescaled(instance, what, Fraction(10) if largest < 1 else Fraction(1, 10))
+
+
+def _structural(instance: Draw) -> Iterator[Draw]:
+    """Fewer clients, coordinates, rounds."""
+    n, d = instance.num_clients, instance.dim
+    if n > 1:
+        yield from (without_client(instance, k) for k in range(n))
+    if d > 1:
+        yield from (without_coordinate(instance, i) for i in range(d))
+    for rounds in range(instance.rounds):
+        yield instance.changed(rounds=rounds, before=instance.before[:rounds])
+
+
+def _plainer_losses(instance: Draw) -> Iterator[Draw]:
+    """Quadratics instead of Huber losses, and all clients' losses of one curvature."""
+    for k, i in np.ndindex(instance.num_clients, instance.dim):
+        if instance.delta[k, i] is not None:
+            yield _with(instance, "delta", k, i, None)
+    for name in ARRAYS:
+        values = getattr(instance, name)
+        if instance.num_clients > 1 and name != "c" and any((row != values[0]).any() for row in values):
+            yield instance.changed(**{name: np.repeat(values[:1], instance.num_clients, axis=0)})
+
+
+def smaller(choices: Iterable[Any], value: Fraction) -> list[Fraction]:
+    """The numbers of a few that are smaller than one of them, the smallest first."""
+    return sorted({v for v in map(Fraction, choices) if abs(v) < abs(value)}, key=abs)
+
+
+def _with(instance: Draw, name: str, k: int, i: int, value: Any) -> Draw:
+    values = getattr(instance, name).copy()
+    values[k, i] = value
+    return instance.changed(**{name: values})
+
+
+def cost(value: Fraction) -> int:
+    """How long a fraction is to write; signs count."""
+    return (
+        len(str(value.numerator)) * 2
+        + (len(str(value.denominator)) * 3 if value.denominator != 1 else 0)
+        + abs(value.numerator).bit_length()
+    )
+
+
+def _shorter(value: Fraction) -> list[Fraction]:
+    """Shorter fractions near it and the shortest of all, the shortest first."""
+    near = [Fraction(0), Fraction(1), Fraction(-1), Fraction(round(value)), -value]
+    near += [value.limit_denominator(q) for q in (2, 3, 4, 8, 16, 64)]
+    digits = len(str(abs(int(value))))
+    near += [Fraction(round(value / 10**k) * 10**k) for k in (digits - 1, digits - 2) if k > 0]
+    return sorted({v for v in near if cost(v) < cost(value) and v != value}, key=cost)
+
+
+def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting: MethodSetting | None = None) -> Check:
+    """Rebuild and judge a counterexample in exact arithmetic, from its data alone.
+
+    Raises
+    ------
+    InvalidInput
+        The data do not belong to the statement, do not violate it, or give other sides than
+        recorded.
+    UnknownName
+        No such statement or form.
+    """
+    if isinstance(counterexample, dict):
+        try:
+            counterexample = Counterexample(**counterexample)
+        except TypeError as error:
+            raise InvalidInput(f"fields of a counterexample: {error}") from error
+    statement = paper[counterexample.statement]
+    statement.form(counterexample.form)
+    claimed = (counterexample.kind, counterexample.rule)
+    if claimed != (statement.name, "any"):
+        raise InvalidInput(f"kind and rule are {claimed}: of {statement.id} they are {(statement.name, 'any')}")
+    unknown = [k for k in counterexample.constants if k not in statement.constants]
+    if unknown:
+        raise InvalidInput(f"constants {', '.join(unknown)}: {statement.id} declares none of that name")
+    own = setting = setting or MethodSetting.of(statement)
+    if counterexample.without:
+        named = dict(setting.variants())
+        if counterexample.without not in named:
+            raise InvalidInput(
+                f"without = {counterexample.without!r}: of {statement.id} may be dropped: {', '.join(named) or 'nothing'}"
+            )
+        setting = named[counterexample.without]
+    instance = counterexample.instance
+    reason = setting.why_not(instance)
+    if reason is not None:
+        raise InvalidInput(f"not an instance of {statement.id}: {reason}")
+    view = setting.view(instance, exact=True)
+    if counterexample.constants:
+        view = view.other({k: fraction(v, k) for k, v in counterexample.constants.items()})
+    lhs, rhs = exact_sides(statement, view, counterexample.form)
+    if not lhs > rhs:
+        raise InvalidInput(
+            f"not a counterexample: {statement.id} [{counterexample.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}"
+        )
+    stands = own.as_own(instance) if counterexample.without else None
+    numbers = {k: Fraction(v) for k, v in counterexample.constants.items()}
+    sides_as_own = None if stands is None else excess(own, counterexample.form, stands, numbers)
+    if sides_as_own is not None and sides_as_own[0] > sides_as_own[1]:
+        raise InvalidInput(
+            f"without {counterexample.without}: the instance does not need that, it violates {statement.id} as it stands"
+        )
+    recorded = [fraction(getattr(counterexample, k), k) for k in ("lhs", "rhs")]
+    if recorded != [lhs, rhs]:
+        raise InvalidInput(
+            f"recorded are {counterexample.lhs} > {counterexample.rhs}, but {lhs} > {rhs} comes out: it was changed"
+        )
+    sides = reduced(view, statement.on(view)[counterexample.form])
+    where = {"exact": [str(lhs), str(rhs)]}
+    fields = {"statement": statement.id, "form": counterexample.form, "rule": "any"}
+    return judge(sides, mode="rational", where=where, instance=str(instance), **fields)
+
+
+def in_fractions(setting: MethodSetting, instance: Draw) -> str | None:
+    """Why no form of the statement can be judged in fractions, or None."""
+    try:
+        setting.of_statement.on(setting.view(instance, exact=True))
+    except NotInFractions as error:
+        return str(error)
+    except (*SILENT, InvalidInput):  # too many sequences of cohorts
+        return None
+    return None

@@ -1,0 +1,96 @@
+"""What a statement of a file declares, in words: its method, local work, sampling, problems, and
+the quantities that it speaks of."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.theory.rounds.declare import Among, GradientSteps, Method, Upto
+from fedtheory.theory.study.studies import told_quantities
+
+__all__ = ["as_written", "declared", "symbols"]
+
+
+def declared(statement: Any) -> dict[str, str]:
+    """What an `AuthoredStatement` is about: {what: in words}."""
+    local, sampling, (least, most) = statement.local, statement.sampling, statement.rounds
+    work = str(local)
+    if isinstance(local, GradientSteps):
+        work = f"{work}, lr = {as_written(local.lr)}"
+    everyone = "all clients" if isinstance(sampling, Full) else str(sampling)
+    out = {
+        "method": _method(statement.about),
+        "local work": work,
+        "sampling": "uniform cohorts of every size P" if sampling is Uniform else everyone,
+        "problems": str(statement.problems),
+    }
+    span = str(least) if least == most else f"{least} to {most}"
+    if statement.over == "run":
+        out["horizon"] = f"T = {span}"
+    elif statement.over == "round" and most:
+        out["round"] = f"after {span} others"
+    return out
+
+
+def symbols(statement: Any) -> dict[str, str]:
+    """The quantities that the statement's function takes by name, and what they are."""
+    used, known = set(_names(statement.function.__code__)), told_quantities(statement.over)
+    return {name: words for name, words in known.items() if name in used}
+
+
+def _method(about: Any) -> str:
+    if not isinstance(about, Method):
+        own = dataclasses.fields(about) if dataclasses.is_dataclass(about) else ()
+        changed = [f"{f.name} = {getattr(about, f.name)}" for f in own if f.init and getattr(about, f.name) != f.default]
+        return f"{type(about).__name__}({', '.join(changed)})"
+    given = ", ".join(f"{k} = {as_written(v)}" for k, v in about.hyperparameters.items())
+    return f"{about.cls.__name__}({given})"
+
+
+def as_written(value: Any) -> str:
+    """A hyperparameter in words: a number, a function of the constants as its source has it, or what it varies over."""
+    if isinstance(value, Upto):
+        return f"every number in (0, {as_written(value.limit)}]"
+    if isinstance(value, Among):
+        return f"each of {', '.join(map(str, value.choices))}"
+    if callable(value):
+        return _source(value) or "a function of the constants"
+    return str(value) if isinstance(value, int | float | str | Fraction) else repr(value)
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """'1/beta' of ``lambda c: 1 / c.beta``; '' where the source does not say it plainly."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    try:
+        tree = ast.parse(Path(code.co_filename).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    texts = {ast.unparse(n.body): n for n in found if n.args.args and _same(n, code)}
+    if len(texts) != 1:
+        return ""
+    [(text, node)] = texts.items()
+    return text.replace(f"{node.args.args[0].arg}.", "")
+
+
+def _same(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether a lambda of the source is the one of this code."""
+    made = compile(ast.Expression(node), "", "eval")
+    inner = next(c for c in made.co_consts if isinstance(c, CodeType))
+    return (inner.co_code, inner.co_names) == (code.co_code, code.co_names) and inner.co_consts[:1] == code.co_consts[:1]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)

@@ -1,0 +1,129 @@
+"""What a study finds of one statement: its checks as rows, its counterexamples, how tight it is, and what it needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.summary import ratio_text
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.ratios import NO_RATIO
+from fedtheory.theory.study.counterexamples import Counterexample
+from fedtheory.theory.study.necessity import AssumptionNeed, ConstantNeed, MutantFate
+from fedtheory.theory.study.search import VISIBLE, Elite, Search
+
+__all__ = ["Row", "StatementStudy", "Tightness"]
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """The instance on which a form's lhs/rhs is largest.
+
+    Attributes
+    ----------
+    ratio : lhs/rhs there; NaN where it says nothing (`fedtheory.theory.rounds.ratios`)
+    attained : whether lhs = rhs in fractions, where a term of them is not 0 and the model moves
+    """
+
+    form: str
+    ratio: float
+    instance: str
+    attained: bool = False
+
+    @property
+    def up_to(self) -> str:
+        """'lhs/rhs up to 0.9'; '1' alone only where it is attained."""
+        text = ratio_text(self.ratio, 4)
+        return f"lhs/rhs up to {text}" + " but for rounding" * (text == "1" and not self.attained)
+
+    def __str__(self) -> str:
+        how = [self.up_to] * bool(np.isfinite(self.ratio)) + ["attained"] * self.attained
+        return f"[{self.form}] {', '.join(how) or 'near to equality'} on {self.instance}"
+
+
+@dataclass
+class Row(campaign.Row):
+    """A row of the campaign's table, with a note: on which instance the form is violated where that is no proof, why it was not
+    judged, or what it does not say. Of a violated form the worst instance and the modes are those in which it is violated."""
+
+    note: str = ""
+
+
+@dataclass
+class StatementStudy:
+    """What was found of one statement."""
+
+    statement: Any
+    checks: list[Check] = field(default_factory=list)
+    counterexamples: dict[str, Counterexample] = field(default_factory=dict)
+    tightness: list[Tightness] = field(default_factory=list)
+    constants: list[ConstantNeed] = field(default_factory=list)
+    assumptions: list[AssumptionNeed] = field(default_factory=list)
+    mutants: list[MutantFate] = field(default_factory=list)
+    searched: int = 0
+    in_floats_only: str = ""
+    settled: set[str] = field(default_factory=set)  # forms of which all that was found was judged again
+    judged_again: set[tuple[str, str]] = field(default_factory=set)  # (form, instance)
+    notes: dict[str, str] = field(default_factory=dict)  # what is to be said of forms that hold
+    search: Search | None = None
+    horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row a form."""
+        return [self._row(name) for name in self.statement.forms]
+
+    def no_ratio(self, form: str) -> str:
+        """Why lhs/rhs says nothing of a form, or ''."""
+        return next((c.where[NO_RATIO] for c in self.checks if c.form == form and NO_RATIO in c.where), "")
+
+    def _row(self, form: str) -> Row:
+        group = [c for c in self.checks if c.form == form]
+        judged = [c for c in group if c.verdict in ("holds", "violated")]
+        violated = [c for c in judged if c.verdict == "violated"]
+        unclear = [c for c in group if c.verdict == "inconclusive"]
+        verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
+        tight = [] if self.no_ratio(form) else [c for c in judged if np.isfinite(c.tightness)]
+        worst = min(violated or judged, key=lambda c: c.slack, default=None)
+        tightest = max(tight, key=lambda c: c.tightness, default=None)
+        found = self.counterexamples.get(form)
+        return Row(
+            self.statement.id, form, "any", self.statement.forms[form].established, verdict, len(judged), len(violated), len(unclear),
+            sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
+            tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
+            tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
+            worst.where if worst else {}, sorted({c.mode for c in violated or judged}), None if found is None else found.name,
+            note=self._note(form, verdict, group, worst),
+        )  # fmt: skip
+
+    def _note(self, form: str, verdict: str, group: list[Check], worst: Check | None) -> str:
+        """What the columns do not say: on which instance, or why."""
+        if verdict == "violated" and worst is not None and form not in self.counterexamples:
+            how = {"rational": "in fractions", "statistical": "by Monte Carlo"}.get(worst.mode, "in floats")
+            return f"{how}, on {worst.instance or 'an instance without a name'}: lhs {worst.lhs:.6g} > rhs {worst.rhs:.6g}"
+        reasons = Counter(c.reason for c in group if c.verdict == verdict and c.reason)
+        if verdict == "inconclusive" and reasons:
+            return next(f"on {c.instance}: {c.reason}" for c in group if c.verdict == verdict)
+        if verdict == "not applicable":
+            silent = "" if self.search is None else self.search.silent.get(form, "")
+            return f"never judged: {reasons.most_common(1)[0][0] if reasons else silent or 'no instance was met'}"
+        return self.notes.get(form, "")
+
+    def search_result(self, form: str, seed: int, budget: int) -> SearchResult:
+        """What the search for counterexamples found of a form, as the core records it."""
+        found, search = self.counterexamples.get(form), self.search or Search(MethodSetting.of(self.statement))
+        nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
+        score = -1.0 if nearest is None else nearest.score
+        rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
+        worst, most = ({} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
+        return SearchResult(
+            self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
+            tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found.witness if found else None,
+            0.0 if rounding else None,
+        )  # fmt: skip

@@ -1,0 +1,305 @@
+"""What a bound needs: how far its constants may be tightened, which assumptions may be dropped;
+and which mutants are rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import FedTheoryError
+from fedtheory.theory.rounds.forms import reduced
+from fedtheory.theory.rounds.judging import judged
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.study.counterexamples import Counterexample, prove
+from fedtheory.theory.study.search import Search
+
+__all__ = [
+    "AssumptionNeed",
+    "ConstantNeed",
+    "MutantFate",
+    "assumption_need",
+    "constant_need",
+    "first_proof",
+    "mutant_fates",
+]
+
+TENTH = Fraction(1, 10)
+AT_RANDOM = 60  # instances on which a mutant is tried, besides the search's best
+MOST = 64.0  # times itself: a constant is not made larger than that
+
+
+@dataclass(frozen=True)
+class ConstantNeed:
+    """How far one constant of a form may be tightened.
+
+    Attributes
+    ----------
+    stated : its value in the statement
+    violated_at : the tightest value at which a violation was found (proved in fractions where
+    ``example`` is given), or None
+    holds_at : the value nearest to it at which none was found
+    """
+
+    form: str
+    constant: str
+    stated: Fraction
+    violated_at: Fraction | None
+    holds_at: Fraction
+    example: Counterexample | None = None
+
+    @property
+    def tight(self) -> bool:
+        """Whether nothing is left: a violation by less than a hundredth of tightening."""
+        if self.violated_at is None:
+            return False
+        return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
+
+    def __str__(self) -> str:
+        proof = "" if self.example is None else f" (proved: {self.example.instance})"
+        no = f"no violation found at {self.constant} = {_n(self.holds_at)}"
+        if self.violated_at is None:
+            return (
+                f"[{self.form}] {self.constant} = {_n(self.stated)}: {no}, and none at any tighter value that was tried"
+            )
+        return f"[{self.form}] {self.constant} = {_n(self.stated)}: violated at {self.constant} = {_n(self.violated_at)}{proof}; {no}"
+
+
+@dataclass(frozen=True)
+class AssumptionNeed:
+    """What became of a form without one assumption.
+
+    Attributes
+    ----------
+    example : an instance that violates it without; where its ``without`` is '', it breaks no assumption
+        and violates the form as it stands
+    """
+
+    form: str
+    assumption: str
+    example: Counterexample | None
+    tried: int
+    note: str = ""
+
+    @property
+    def needed(self) -> bool:
+        """Whether it is violated without, and not as it stands."""
+        return self.example is not None and bool(self.example.without)
+
+    def __str__(self) -> str:
+        if self.needed and self.example is not None:
+            return f"[{self.form}] {self.assumption}: needed: violated without it by {self.example.instance}"
+        return (
+            f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"
+        )
+
+
+@dataclass(frozen=True)
+class MutantFate:
+    """Whether a deliberately wrong variant of a form was rejected."""
+
+    form: str
+    mutant: str
+    rejected: bool
+    example: Counterexample | None = None
+    searched: bool = False  # of a constant: a search of its own found no violation at this value either
+
+    @property
+    def fate(self) -> str:
+        """What became of it: a mutant that is not rejected is not proved either."""
+        if self.rejected:
+            return "rejected" if self.example is None else f"rejected by {self.example.instance}"
+        if self.searched:
+            return "no violation found at this value, in a search of its own"
+        return "NOT rejected: study it longer, or think again"
+
+    def __str__(self) -> str:
+        return f"[{self.form}] {self.mutant}: {self.fate}"
+
+
+def _n(value: Fraction) -> str:
+    return str(value) if len(str(value)) <= 9 else f"{float(value):.6g}"
+
+
+def first_proof(
+    setting: MethodSetting,
+    form: str,
+    search: Search,
+    overrides: dict[str, Any] | None = None,
+    without: str = "",
+    pick: Any = None,
+) -> Counterexample | None:
+    """The first of the search's violating instances that is one in fractions.
+
+    Raises
+    ------
+    NotInFractions
+        There is no counterpart in fractions.
+    """
+    for instance in search.violating(form)[:6]:
+        proof = prove(setting, form, instance, overrides, without, pick)
+        if proof is not None:
+            return proof
+    return None
+
+
+def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:
+    """How far a constant may be tightened: bisection on the worst instances, then searches at
+    what it leaves."""
+    setting, aim = search.setting, (form, constant)
+    if aim not in search.best:
+        return None
+    stated, direction = Fraction(setting.of_statement.constants[constant]), search.directions[aim]
+
+    def at(share: Fraction | float) -> Fraction:
+        return stated + direction * Fraction(share) * (abs(stated) or 1)
+
+    starts = [e.instance for e in search.best[aim]]
+    refined = Search(setting, seed).run(budget, [aim], starts)
+    search.learn(refined)
+    pool = [e.instance for e in refined.best[aim]]
+    leeway, worst = _least(setting, form, constant, pool, at, direction)
+    for again in range(4):  # what the leeway leaves must hold on new instances, too
+        inside = _below(leeway)
+        if inside == 0:
+            break
+        tried = Search(setting, seed + 1 + again, overrides={constant: at(inside)})
+        tried.run(budget // 2, [aim], pool, lambda s: bool(s.violating(form)))
+        found = tried.violating(form)
+        search.learn(tried)
+        if not found:
+            break
+        less, instance = _least(setting, form, constant, found, at, direction)
+        leeway, worst, pool = (less, instance, [*found, *pool]) if less < leeway else (leeway * 0.9, worst, pool)
+    inside = _below(leeway)
+    if worst is None:
+        return ConstantNeed(form, constant, stated, None, at(inside))
+    for outside in _above(leeway):
+        try:
+            proof = prove(setting, form, worst, {constant: at(outside)})
+        except NotInFractions:
+            return ConstantNeed(form, constant, stated, at(outside), at(inside))
+        if proof is not None:
+            return ConstantNeed(form, constant, stated, at(outside), at(inside), proof)
+    return ConstantNeed(form, constant, stated, None, at(inside))
+
+
+def _least(
+    setting: MethodSetting, form: str, constant: str, pool: list[Any], at: Callable[[float], Fraction], direction: int
+) -> tuple[float, Any]:
+    """The least share by which a constant must be tightened to be violated on one of some
+    instances, and that instance (or None)."""
+    most = 1.0 if direction < 0 else MOST  # down to 0, or up to many times itself
+    least, worst = most, None
+    for instance in pool:
+        view = setting.view(instance, exact=False)
+
+        def violated(share: float, view: Any = view) -> bool:
+            other = view.other({constant: at(share)})
+            sides = reduced(other, setting.of_statement.on(other)[form])
+            return bool((np.asarray(sides.rhs - sides.lhs) < -1e-12 * np.asarray(sides.scale)).any())
+
+        if not violated(least):
+            continue
+        low, high = 0.0, least
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (low, middle) if violated(middle) else (middle, high)
+        beyond = view.other({constant: at(high * 1.001 + 0.001)})  # more than rounding
+        if judged(setting.of_statement, beyond, form).verdict == "violated":
+            least, worst = high, instance
+    return least, worst
+
+
+def _below(leeway: float) -> Fraction:
+    """A short fraction below a leeway by a hundredth; 0 where there is none."""
+    return Fraction(0) if leeway < 0.005 else Fraction(int(leeway * 990), 1000)
+
+
+def _above(leeway: float) -> list[Fraction]:
+    """Short fractions above a leeway, the nearest first."""
+    return [Fraction(int((leeway + more) * 1000) + 1, 1000) for more in (0.0, 0.005, 0.02, 0.1)]
+
+
+def assumption_need(
+    setting: MethodSetting, words: str, variant: MethodSetting, forms: list[str], budget: int, seed: int
+) -> list[AssumptionNeed]:
+    """Search for violations of the forms without one assumption."""
+    search, out = Search(variant, seed, without=setting), []
+    try:
+        search.run(budget, enough=lambda s: all(len(s.violating(f)) > 3 for f in forms))
+    except FedTheoryError as error:
+        return [AssumptionNeed(f, words, None, 0, f"could not be tried: {str(error).splitlines()[0]}") for f in forms]
+    for form in forms:
+        note, example = "", None
+        try:
+            example = first_proof(variant, form, search, without=words)
+            stands = None if example is None else setting.as_own(example.instance)
+            if stands is not None:  # which may break no assumption at all
+                own = prove(setting, form, stands)
+                example = example if own is None else own
+                note = note if own is None else f"violated as it stands, by {own.instance}"
+        except NotInFractions:
+            found = search.violating(form)
+            if found and judged(setting.of_statement, variant.view(found[0], exact=False), form).verdict == "violated":
+                stands = setting.as_own(found[0])
+                own_view = None if stands is None else setting.view(stands, exact=False)
+                if own_view is not None and judged(setting.of_statement, own_view, form).verdict == "violated":
+                    note = f"violated as it stands, by {stands} (in floats)"
+                else:
+                    note = f"needed: violated without it by {found[0]} (in floats)"
+        judged_on, tried = search.finite[form], search.tried - search.skipped
+        if not tried:
+            note = f"could not be tried: {search.refused}"
+        elif not judged_on and example is None and not note:
+            why = search.silent.get(form, "its sides are infinite or both 0 wherever it is broken")
+            note = f"without it the bound says nothing: {why.split(f'{setting.of_statement.id}: ')[-1]}"
+        out.append(AssumptionNeed(form, words, example, judged_on, note))
+    return out
+
+
+def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[MutantFate]:
+    """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say at which
+    values of a constant no violation was found."""
+    setting, statement, out = search.setting, search.setting.of_statement, []
+    pool = list(
+        {id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values()
+    )
+    known = {n.constant: n.example.instance for n in needs if n.form == form and n.example is not None}
+    pool = [*known.values(), *pool]
+    for (name, constant), elites in search.best.items():
+        if name != form or constant is None:
+            continue
+        stated = statement.constants[constant]
+        moved = {constant: stated + search.directions[name, constant] * TENTH * (abs(stated) or 1)}
+        words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
+        first = [known[constant]] if constant in known else []
+        fate = _fate(setting, form, words, [*first, *(e.instance for e in elites), *pool], moved, None)
+        holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
+        direction = search.directions[name, constant]
+        out.append(replace(fate, searched=any(direction * (v - moved[constant]) >= 0 for v in holds)))
+    for i, mutant in enumerate(statement.forms[form].mutants):
+        others = [e.instance for es in search.best.values() for e in es]
+        drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]
+        out.append(_fate(setting, form, mutant.name, drawn + pool + others, None, lambda c, i=i: c.mutants[i].sides))
+    return out
+
+
+def _fate(
+    setting: MethodSetting, form: str, words: str, pool: list[Any], moved: dict[str, Any] | None, pick: Any
+) -> MutantFate:
+    for instance in pool:
+        try:
+            view = setting.view(instance, exact=False).other(moved)
+            if judged(setting.of_statement, view, form, pick=pick).verdict != "violated":
+                continue
+            proof = prove(setting, form, instance, moved, pick=pick, budget=120)
+        except NotInFractions:
+            return MutantFate(form, words, True)
+        if proof is not None:
+            return MutantFate(form, words, True, proof)
+    return MutantFate(form, words, False)

@@ -1,0 +1,376 @@
+"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness,
+necessity, rows, and a figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.inputs import flag, whole_number
+from fedtheory.plotting.figure import Figure
+from fedtheory.provenance import write_atomic
+from fedtheory.randomness import Stream
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.forms import Undefined
+from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.judging import check
+from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.quantities import ROUND, RUN, SHAPES
+from fedtheory.theory.study.counterexamples import Counterexample, in_fractions, replay
+from fedtheory.theory.study.findings import Row, StatementStudy, Tightness
+from fedtheory.theory.study.necessity import (
+    AssumptionNeed,
+    ConstantNeed,
+    MutantFate,
+    assumption_need,
+    constant_need,
+    mutant_fates,
+)
+from fedtheory.theory.study.search import Search
+from fedtheory.theory.study.verdicts import agree, settle, tightness
+from fedtheory.theory.study.words import findings, renderables, table
+
+__all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study", "told_quantities"]
+
+RATIONAL = 12  # instances judged in fractions
+FLOATS = 24  # and in floats
+PROBLEMS = 8  # problems of the package
+CONSTANTS = {
+    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute curvature)",
+    "mu": "min_k mu_k, mu_k the strong convexity of f_k",
+    "beta_F": "smoothness of F (an upper bound where it is not known exactly)",
+    "mu_F": "strong convexity of F (a lower bound where it is not known exactly)",
+    "G_sq": "max_k sup ||g_k||^2 over all subgradients of f_k, where they are bounded",
+    "N": "number of clients",
+    "P": "clients in a cohort (N where all take part)",
+    "d": "dimension",
+    "E": "local steps",
+    "eta": "the local step size",
+}
+FUNCTIONS = {
+    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it may be tightened",
+    "mean(v)": "the expectation over the cohorts",
+    "sq(v)": "||v||^2 along the last axis",
+    "dot(v, w)": "<v, w> along the last axis",
+    "sqrt(v)": "the square root (in fractions only where it is one)",
+    "power(base, t)": "base ** t for whole t, entry by entry",
+    "value(x)": "F at any points",
+    "gap_at(x)": "F - F* at any points",
+    "method": "the method with its hyperparameters, q.method.alpha",
+}
+OnProgress = Callable[[int, int, str], None]
+
+
+@dataclass
+class Study:
+    """What `study` returns; prints as a table with what was found below it."""
+
+    studies: list[StatementStudy]
+    seed: int
+    budget: int
+
+    shows_forms: ClassVar[bool] = True  # to the command line: nothing of these statements need be printed beside it
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row a form of each statement."""
+        return [row for s in self.studies for row in s.rows]
+
+    @property
+    def checks(self) -> list[Check]:
+        """Every check."""
+        return [c for s in self.studies for c in s.checks]
+
+    @property
+    def counterexamples(self) -> list[Counterexample]:
+        """Proved in fractions, one a form that fails."""
+        return [c for s in self.studies for c in s.counterexamples.values()]
+
+    @property
+    def searches(self) -> list[SearchResult]:
+        """What the search for counterexamples found of each form, as the core records it."""
+        return [s.search_result(form, self.seed, self.budget) for s in self.studies for form in s.statement.forms]
+
+    @property
+    def witnesses(self) -> list[Witness]:
+        """The counterexamples as the core's witnesses: what `fedtheory replay` takes."""
+        return [c.witness for c in self.counterexamples]
+
+    @property
+    def tightness(self) -> list[Tightness]:
+        """Where each form is tightest."""
+        return [t for s in self.studies for t in s.tightness]
+
+    @property
+    def necessity(self) -> list[ConstantNeed | AssumptionNeed]:
+        """What each form that was not refuted needs: its constants, then its assumptions."""
+        needs: list[ConstantNeed | AssumptionNeed] = []
+        for s in self.studies:
+            needs += [*s.constants, *s.assumptions]
+        return needs
+
+    @property
+    def mutants(self) -> list[MutantFate]:
+        """Deliberately wrong variants: the author's, and every constant a tenth tighter."""
+        return [m for s in self.studies for m in s.mutants]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every verdict is the one on record."""
+        return all(row.ok for row in self.rows)
+
+    def row(self, statement: str, form: str) -> Row:
+        """The row of one form; the statement by its name or its whole id."""
+        for row in self.rows:
+            if form == row.form and (row.statement == statement or row.statement.split("/", 1)[1] == statement):
+                return row
+        raise InvalidInput(
+            f"no row of {statement} [{form}]: there are {', '.join(f'{r.statement} [{r.form}]' for r in self.rows)}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain data; None for a number that there is not."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, Fraction):
+                return str(value)
+            if isinstance(value, Counterexample):
+                return value.to_json()
+            if isinstance(value, float) and not np.isfinite(value):
+                return None
+            if isinstance(value, dict):
+                return {k: plain(v) for k, v in value.items()}
+            return [plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+        def fields(item: Any) -> dict[str, Any]:
+            return {k: plain(getattr(item, k)) for k in item.__dataclass_fields__}
+
+        return {
+            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**plain(asdict(r)), "ok": r.ok} for r in self.rows],
+            "counterexamples": [c.to_json() for c in self.counterexamples], "tightness": [fields(t) for t in self.tightness],
+            "constants": [fields(c) for s in self.studies for c in s.constants],
+            "assumptions": [fields(a) for s in self.studies for a in s.assumptions], "mutants": [fields(m) for m in self.mutants],
+        }  # fmt: skip
+
+    def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
+        """The bound against what was measured, as PNG and PDF, with the data of it as JSON:
+        `fedtheory.theory.study.figure.draw`."""
+        from fedtheory.theory.study.figure import draw
+
+        chosen = [s for s in self.studies if statement is None or s.statement.id.endswith(statement)]
+        if not chosen:
+            raise InvalidInput(
+                f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
+            )
+        return draw(chosen[0], Path(path))
+
+    def findings(self) -> list[tuple[str, str]]:
+        """(label, words) of everything that was found, for reports."""
+        return [pair for one in self.studies for pair in findings(one)]
+
+    def figures(self) -> tuple[Figure, ...]:
+        """One figure a statement: `fedtheory.theory.study.figure.figure`."""
+        from fedtheory.theory.study.figure import figure
+
+        return tuple(figure(one) for one in self.studies)
+
+    def save(self, path: str | Path) -> Path:
+        """`to_json` in a file."""
+        return write_atomic(path, json.dumps(self.to_json(), indent=1))
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield from renderables(self)
+
+    def __str__(self) -> str:
+        return table(self)
+
+
+def study(
+    target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
+    on_progress: OnProgress | None = None, checks: Sequence[Check] = (), instances: Mapping[str, Draw] | None = None,
+) -> Study:  # fmt: skip
+    """Check statements, search for counterexamples, and find out what is tight and what is
+    needed.
+
+    Parameters
+    ----------
+    target : a `Paper`, a statement, or several; of a paper those over a `World` are left out
+    budget : int
+        Instances that the search looks at for each statement; every dropped assumption and every
+        constant gets a third of it.
+    seed : int
+        Decides everything that is drawn.
+    necessity : bool
+        Also ask what the constants and assumptions of forms that were not refuted are needed for.
+    on_progress : callable(done, total, words)
+    checks : of a campaign; a statement that has some is not judged on random instances again
+    instances : by the names that the checks have for them, those of a campaign that violate a form
+
+    Raises
+    ------
+    InvalidInput, UnknownName, MissingCapability
+        The statement cannot be judged; with file and line. One over a `World`, which
+        ``fedtheory verify`` judges.
+    """
+    flag("necessity", necessity)
+    whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
+    if hasattr(target, "statements"):
+        every = list(target.statements.values())
+        statements = [s for s in every if not s.of_world] or every
+    else:
+        statements = list(target) if isinstance(target, list | tuple) else [target]
+    if over := [s.id for s in statements if s.of_world]:
+        raise MissingCapability(
+            f"{over[0]}: a study moves the constants and assumptions of a statement about a "
+            "method, and this one is over a World; "
+            "`fedtheory verify FILE.py` judges it, and searches for counterexamples"
+        )
+    if not statements:
+        raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
+    tell = on_progress or (lambda done, total, words: None)
+    known = {s.id: [c for c in checks if c.statement == s.id] for s in statements}
+    return Study([_one(s, budget, seed, necessity, tell, known[s.id], instances or {}) for s in statements], seed, budget)
+
+
+def quantities(over: str = "round") -> dict[str, str]:
+    """The named quantities of a statement about a round (or a fixed point), or about a run: what
+    they are, and their shapes.
+
+    The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those of
+    a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
+    (sequences of cohorts). N clients (or a cohort's P) and d coordinates stand behind.
+    """
+    shapes = SHAPES["run" if over == "run" else "round"]
+    words, numbers = told_quantities(over), {*CONSTANTS, "T"}
+    found = {name: "a number" if name in numbers else _shape(shapes[name]) for name in words if name not in FUNCTIONS}
+    return {name: f"{text.removesuffix('.')}; {found[name]}" if name in found else text for name, text in words.items()}
+
+
+def _shape(shape: str) -> str:
+    return "a number" if shape == "()" else f"shape {shape}"
+
+
+def told_quantities(over: str) -> dict[str, str]:
+    """`quantities` without their shapes."""
+    table = RUN if over == "run" else ROUND
+    first = {name: " ".join((function.__doc__ or "").split()) for name, function in table.items()}
+    return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
+
+
+def _one(
+    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check],
+    instances: Mapping[str, Draw],
+) -> StatementStudy:  # fmt: skip
+    out, setting = StatementStudy(statement, list(known)), MethodSetting.of(statement)
+    forms = list(statement.forms)
+    rng = Stream(seed).generator(f"authoring study {statement.id}")
+    search = Search(setting, seed)
+    search.run(budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search"))
+    out.searched, out.search = search.tried, search
+    if search.tried == search.skipped:
+        raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
+    out.in_floats_only = next(
+        filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), ""
+    )
+    refuting = _checks(out, setting, search, rng, seed)
+    for c in known:
+        if c.verdict == "violated" and c.instance in instances:
+            refuting.setdefault(c.form, []).append(instances[c.instance])
+    _refute(out, setting, search, forms, refuting)
+    _conclude(out, setting, search, seed, budget)
+    refuted = len(out.counterexamples)
+    standing = [r.form for r in out.rows if r.verdict == "holds"]
+    third = max(budget // 3, 20)
+    for form in standing if necessity else ():
+        _refute(out, setting, search, [form])
+        if form in out.counterexamples:
+            continue
+        for name, constant in [(n, c) for n, c in search.best if n == form and c is not None]:
+            on_progress(0, third, f"{statement.id}: constant {constant}")
+            least = constant_need(search, name, constant, third, seed)
+            out.constants += [] if least is None else [least]
+        out.mutants += mutant_fates(search, form, out.constants)
+    _refute(out, setting, search, standing)  # by what was found for another form, or with a constant moved
+    standing = [form for form in standing if form not in out.counterexamples]
+    out.constants = [n for n in out.constants if n.form in standing]
+    out.mutants = [m for m in out.mutants if m.form in standing]
+    for words, variant in setting.variants() if necessity and standing else ():
+        on_progress(0, third, f"{statement.id}: without {words}")
+        out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
+    for need in out.assumptions:  # what a search without an assumption found against the form as it stands
+        found = need.example
+        if found is not None and not found.without and need.form not in out.counterexamples:
+            out.counterexamples[need.form] = found
+            out.checks.append(replay({statement.id: statement}, found, setting))
+    if out.constants or len(out.counterexamples) > refuted:
+        _conclude(out, setting, search, seed, budget)
+    return out
+
+
+def _refute(
+    out: StatementStudy, setting: MethodSetting, search: Search, forms: list[str], refuting: Mapping[str, list[Draw]] | None = None
+) -> None:
+    """Decide what was found against forms that stand, and try each counterexample on every form."""
+    for form in [f for f in forms if f not in out.counterexamples]:
+        settle(out, setting, search, form, (refuting or {}).get(form, ()))
+        if form in out.counterexamples:
+            search.look(out.counterexamples[form].instance, counted=False)
+
+
+def _conclude(out: StatementStudy, setting: MethodSetting, search: Search, seed: int, budget: int) -> None:
+    """How tight the forms are, from all that is known by now, and that no row says more than that."""
+    out.tightness, out.horizons = [], {}
+    tightness(out, setting, search)
+    agree(out, setting, seed, budget)
+
+
+def _checks(
+    out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int
+) -> dict[str, list[Draw]]:
+    """Random instances in floats and in fractions, the search's best in fractions, and problems
+    of the package. The instances on which a form is violated are returned."""
+    statement, refuting = out.statement, dict[str, list[Draw]]()
+    best = [e.instance for elites in search.best.values() for e in elites[:2]]
+    drawn = [] if out.checks else [setting.random_instance(rng) for _ in range(FLOATS)]
+    problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)
+    for i, instance in enumerate(drawn + best):
+        try:
+            found = check(statement, setting.view(instance, exact=False), None, str(instance))
+        except (Unbounded, Undefined):
+            continue
+        refuted = any(c.verdict == "violated" for c in found)
+        if (i < RATIONAL or i >= len(drawn) or refuted) and not out.in_floats_only:
+            try:
+                exact = check(statement, setting.view(instance, exact=True), None, str(instance))
+            except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
+                exact = []
+            decided = {c.form: c.verdict for c in exact}
+            found = [
+                c for c in found if decided.get(c.form, c.verdict) == c.verdict
+            ] + exact  # fractions have the last word
+        for c in found:
+            if c.verdict == "violated" and instance not in refuting.setdefault(c.form, []):
+                refuting[c.form].append(instance)
+        out.checks += found
+    for name, problem in problems:
+        try:
+            view = setting.problem_views(problem, rng, seed=seed)
+            out.checks += check(statement, view, None, name)
+        except NotCertified as error:
+            out.checks += [
+                Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error), instance=name)
+                for f in statement.forms
+            ]
+        except (InvalidInput, MissingCapability):
+            continue
+    return refuting

@@ -1,0 +1,190 @@
+"""A study in words: of each statement its forms with their verdicts, then what was found of them, the most interesting first."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.theory.judge.summary import ratio_text
+from fedtheory.theory.rounds.declare import Among
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.reads import read_there
+
+__all__ = ["findings", "renderables", "scope", "table"]
+
+
+def table(study: Any) -> str:
+    """The study as text, 120 columns wide."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    Console(file=buffer, width=120, color_system=None, force_jupyter=False).print(study)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).rstrip()
+
+
+def renderables(study: Any) -> Iterator[Any]:
+    """Statement by statement: title, table of the forms, findings."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for n, one in enumerate(study.studies):
+        if n:
+            yield Text()
+        yield Text(f"{one.statement.name}: {one.statement.title}", "bold")
+        yield Text(_searched(one), "dim")
+        if one.in_floats_only:
+            yield Text(f"in floats only: {one.in_floats_only}", "dim")
+        yield Text()
+        yield _forms(one)
+        yield Text()
+        found = Table.grid(padding=(0, 2, 0, 0))
+        found.add_column(style="bold", no_wrap=True)
+        found.add_column()
+        before = ""
+        for label, words in _found(one):
+            found.add_row(label if label != before else "", Text(words))
+            before = label
+        yield found
+
+
+def scope(statement: Any) -> str:
+    """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, where not all clients take part."""
+    least, most = statement.rounds
+    rounds = f"{least} to {most} rounds" if least < most else f"{most} round{'s' * (most != 1)}"
+    words = {"run": f"a run of {rounds}", "round": f"one round after {rounds}" if most else "the first round"}
+    law = "cohorts of every size, drawn uniformly" if statement.sampling is Uniform else f"cohorts by {statement.sampling}"
+    return words.get(statement.over, "a fixed point of the method") + ("" if isinstance(statement.sampling, Full) else f", {law}")
+
+
+def _searched(one: Any) -> str:
+    """What was looked at: the class of problems, the horizons, the law of the cohorts, how many instances the search tried (which
+    are judged only where they are nearest to a violation), and how large they were at most, where the class is larger."""
+    problems, words = one.statement.problems, [str(one.statement.problems), scope(one.statement)]
+    words.append(f"{one.searched:,} instances tried in the search")
+    most = (problems.clients[1], problems.dimension[1])
+    if one.search is not None and any(seen < declared for seen, declared in zip(one.search.largest, most, strict=True)):
+        words.append("up to N = {}, d = {}".format(*one.search.largest))
+    return "; ".join(words)
+
+
+def largest_ratio(one: Any, row: Any) -> float:
+    """The largest lhs/rhs of a form, on the instances that were judged and on those that the search tried; NaN where there is none."""
+    found = [row.tightness_worst, *(t.ratio for t in one.tightness if t.form == row.form)]
+    return max((v for v in found if np.isfinite(v)), default=float("nan"))
+
+
+def findings(one: Any) -> list[tuple[str, str]]:
+    """(label, words) of what was found of a statement, what was looked at first."""
+    floats = [("in floats only", one.in_floats_only)] * bool(one.in_floats_only)
+    return [("searched", _searched(one)), *floats, *_found(one)]
+
+
+def _forms(one: Any) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {"holds": "green", "violated": "red", "inconclusive": "yellow"}
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("form", min_width=max(len(word) for row in one.rows for word in row.form.split()))
+    for title in ("verdict", "on record", "violated\n/ judged", "lhs/rhs\nup to", "how"):
+        grid.add_column(title, no_wrap=True)
+    for row in one.rows:
+        ratio = largest_ratio(one, row)
+        attained = any(t.attained for t in one.tightness if t.form == row.form)
+        tight = ratio_text(ratio, 4).partition(" (")[0] if np.isfinite(ratio) else "–"
+        tight = "~1" if tight == "1" and not attained else tight
+        verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
+        grid.add_row(
+            Text(row.form), verdict, row.established, f"{row.violations} / {row.instances}", tight, ", ".join(row.modes)
+        )
+    return grid
+
+
+def _found(one: Any) -> Iterator[tuple[str, str]]:
+    """(label, words): what is refuted, how tight the rest is, how far its constants go, what it needs, and its mutants."""
+    standing = [name for name in one.statement.forms if name not in one.counterexamples]
+    several = len(standing) > 1
+
+    def of(form: str) -> str:
+        return f"{form}: " if several else ""
+
+    for form, example in one.counterexamples.items():
+        yield "refuted", f"{form}: {example.instance}: {example.sides}"
+        read = read_there(MethodSetting.of(one.statement), form, example.instance)
+        if read:
+            yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
+        for name in _varied(one.statement):
+            yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
+    labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
+    for row in one.rows:
+        if row.note:
+            yield labels[row.verdict], f"{row.form}: {row.note}"
+    for t in one.tightness:
+        if t.form in standing:
+            if t.attained or np.isfinite(t.ratio):
+                yield "tightness", f"{t.form}: {'attained' if t.attained else t.up_to} on {t.instance}"
+    yield from (("holds", words) for words in _held(one))
+    none: dict[str, list[str]] = {}
+    for name in one.statement.forms:
+        none.setdefault(one.no_ratio(name), []).append(name)
+    yield from (("tightness", f"{', '.join(names)}: no lhs/rhs is shown: {why}") for why, names in none.items() if why)
+    for need in one.constants:
+        yield "constant", str(need).replace(f"[{need.form}] ", of(need.form), 1)
+    needed, open_ = _grouped(one.assumptions, several)
+    yield from (("needed", words) for words in needed)
+    yield from (("undecided", words) for words in open_)
+    for m in one.mutants:
+        label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
+        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {m.fate}"
+        yield label, f"{of(m.form)}{m.mutant}{by}"
+
+
+def _held(one: Any) -> Iterator[str]:
+    """What it means that forms hold: how often they were judged, and where a proof may stand."""
+    rows = [row for row in one.rows if row.verdict == "holds" and row.form in one.statement.forms]
+    for row in rows:
+        proof = one.statement.forms[row.form].proof
+        judged = f"no violation was found on {row.instances} instance{'s' * (row.instances != 1)} judged"
+        walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)" if one.statement.over == "run" else (
+            "a form may cite one, proof=..., and docs/proofs.md has how a theorem about a run is proved from it"
+        )  # fmt: skip
+        yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}")
+
+
+def _varied(statement: Any) -> list[str]:
+    """What is drawn `among` some numbers."""
+    return [name for name, v in MethodSetting.of(statement).open_numbers().items() if isinstance(v, Among)]
+
+
+def _by_value(one: Any, form: str, name: str) -> list[str]:
+    """'2: 5 of 11': of each value of a drawn number, on how many of the instances judged with it a form is violated."""
+    counts: dict[Fraction, list[int]] = {}
+    for c in one.checks:
+        value = re.search(rf", {re.escape(name)} = ([\d/.-]+)", c.instance)
+        if c.form == form and c.verdict in ("holds", "violated") and value:
+            count = counts.setdefault(Fraction(value[1].rstrip(".")), [0, 0])
+            count[0] += c.verdict == "violated"
+            count[1] += 1
+    return [f"{value}: {bad} of {judged}" for value, (bad, judged) in sorted(counts.items())]
+
+
+def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list[str]]:
+    """Assumptions in words, those needed and the others; forms for which the same was found together."""
+    needed: dict[tuple[str, str], list[str]] = {}
+    others: dict[tuple[str, str], list[str]] = {}
+    for a in assumptions:
+        if a.needed:
+            needed.setdefault((a.assumption, f"violated without it by {a.example.instance}"), []).append(a.form)
+        else:
+            found = a.note or f"no violation found without it on {a.tried} instances that break it"
+            others.setdefault((a.assumption, found), []).append(a.form)
+    return tuple(  # type: ignore[return-value]
+        [f"{assumption}{' (' + ', '.join(forms) + ')' if several else ''}: {found}" for (assumption, found), forms in group.items()]
+        for group in (needed, others)
+    )

@@ -1,0 +1,207 @@
+"""Closed worlds of an author's own: what their instances are, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar, NamedTuple, Self
+
+from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.randomness import Stream
+from fedtheory.rational import to_file
+from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory.judge.view import ClosedView, DataInstance
+
+__all__ = ["Draws", "World", "WorldInstance"]
+
+TRIES = 100
+MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
+
+
+class Draws(NamedTuple):
+    """Random instances of a world.
+
+    Attributes
+    ----------
+    stream : names their randomness
+    draw : callable(rng) -> (label, data); data are what `World.from_data` takes
+    size : instances of a full campaign
+    """
+
+    stream: str
+    draw: Callable[[Any], tuple[str, dict[str, Any]]]
+    size: int
+
+
+@dataclass(frozen=True)
+class WorldInstance(DataInstance):
+    """An instance of a world, as its data."""
+
+    of: str = ""
+
+    @property
+    def family(self) -> str:
+        """The name of its world for reports."""
+        return self.of or self.kind
+
+    def view(self) -> Any:
+        """Make the world, or say what its `from_data` stumbled over."""
+        try:
+            return super().view()
+        except MISTAKES as error:
+            if isinstance(error, FedTheoryError):
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise InvalidInput(f"from_data of kind {self.kind!r}, of {self.data}: {what}") from error
+
+
+class World(ClosedView):
+    """An instance of a closed world, whose numbers are fractions or deterministic floats.
+
+    A statement declared with ``over=MyWorld`` is judged on instances of the subclass, and its
+    function is given one as ``q``. A form names what it needs of an instance among its ``facts``.
+
+    Attributes
+    ----------
+    kind : the name of the world in witness files
+    family : the name of its instances in reports, default the kind
+    draws : its random instances, the first ones for the search too; a method ``draw`` is enough
+    share : of a search's budget, for instances that take long
+    letters : symbols in place of its numbers (`fedtheory.theory.judge.symbolic.Letters`), from which
+        the formulas of forms without LaTeX are made
+    about : the subject of a statement over it, in words
+    asks : demands on a user's problem, in words, where `on_problem` makes an instance of one
+    example : options of `fedtheory verify` that show a statement at work
+    problem : the name of the problem that is taken where a user names none
+    takes : options of the command line that mean something here
+    accepts : what a user may set of a theorem over it by ``given``, and its meaning
+    scope : the word of `Statement.scope`, default the paper's id
+    scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
+    searched : the rules under which its random instances can refute a form; None: all
+    work : the local solvers that a user's case may have, where `takes` has no local steps
+    """
+
+    rational: ClassVar[bool] = True  # as the author's forms see it
+    kind: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+    draws: ClassVar[tuple[Draws, ...]] = ()
+    share: ClassVar[float] = 1.0
+    letters: ClassVar[Any] = None
+    about: ClassVar[str] = ""
+    asks: ClassVar[tuple[str, ...]] = ()
+    example: ClassVar[str] = ""
+    problem: ClassVar[str] = "quadratic"
+    takes: ClassVar[tuple[str, ...]] = ()
+    accepts: ClassVar[Mapping[str, str]] = {}
+    scope: ClassVar[str] = ""
+    scenarios: ClassVar[tuple[int, int] | None] = None
+    searched: ClassVar[tuple[str, ...] | None] = None
+    work: ClassVar[LocalWork | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Take a method ``draw(rng) -> (label, data)`` where there are no ``draws``."""
+        super().__init_subclass__(**more)
+        if "draw" in vars(cls) and "draws" not in vars(cls):
+            cls.draws = (Draws(f"world {cls.kind}", cls.draw, 40),)  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance from the data of a file, whose fractions are strings.
+
+        Raises
+        ------
+        InvalidInput
+            Malformed data, or numbers out of range.
+        """
+        raise InvalidInput(f"{cls.__name__} makes no instances from data: write its from_data")
+
+    @classmethod
+    def instance(cls, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:
+        """Make an instance of a campaign from data with fractions."""
+        builders = {cls.kind: cls.from_data}
+        return WorldInstance(builders, cls.kind, label, to_file(data), seed, of=cls.family)
+
+    @classmethod
+    def example_instance(cls) -> Self:
+        """Draw an instance, always the same one."""
+        for source in cls.draws:
+            return next(cls.drawn(source, Stream(0).generator(source.stream))).view()
+        raise InvalidInput(f"{cls.__name__} has no draw: write draw(rng) -> (label, data)")
+
+    @classmethod
+    def drawn(
+        cls, source: Draws, rng: Any, seeds: Iterable[int] = (0,)
+    ) -> Iterator[WorldInstance]:
+        """Draw an instance for each of the seeds; data that `from_data` refuses are drawn again.
+
+        Raises
+        ------
+        InvalidInput
+            So many draws in a row were refused that there may be no instance; or draw fails.
+        """
+        for seed in seeds:
+            for tries in count(1):
+                try:
+                    label, data = source.draw(rng)
+                except MISTAKES as error:
+                    raise InvalidInput(
+                        f"draw of {cls.__name__}: {type(error).__name__}: {error}; it is given a "
+                        "numpy.random.Generator (after cls, as a classmethod), and returns "
+                        "(label, data)"
+                    ) from error
+                made = cls.instance(label, data, seed)
+                try:
+                    made.view()
+                except InvalidInput as error:
+                    if tries < TRIES:
+                        continue
+                    raise InvalidInput(
+                        f"{TRIES} draws of {cls.__name__} in a row were refused, the last: {error}"
+                    ) from error
+                yield made
+                break
+
+    @classmethod
+    def of_problems(cls) -> bool:
+        """True if an instance can be made of a user's problem."""
+        own: Any = cls.on_problem
+        return own.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> dict[str, Any] | Self:
+        """Give the data that a user's case makes for a statement, or the instance itself.
+
+        Parameters
+        ----------
+        statement : its id
+        case : `fedtheory.theory.judge.case.Case`
+
+        Raises
+        ------
+        InvalidInput, MissingCapability, NotCertified
+            What the problem, the method or the sampling lacks.
+        """
+        raise InvalidInput("it is about instances of its own, not about a problem's run")
+
+    @classmethod
+    def check_given(cls, case: Any) -> None:
+        """Raise `InvalidInput` for values that a user gave of the theorem itself (`accepts`)."""
+
+    @classmethod
+    def runs(cls, plan: Any) -> Sequence[Any]:
+        """Give further instances of a campaign, such as runs in floats.
+
+        They have name, kind, family, `to_json` and `view`.
+        """
+        return ()
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Any:
+        """Make a `Prepared` case of a user's options; None leaves it to what `takes` says."""
+        return None
+
+    @classmethod
+    def head(cls, case: Any) -> str:
+        """Describe a user's case in a line above the table."""
+        return f"{case.problem!r}, {case.algorithm!r}"

@@ -1,0 +1,278 @@
+"""Judge statements over closed worlds: in campaigns, on a user's problem, and from files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps
+from fedtheory.randomness import Stream
+from fedtheory.rational import Builders
+from fedtheory.theory.judge.case import Case, LocalWork, Plan
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.registry import paper_of
+from fedtheory.theory.judge.replay import read_kind_and_data
+from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.setting import Setting
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.declare import Method
+from fedtheory.theory.world import World
+from fedtheory.theory.world_mutants import WorldMutants
+
+__all__ = ["WorldSetting"]
+
+OF_RUNS = (
+    "inactive",
+    "incomplete",
+    "activity",
+    "departure",
+    "arrival",
+    "batch_size",
+    "noise",
+    "lr_schedule",
+    "lr_delay",
+)
+OF_STEPS = ("local_steps", "local_lr")
+NUMBERS = LocalWork(
+    (), "the statement is about numbers, whatever clients do; leave local_solver out"
+)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A world that was made of a user's run, as an instance."""
+
+    made: World
+
+    def view(self) -> World:
+        """The world."""
+        return self.made
+
+
+class WorldSetting(Setting):
+    """Judges the statements of a paper that are over closed worlds, and answers for its claims."""
+
+    def __init__(self, statements: Sequence[Any]) -> None:
+        self.authored = {s.id: s for s in statements}
+        self.worlds: dict[str, type[World]] = {s.over.kind: s.over for s in statements}
+        self.kinds: tuple[str, ...] = tuple(self.worlds)
+        self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
+        self.builders = Builders()
+        for kind, world in self.worlds.items():
+            runs: Any = world.runs
+            own_runs = runs.__func__ is not World.runs.__func__  # type: ignore[attr-defined]
+            if not world.draws and not own_runs:
+                name = world.__name__
+                raise InvalidInput(f"{name} has no draw: write draw(rng) -> (label, data)")
+            self.builders.add(kind)(world.from_data)
+
+    # --- instances --------------------------------------------------------------------------------
+    def instances(self, plan: Plan) -> Sequence[Any]:
+        """Take the runs of every world, and draw random instances.
+
+        Data that a world refuses are drawn again.
+        """
+        sources = [(kind, source) for kind, world in self.worlds.items() for source in world.draws]
+        out: list[Any] = [made for world in self.worlds.values() for made in world.runs(plan)]
+        for kind, source in sources:
+            rng = Stream(plan.seed).generator(source.stream)
+            wanted = max(source.size // 3, round(source.size * plan.scale))
+            seeds = (plan.seed * 1000 + n for n in range(wanted, 0, -1))
+            out += self.worlds[kind].drawn(source, rng, seeds)
+        return out
+
+    def random_instance(self, kind: str, rng: Any) -> Any:
+        """Draw one instance, over all shapes of its parameters.
+
+        Raises
+        ------
+        InvalidInput
+            No such world, or one without draws; data that it refuses, when the view is made.
+        """
+        if kind not in self.worlds or not self.worlds[kind].draws:
+            raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")
+        return self.worlds[kind].instance(*self.worlds[kind].draws[0].draw(rng))
+
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        """Read a file of version 1, which had the kind and the data under "efl"."""
+        mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
+        return read_kind_and_data(fields, "efl", label) if mine else None
+
+    def study(
+        self,
+        statement: Statement,
+        budget: int,
+        seed: int,
+        on_progress: Callable[[str], None] | None = None,
+        checks: Sequence[Check] = (),
+    ) -> WorldMutants | None:
+        """Try the mutants of a statement of a user's file; a package has tests for its own."""
+        if self._world(statement) is None or not paper_of(statement).source:
+            return None
+        return WorldMutants.of(statement, self.instances(Plan(seed)))
+
+    # --- a problem of the user's ------------------------------------------------------------------
+    def _world(self, statement: Statement) -> type[World] | None:
+        """The world of a statement; None of a claim."""
+        return None if statement.kind == "claim" else self.authored[statement.id].over
+
+    def refusal(self, statement: Statement) -> str | None:
+        """The reason for which the statement does not run on a user's problem, or None."""
+        world = self._world(statement)
+        if world is None:
+            return (
+                "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
+                f"{statement.forms[0].note}"
+            )
+        return None if world.of_problems() else super().refusal(statement)
+
+    def asks(self, statement: Statement) -> tuple[str, ...]:
+        """Demands on a user's problem, on who takes part and on the method."""
+        world = self._world(statement)
+        return () if world is None else world.asks
+
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """Values that a user may set of the statement."""
+        world = self._world(statement)
+        return {} if world is None else dict(world.accepts)
+
+    def local_work(self, statement: Statement) -> LocalWork | None:
+        """The local solvers that a case may have; None where the world sees to it."""
+        world = self._world(statement)
+        if world is None or set(OF_STEPS) & set(world.takes):
+            return None
+        return world.work or NUMBERS
+
+    def scope_in_words(self, statement: Statement) -> str:
+        """The subject of the statement."""
+        world = self._world(statement)
+        return "not provable here" if world is None else world.about
+
+    def example(self, statement: Statement) -> str | None:
+        """Options of `fedtheory verify` that show the statement at work, or None."""
+        world = self._world(statement)
+        return None if world is None else world.example or None
+
+    def rule_of(self, case: Case) -> str:
+        """The one rule that there is."""
+        return "any"
+
+    def fewest(self, case: Case, statement: Statement) -> int:
+        """Scenarios below which no verdict is looked for."""
+        world = self._world(statement)
+        return (
+            super().fewest(case, statement)
+            if world is None or world.scenarios is None
+            else world.scenarios[0]
+        )
+
+    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
+        """Judge the forms on a user's problem, on at most as many runs as the world says."""
+        world = self._world(statement)
+        if world is not None:
+            world.check_given(case)
+        if world is not None and world.scenarios is not None:
+            least, most = world.scenarios
+            case = replace(case, scenarios=max(least, min(case.scenarios, most)))
+        return super().verify(statement, forms, case)
+
+    def run_search(
+        self,
+        job: tuple[str, ...],
+        statements: Sequence[Statement],
+        budget: int,
+        seed: int,
+        violated: bool = False,
+    ) -> list[SearchResult]:
+        """Search all forms over one world, under the rules that its instances can have."""
+        rules = self.worlds[job[0]].searched
+        if rules is not None:
+            statements = [
+                replace(s, forms=tuple(_under(f, rules) for f in s.forms)) for s in statements
+            ]
+        return super().run_search(job, statements, budget, seed, violated)
+
+    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
+        """The data that the world makes of the case."""
+        world = self._world(statement)
+        if world is None or not world.of_problems():
+            return super().instance(statement, form, case)
+        about = self.authored[statement.id].about
+        if about is not None:
+            check_method(about, case.algorithm)
+        made = world.on_problem(statement.id, case)
+        return (
+            _Seen(made)
+            if isinstance(made, World)
+            else world.instance(case.problem.name, made)
+        )
+
+    def prepare(self, statement: Statement, request: Request) -> Prepared:
+        """Make a case of the method, gradient steps, and all clients or cohorts of P."""
+        world = self._world(statement)
+        if world is None or not world.of_problems():
+            return super().prepare(statement, request)
+        if (own := world.prepare(statement, request)) is not None:
+            return own
+        no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
+        request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
+        if request.rounds is not None or request.mode != "auto":
+            given = (
+                f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
+            )
+            raise InvalidInput(f"{given}: {no_use}")
+        if "participants" not in world.takes and request.participants is not None:
+            raise InvalidInput(
+                f"--participants {request.participants}: {statement.id} is about all clients; "
+                "leave it out"
+            )
+        problem = request.problem(world.problem)
+        algorithm = request.algorithm(method_of(self.authored[statement.id].about).name, problem)
+        steps, lr = (request.options.get(name) for name in OF_STEPS)
+        solver = None
+        if steps is not None or lr is not None:
+            solver = GradientSteps(
+                2 if steps is None else steps,
+                1 / (2 * float(problem.beta_k.max())) if lr is None else lr,
+            )
+        sampling = request.sampling(problem)
+        options = {
+            "sampling": sampling,
+            "local_solver": solver,
+            "x0": request.start(problem),
+            "seed": request.seed,
+        }
+        details = {"sampling": repr(sampling), "local_solver": repr(solver)}
+        return Prepared(
+            problem, algorithm, options, [world.head(Case(problem, algorithm, sampling))], details
+        )
+
+
+def _under(form: Form, rules: Sequence[str]) -> Form:
+    """The form as it is claimed under some rules alone."""
+    return replace(
+        form,
+        established={rule: verdict for rule, verdict in form.established.items() if rule in rules},
+    )
+
+
+def method_of(about: Any) -> Any:
+    """The class of the method that a statement is about."""
+    return about.cls if isinstance(about, Method) else type(about)
+
+
+def check_method(about: Any, algorithm: Any) -> None:
+    """Raise `InvalidInput` for a method that a statement is not about, or with other values."""
+    cls = method_of(about)
+    if not isinstance(algorithm, cls):
+        raise InvalidInput(f"the statement is about {cls.__name__}, not {type(algorithm).__name__}")
+    for name, value in (about.hyperparameters if isinstance(about, Method) else {}).items():
+        if (given := getattr(algorithm, name)) != value:
+            raise InvalidInput(
+                f"{name} = {given!r}: the statement is about another {cls.__name__}; "
+                f"use {name}={value!r}"
+            )

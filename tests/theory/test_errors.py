@@ -1,0 +1,225 @@
+"""What goes wrong in a file says where, and what to do."""
+
+import copy
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from statements_at_hand import instance, sentence
+
+from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName
+from fedtheory.theory import (
+    GradientSteps,
+    Minimise,
+    Paper,
+    Quadratics,
+    SmoothConvex,
+    eq,
+    form,
+    le,
+    load_file,
+    method,
+    printed,
+    study,
+    upto,
+)
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.rational_clients import NotInFractions
+
+HERE = r"test_errors\.py, line \d+, test-sentence/it: "
+
+
+@pytest.mark.parametrize(
+    "body, kind, says",
+    [
+        (
+            lambda q: [printed(le(q.gradient_square, q.F))],
+            UnknownName,
+            "unknown quantity 'gradient_square': did you mean 'gradient_sq'",
+        ),
+        (lambda q: [printed(le(q.F * np.ones((1, 3)), q.F * np.ones((1, 4))))], InvalidInput, "unequal shapes"),
+        (lambda q: [], InvalidInput, "a statement without a form: yield printed"),
+        (lambda q: None, InvalidInput, r"yield the forms, `yield printed\(le\(lhs, rhs\)\)`: the function returned None"),
+        (lambda q: [le(q.F, q.F)], InvalidInput, "what le or eq gives, by itself is no form: yield printed"),
+        (lambda q: [printed(q.F)], InvalidInput, r"has an array of shape \(1, 1\) for its two sides. Write le\(lhs, rhs\)"),
+        (lambda q: [printed(q.F_next <= q.F)], InvalidInput, "has the outcome of <=, >= or == for its two sides. Write le"),
+        (lambda q: q.F_next <= q.F, InvalidInput, "the function returned the outcome of <=, >= or =="),
+        (lambda q: [printed(le(q.F, q.F), r"\frac{1}{2")], InvalidInput, r"'{' at character 9 of its formula is not closed"),
+        (lambda q: [printed(le(q.F, q.F), r"\left( 1 )")], InvalidInput, r"'.left' at character 1 of its formula is not closed"),
+        (lambda q: [printed(le(q.F, q.F), r"1 } 2")], InvalidInput, "'}' at character 3 of its formula closes no {"),
+        (lambda q: [printed(le(q.F, q.F)), printed(le(q.F_next, q.F))], InvalidInput, "two forms are called 'printed'"),
+        (lambda q: [printed(le(q.F, q.F), fails=True, holds=True)], InvalidInput, "cannot both hold and fail"),
+        (lambda q: [printed(le(q.constant("c", 1) * q.F, q.constant("c", 2) * q.F))], InvalidInput, "declared twice"),
+        (lambda q: [printed(le(q.G_sq, q.F))], MissingCapability, "G_sq does not exist here"),
+        (lambda q: [printed(le(q.x + missing, q.x))], InvalidInput, "NameError"),  # noqa: F821
+        (
+            lambda q: [form("own", le(q.gap[:, :, None] * np.ones((1, 5, 1)), q.F[..., None]))],
+            InvalidInput,
+            r"a side has shape .*and must be a number, or have the axes of q.F_next: starts by cohorts, here",
+        ),
+    ],
+)
+def test_the_place_is_named(body, kind, says):
+    with pytest.raises(kind, match=HERE + ".*" + says):
+        sentence(body).forms  # noqa: B018
+
+
+def test_a_run_says_which_axis_is_which():
+    with pytest.raises(InvalidInput, match=HERE + r".*a side has shape \(\d, 7\), and its last axis must be the one scenario"):
+        sentence(lambda q: [printed(le(q.gap * np.ones((1, 7)), q.gap[0]))], over="run").forms  # noqa: B018
+
+
+def test_floats_in_a_claim_are_refused_in_fractions_only():
+    half = sentence(lambda q: [printed(le(0.5 * q.F_next, q.F))])
+    setting = MethodSetting.of(half)
+    with pytest.raises(NotInFractions, match=HERE + r".*write Fraction\(1, 2\) for 0\.5"):
+        half.on(setting.view(instance([[1]], [[0]], [1])))
+    found = study(half, budget=30, necessity=False)
+    assert found.row("it", "printed").modes == ["exact"] and "write Fraction" in found.studies[0].in_floats_only
+
+
+def test_square_roots_stay_fractions_where_they_are():
+    root = sentence(lambda q: [printed(le(q.sqrt(q.distance_sq), 10))])
+    setting = MethodSetting.of(root)
+    assert root.on(setting.view(instance([[1]], [[0]], ["3/2"])))["printed"].sides.lhs[0, 0] == Fraction(3, 2)
+    with pytest.raises(NotInFractions, match=HERE + "the square root of 2 is no fraction"):
+        root.on(setting.view(instance([[1, 1]], [[0, 0]], [1, 1])))
+
+
+@pytest.mark.parametrize(
+    "how, says",
+    [
+        ({"about": FedAvg}, r"give an instance, FedAvg\(\)"),
+        ({"about": 3}, "give a method"),
+        ({"local": 1}, "GradientSteps"),
+        ({"sampling": 0.5}, "Uniform"),
+        ({"problems": "quadratic"}, "class of problems"),
+        ({"over": "epoch"}, "'epoch': use one of round, run, fixed-point"),
+        ({"over": "run", "rounds": 0}, "least >= 1"),
+        ({"rounds": (3, 1)}, "least, most"),
+        ({"local": GradientSteps(upto(3), lr=1)}, "a number of steps is whole"),
+    ],
+)
+def test_wrong_declarations_name_the_place(how, says):
+    given = {"about": FedAvg(), "problems": Quadratics(), **how}
+    with pytest.raises(InvalidInput, match=r"test_errors\.py, line \d+, p/it: .*" + says):
+        Paper("p").statement("it", **given)(lambda q: [])
+
+
+@pytest.mark.parametrize(
+    "steps, lr, says",
+    [(0, 1, "whole number >= 1"), (1, lambda c: -1, "> 0"), (1, lambda c: 1 / c.betta, "did you mean 'beta")],
+)
+def test_wrong_hyperparameters_name_the_place(steps, lr, says):
+    wrong = sentence(lambda q: [printed(le(q.F, q.F))], local=GradientSteps(steps, lr))
+    with pytest.raises((InvalidInput, UnknownName), match=HERE + ".*" + says):
+        wrong.forms  # noqa: B018
+
+
+def test_names_are_checked():
+    with pytest.raises(InvalidInput, match="small letters"):
+        Paper("My Paper")
+    paper = Paper("p")
+    paper.statement("it", about=FedAvg(), problems=Quadratics())(lambda q: [])
+    with pytest.raises(InvalidInput, match="two statements are called 'it'"):
+        paper.statement("it", about=FedAvg(), problems=Quadratics())(lambda q: [])
+    with pytest.raises(UnknownName, match="did you mean 'it'"):
+        paper["itt"]
+    with pytest.raises(InvalidInput, match="give the class"):
+        method(FedProx(1.0))
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("x = (", "line 1: "),
+        ("import fedtheory\nimport no_such_module", "line 2: cannot be imported: ModuleNotFoundError"),
+        ("x = 1", "it defines no paper: write paper = Paper"),
+        ("from fedtheory.theory import Paper\na, b = Paper('a'), Paper('b')", "2 papers: keep one"),
+        ("from fedtheory.theory import Paper\na = Paper('a')", "has no statement: decorate"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, text, says):
+    file = tmp_path / "paper.py"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=r"paper\.py.*" + says):
+        load_file(file)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(DataFileError, match="no such file"):
+        load_file(tmp_path / "none.py")
+
+
+def test_a_bound_that_divides_by_0_is_not_judged_there():
+    over_mu = sentence(
+        lambda q: [printed(le(q.distance_sq, q.heterogeneity / q.mu**2 + q.distance_sq))], local=Minimise()
+    )
+    found = study(over_mu, budget=60, necessity=False)
+    assert found.row("it", "printed").violations == 0
+
+
+def test_eq_compares_vectors():
+    same = sentence(lambda q: [printed(eq(q.x_next, q.x - q.eta * q.gradient, vector=True))])
+    assert study(same, budget=40, necessity=False).row("it", "printed").verdict == "holds"
+
+
+def written(tmp_path, body, decorated=""):
+    """A file whose function has its body on lines 8 and on."""
+    file = tmp_path / "claim.py"
+    how = decorated or "problems=SmoothConvex(clients=(1, 3))"
+    file.write_text(
+        "from fedtheory.algorithms import FedAvg\nfrom fedtheory.theory import *\npaper = Paper('claim')\n"
+        f"@paper.statement('it', about=FedAvg(), {how})\n"
+        "def it(q):\n    \"\"\"A claim.\"\"\"\n    small = q.F\n" + "".join(f"    {line}\n" for line in body)
+    )
+    return file
+
+
+@pytest.mark.parametrize("body, line, says", [
+    (["yield printed(le(q.F_next, q.F))", "yield repaired(le(q.F_next * q.K, q.F))"], 9, "unknown quantity 'K'"),
+    (["yield printed(le(q.F_next, q.F))", "yield repaired(le(q.F_next[0, 0], q.x[0, 0]))"], 9, "form 'repaired': a side has shape"),
+    (["return printed(le(q.F_next, q.F))"], 8, "yield the forms, `yield printed(le(lhs, rhs))`: the function returned a form"),
+    (["more = 2", "return [printed(le(q.F_next, q.F)), le(q.F, q.F)]"], 9, "what le or eq gives, by itself is no form"),
+    (["yield printed(le(q.F_next, q.F), ltex='a')"], 8, "unknown keyword 'ltex': did you mean 'latex'"),
+    (["yield printed(le(q.F_next, q.F, noize=1))"], 8, "unknown keyword 'noize': did you mean 'noise'"),
+])  # fmt: skip
+def test_the_line_is_that_of_the_fault_and_not_of_the_decorator(tmp_path, body, line, says):
+    with pytest.raises(FedTheoryError) as error:
+        load_file(written(tmp_path, body))["it"].forms  # noqa: B018
+    assert f"claim.py, line {line}, claim/it: {says}" in str(error.value) and "array([" not in str(error.value)
+
+
+@pytest.mark.parametrize("decorated, says", [
+    ("problems=SmoothConvex(client=(1, 3))", "unknown keyword of SmoothConvex 'client': did you mean 'clients'"),
+    ("problem=SmoothConvex()", "unknown keyword of paper.statement 'problem': did you mean 'problems'"),
+    ("problems=SmoothConvex(), local=GradientSteps(step=1, lr=1)", "unknown keyword of GradientSteps 'step': did you mean 'steps'"),
+])  # fmt: skip
+def test_a_wrong_keyword_is_refused_with_the_nearest(tmp_path, decorated, says):
+    with pytest.raises(InvalidInput) as error:
+        load_file(written(tmp_path, ["yield printed(le(q.F_next, q.F))"], decorated))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("over, name, here", [
+    ("round", "K", "the number of local steps is q.E"), ("round", "L", "the smoothness is q.beta"),
+    ("run", "gamma", "the local step size is q.eta"), ("run", "R", "the number of rounds is q.T"),
+    ("round", "n", "the number of clients is q.N"), ("round", "sigma", "no variance of noise"),
+])  # fmt: skip
+def test_a_name_of_the_field_is_told_ours(over, name, here):
+    local = GradientSteps(2, lambda c: 1 / c.beta)
+    with pytest.raises(UnknownName) as error:
+        sentence(lambda q: [printed(le(q.F, q.F * getattr(q, name)))], over=over, local=local).forms  # noqa: B018
+    assert here in str(error.value)
+
+
+def test_a_constant_of_a_step_size_is_told_ours():
+    with pytest.raises(UnknownName, match="unknown constant 'L': the smoothness is beta"):
+        sentence(lambda q: [printed(le(q.F, q.F))], local=GradientSteps(1, lambda c: 1 / c.L)).forms  # noqa: B018
+
+
+def test_classes_with_keywords_are_copied_and_pickled():
+    for made in (SmoothConvex(clients=(1, 3), weights="any"), GradientSteps(2, lr=1)):
+        assert copy.deepcopy(made) == made and pickle.loads(pickle.dumps(made)) == made

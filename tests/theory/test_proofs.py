@@ -1,0 +1,150 @@
+"""A file's own theorem, walked: docs/walked_proof.py, its weights, and what a proof may not be made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as Q
+
+import pytest
+from repository import ROOT
+from statements_at_hand import instance
+
+from fedtheory.algorithms import FedAvg
+from fedtheory.errors import InvalidInput, UnknownName
+from fedtheory.problems import random_quadratic
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, load_file, repaired, step
+from fedtheory.theory.judge import registry
+from fedtheory.theory.judge.proof_trace import proofs_of, walk, walk_witness
+from fedtheory.theory.judge.witness import Witness
+
+FILE = ROOT / "docs" / "walked_proof.py"
+RATE = "walked-proof/rate"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    registry.load_file(FILE)
+    yield
+    registry._forget(registry.paper("walked-proof"))
+
+
+def huber(rounds: int = 4) -> Witness:
+    data = instance([[1], [2]], [[0], [3]], [5]).changed(rounds=rounds).to_data()
+    return Witness(RATE, "repaired", "any", "rate", data)
+
+
+@pytest.mark.parametrize("form", ["printed", "repaired"])
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_the_steps_lose_exactly_the_slack(form, rounds):
+    found = walk_witness(RATE, huber(rounds), form=form)
+    assert isinstance(found.unexplained, Q) and found.unexplained == 0 and found.horizon == rounds
+    assert sum(t.lost for t in found.tallies) == found.rhs - found.lhs
+    assert [t.step.label for t in found.tallies][:3] == ["one-round", "monotone", "last distance"]
+
+
+def test_the_instance_of_the_printed_form_is_one_on_which_it_fails():
+    found = walk_witness(RATE)
+    assert found.check.verdict == "violated" and [t.step.label for t in found.broken] == ["half of the bound"]
+    assert found.name == f"{RATE} [printed]" and "f1 = " in found.instance
+
+
+def test_a_weight_that_is_a_tenth_off_is_noticed():
+    proof = next(p for p in proofs_of(RATE) if p.form == "repaired")
+    plain = walk_witness(proof, huber())
+    for i, tally in enumerate(plain.tallies):
+        own = proof.steps[i].weight
+        wrong = replace(proof.steps[i], weight=lambda e, own=own: [v * Q(11, 10) for v in _each(own(e))])
+        found = walk_witness(replace(proof, steps=(*proof.steps[:i], wrong, *proof.steps[i + 1 :])), huber())
+        assert found.unexplained == -tally.lost / 10 != 0 and not found.adds_up
+
+
+def _each(weight):
+    return weight if isinstance(weight, list) else [weight]
+
+
+def test_on_a_problem_and_with_cohorts():
+    problem = random_quadratic(3, 2, seed=1)
+    found = walk(RATE, problem, rounds=6)
+    assert found.adds_up and not found.broken and found.exact
+    paper = Paper("drawn", title="Cohorts")
+    about = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / c.beta), "sampling": Uniform,
+             "problems": SmoothConvex(clients=(2, 3), dimension=1)}  # fmt: skip
+
+    @paper.statement("shift", over="round", **about)
+    def shift(q):
+        """A move is at most twice as far as both distances."""
+        yield repaired(
+            le(q.moved_sq, 2 * q.distance_sq, 2 * q.distance_sq_next), r"\|x^+-x\|^2\le2\|x-x^*\|^2+2\|x^+-x^*\|^2"
+        )
+
+    @paper.statement("moves", over="run", rounds=(2, 3), **about)
+    def moves(q):
+        """All moves together."""
+        distances = q.distance_sq[:-1].sum(axis=0) + q.distance_sq[1:].sum(axis=0)
+        yield repaired(le(q.moved_sq.sum(axis=0), 2 * distances), r"\sum_t\|x_t-x_{t-1}\|^2\le2\sum_t(\dots)")
+
+    paper.proof(moves, steps=[step(shift, weight=1)])
+    registry.register(made := paper.as_paper())
+    try:
+        drawn = made.setting.random_instance("moves", __import__("numpy").random.default_rng(3))
+        walked = walk_witness(
+            "drawn/moves", Witness("drawn/moves", "repaired", "any", "moves", drawn.data), form="repaired"
+        )
+        assert walked.unexplained == 0 and walked.slack > 0  # expectations over all cohorts of every round
+    finally:
+        registry._forget(made)
+
+
+def test_without_weights_there_is_no_waterfall():
+    paper = Paper("unweighed", title="No weights")
+    about = {
+        "about": FedAvg(),
+        "local": GradientSteps(1, lr=lambda c: 1 / c.beta),
+        "problems": SmoothConvex(clients=1, dimension=1),
+    }
+
+    @paper.statement("monotone", over="round", **about)
+    def monotone(q):
+        """F does not grow."""
+        yield repaired(le(q.F_next, q.F), r"F(x^+)\le F(x)")
+
+    @paper.statement("last", over="run", rounds=3, **about)
+    def last(q):
+        """The last value is the least."""
+        yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)", holds=True)
+
+    paper.proof("last", steps=[step(monotone)])
+    registry.register(made := paper.as_paper())
+    try:
+        found = walk_witness("unweighed/last", form="repaired")
+        assert (
+            found.unexplained is None
+            and found.adds_up
+            and "no weights" in found.headline
+            and found.share(found.tallies[0]) is None
+        )
+        with pytest.raises(InvalidInput, match="have no weights, so there is no waterfall"):
+            found.waterfall()
+    finally:
+        registry._forget(made)
+
+
+def test_what_no_proof_is_made_of():
+    paper = load_file(FILE)
+    rate, one_round = paper["rate"], paper["one-round"]
+    for steps, why in (([], "no steps"), ([one_round], "is no step"), ([step(rate)], "is not judged in a round")):
+        with pytest.raises(InvalidInput, match=why):
+            paper.proof(rate, steps=steps)
+    with pytest.raises(InvalidInput, match="give a statement that is judged in every round, or a label"):
+        step("only a label")
+    with pytest.raises(InvalidInput, match="is about a round"):
+        paper.proof(one_round, steps=[step(one_round)])
+    with pytest.raises(UnknownName, match="repaired"):
+        paper.proof(rate, form="repared", steps=[step(one_round)])
+    with pytest.raises(UnknownName):
+        paper.proof(rate, steps=[step(one_round, form="printd")])
+    proof = next(p for p in proofs_of(RATE) if p.form == "repaired")
+    with pytest.raises(InvalidInput, match="2 weights for 4 rounds"):
+        walk_witness(replace(proof, steps=(replace(proof.steps[0], weight=lambda e: [1, 2]),)), huber())
+    with pytest.raises(InvalidInput, match="not an instance of walked-proof/rate"):
+        walk_witness(RATE, huber(9), form="repaired")

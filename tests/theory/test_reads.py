@@ -1,0 +1,152 @@
+"""What a statement's function reads is told with a counterexample, shapes are as they are said, and a slice of the wrong axis is
+refused."""
+
+import json
+import re
+from fractions import Fraction as Q
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import call
+
+from fedtheory.algorithms import FedAvg
+from fedtheory.errors import InvalidInput
+from fedtheory.theory import GradientSteps, Paper, StronglyConvex, Uniform, le, printed, quantities, repaired, study
+from fedtheory.theory.judge import registry
+from fedtheory.theory.judge.witness import FORMAT
+from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.quantities import ROUND, RUN
+from fedtheory.theory.rounds.reads import read_there
+
+
+@pytest.fixture(autouse=True)
+def _no_file_stays_registered():
+    yield
+    for known in [p for p in registry.papers() if p.source]:
+        registry._forget(known)
+
+
+def stated(function, name="it", **how):
+    paper = Paper("reads")
+    how = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / c.beta), "problems": StronglyConvex(clients=(2, 3)), **how}
+    return paper.statement(name, **how)(function)
+
+
+def line(h="2", start="3", rounds=1, clients=1):
+    """f_k(x) = h x^2/2 for every client."""
+    return Draw.from_data({"h": [[h]] * clients, "c": [["0"]] * clients, "weights": [f"1/{clients}"] * clients, "start": [start],
+                           "rounds": rounds})  # fmt: skip
+
+
+@pytest.mark.parametrize("over, table", [("round", ROUND), ("run", RUN)])
+def test_the_shape_that_is_said_is_the_shape(over, table):
+    """With five different lengths, so that none stands for another."""
+    local = GradientSteps(2, lr=lambda c: 1 / (4 * c.beta))
+    statement = stated(lambda q: [printed(le(q.F, q.F))], over=over, sampling=Uniform(2), local=local, problems=StronglyConvex((4, 4)))
+    data = {"h": [["1", "2", "3"]] * 4, "c": [["0", "1", "2"], ["1", "0", "0"], ["0", "0", "1"], ["2", "2", "2"]],
+            "weights": ["1/4"] * 4, "start": ["1", "5", "3"], "rounds": 1, "cohort_size": 2}  # fmt: skip
+    data |= {"before": [[0, 1]]} if over == "round" else {}
+    view = MethodSetting.of(statement).view(Draw.from_data(data), exact=False)
+    lengths = {"d": 3, "N": 4, "T": 1, "C": 6, "P": 2, "1": 1, "S": 1 if over == "round" else 6, "T + 1": 2}
+    for name in table:
+        said = quantities(over)[name]
+        value = getattr(view, name)
+        if said.endswith("a number"):
+            assert np.shape(value) == (), name
+            continue
+        shape = re.search(r"; shape \((.+)\)$", said)[1].rstrip(",").split(", ")
+        for part in value if name.startswith("state") else [value]:
+            if part is not None:
+                assert np.shape(part)[: len(shape) - (shape[-1] == "...")] == tuple(lengths[s] for s in shape if s != "..."), name
+
+
+def test_constants_are_said_to_be_numbers():
+    for name in ("beta", "mu", "E", "eta", "N", "P", "T"):
+        assert quantities("run")[name].endswith("; a number")
+
+
+def test_what_the_function_reads_is_told_in_fractions():
+    """d_1 = d_0/4 for f = x^2 from 3 with a step 1/(2 beta): distance 9, then 9/4."""
+
+    def claim(q):
+        """A claim about the start."""
+        first = q.distance_sq[0]
+        yield printed(le(q.distance_sq, q.constant("c", Q(1, 2)) * (1 - q.eta * q.mu) * first))
+        yield repaired(le(q.gap, q.gap))
+
+    statement = stated(claim, over="run", local=GradientSteps(1, lr=lambda c: 1 / (2 * c.beta)), problems=StronglyConvex((1, 2)))
+    told = read_there(MethodSetting.of(statement), "printed", line())
+    assert told == {
+        "q.distance_sq": "(9, 9/4), shape (2, 1)", "constant c": "1/2", "q.eta": "1/4", "q.mu": "2", "worst at": "t = 0",
+    }  # fmt: skip
+
+
+def test_the_round_that_is_named_is_counted_from_what_was_compared():
+    """x_t = 3/2^t: the gaps after each round are largest after the first."""
+
+    def claim(q):
+        """The gap is nothing."""
+        yield printed(le(q.gap[1:], 0 * q.gap[1:]))
+
+    statement = stated(claim, over="run", local=GradientSteps(1, lr=lambda c: 1 / (2 * c.beta)), problems=StronglyConvex((1, 2)))
+    assert read_there(MethodSetting.of(statement), "printed", line(rounds=2))["worst at"] == "t = 1"
+
+
+def test_the_findings_have_what_was_read():
+    def claim(q):
+        """A step more than contracts."""
+        yield printed(le(q.distance_sq_next, 0 * q.distance_sq))
+
+    found = study(stated(claim, local=GradientSteps(1, lr=lambda c: 1 / (2 * c.beta))), budget=40, necessity=False)
+    [words] = [words for label, words in found.findings() if label == "there"]
+    assert re.fullmatch(r"q\.distance_sq_next = \S+; q\.distance_sq = \S+", words)
+
+
+@pytest.mark.parametrize("part", [np.s_[..., :1], np.s_[:, :1], np.s_[:, -1:]])
+@pytest.mark.parametrize("sampling", [None, Uniform(1)])
+def test_a_slice_of_a_runs_scenarios_is_refused(part, sampling):
+    """It seems to be the start, and is every round: with one scenario the claim would be another one, and false."""
+
+    def claim(q):
+        """d_t <= (1 - mu eta)^t d_0."""
+        yield printed(le(q.distance_sq, q.power(1 - q.eta * q.mu, q.t) * q.distance_sq[part]))
+
+    text = r"test_reads.py, line \d+, reads/it: q.distance_sq\[:, (:1|-1:)\] takes some scenarios.*The start is q.distance_sq\[0\]"
+    with pytest.raises(InvalidInput, match=text) as error:
+        stated(claim, over="run", sampling=sampling).forms  # noqa: B018
+    assert f"line {claim.__code__.co_firstlineno + 2}," in str(error.value)
+
+
+@pytest.mark.parametrize("of_start", [
+    lambda q: q.distance_sq[0], lambda q: q.distance_sq[:1], lambda q: q.distance_sq[0, 0], lambda q: q.distance_sq[:1, :1],
+    lambda q: q.sq((q.x - q.x_star)[..., :])[0], lambda q: q.distance_sq.max(), lambda q: q.distance_sq[:, :][0],
+])  # fmt: skip
+def test_the_start_may_be_written_in_other_ways(of_start):
+    def claim(q):
+        """d_t <= (1 - mu eta)^t d_0."""
+        yield printed(le(q.distance_sq, q.power(1 - q.eta * q.mu, q.t) * of_start(q)))
+
+    assert list(stated(claim, over="run").forms) == ["printed"]
+
+
+def test_coordinates_of_a_model_may_be_sliced():
+    def claim(q):
+        """The first coordinate alone."""
+        yield printed(le(q.sq(q.x[..., :1] - q.x_star[:1]), 2 * q.distance_sq))
+
+    assert list(stated(claim, over="run").forms) == ["printed"]
+
+
+def test_replay_shows_what_was_read(tmp_path):
+    """f = x^2/2 from 1, a step of size 1 ends at 0: F = 1/2, F+ = 0, and ||grad F||^2/beta = 1."""
+    witness = {
+        "format": FORMAT, "statement": "my-lemma/descent", "form": "printed", "rule": "any", "kind": "descent",
+        "data": {"h": [["1"]], "c": [["0"]], "weights": ["1"], "start": ["1"], "rounds": 0}, "lhs": "0", "rhs": "-1/2",
+    }  # fmt: skip
+    file = tmp_path / "witness.json"
+    file.write_text(json.dumps(witness))
+    shown = call("replay", file, "--paper", Path(__file__).parents[2] / "examples/my_lemma.py").stdout
+    for name, value in (("F", "1/2"), ("F_next", "0"), ("gradient_sq", "1"), ("beta", "1")):
+        assert re.search(rf"^q\.{name} +{value} *$", shown, re.M), shown

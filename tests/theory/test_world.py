@@ -1,0 +1,213 @@
+"""A whole paper in one file, as examples/own_world.py shows it: judged, searched, replayed, and refuted where a form is wrong."""
+
+import json
+import re
+
+import pytest
+from command_line import call, refused
+from repository import ROOT
+
+from fedtheory import theory
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.theory.judge import Plan, registry, replay
+from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.witness import Witness
+
+FILE = ROOT / "examples" / "own_world.py"
+
+
+@pytest.fixture
+def paper():
+    (found,) = registry.load_file(FILE)
+    yield found
+    registry._forget(registry.paper("own-world"))
+
+
+def test_it_is_short():
+    assert len(FILE.read_text().splitlines()) <= 100
+
+
+def test_it_is_verified_as_recorded_with_a_witness_that_replays(paper, tmp_path):
+    result = json.loads(call("verify", FILE, "--workers", 1, "--budget", 100, "--out", tmp_path, "--json").stdout)
+    verdicts = {(r["statement"].partition("/")[2], r["form"]): r["verdict"] for r in result["rows"]}
+    assert verdicts.pop(("mean-of-minimisers", "printed")) == "violated"
+    assert set(verdicts.values()) == {"holds"} and len(verdicts) == 2 and result["ok"]
+    [file] = [f for f in result["files"] if "witnesses" in f]
+    assert replay.replay(replay.load(file)).verdict == "violated"
+    assert json.loads(call("replay", file, "--paper", FILE, "--json").stdout)["lhs"] != "0"
+    assert set(replay.load(file).data["x"]) == {"0"}, "it is shrunk: the models do not matter there"
+
+
+def test_the_mean_of_minimisers_by_hand(paper):
+    """h = 1, 3 and c = 0, 1: x* = 3/4, their mean is 1/2."""
+    witness = Witness("own-world/mean-of-minimisers", "printed", "any", "clients", {"h": ["1", "3"], "c": ["0", "1"], "x": ["0", "0"]})
+    _, lhs, rhs, _ = paper.setting.exact_check(paper.statements[0], witness)
+    assert (str(lhs), str(rhs)) == ("1/4", "0")
+    for wrong in ({"h": ["1"]}, {"h": ["1", "0"]}):
+        with pytest.raises(InvalidInput, match="give a curvature > 0 for each"):
+            paper.setting.builders["clients"]({**witness.data, **wrong})
+
+
+def test_every_mutant_is_rejected(paper):
+    views = [i.view() for i in paper.setting.instances(Plan())]
+    for statement in paper.statements:
+        for form in statement.forms:
+            for mutant in form.mutants:
+                checks = [judge_view(statement, form, v, sides=mutant.sides) for v in views]
+                assert "violated" in {c.verdict for c in checks}, mutant.name
+
+
+def test_a_statement_with_a_view_of_its_own_is_not_for_problems(paper):
+    assert "instances of its own" in refused("verify", f"{FILE}::mean-of-models", "--problem", "quadratic")
+
+
+# --- beside statements about a method, and on problems ---------------------------------------------
+MIXED = '''
+from fractions import Fraction
+from fedtheory.algorithms import FedAvg
+from fedtheory.theory import *
+
+paper = Paper("mixed", title="Both", symbols={"a": "Numbers.a"})
+
+class Numbers(World):
+    kind, about = "numbers", "about a number"
+    asks, takes = ("a start", ), ("local_steps",)
+    example = "--problem quadratic"
+    def __init__(self, a):
+        self.a = a
+        self.facts = frozenset({"a > 0"} if a > 0 else ())
+    @classmethod
+    def draw(cls, rng):
+        return "a", {"a": Fraction(int(rng.integers(-9, 10)), 4)}
+    @classmethod
+    def from_data(cls, data):
+        return cls(Fraction(data["a"]))
+    @classmethod
+    def on_problem(cls, statement, case):
+        return {"a": Fraction(float(case.x0[0]))}
+
+@paper.statement("square", over=Numbers, about=method(FedAvg, aggregation="samples"))
+def square(q):
+    yield printed(lambda: le(1 / q.a, q.a), "1/a<=a", needs=("a > 0",), fails=True)
+    most = wrong("9/10", lambda: le(2 * q.a, q.a * q.a, Fraction(9, 10)))
+    yield repaired(lambda: le(2 * q.a, q.a * q.a, Fraction(1)), "2a<=a^2+1", most, holds=True)
+
+@paper.statement("descent", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / c.beta), problems=SmoothConvex(clients=(1, 2)))
+def descent(q):
+    yield printed(lambda: le(q.F_next, q.F), "F^+<=F", holds=True)
+
+paper.claim("tables", "accuracy", r"\\text{better}", note="an experiment", shown_by="fedtheory list")
+'''
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    (tmp_path / "mixed.py").write_text(MIXED)
+    (found,) = registry.load_file(tmp_path / "mixed.py")
+    yield found
+    registry._forget(registry.paper("mixed"))
+
+
+def test_a_paper_may_have_both_and_claims(mixed, tmp_path):
+    result = json.loads(call("verify", tmp_path / "mixed.py", "--workers", 1, "--budget", 60, "--out", tmp_path, "--json").stdout)
+    found = {(r["statement"].partition("/")[2], r["form"]): r["verdict"] for r in result["rows"]}
+    assert found.pop(("tables", "printed")) == "not applicable"
+    assert found == {("square", "printed"): "violated", ("square", "repaired"): "holds", ("descent", "printed"): "holds"}
+    assert "cannot be proved or refuted here" in refused("verify", f"{tmp_path / 'mixed.py'}::tables", "--problem", "quadratic")
+    assert mixed.statements[0].symbols == {"a": "Numbers.a"}
+
+
+def test_a_claim_is_said_as_it_is_asked_for():
+    paper = theory.Paper("said", symbols={"a": "somewhere"})
+    paper.claim("plain", "of a table", "a")
+    paper.claim("quoted", "of speed", "b", form="as quoted", wording="in words", scope="claims", assumptions=["c"])
+    plain, quoted = paper.claims
+    assert (plain.scope, plain.assumptions, plain.forms[0].name, plain.forms[0].wording) == ("said", (), "printed", "")
+    assert (quoted.scope, quoted.assumptions, quoted.as_printed.name) == ("claims", ("c",), "as quoted")
+    assert quoted.as_printed.wording == "in words" and quoted.symbols == plain.symbols == {"a": "somewhere"}
+    assert {(s.kind, *s.forms[0].established.items()) for s in paper.claims} == {("claim", ("any", "open"))}
+
+
+def test_a_study_is_of_what_is_about_a_method(tmp_path):
+    (tmp_path / "mixed.py").write_text(MIXED.replace('"mixed"', '"studied"'))
+    paper = theory.load_file(tmp_path / "mixed.py")
+    found = theory.study(paper, budget=20, necessity=False)
+    assert {row.statement for row in found.rows} == {"studied/descent"}
+    with pytest.raises(MissingCapability, match=r"studied/square: a study moves .* over a World"):
+        theory.study(paper["square"])
+
+
+@pytest.mark.parametrize(("start", "verdicts"), [("2", "holds"), ("0.5", "violated"), ("-1", "not applicable")])
+def test_a_world_is_made_of_a_users_problem(mixed, tmp_path, start, verdicts):
+    result = json.loads(call("verify", f"{tmp_path / 'mixed.py'}::square", "--problem", "quadratic", "--start", start, "--json").stdout)
+    assert [c["verdict"] for c in result["checks"]] == [verdicts, "holds"]
+
+
+def test_what_means_nothing_to_a_world_is_refused(mixed, tmp_path):
+    where = f"{tmp_path / 'mixed.py'}::square"
+    for options, words in (
+        (("--rounds", 3), "--rounds 3: mixed/square is about a number, and is judged without runs"),
+        (("--participants", 2), "mixed/square is about all clients"),
+        (("--local-lr", 0.1), "leave it out"),
+    ):
+        assert words in refused("verify", where, "--problem", "quadratic", *options), options
+    other = call("verify", where, "--problem", "quadratic", "--aggregation", "cohort", "--json").stdout
+    words = "--aggregation cohort: the statement is about another FedAvg; use --aggregation samples"
+    assert {(c["verdict"], c["reason"]) for c in json.loads(other)["checks"]} == {("not applicable", words)}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("over=Numbers, problems=SmoothConvex()", "problems: a statement over Numbers is about its instances; leave them out"),
+        ("over=Numbers, about=FedAvg()", "Numbers is made of a user's method; give method(TheMethod)"),
+        ("over=int", "over = int: use 'round', 'run', 'fixed-point', or a subclass of World with a kind"),
+    ],
+)
+def test_what_a_statement_over_a_world_cannot_say(tmp_path, text, words):
+    (tmp_path / "wrong.py").write_text(MIXED.replace('over=Numbers, about=method(FedAvg, aggregation="samples")', text))
+    with pytest.raises(InvalidInput, match=words.replace("(", r"\(").replace(")", r"\)")):
+        registry.load_file(tmp_path / "wrong.py")
+
+
+@pytest.mark.parametrize(
+    ("sides", "words"),
+    [("lambda: 1", "has 1 for its two sides"), ("lambda: le(q.b, 1)", "line 27.*'Numbers' object has no attribute 'b'")],
+)
+def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
+    (tmp_path / "wrong.py").write_text(MIXED.replace("lambda: le(1 / q.a, q.a)", sides).replace('"mixed"', '"wrong-sides"'))
+    (found,) = registry.load_file(tmp_path / "wrong.py")
+    try:
+        with pytest.raises(InvalidInput, match=words):
+            found.statements[0].forms[0].sides_on(found.setting.parts[1].builders["numbers"]({"a": "2"}))
+    finally:
+        registry._forget(registry.paper("wrong-sides"))
+
+
+# --- mistakes of an author's ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("Fraction(int(rng.integers(-9, 10)), 4)", "0.5", "100 draws of Numbers in a row were refused, the last: .*0.5"),
+        ("def from_data(cls, data)", "def of_data(cls, data)", "the last: Numbers makes no instances from data"),
+        ('fraction(data["a"])', 'fraction(data["b"])', "from_data of kind 'numbers', of .*: KeyError: 'b'"),
+        ('return "a", {', "return {", "draw of Numbers: ValueError: .*returns .label, data."),
+        ("    def draw(cls, rng)", "    def picture(cls, rng)", "Numbers has no draw: write draw"),
+        ("lambda: le(1 / q.a, q.a)", "le(q.b, q.a)", r"line 28, mistaken-\w+/square: AttributeError: .* no attribute 'b'"),
+    ],
+)
+def test_a_mistake_in_a_world_is_told_and_ends(tmp_path, old, new, words):
+    name = "mistaken-" + "".join(c for c in new if c.isalnum())[:20].lower()
+    text = MIXED.replace('"mixed"', f'"{name}"').replace("return cls(Fraction(", "return cls(fraction(").replace(old, new)
+    (tmp_path / "mistaken.py").write_text("from fedtheory.rational import fraction\n" + text)
+    said = refused("verify", tmp_path / "mistaken.py", "--workers", 1, "--out", tmp_path)
+    assert re.search(words, said), said
+
+
+def test_wrong_variants_are_tried_on_a_users_file(tmp_path):
+    (tmp_path / "tried.py").write_text(MIXED.replace('"mixed"', '"tried"').replace("Fraction(9, 10)", "Fraction(2)"))
+    said = call("verify", tmp_path / "tried.py", "--workers", 1, "--budget", 60, "--out", tmp_path).stdout
+    assert "tried/square: 0 of 1 wrong variants rejected" in said
+    assert "[repaired] 9/10: wrong variant NOT rejected on" in said
+    kept = json.loads((tmp_path / "campaign.json").read_text())["studies"]["tried/square"]["mutants"]
+    assert kept[0]["rejected"] == "" and kept[0]["tried"] > 10

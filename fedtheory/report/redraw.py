@@ -32,7 +32,7 @@ MAX_BYTES = 50_000_000
 TABLE = "bound against measured"
 RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
 ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
-STUDIES = "fedtheory.theory.study.figure"
+STUDIES = "fedtheory.theory.studies.figure"
 STUDY = {"statement", "forms", "points"}
 KINDS = (
     ("FILE.csv of `verify --figure`", TABLE),

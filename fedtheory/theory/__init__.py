@@ -102,8 +102,8 @@ if TYPE_CHECKING:
         SmoothConvex,
         StronglyConvex,
     )
-    from fedtheory.theory.study.counterexamples import Counterexample, replay
-    from fedtheory.theory.study.studies import Study, quantities, study
+    from fedtheory.theory.studies.counterexamples import Counterexample, replay
+    from fedtheory.theory.studies.study import Study, quantities, study
     from fedtheory.theory.world import Draws, World
 
 __all__ = [
@@ -154,8 +154,8 @@ _HELD = {  # imported when first used: what judges statements needs none of them
         "SmoothConvex",
         "StronglyConvex",
     ),
-    "theory.study.counterexamples": ("Counterexample", "replay"),
-    "theory.study.studies": ("Study", "quantities", "study"),
+    "theory.studies.counterexamples": ("Counterexample", "replay"),
+    "theory.studies.study": ("Study", "quantities", "study"),
     "theory.world": ("Draws", "World"),
 }
 _HOMES = {name: module for module, names in _HELD.items() for name in names}

@@ -29,9 +29,9 @@ from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.reads import read_there
-from fedtheory.theory.study.declared import declared, symbols
-from fedtheory.theory.study.studies import Study, study
-from fedtheory.theory.study.words import scope
+from fedtheory.theory.studies.declared import declared, symbols
+from fedtheory.theory.studies.study import Study, study
+from fedtheory.theory.studies.words import scope
 
 __all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
 
@@ -252,7 +252,7 @@ class AuthoredSetting(Setting):
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
         checks: Sequence[Check] = (),
     ) -> Study | None:  # fmt: skip
-        """`fedtheory.theory.study` of one statement."""
+        """`fedtheory.theory.studies` of one statement."""
         tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
         authored = self.authored[statement.id]
         again = _drawn_again(MethodSetting.of(authored), seed, {c.instance for c in checks if c.verdict == "violated"})

@@ -34,7 +34,7 @@ def test_a_start_loads_nothing_large(what):
     loaded = set(out.split("LOADED ")[-1].split())
     assert "fedtheory" in loaded
     assert not loaded & (SLOW - set(allowed))
-    assert what not in SHOWING or "fedtheory.theory.study.search" not in loaded  # nor what searches with it
+    assert what not in SHOWING or "fedtheory.theory.studies.search" not in loaded  # nor what searches with it
 
 
 @pytest.mark.parametrize("before", ["enable", "disable"])

@@ -13,7 +13,7 @@ from fedtheory.theory import load_file, replay, study
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import exact_sides
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.study import figure
+from fedtheory.theory.studies import figure
 
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(f for f in FOLDER.glob("*.py") if "fedtheory.theory" in f.read_text() and "(World)" not in f.read_text())

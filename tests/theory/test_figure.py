@@ -7,7 +7,7 @@ from statements_at_hand import descent, sentence
 
 from fedtheory.plotting.style import house_style
 from fedtheory.theory import Quadratics, StronglyConvex, form, le, printed, repaired, study
-from fedtheory.theory.study.figure import _down, _excess, _up, data, finding, formula, picture
+from fedtheory.theory.studies.figure import _down, _excess, _up, data, finding, formula, picture
 
 
 @pytest.mark.parametrize("latex, drawn", [

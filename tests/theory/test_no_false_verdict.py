@@ -31,11 +31,11 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
-from fedtheory.theory.study.counterexamples import prove
-from fedtheory.theory.study.findings import StatementStudy
-from fedtheory.theory.study.necessity import assumption_need
-from fedtheory.theory.study.search import Search
-from fedtheory.theory.study.verdicts import agree, settle
+from fedtheory.theory.studies.counterexamples import prove
+from fedtheory.theory.studies.findings import StatementStudy
+from fedtheory.theory.studies.necessity import assumption_need
+from fedtheory.theory.studies.search import Search
+from fedtheory.theory.studies.verdicts import agree, settle
 
 
 def test_a_root_is_no_power_in_fractions():

@@ -17,8 +17,8 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import NEGATIVE, NO_RATIO, OFFSET, moves_with_offset
-from fedtheory.theory.study.findings import Tightness
-from fedtheory.theory.study.search import scores
+from fedtheory.theory.studies.findings import Tightness
+from fedtheory.theory.studies.search import scores
 
 
 @pytest.mark.parametrize("over, sides, moves", [

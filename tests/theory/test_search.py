@@ -26,8 +26,8 @@ from fedtheory.theory.paper_adapter import AuthoredSetting
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MANY, MethodSetting
 from fedtheory.theory.rounds.units import rescaled
-from fedtheory.theory.study.search import Search
-from fedtheory.theory.study.words import scope
+from fedtheory.theory.studies.search import Search
+from fedtheory.theory.studies.words import scope
 
 
 def proximal():
@@ -85,7 +85,7 @@ def test_a_form_that_a_constant_s_search_refutes_is_violated(monkeypatch):
     def on_small(out, setting, *args):
         out.checks.extend(c for made in small for c in check(out.statement, setting.view(made)))
 
-    monkeypatch.setattr(import_module("fedtheory.theory.study.studies"), "_checks", on_small)
+    monkeypatch.setattr(import_module("fedtheory.theory.studies.study"), "_checks", on_small)
     found = study(proximal(), budget=3)
     assert found.row("it", "repaired").verdict == "violated" and found.row("it", "printed").verdict == "holds"
     assert {n.form for n in found.studies[0].constants} == {m.form for m in found.mutants} == {"printed"}

@@ -36,9 +36,9 @@ from fedtheory.theory import (
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
-from fedtheory.theory.study.counterexamples import prove, shrink
-from fedtheory.theory.study.necessity import ConstantNeed, mutant_fates
-from fedtheory.theory.study.search import Search
+from fedtheory.theory.studies.counterexamples import prove, shrink
+from fedtheory.theory.studies.necessity import ConstantNeed, mutant_fates
+from fedtheory.theory.studies.search import Search
 
 
 def test_sides_by_hand():

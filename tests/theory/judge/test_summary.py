@@ -14,7 +14,7 @@ from fedtheory.theory.judge.check import Check, judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.statement import Statement, eq, form, le
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "three_numbers.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "three_numbers.py"
 HELD = Check("p/s", "repaired", "any", "holds", "exact", tightness=0.8125, lhs=0.5, rhs=1.0, slack=0.5, count=1)
 FAILED = Check("p/s", "printed", "any", "violated", "exact", lhs=0.53, rhs=0.12, tightness=4.4, slack=-0.6, where={"T": 43}, count=9)
 

@@ -18,10 +18,10 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.study.counterexamples import Counterexample, prove, replay, smaller
-from fedtheory.theory.study.findings import StatementStudy, Tightness
-from fedtheory.theory.study.necessity import first_proof
-from fedtheory.theory.study.search import VISIBLE, Search, moves
+from fedtheory.theory.studies.counterexamples import Counterexample, prove, replay, smaller
+from fedtheory.theory.studies.findings import StatementStudy, Tightness
+from fedtheory.theory.studies.necessity import first_proof
+from fedtheory.theory.studies.search import VISIBLE, Search, moves
 
 __all__ = ["agree", "settle", "tightness"]
 

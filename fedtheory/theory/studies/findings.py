@@ -14,9 +14,9 @@ from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import NO_RATIO
-from fedtheory.theory.study.counterexamples import Counterexample
-from fedtheory.theory.study.necessity import AssumptionNeed, ConstantNeed, MutantFate
-from fedtheory.theory.study.search import VISIBLE, Elite, Search
+from fedtheory.theory.studies.counterexamples import Counterexample
+from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, MutantFate
+from fedtheory.theory.studies.search import VISIBLE, Elite, Search
 
 __all__ = ["Row", "StatementStudy", "Tightness"]
 

@@ -15,8 +15,8 @@ from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
-from fedtheory.theory.study.counterexamples import Counterexample, prove
-from fedtheory.theory.study.search import Search
+from fedtheory.theory.studies.counterexamples import Counterexample, prove
+from fedtheory.theory.studies.search import Search
 
 __all__ = [
     "AssumptionNeed",

@@ -27,7 +27,7 @@ from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.units import rescaled
-from fedtheory.theory.study.search import without_client, without_coordinate
+from fedtheory.theory.studies.search import without_client, without_coordinate
 
 __all__ = ["Counterexample", "prove", "replay", "shrink", "smaller"]
 

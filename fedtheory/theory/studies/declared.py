@@ -13,7 +13,7 @@ from typing import Any
 
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theory.rounds.declare import Among, GradientSteps, Method, Upto
-from fedtheory.theory.study.studies import told_quantities
+from fedtheory.theory.studies.study import told_quantities
 
 __all__ = ["as_written", "declared", "symbols"]
 

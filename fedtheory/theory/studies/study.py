@@ -26,9 +26,9 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN, SHAPES
-from fedtheory.theory.study.counterexamples import Counterexample, in_fractions, replay
-from fedtheory.theory.study.findings import Row, StatementStudy, Tightness
-from fedtheory.theory.study.necessity import (
+from fedtheory.theory.studies.counterexamples import Counterexample, in_fractions, replay
+from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
+from fedtheory.theory.studies.necessity import (
     AssumptionNeed,
     ConstantNeed,
     MutantFate,
@@ -36,9 +36,9 @@ from fedtheory.theory.study.necessity import (
     constant_need,
     mutant_fates,
 )
-from fedtheory.theory.study.search import Search
-from fedtheory.theory.study.verdicts import agree, settle, tightness
-from fedtheory.theory.study.words import findings, renderables, table
+from fedtheory.theory.studies.search import Search
+from fedtheory.theory.studies.verdicts import agree, settle, tightness
+from fedtheory.theory.studies.words import findings, renderables, table
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study", "told_quantities"]
 
@@ -164,8 +164,8 @@ class Study:
 
     def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
         """The bound against what was measured, as PNG and PDF, with the data of it as JSON:
-        `fedtheory.theory.study.figure.draw`."""
-        from fedtheory.theory.study.figure import draw
+        `fedtheory.theory.studies.figure.draw`."""
+        from fedtheory.theory.studies.figure import draw
 
         chosen = [s for s in self.studies if statement is None or s.statement.id.endswith(statement)]
         if not chosen:
@@ -179,8 +179,8 @@ class Study:
         return [pair for one in self.studies for pair in findings(one)]
 
     def figures(self) -> tuple[Figure, ...]:
-        """One figure a statement: `fedtheory.theory.study.figure.figure`."""
-        from fedtheory.theory.study.figure import figure
+        """One figure a statement: `fedtheory.theory.studies.figure.figure`."""
+        from fedtheory.theory.studies.figure import figure
 
         return tuple(figure(one) for one in self.studies)
 

@@ -124,4 +124,4 @@ def test_networks_take_the_engines_of_torch(networks, absent):
     y = torch.zeros((1, 3))
     with pytest.warns(UserWarning, match="no compiled loops"):
         assert not penalty.Penalty(LocalObjective(y, curvature=1.0), 0.0, False, y).compiled
-    assert not walks.fits(None, "cpu", 1, 0.0)
+    assert not walks.fits(None, "cpu", 0.0)

@@ -32,24 +32,25 @@ __all__ = ["is_compiled", "walk"]
 def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
     """The solver's steps on f_k + penalty for all rows: start (N, B, d)."""
     plan = problem.batch_plans.of(problem, solver, rows)
-    n, b = torch.from_numpy(plan.clients), torch.from_numpy(plan.columns)
-    out = start.clone()
+    out = start.new_empty(start.shape)
+    if not rows.valid.all():
+        out.copy_(start)
 
-    def walked(part: slice, stop: Event, most: int | None = None) -> Tensor:
+    def piece(part: slice, stop: Event, most: int | None = None) -> None:
+        at = _places(plan, part, start.shape[1])
         if objective.none:
             sub = LocalObjective(center=start)  # which nothing reads
         else:
-            sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[n[part], b[part]])
-        y = start[n[part], b[part]]  # a copy
+            sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[at])
+        y = out[at]
+        y.copy_(start[at])  # a piece that did not fit the memory begins again
         _steps(problem, solver, sub, y, plan, part, stop, most)
-        return y
-
-    def piece(part: slice, stop: Event) -> None:
-        out[n[part], b[part]] = walked(part, stop)
+        if not isinstance(at[0], slice):
+            out[at] = y
 
     if is_compiled(problem, solver, objective):
         with one_blas_thread():
-            problem.compiling.first(start.dtype, lambda: walked(slice(1), Event(), most=1))
+            problem.compiling.first(start.dtype, lambda: piece(slice(1), Event(), most=1))
             side_by_side(problem, plan.lengths, piece, singly=True)
     else:
         with drawing_nothing(problem.flat.module, problem.device):  # as a module may that does so in some batches only
@@ -60,14 +61,25 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
     if np.ptp(sums) == 0:
         return LocalResult(out, step_sum=float(sums[0]))
     taken = torch.zeros((*start.shape[:2], 1), dtype=start.dtype, device=start.device)
-    taken[n, b, 0] = torch.from_numpy(sums).to(taken)
+    taken[plan.clients, plan.columns, 0] = torch.from_numpy(sums).to(taken)
     return LocalResult(out, step_sum=taken)
+
+
+def _places(plan: Plan, part: slice, columns: int) -> tuple[Any, Any]:
+    """Where in (N, B) the rows of `part` lie.
+
+    As a slice, which copies nothing, where they are neighbours in the one column.
+    """
+    n, b = plan.clients[part], plan.columns[part]
+    if columns == 1 and (n[1:] - n[:-1] == 1).all():
+        return slice(int(n[0]), int(n[-1]) + 1), 0
+    return torch.from_numpy(n), torch.from_numpy(b)
 
 
 def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
     """Whether the rows are walked by compiled code, one after the other."""
     plain = isinstance(solver, SGD) and problem.augment is None
-    return plain and fits(problem.engine, problem.device.type, solver.batch_size, objective.curvature)
+    return plain and fits(problem.engine, problem.device.type, objective.curvature)
 
 
 def _steps(

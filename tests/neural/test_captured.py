@@ -120,7 +120,7 @@ def on_pretend(monkeypatch):
     """Problems on the CPU record their steps with the given kind of graph; returns the function that says which."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # a GPU's rows are walked by one thread
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
     monkeypatch.setattr("fedtheory.neural.dropout.COMPILED", False)  # a tape has torch's operations only
 
     def use(graph):

@@ -169,7 +169,7 @@ def test_the_objective_of_a_users_loss_weighs_clients_not_samples(weights):
 # --- memory ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 def test_what_does_not_fit_is_tried_in_smaller_chunks(monkeypatch, engine):
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)  # compiled steps take one row at a time anyway
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)  # compiled steps take one row at a time anyway
     expected = train(problem(engine=engine, rows_at_once=8)).x
     p = problem(engine=engine, rows_at_once=8)
     tried = scarce(monkeypatch, p, fits=1)

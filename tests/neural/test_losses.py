@@ -107,7 +107,7 @@ def test_torchs_losses_with_options_are_taken_sample_by_sample(loss, targets, sa
     if targets.ndim == 1:
         targets[CLIENTS[2]] = 0  # a client of one sample, whose label counts
     if not compiled:
-        monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+        monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
     walked = []
     steps = walking.walk_rows
     monkeypatch.setattr(walking, "walk_rows", lambda *args: (walked.append(1), steps(*args)))

@@ -36,7 +36,7 @@ def train(p: NeuralProblem, rounds: int = 1, clients: int = 3):
 
 def test_what_fitted_is_remembered(monkeypatch):
     """The next round, whose clients are others, does not run out of memory again; nor does the next gradient."""
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)  # whose steps take one model at a time
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)  # whose steps take one model at a time
     p = problem(engine="stacked", rows_at_once=8)
     tried = scarce(monkeypatch, p, fits=2)
     train(p)

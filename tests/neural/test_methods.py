@@ -107,7 +107,7 @@ def test_what_has_no_gradient_stays_on_its_anchor(way, lr, curvature, dtype, mon
     x[:, 2:] = 0.0
     p = NeuralProblem(network(), x, DATA[1], CLIENTS, dtype=dtype, engine=way if way in ("loop", "stacked") else "stacked")
     if way != "compiled":
-        monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+        monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
     if way in ("plain", "loop", "stacked"):
         plain = Penalty.__init__
 

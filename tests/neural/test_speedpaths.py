@@ -28,6 +28,7 @@ from fedtheory.neural import threads as cores  # noqa: E402
 from fedtheory.neural.engines import compiled  # noqa: E402
 from fedtheory.neural.engines.chain import ACTIVATIONS, activated  # noqa: E402
 from fedtheory.neural.engines.kernels import activate  # noqa: E402
+from fedtheory.neural.engines.products import UNCOPIED, WHOLE, Tiles, add_turned, along, back_through  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.plans import Plan, _table  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
@@ -81,7 +82,7 @@ def threads(monkeypatch):
 def batched(monkeypatch, compiled_steps: bool) -> None:
     """Whether small batches of fully connected networks are walked by the compiled steps, or by batched products."""
     if not compiled_steps:
-        monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+        monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -101,25 +102,25 @@ def test_threads_give_the_loops_numbers(algorithm, solver, dtype, tolerance, com
 
 
 @pytest.mark.parametrize("hidden", [(), (6,), (7, 5, 4)], ids=len)
-@pytest.mark.parametrize("block", [1, 50, 10**6])
+@pytest.mark.parametrize("tiles", [Tiles(1, 1, 1), Tiles(50, 7, 2), UNCOPIED, WHOLE], ids=["one by one", "small", "uncopied", "whole"])
 @pytest.mark.parametrize(
     "clipping", [{}, {"clip": 0.3}, {"clip": 0.3, "clip_spares": "curvature"}, {"clip": 0.3, "l1": "prox"}], ids=str
 )
-def test_compiled_steps_are_the_batched_ones(hidden, block, clipping, monkeypatch):
-    """Any number of layers, weights updated in blocks of any size: also such that do not divide the outputs."""
+def test_compiled_steps_are_the_batched_ones(hidden, tiles, clipping, monkeypatch):
+    """Any number of layers, products in tiles of any size: also such that do not divide the outputs or the batch."""
 
     def network() -> nn.Module:
         torch.manual_seed(1)
         return models.get("mlp-200-100").build((3, 2, 2), 3, hidden=hidden)
 
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.BLOCK", block)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.tiles", lambda: tiles)
     method, walked = algorithms.FedElasticNetDyn(0.01, 0.5), []
     solver = SGD(3, 0.1, epochs=2, epoch_decay=0.5, **clipping)
     plain = compiled.walk_rows
     monkeypatch.setattr("fedtheory.neural.sgd.walk_rows", lambda *args: (walked.append(1), plain(*args)))
     got = run(problem(network), method, solver)
     assert walked
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
     taken = len(walked)
     np.testing.assert_allclose(got, run(problem(network), method, solver), rtol=1e-11, atol=1e-13)
     assert len(walked) == taken
@@ -152,7 +153,7 @@ def test_compiled_steps_drop_what_the_loop_drops(every, clipping, monkeypatch):
     assert p.engine.chain.drops == ((0, 0.1), (1, 0.2), (2, 0.2), (2, 0.3), *(((2, 1.0),) if every else ()))
     np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
     taken = len(walked)
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
     np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
     assert len(walked) == taken > 0
     undropped = problem(lambda: Dropping().eval(), engine="loop")  # the function without training=... drops all the same
@@ -201,7 +202,7 @@ def test_compiled_steps_know_the_activations(make, clipping, monkeypatch):
     plain = run(problem(make, engine="loop"), method, solver)
     np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
     assert walked
-    monkeypatch.setattr("fedtheory.neural.engines.compiled.LARGEST_BATCH", 0)
+    monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
     np.testing.assert_allclose(run(p, method, solver), plain, rtol=1e-11, atol=1e-13)
 
 
@@ -247,20 +248,52 @@ def test_dropout_that_a_chain_does_not_have_is_walked_by_products(make):
 
 
 def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
-    """Large batches, a penalty of one curvature a coordinate, other networks."""
+    """A penalty of one curvature a coordinate, other networks; batches may have any size."""
     some = LocalObjective(center=torch.zeros(1, dtype=torch.float64))
-    for kernels, largest in (("SkylakeX", 64), ("Haswell", 10), ("of another processor", 32)):
-        library = {"internal_api": "openblas", "architecture": kernels}
-        monkeypatch.setattr(compiled, "_controller", lambda library=library: SimpleNamespace(info=lambda: [library]))
-        compiled.largest_batch.cache_clear()
-        assert is_compiled(problem(), SGD(largest, 0.1, epochs=1), some)
-        assert not is_compiled(problem(), SGD(largest + 1, 0.1, epochs=1), some)
-    monkeypatch.undo()
-    compiled.largest_batch.cache_clear()
+    assert is_compiled(problem(), SGD(10**6, 0.1, epochs=1), some)
     assert not is_compiled(problem(engine="loop"), SGD(4, 0.1, epochs=1), some)
     assert not is_compiled(problem(images), SGD(4, 0.1, epochs=1), some)
     curved = LocalObjective(center=some.center, curvature=torch.ones(1, dtype=torch.float64))
     assert not is_compiled(problem(), SGD(4, 0.1, epochs=1), curved)
+
+
+@pytest.mark.parametrize(
+    "kernels, wanted", [("SkylakeX", UNCOPIED), ("Haswell", WHOLE), ("of another processor", WHOLE)]
+)
+def test_tiles_are_those_of_the_kernels_that_openblas_runs(kernels, wanted, monkeypatch):
+    library = {"internal_api": "openblas", "architecture": kernels}
+    monkeypatch.setattr(compiled, "_controller", lambda: SimpleNamespace(info=lambda: [library]))
+    assert compiled.tiles.__wrapped__() == wanted
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "tiles",
+    [Tiles(1, 1, 1), Tiles(50, 7, 2), UNCOPIED, WHOLE],
+    ids=["one by one", "small", "uncopied", "whole"],
+)
+def test_products_in_tiles_are_those_of_numpy(dtype, tiles):
+    """Of layers, whose widths no tile divides, and of batches; what a product is added to is scaled once."""
+    rng = np.random.default_rng(0)
+    for b, i, o in ((1, 1, 1), (7, 37, 11), (130, 790, 41)):
+        h, w, g = (rng.standard_normal(shape).astype(dtype) for shape in ((b, i), (o, i), (b, o)))
+        z, back, moved = np.full((b, o), np.nan, dtype), np.full((b, i), np.nan, dtype), w.copy()
+        along(h, w, z, tiles)
+        back_through(g, w, back, tiles)
+        add_turned(g, h, moved, dtype(-1), dtype(0.5), tiles)
+        exact = [a.astype(np.float64) for a in (h, w, g)]
+        wanted = exact[0] @ exact[1].T, exact[2] @ exact[1], exact[1] / 2 - exact[2].T @ exact[0]
+        limits = (np.abs(exact[0]) @ np.abs(exact[1]).T, np.abs(exact[2]) @ np.abs(exact[1]))
+        for found, right, size, terms in zip(
+            (z, back, moved),
+            wanted,
+            (*limits, np.abs(exact[1]) + np.abs(exact[2]).T @ np.abs(exact[0])),
+            (i, o, b + 1),
+            strict=True,
+        ):
+            assert (
+                np.abs(found - right) <= 2 * terms * np.finfo(dtype).eps * size
+            ).all()  # of any order of summation
 
 
 def test_compiled_steps_do_not_depend_on_who_walks_beside(threads):

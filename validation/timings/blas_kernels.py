@@ -29,8 +29,8 @@ torch.set_num_threads(1)
 problem, _ = instance("mlp-200-100", 600)
 found = {}
 for batch in map(int, sys.argv[1].split(",")):
-    for name, largest in (("compiled", batch), ("batched", 0)):
-        compiled.LARGEST_BATCH = largest
+    for name in ("compiled", "batched"):
+        compiled.TAKEN = name == "compiled"
         a_round(problem, batch, "FedDyn")
         found[f"{batch} {name}"] = min(a_round(problem, batch, "FedDyn")[1] for _ in range(3))
 blas = sorted({v["architecture"] for v in threadpool_info() if v.get("internal_api") == "openblas"})

@@ -1,8 +1,11 @@
-"""Rounds of networks to be timed: the usual loop over the clients of a round, and ours, on a CPU or a GPU.
+"""Rounds of networks to be timed: the usual loop, the best page by hand, and ours, on a CPU or a GPU.
 
 The usual loop is written as public implementations of FedDyn write it: a module, torch.optim.SGD with weight decay, a DataLoader that
 shuffles, the penalty as a term of the loss, gradients clipped at norm 10, one client after the other; on a GPU its samples stay in main
 memory, and every batch is moved. It is given the mini-batches of the batched run.
+
+The page by hand is what a careful person writes for this one network: a backward pass of its own,
+no gradient that is ever stored, the clients side by side in batched products or one after the other.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -27,8 +31,8 @@ from fedtheory.neural.problem import NeuralProblem
 from fedtheory.randomness import Stream
 
 __all__ = [
-    "CLIENTS", "COHORT", "METHODS", "SEED", "Figure", "Usual", "a_round", "check_same", "client_models", "clock", "instance",
-    "simulated", "wait",
+    "CLIENTS", "COHORT", "METHODS", "SEED", "ByHand", "Figure", "Usual", "a_round", "check_by_hand", "check_same", "client_models",
+    "clock", "instance", "simulated", "wait",
 ]  # fmt: skip
 
 CLIENTS, COHORT, RIDGE, LR, ALPHA, L1, SEED, CLIP = 100, 10, 1e-4, 0.05, 0.1, 1e-4, 1, 10.0
@@ -90,6 +94,69 @@ class Usual:
             torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=CLIP)
             optimiser.step()
         return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+class ByHand:
+    """Client models (P, d) of round 1 by the page by hand, of FedAvg or FedDyn without clipping.
+
+    The network is linear layers with ReLUs between them.
+
+    threads : the cohort is dealt to so many threads of one core each
+    side_by_side : whether a thread's clients share batched products, or walk one after the other
+    """
+
+    def __init__(
+        self,
+        problem: NeuralProblem,
+        batch: int,
+        method: str,
+        threads: int = 1,
+        side_by_side: bool = True,
+    ) -> None:
+        self.problem, self.batch, self.method, self.threads = problem, batch, method, threads
+        self.x, self.y = problem.inputs.flatten(1), problem.targets.reshape(-1, 1).long()
+        cohort = (
+            Uniform(COHORT)
+            .sample(Stream(SEED), 1, range(1), problem.num_clients)
+            .members[0]
+            .tolist()
+        )
+        self.shares = np.array_split(cohort, threads if side_by_side else len(cohort))
+        self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+
+    def __call__(self) -> torch.Tensor:
+        return torch.cat([*(self.pool.map if self.threads > 1 else map)(self.walk, self.shares)])
+
+    def order(self, k: int) -> torch.Tensor:
+        held = self.problem.client_samples[k]
+        rows = Rows(
+            np.array([k]), np.zeros((1, 1), dtype=int), np.ones((1, 1), bool), Stream(SEED), 1
+        )
+        return torch.from_numpy(held[sample_order(rows, 0, 0, len(held), 0)])
+
+    @torch.no_grad()
+    def walk(self, clients: np.ndarray) -> torch.Tensor:
+        orders = torch.stack([self.order(int(k)) for k in clients])
+        received = [*self.problem.flat.views(self.problem.initial()[None]).values()]
+        layers = [piece.repeat(len(clients), *(1,) * (piece.ndim - 1)) for piece in received]
+        weights, biases, last = layers[::2], layers[1::2], len(layers) // 2 - 1
+        alpha = 0.0 if self.method == "FedAvg" else ALPHA
+        kept = 1 - LR * (RIDGE + alpha)
+        for chosen in orders.split(self.batch, dim=1):
+            h = [self.x[chosen]]
+            for n, (w, b) in enumerate(zip(weights, biases, strict=True)):
+                z = torch.baddbmm(b[:, None], h[-1], w.mT)
+                h.append(z.relu_() if n < last else z.softmax(2))
+            minus = self.x.new_full((1, 1, 1), -1.0).expand(*chosen.shape, 1)
+            g = h.pop().scatter_add_(2, self.y[chosen], minus).div_(chosen.shape[1])
+            for n in range(last, -1, -1):
+                below = torch.bmm(g, weights[n]).mul_(h[n] > 0) if n else g
+                weights[n].baddbmm_(g.mT, h[n], beta=kept, alpha=-LR)
+                biases[n].mul_(kept).sub_(g.sum(1), alpha=LR)
+                g = below
+            for layer, own in zip(layers, received, strict=True) if alpha else ():
+                layer.add_(own, alpha=LR * alpha)
+        return torch.cat([layer.flatten(1) for layer in layers], dim=1)
 
 
 METHODS = {
@@ -201,7 +268,18 @@ def clock(work: Callable[[], Any], device: torch.device | None = None) -> np.nda
 def check_same(name: str, batch: int, method: str, device: str = "cpu", engine: str = "auto") -> None:
     """The loop and the batch walk the same way: two steps and a cut-off third in float64, where rounding cannot hide a difference."""
     problem, module = instance(name, 2 * batch + 3, "float64", device, engine)
-    looped, ours = Usual(problem, module.double(), batch, method)(), client_models(problem, batch, method)
-    off = float((ours - looped).norm() / (looped - problem.initial()).norm())
+    _compare(f"{name}, {method}: the loop", problem, Usual(problem, module.double(), batch, method)(), batch, method)
+
+
+def check_by_hand(name: str, batch: int, method: str) -> None:
+    """So do the page by hand and the batch, in every way that the page is timed."""
+    problem, _ = instance(name, 2 * batch + 3, "float64")
+    for how in ((1, True), (2, True), (1, False)):
+        _compare(f"{name}, {method}: the page by hand", problem, ByHand(problem, batch, method, *how)(), batch, method)
+
+
+def _compare(what: str, problem: NeuralProblem, found: torch.Tensor, batch: int, method: str) -> None:
+    ours = client_models(problem, batch, method)
+    off = float((ours - found).norm() / (found - problem.initial()).norm())
     if not off < 1e-10:
-        raise SystemExit(f"{name}, {method}: the loop and the batch differ by {off:.3g} of the way: the ratios would mean nothing")
+        raise SystemExit(f"{what} and the batch differ by {off:.3g} of the way: the ratios would mean nothing")

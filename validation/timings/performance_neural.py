@@ -1,8 +1,8 @@
-"""How fast networks are trained: the clients of a round side by side, beside the usual loop over them, on this machine.
+"""How fast networks are trained, beside the usual loop over the clients and the best page by hand.
 
-    python validation/timings/performance_neural.py [--device cuda]
+    python validation/timings/performance_neural.py [--device cuda] [--by-hand] [--out FILE]
 
-Both are in neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
+All are in neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
 count. ``neural_rows()`` gives the figures to performance.py.
 """
 
@@ -15,7 +15,9 @@ import pstats
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import numba
@@ -23,7 +25,19 @@ import numpy as np
 import torch
 import typer
 from neural_memory import memory_figures
-from neural_rounds import COHORT, METHODS, SEED, Figure, Usual, a_round, check_same, clock, instance
+from neural_rounds import (
+    COHORT,
+    METHODS,
+    SEED,
+    ByHand,
+    Figure,
+    Usual,
+    a_round,
+    check_by_hand,
+    check_same,
+    clock,
+    instance,
+)
 
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import Rows
@@ -31,7 +45,8 @@ from fedtheory.local.sgd import sample_order
 from fedtheory.neural import sgd as walking
 from fedtheory.neural import training
 from fedtheory.neural.device import as_device
-from fedtheory.neural.engines import compiled
+from fedtheory.neural.engines import compiled, products
+from fedtheory.provenance import provenance, write_json
 from fedtheory.randomness import Stream
 from fedtheory.simulation import rounds as simulation
 
@@ -72,6 +87,40 @@ def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_s
     if cores > 1:
         note = f"CPU time of ours divided by {cores}: what {cores} cores of their own would come to"
         yield Figure(f"{title}: {cores} threads against the loop", slow_cpu / (both_cpu / cores), "x", target, note)
+
+
+def against_the_page(
+    name: str, batch: int, method: str, held: int, repeats: int
+) -> Iterator[Figure]:
+    """Client-steps a second beside the best way that the page by hand has, on one core and on all."""
+    check_by_hand(name, batch, method)
+    problem, _ = instance(name, held)
+    cores, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
+    for threads in sorted({1, cores}):
+        ways: dict[str, Callable[[], np.ndarray]] = {
+            "ours": partial(a_round, problem, batch, method)
+        }
+        for own in sorted({1, threads}):
+            for kind, side in (("batched", True), ("one by one", False)):
+                way = (
+                    f"{kind}, {own} of torch's threads and {threads // own} of ours"
+                    if threads > 1
+                    else kind
+                )
+                ways[way] = partial(clock, ByHand(problem, batch, method, threads // own, side))
+        times: dict[str, list[np.ndarray]] = {way: [] for way in ways}
+        torch.set_num_threads(threads)
+        for _ in range(repeats):
+            for way, work in ways.items():
+                times[way].append(work())
+        torch.set_num_threads(cores)
+        found = {way: np.median(v, axis=0) for way, v in times.items()}
+        ours = found.pop("ours")
+        for n, kind in enumerate(("wall", "CPU")):
+            best = min(found, key=lambda way: found[way][n])
+            note = f"{kind} time, {1e6 * ours[n] / steps:,.0f} us a client-step beside {1e6 * found[best][n] / steps:,.0f}, {best}"
+            title = f"{name} b={batch} {method}, {threads} thread{'s' if threads > 1 else ''}: against the page by hand"
+            yield Figure(title, float(found[best][n] / ours[n]), "x", "", note)
 
 
 def around(name: str, held: int) -> list[Figure]:
@@ -133,29 +182,29 @@ def profile(name: str, batch: int, method: str, held: int) -> str:
 
 
 @numba.njit(nogil=True)
-def _products(y: np.ndarray, widths: np.ndarray, b: int, block: int, times: int) -> float:
-    """The products of `times` compiled steps and nothing else, in the blocks that `fedtheory.neural.engines.compiled` makes."""
-    room = b * widths.max()
-    h, g, out, piece = np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(room, y.dtype), np.ones(len(y), y.dtype)
+def _products(y: np.ndarray, widths: np.ndarray, b: int, sizes: products.Tiles, times: int) -> None:
+    """The products of `times` compiled steps and nothing else."""
+    room, one = b * widths.max(), y.dtype.type(1)
+    h, g, out = np.ones(room, y.dtype), np.zeros(room, y.dtype), np.ones(room, y.dtype)
     for _ in range(times):
         start = 0
         for n in range(len(widths) - 1):
             i, o = widths[n], widths[n + 1]
-            w = y[start : start + i * o].reshape(o, i)
+            w, x = y[start : start + i * o].reshape(o, i), h[: b * i].reshape(b, i)
             start += i * o + o
-            rows = compiled._rows(i, o, b, block)
-            for first in range(0, o, rows):
-                end = min(first + rows, o)
-                np.dot(h[: b * i].reshape(b, i), w[first:end].T, out[: b * (end - first)].reshape(b, end - first))
-                change = piece[: (end - first) * i].reshape(end - first, i)
-                np.dot(g[: b * (end - first)].reshape(end - first, b), h[: b * i].reshape(b, i), change)
+            products.along(x, w, out[: b * o].reshape(b, o), sizes)
             if n > 0:
-                np.dot(g[: b * o].reshape(b, o), w, out[: b * i].reshape(b, i))
-    return piece[0] + out[0]
+                products.back_through(
+                    g[: b * o].reshape(b, o), w, out[: b * i].reshape(b, i), sizes
+                )
+            products.add_turned(g[: b * o].reshape(b, o), x, w, -one, one, sizes)
 
 
 def parts(name: str, batch: int, method: str, held: int) -> str:
-    """Where the time of compiled steps goes, on one thread: products, the rest of a step, the rest of a round (orders, copies)."""
+    """Where the CPU time of compiled steps goes, on one thread: products, the rest of a step, the rest of a round.
+
+    The last is orders, copies and the server.
+    """
     problem, _ = instance(name, held)
     before, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
     torch.set_num_threads(1)
@@ -164,22 +213,22 @@ def parts(name: str, batch: int, method: str, held: int) -> str:
     plain = walking.walk_rows
 
     def timed(*args: Any) -> None:
-        start = time.perf_counter()
+        start = time.process_time()
         plain(*args)
-        in_walks.append(time.perf_counter() - start)
+        in_walks.append(time.process_time() - start)
 
     walking.walk_rows = timed
     try:
         with compiled.one_blas_thread():
-            _products(y, widths, batch, compiled.BLOCK, 1)
-            products = min(clock(lambda: _products(y, widths, batch, compiled.BLOCK, steps))[0] for _ in range(3))
-        rounds = [a_round(problem, batch, method, 1)[0] for _ in range(3)]
+            _products(y, widths, batch, compiled.tiles(), 1)
+            multiplied = min(clock(lambda: _products(y, widths, batch, compiled.tiles(), steps))[1] for _ in range(3))
+        rounds = [a_round(problem, batch, method, 1)[1] for _ in range(3)]
     finally:
         walking.walk_rows = plain
         torch.set_num_threads(before)
     whole, walked = min(rounds), min(sum(in_walks[n : n + COHORT]) for n in range(0, len(in_walks), COHORT))
     return (
-        f"products {100 * products / whole:.0f} %, update, penalty and activations {100 * (walked - products) / whole:.0f} %, "
+        f"products {100 * multiplied / whole:.0f} %, samples, penalty and activations {100 * (walked - multiplied) / whole:.0f} %, "
         f"the rest of a round {100 * (whole - walked) / whole:.0f} %"
     )
 
@@ -314,6 +363,20 @@ def gpu_figures(device: str, repeats: int = 5, held: int = 600, cohorts: tuple[i
         yield from measuring(name, batch, "FedDyn", held, device)
 
 
+def by_hand_figures(repeats: int = 5) -> Iterator[Figure]:
+    """All batches beside the page by hand."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    for method, batches in (("FedAvg", (10, 20, 50, 100)), ("FedDyn", (10, 50))):
+        for batch in batches:
+            yield from against_the_page("mlp-200-100", batch, method, 600, repeats)
+            yield Figure(
+                f"mlp-200-100 b={batch} {method}: parts",
+                100.0,
+                "%",
+                note=parts("mlp-200-100", batch, method, 600),
+            )
+
+
 def neural_figures(repeats: int = 5) -> Iterator[Figure]:
     """All figures of a CPU, one after another as they are found, on all cores, whatever OMP_NUM_THREADS says."""
     torch.set_num_threads(os.cpu_count() or 1)
@@ -321,6 +384,7 @@ def neural_figures(repeats: int = 5) -> Iterator[Figure]:
         yield from compare("mlp-200-100", 10, method, 600, repeats, 10)
         yield Figure(f"mlp-200-100 b=10 {method}: parts", 100.0, "%", note=parts("mlp-200-100", 10, method, 600))
     yield from compare("mlp-200-100", 50, "FedDyn", 600, repeats, 6)
+    yield from by_hand_figures(repeats)
     for batch in (10, 50):
         yield from as_written(batch, "FedDyn", 600, repeats, 6)
     for name in ("char-lstm", "char-lstm-32"):
@@ -342,16 +406,32 @@ def neural_rows(repeats: int = 5, device: str = "cpu") -> list[Figure]:
 
 def main(
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
-    repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians count.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Interleaved repetitions; medians count.")
+    ] = 5,
+    by_hand: Annotated[
+        bool, typer.Option("--by-hand", help="Only beside the page by hand.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Where the figures go as JSON.")] = None,
 ) -> None:
-    """Time networks beside the usual loop."""
+    """Time networks beside the usual loop and the page by hand."""
     try:
         place = as_device(device)
     except InvalidInput as error:
         print(f"nothing measured: {error}", file=sys.stderr)
         raise typer.Exit(2) from error
-    for row in neural_figures(repeats) if place.type == "cpu" else gpu_figures(device, repeats):
-        print(f"{row.name:46s} {row.value:10.4g} {row.unit:4s} {row.target:6s} {row.note}", flush=True)
+    if by_hand:
+        figures = by_hand_figures(repeats)
+    else:
+        figures = neural_figures(repeats) if place.type == "cpu" else gpu_figures(device, repeats)
+    rows = []
+    for row in figures:
+        rows.append(row._asdict())
+        print(
+            f"{row.name:46s} {row.value:10.4g} {row.unit:4s} {row.target:6s} {row.note}", flush=True
+        )
+    if out is not None:
+        write_json(out, {"provenance": provenance(SEED, device, "float32", "torch"), "rows": rows})
 
 
 if __name__ == "__main__":

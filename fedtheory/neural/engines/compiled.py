@@ -1,8 +1,9 @@
 """Whole walks of small fully connected networks on a CPU, compiled: one model after the other, which stays in its core's cache.
 
-On batches of ten or so a step costs what it takes to move the weights, several times over when products, penalty and update are passes
-of their own. Here each block of weights is updated, with the penalty, while it is at hand. `Stacked` makes the same steps by batched
-products; the two agree to rounding.
+On batches of ten or so a step costs what it takes to move the weights, several times over when
+products, penalty and update are passes of their own. Here the product that is the gradient is added
+to the weights as it is made. `Stacked` makes the same steps by batched products; the two agree to
+rounding.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from fedtheory.neural.engines.kernels import (
     LossTerms,
     activate,
     loss_terms,
-    move,
     move_clipped,
+    pulled,
     shrink,
     slope_of_classes,
     slope_of_values,
 )
 from fedtheory.plain_progress import Lines
+
+if available():
+    from fedtheory.neural.engines import products
+    from fedtheory.neural.engines.products import Tiles, add_turned, along, back_through
 
 if TYPE_CHECKING:
     from threading import Event
@@ -39,12 +44,12 @@ if TYPE_CHECKING:
     from fedtheory.neural.engines.chain import Chain
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LARGEST_BATCH", "Compiling", "PenaltyTerms", "fits", "largest_batch", "one_blas_thread", "walk_rows"]
+__all__ = ["TAKEN", "Compiling", "PenaltyTerms", "fits", "one_blas_thread", "tiles", "walk_rows"]
 
-LARGEST_BATCH: int | None = None  # batches up to which steps are compiled; None: `largest_batch`
-_PAYS_UP_TO = {"SkylakeX": 64, "Haswell": 10}  # validation/timings/blas_kernels.py
-BLOCK = 500_000  # multiplications of one product: OpenBLAS has a direct way for products of less than a million
-AT_ONCE = 64  # steps between two looks at whether to stop
+TAKEN = True  # whether steps are compiled where they can be
+AT_ONCE = 4096  # samples between two looks at whether to stop
+# OpenBLAS's kernels with products that copy nothing; the last two have those of the first
+_AVX512 = ("SkylakeX", "Cooperlake", "SapphireRapids")
 _FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`
 
 
@@ -71,15 +76,15 @@ class PenaltyTerms(NamedTuple):
     clip: float
 
 
-def fits(engine: Engine, device: str, batch_size: int, curvature: Any) -> bool:
+def fits(engine: Engine, device: str, curvature: Any) -> bool:
     """Whether a walk on samples as they are is compiled here: where Numba is, on a CPU, of a chain of linear layers with a loss whose
-    derivative is written below, mini-batches, one slope for all."""
+    derivative is written below, one slope for all."""
     return (
-        available()
+        TAKEN
+        and available()
         and device == "cpu"
         and getattr(engine, "chain", None) is not None
         and engine.loss.slope is not None
-        and batch_size <= (largest_batch() if LARGEST_BATCH is None else LARGEST_BATCH)
         and isinstance(curvature, float | int)
     )
 
@@ -93,14 +98,11 @@ def _controller() -> Any:
 
 
 @cache
-def largest_batch() -> int:
-    """The mini-batches up to which compiled steps pay, by the kernels that SciPy's OpenBLAS runs here; 32 where none was measured.
-
-    With AVX-512 its small products need no copies, and compiled steps were faster at every batch tried; with AVX2 they were as fast
-    as batched products at ten, and slower beyond.
-    """
-    kernels = [str(v.get("architecture")) for v in _controller().info() if v["internal_api"] == "openblas"]
-    return _PAYS_UP_TO.get(kernels[-1], 32) if kernels else 32
+def tiles() -> Tiles:
+    """How large products may be for the kernels that SciPy's OpenBLAS runs here."""
+    found = [v for v in _controller().info() if v["internal_api"] == "openblas"]
+    uncopied = bool(found) and found[-1].get("architecture") in _AVX512
+    return products.UNCOPIED if uncopied else products.WHOLE
 
 
 @contextmanager
@@ -227,14 +229,15 @@ def walk_rows(
     layers, loss = _layer_terms(chain, kind), loss_terms(slope, widths[-1], kind)
     drops = _drop_terms(() if keys is None else chain.drops, kind)
     drawn = np.zeros(lrs.shape, np.uint64) if keys is None else keys.view(np.uint64)
+    at_once = max(1, AT_ONCE // samples.shape[2])
     for r in range(len(y)):
         own = penalty._replace(pull=penalty.pull[r], anchor=penalty.anchor[r])
-        for first in range(0, int(lengths[r]), AT_ONCE):
+        for first in range(0, int(lengths[r]), at_once):
             if stop.is_set():
                 return
-            now = slice(first, min(first + AT_ONCE, int(lengths[r])))
+            now = slice(first, min(first + at_once, int(lengths[r])))
             steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind), drawn[r, now]
-            _walk(y[r], *steps, data, layers, loss, own, drops, BLOCK)
+            _walk(y[r], *steps, data, layers, loss, own, drops, tiles())
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -254,9 +257,8 @@ def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _forward(
-    y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, room: np.ndarray, layers: _Layers, b: int, key: np.uint64, drops: _Drops,
-    block: int,
-) -> int:  # fmt: skip
+    y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, layers: _Layers, b: int, key: np.uint64, drops: _Drops, sizes: Tiles
+) -> int:
     """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all.
 
     bends[1:] are the activations' derivatives, times what dropout multiplies with; ReLU's are to be seen in what it gives.
@@ -269,16 +271,13 @@ def _forward(
         w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
         start += i * o + o
         h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
+        along(h, w, z, sizes)
         cut = n + 1 < last and kinds[n + 1] == 0
-        rows = _rows(i, o, b, block)
-        for first in range(0, o, rows):
-            end = min(first + rows, o)
-            out = room[: b * (end - first)].reshape(b, end - first)
-            np.dot(h, w[first:end].T, out)
-            for k in range(b):
-                for c in range(end - first):
-                    v = out[k, c] + bias[first + c]
-                    z[k, first + c] = zero if v <= 0 and cut else v  # a NaN stays one
+        for k in range(b):
+            row = z[k]
+            for c in range(o):
+                v = row[c] + bias[c]
+                row[c] = zero if v <= 0 and cut else v  # a NaN stays one
         if n + 1 < last:
             slope = bends[n + 1, : 0 if cut else b * o]
             if not cut:
@@ -291,8 +290,9 @@ def _forward(
 def _take(data: _Samples, row: np.ndarray, x: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
     """x (b, entries), and labels (b,) or values (b, outputs): those of the samples `row` (b,)."""
     for k in range(len(row)):  # entry by entry: Numba compiles the assignment of whole rows for seconds
-        for c in range(x.shape[1]):
-            x[k, c] = data.inputs[row[k], c]
+        found, into = data.inputs[row[k]], x[k]
+        for c in range(len(into)):
+            into[c] = found[c]
         if len(data.labels):
             labels[k] = data.labels[row[k]]
         else:
@@ -302,10 +302,11 @@ def _take(data: _Samples, row: np.ndarray, x: np.ndarray, labels: np.ndarray, va
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _through(
-    gradient: np.ndarray, w: np.ndarray, h: np.ndarray, bends: np.ndarray, kind: int, place: int, drops: _Drops, back: np.ndarray
-) -> None:
+    gradient: np.ndarray, w: np.ndarray, h: np.ndarray, bends: np.ndarray, kind: int, place: int, drops: _Drops, back: np.ndarray,
+    sizes: Tiles,
+) -> None:  # fmt: skip
     """back (b, i) <- gradient (b, o) w (o, i), times the slope of what gave h (b, i), the inputs of the layer `place`."""
-    np.dot(gradient, w, back)
+    back_through(gradient, w, back, sizes)
     if kind:
         flat = back.reshape(-1)
         for k in range(len(flat)):
@@ -322,7 +323,7 @@ def _through(
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
     y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray, data: _Samples,
-    layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, block: int,
+    layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, sizes: Tiles,
 ) -> None:  # fmt: skip
     """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,).
 
@@ -332,27 +333,20 @@ def _walk(
     pull, anchor, slopes, l1, prox, clip = penalty
     widths, kinds, _ = layers
     steps, b = samples.shape
-    last = len(widths) - 1
-    widest = widths[0]
-    for n in range(last):
-        widest = max(widest, widths[n + 1])
-    room = b * widest
+    last, zero, one = len(widths) - 1, y.dtype.type(0), y.dtype.type(1)
+    room = b * widths.max()
     hidden = np.empty((last + 1, room), y.dtype)  # what enters each layer, then the outputs
     bends = np.empty((last + 1, room if kinds.any() else 0), y.dtype)
-    g, before, turned, some = np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(room, y.dtype)
-    largest = 0
-    for n in range(last):
-        rows = _rows(widths[n], widths[n + 1], b, block)
-        largest = max(largest, rows * widths[n], widths[n + 1])
-    piece = np.empty(largest, y.dtype)
+    g, before, sums = np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(widths.max(), y.dtype)
     gradients = np.empty(len(y) if clip else 0, y.dtype)  # a clipped gradient must be known whole before it moves anything
     own_labels, own_values = np.empty(b, np.int64), np.empty((b, widths[last]), y.dtype)
     toward = anchor[:0] if prox else anchor
+    plain = len(pull) == 0 and len(toward) == 0  # the weights are scaled as the product is added
     for j in range(steps):
         lr = lrs[j]
         x = hidden[0, : b * widths[0]].reshape(b, widths[0])
         _take(data, samples[j], x, own_labels, own_values)
-        start = _forward(y, hidden, bends, some, layers, b, keys[j], drops, block)
+        start = _forward(y, hidden, bends, layers, b, keys[j], drops, sizes)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         for k in range(b * widths[last]):
             g[k] = hidden[last, k]
@@ -361,39 +355,28 @@ def _walk(
             slope_of_classes(outputs, own_labels, factors, loss)
         else:
             slope_of_values(outputs, own_values, factors, loss)
+        scale = one - lr * slopes[1] if plain else one
         for n in range(last - 1, -1, -1):
             i, o = widths[n], widths[n + 1]
-            start -= i * o + o
-            w, h, gradient = y[start : start + i * o].reshape(o, i), hidden[n, : b * i].reshape(b, i), g[: b * o].reshape(b, o)
+            end, start = start, start - i * o - o
+            w, h, gradient = y[start : end - o].reshape(o, i), hidden[n, : b * i].reshape(b, i), g[: b * o].reshape(b, o)
             if n > 0:  # through the layer, by the weights as they were
-                _through(gradient, w, h, bends[n], kinds[n], n, drops, before[: b * i].reshape(b, i))
-            columns = turned[: b * o].reshape(o, b)
-            for c in range(o):
-                for k in range(b):
-                    columns[c, k] = gradient[k, c]
-            rows = _rows(i, o, b, block)
-            for first in range(0, o, rows):
-                end = min(first + rows, o)
-                a, z1 = start + first * i, start + end * i
-                change = gradients[a:z1] if clip else piece[: z1 - a]
-                np.dot(columns[first:end], h, change.reshape(end - first, i))
-                if not clip:
-                    move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
-            a, z1 = start + i * o, start + i * o + o
-            change = gradients[a:z1] if clip else piece[:o]
-            for c in range(o):
-                change[c] = columns[c].sum()
-            if not clip:
-                move(y[a:z1], change, lr, slopes[1], pull[a:z1], toward[a:z1], l1)
+                _through(gradient, w, h, bends[n], kinds[n], n, drops, before[: b * i].reshape(b, i), sizes)
+            total = gradients[end - o : end] if clip else sums[:o]
+            total[:] = 0
+            for k in range(b):
+                for c in range(o):
+                    total[c] += gradient[k, c]
+            if clip:
+                add_turned(gradient, h, gradients[start : end - o].reshape(o, i), one, zero, sizes)
+            else:
+                if not plain:
+                    pulled(y[start:end], lr, slopes[1], pull[start:end], toward[start:end], l1)
+                add_turned(gradient, h, w, -one, scale, sizes)
+                for c in range(o):
+                    y[end - o + c] = scale * y[end - o + c] - total[c]
             g, before = before, g
         if clip:
             move_clipped(y, gradients, lr, slopes, pull, toward, l1, clip)
         if prox and len(anchor):
             shrink(y.reshape(1, -1), lrs[j : j + 1], anchor.reshape(1, -1), l1)
-
-
-@njit(cache=True, nogil=True)
-def _rows(i: int, o: int, b: int, block: int) -> int:
-    """How many of a layer's o outputs are computed at once: equal parts of at most about `block` multiplications."""
-    parts = -(-o * i * b // block)
-    return -(-o // parts)

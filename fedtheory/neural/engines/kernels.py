@@ -13,11 +13,39 @@ from fedtheory.local.clipping import EPSILON
 if TYPE_CHECKING:
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LossTerms", "activate", "loss_terms", "move", "move_clipped", "penalise", "shrink", "slope_of_classes", "slope_of_values"]
+__all__ = ["LossTerms", "activate", "loss_terms", "move_clipped", "penalise", "pulled", "shrink", "slope_of_classes", "slope_of_values"]
 
 # NaN and infinities stay what they are. No multiplication and addition are fused: on the center, curvature y - curvature center is to
 # be 0 and not the rounding error of the product, which the sign rule of the l1 term would take for a move.
 _FAST = {"nsz"}
+
+
+@njit(fastmath=_FAST, cache=True, nogil=True)
+def pulled(part: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float) -> None:
+    """part <- part - lr (slope part - pull + l1 sign(part - anchor)), sign(0) = 0, in place.
+
+    pull and anchor may be empty: there is none.
+    """
+    count = len(part)
+    if len(pull) and len(anchor):
+        for i in range(count):
+            v = part[i]
+            moved = v - anchor[i]
+            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
+            part[i] = v - lr * (slope * v - pull[i] + sign)
+    elif len(pull):
+        for i in range(count):
+            part[i] = part[i] - lr * (slope * part[i] - pull[i])
+    elif len(anchor):
+        for i in range(count):
+            v = part[i]
+            moved = v - anchor[i]
+            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
+            part[i] = v - lr * (slope * v + sign)
+    else:
+        scale = part.dtype.type(1) - lr * slope
+        for i in range(count):
+            part[i] *= scale
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -26,31 +54,8 @@ def penalise(y: np.ndarray, lr: np.ndarray, slope: float, pull: np.ndarray, anch
 
     y (r, d), lr (r,); pull and anchor (>= r, d), or (>= r, 0) where there is none.
     """
-    n = y.shape[1]
     for r in range(y.shape[0]):
-        row, step = y[r], lr[r]
-        scale = lr.dtype.type(1) - step * slope
-        if pull.shape[1] and anchor.shape[1]:
-            p, a = pull[r], anchor[r]
-            for i in range(n):
-                v = row[i]
-                moved = v - a[i]
-                sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
-                row[i] = v - step * (slope * v - p[i] + sign)
-        elif pull.shape[1]:
-            p = pull[r]
-            for i in range(n):
-                row[i] = row[i] - step * (slope * row[i] - p[i])
-        elif anchor.shape[1]:
-            a = anchor[r]
-            for i in range(n):
-                v = row[i]
-                moved = v - a[i]
-                sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
-                row[i] = v - step * (slope * v + sign)
-        else:
-            for i in range(n):
-                row[i] *= scale
+        pulled(y[r], lr[r], slope, pull[r], anchor[r], l1)
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
@@ -63,36 +68,6 @@ def shrink(y: np.ndarray, lr: np.ndarray, anchor: np.ndarray, l1: float) -> None
             moved = row[i] - a[i]
             moved = moved - t if moved > t else (moved + t if moved < -t else moved - moved)  # a NaN stays one
             row[i] = a[i] + moved
-
-
-@njit(fastmath=_FAST, cache=True, nogil=True)
-def move(
-    part: np.ndarray, gradient: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
-) -> None:
-    """part <- part - lr (slope part - pull + l1 sign(part - anchor)) - gradient, sign(0) = 0.
-
-    pull and anchor may be empty: there is none.
-    """
-    count = len(part)
-    if len(pull) and len(anchor):
-        for i in range(count):
-            v = part[i]
-            moved = v - anchor[i]
-            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
-            part[i] = v - lr * (slope * v - pull[i] + sign) - gradient[i]
-    elif len(pull):
-        for i in range(count):
-            part[i] = part[i] - lr * (slope * part[i] - pull[i]) - gradient[i]
-    elif len(anchor):
-        for i in range(count):
-            v = part[i]
-            moved = v - anchor[i]
-            sign = l1 if moved > 0 else (-l1 if moved < 0 else moved)
-            part[i] = v - lr * (slope * v + sign) - gradient[i]
-    else:
-        scale = part.dtype.type(1) - lr * slope
-        for i in range(count):
-            part[i] = scale * part[i] - gradient[i]
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)

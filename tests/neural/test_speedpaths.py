@@ -6,11 +6,12 @@ import threading
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from threading import Event
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import Diverged
@@ -261,9 +262,19 @@ def test_what_is_not_compiled_is_walked_by_products(monkeypatch):
     "kernels, wanted", [("SkylakeX", UNCOPIED), ("Haswell", WHOLE), ("of another processor", WHOLE)]
 )
 def test_tiles_are_those_of_the_kernels_that_openblas_runs(kernels, wanted, monkeypatch):
-    library = {"internal_api": "openblas", "architecture": kernels}
-    monkeypatch.setattr(compiled, "_controller", lambda: SimpleNamespace(info=lambda: [library]))
+    monkeypatch.setattr(compiled, "_kernels", lambda: kernels)
     assert compiled.tiles.__wrapped__() == wanted
+
+
+def test_kernels_are_scipys_beside_libraries_of_solvers():
+    """SCS brings an OpenBLAS of its own, which is older and takes other kernels on new processors."""
+    pytest.importorskip("scs")
+    kernels = compiled._kernels()
+    found = [v for v in threadpoolctl.threadpool_info() if v["internal_api"] == "openblas"]
+    own = [v["architecture"] for v in found if Path(v["filepath"]).parent.name == "scipy.libs"]
+    if len(found) < 2 or not own:
+        pytest.skip("SciPy's library is not one of several here")
+    assert [kernels] == own
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from ctypes import CDLL, c_char_p
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -97,12 +98,27 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def _kernels() -> str:
+    """The kernels that SciPy's OpenBLAS runs here; '' where it is another library.
+
+    Asked of the one that Numba's products are linked with: NumPy has an OpenBLAS of its own, and so
+    have solvers (SCS), which may be loaded, and run others.
+    """
+    from scipy.linalg import cython_blas
+
+    linked = CDLL(cython_blas.__file__)
+    for name in ("scipy_openblas_get_corename", "openblas_get_corename"):
+        if hasattr(linked, name):
+            asked = linked[name]
+            asked.restype = c_char_p
+            return asked().decode()
+    return ""
+
+
 @cache
 def tiles() -> Tiles:
     """How large products may be for the kernels that SciPy's OpenBLAS runs here."""
-    found = [v for v in _controller().info() if v["internal_api"] == "openblas"]
-    uncopied = bool(found) and found[-1].get("architecture") in _AVX512
-    return products.UNCOPIED if uncopied else products.WHOLE
+    return products.UNCOPIED if _kernels() in _AVX512 else products.WHOLE
 
 
 @contextmanager

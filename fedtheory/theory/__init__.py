@@ -90,6 +90,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+    from fedtheory.theory.judge.replay import replay
+    from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
     from fedtheory.theory.rounds.declare import GradientSteps, Minimise, among, method, upto
@@ -102,14 +104,12 @@ if TYPE_CHECKING:
         SmoothConvex,
         StronglyConvex,
     )
-    from fedtheory.theory.studies.counterexamples import Counterexample, replay
     from fedtheory.theory.studies.study import Study, quantities, study
     from fedtheory.theory.world import Draws, World
 
 __all__ = [
     "AuthoredStatement",
     "Bernoulli",
-    "Counterexample",
     "Draws",
     "Full",
     "GradientSteps",
@@ -122,6 +122,7 @@ __all__ = [
     "StronglyConvex",
     "Study",
     "Uniform",
+    "Witness",
     "World",
     "among",
     "eq",
@@ -154,7 +155,8 @@ _HELD = {  # imported when first used: what judges statements needs none of them
         "SmoothConvex",
         "StronglyConvex",
     ),
-    "theory.studies.counterexamples": ("Counterexample", "replay"),
+    "theory.judge.replay": ("replay",),
+    "theory.judge.witness": ("Witness",),
     "theory.studies.study": ("Study", "quantities", "study"),
     "theory.world": ("Draws", "World"),
 }

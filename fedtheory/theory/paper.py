@@ -213,6 +213,13 @@ class AuthoredStatement:
             **more,
         )
 
+    def as_paper(self) -> core.Paper:
+        """Give a paper of this statement alone, as the core knows papers."""
+        alone = Paper(self.id.partition("/")[0])
+        alone.statements[self.name] = self
+        alone.order.append(self.id)
+        return alone.as_paper()
+
     @property
     def place(self) -> str:
         """File, line and id."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
-from fedtheory.rational import Builders
+from fedtheory.rational import Builders, fraction
 from fedtheory.theory.judge.check import Check, outside
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import Prepared, Request
@@ -29,6 +30,7 @@ from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.reads import read_there
+from fedtheory.theory.studies.counterexamples import needless
 from fedtheory.theory.studies.declared import declared, symbols
 from fedtheory.theory.studies.study import Study, study
 from fedtheory.theory.studies.words import scope
@@ -109,7 +111,7 @@ class AuthoredSetting(Setting):
         own = {name: s for name, s in paper.statements.items() if not s.of_world}
         self.kinds, self.builders = tuple(own), Builders()
         for name, statement in own.items():
-            self.builders.add(name)(_builder(MethodSetting.of(statement)))
+            self.builders.add(name)(partial(_view, MethodSetting.of(statement)))
 
     def _of(self, kind: str) -> MethodSetting:
         return MethodSetting.of(self.authored[kind])
@@ -238,6 +240,36 @@ class AuthoredSetting(Setting):
         setting = self._of(kind)
         return _Searched(setting, setting.random_instance(rng))
 
+    def built(self, witness: Witness) -> Any:
+        """Make the view of a witness's data, also without an assumption, or with other constants."""
+        setting, declared = self._of(witness.kind), self.authored[witness.statement].constants
+        if unknown := [k for k in witness.constants if k not in declared]:
+            raise InvalidInput(f"constants {', '.join(unknown)}: {witness.statement} declares none of that name")
+        if witness.without:
+            named = dict(setting.variants())
+            if witness.without not in named:
+                may = f"may be dropped: {', '.join(named) or 'nothing'}"
+                raise InvalidInput(f"without = {witness.without!r}: of {witness.statement} {may}")
+            setting = named[witness.without]
+        view = _view(setting, witness.data)
+        moved = {k: fraction(v, k) for k, v in witness.constants.items()}
+        return view.other(moved) if moved else view
+
+    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Any, Any, Any]:
+        """Judge a witness; one without an assumption must need that.
+
+        Raises
+        ------
+        InvalidInput
+            As `Setting.exact_check` raises it; an instance that breaks no assumption.
+        """
+        found = super().exact_check(statement, witness)
+        if witness.without and found[0].verdict == "violated" and needless(self._of(witness.kind), witness):
+            raise InvalidInput(
+                f"without {witness.without}: the instance does not need that, it violates {statement.id} as it stands"
+            )
+        return found
+
     def summary(self, witness: Witness) -> str:
         """The losses, the start, and what was drawn."""
         return f"{witness.statement} [{witness.form}]: {Draw.from_data(witness.data)}"
@@ -273,15 +305,13 @@ def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str
     return {name: i for name, i in drawn.items() if name in names}
 
 
-def _builder(setting: MethodSetting) -> Callable[[dict[str, Any]], Any]:
-    def build(data: dict[str, Any]) -> Any:
-        instance = Draw.from_data(data)
-        reason = setting.why_not(instance)
-        if reason is not None:
-            raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
-        return setting.view(instance, exact=True)
-
-    return build
+def _view(setting: MethodSetting, data: dict[str, Any]) -> Any:
+    """Make the exact view of an instance's data."""
+    instance = Draw.from_data(data)
+    reason = setting.why_not(instance)
+    if reason is not None:
+        raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
+    return setting.view(instance, exact=True)
 
 
 def _outside(statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable") -> Check:

@@ -14,6 +14,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import exact_sides
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.studies import figure
+from fedtheory.theory.studies.counterexamples import instance_of
 
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(f for f in FOLDER.glob("*.py") if "fedtheory.theory" in f.read_text() and "(World)" not in f.read_text())
@@ -37,7 +38,7 @@ def test_an_example_says_what_is_on_record(file):
     refuted = {c.form for c in found.counterexamples}
     assert refuted and refuted >= {r.form for r in found.rows if r.established == "violated"}
     assert not refuted & {r.form for r in found.rows if r.established == "holds"}
-    assert all(replay(paper, c).verdict == "violated" for c in found.counterexamples)
+    assert all(replay(c, paper).verdict == "violated" for c in found.counterexamples)
     assert all("rational" in row.modes for row in found.rows)
 
 
@@ -102,7 +103,7 @@ def test_a_study_prints_without_a_broken_word(file):
         assert set(text.split()) <= {*str(found).split()}
         whole = " ".join(text.split())
         for example in found.counterexamples:
-            assert whole.count(f"{example.instance}: {example.sides}") == 1
+            assert whole.count(f"{instance_of(example)}: {example.sides}") == 1
         labels = [line.split()[0] for line in text.splitlines() if line[:1].isalpha()]
         told = [labels.index(word) for word in ("needed", "undecided") if word in labels]  # of what stands
         assert labels.index("refuted") < labels.index("tightness") < min(told, default=len(labels))

@@ -31,7 +31,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
-from fedtheory.theory.studies.counterexamples import prove
+from fedtheory.theory.studies.counterexamples import instance_of, prove
 from fedtheory.theory.studies.findings import StatementStudy
 from fedtheory.theory.studies.necessity import assumption_need
 from fedtheory.theory.studies.search import Search
@@ -160,7 +160,7 @@ def test_a_violation_that_breaks_no_assumption_is_one_of_the_statement():
     for words, variant in setting.variants():
         [need] = assumption_need(setting, words, variant, ["printed"], 30, 0)
         assert need.example is not None
-        if setting.as_own(need.example.instance) is not None and not need.needed:
+        if setting.as_own(instance_of(need.example)) is not None and not need.needed:
             assert need.example.without == "" and "as it stands" in str(need)
     stands = [assumption_need(setting, w, v, ["printed"], 30, 0)[0] for w, v in setting.variants()]
     assert any(not n.needed for n in stands)
@@ -183,12 +183,10 @@ def test_what_stands_beside_the_data_is_judged_too():
     wrong = {"kind": "other", "rule": "b", "constants": {"nonsense": "5"}, "lhs": "", "without": "convex losses"}
     for key, value in wrong.items():
         with pytest.raises(InvalidInput):
-            replay(paper, replace(example, **{key: value}))
-    with pytest.raises(InvalidInput, match="fields of a counterexample"):
-        replay(paper, {**example.to_json(), "verdict": "violated"})
+            replay(replace(example, **{key: value}), paper)
     for key, value in {"h": [[0.1]], "rounds": 0.5, "start": [1.0]}.items():
         with pytest.raises(InvalidInput):
-            replay(paper, replace(example, data={**example.data, key: value}))
+            replay(replace(example, data={**example.data, key: value}), paper)
 
 
 DROPS = {"a division by 0": lambda q: q.gradient_sq / (2 * q.mu), "a quotient of counts": lambda q: 1 / (q.N - 1) * q.gradient_sq,

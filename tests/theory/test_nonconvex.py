@@ -24,6 +24,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded, minimisers
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.studies.counterexamples import instance_of
 
 STEP = GradientSteps(1, lr=lambda c: 1 / c.beta)
 
@@ -151,9 +152,9 @@ def test_gradient_descent_does_not_find_the_minimum_of_smooth_losses():
     statement = gap_falls(Smooth((1, 3), (1, 2)))
     found = study(statement, budget=300, necessity=False)
     [example] = found.counterexamples
-    again = replay({statement.id: statement}, example)
+    again = replay(example, statement)
     assert again.verdict == "violated" and again.mode == "rational"
-    assert SmoothConvex((1, 3), (1, 2)).why_not(example.instance) == "some client's loss is not convex"
+    assert SmoothConvex((1, 3), (1, 2)).why_not(instance_of(example)) == "some client's loss is not convex"
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -163,8 +164,8 @@ def test_convexity_is_needed_where_it_is(seed):
     needs = {a.assumption: a for a in found.studies[0].assumptions}
     assert found.row("it", "printed").verdict == "holds" and needs["convex losses"].needed
     example = needs["convex losses"].example
-    assert (example.instance.h + example.instance.m < 0).any()
-    assert replay({statement.id: statement}, example).verdict == "violated"
+    assert (instance_of(example).h + instance_of(example).m < 0).any()
+    assert replay(example, statement).verdict == "violated"
 
 
 def test_of_quadratics_only_quadratics_are_left_without_convexity():

@@ -53,7 +53,7 @@ def test_a_witness_is_judged_from_its_data(paper):
 
 def test_a_studys_counterexample_is_a_witness_of_the_core(paper):
     [found] = study(load_file(FOLDER / "descent_lemma.py"), budget=60, necessity=False).counterexamples
-    check, lhs, rhs, _ = paper.setting.exact_check(paper.statements[0], found.witness)
+    check, lhs, rhs, _ = paper.setting.exact_check(paper.statements[0], found)
     assert check.verdict == "violated" and (str(lhs), str(rhs)) == (found.lhs, found.rhs)
 
 

@@ -1,5 +1,6 @@
 """Studies: what is found, proved, shrunk and replayed, with instances worked out by hand."""
 
+import json
 import re
 from dataclasses import replace
 from fractions import Fraction as Q
@@ -33,10 +34,11 @@ from fedtheory.theory import (
     verify,
     wrong,
 )
+from fedtheory.theory.judge.replay import parse
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
-from fedtheory.theory.studies.counterexamples import prove, shrink
+from fedtheory.theory.studies.counterexamples import instance_of, prove, shrink
 from fedtheory.theory.studies.necessity import ConstantNeed, mutant_fates
 from fedtheory.theory.studies.search import Search
 
@@ -64,9 +66,9 @@ def test_a_wrong_constant_is_found_and_shrunk_to_one_number():
     assert example.form == "printed" and len(example.data["h"]) == len(example.data["h"][0]) == 1
     assert example.data["rounds"] == 0 and all(len(v) <= 2 for v in (*example.data["h"][0], *example.data["start"]))
     assert Q(example.lhs) > Q(example.rhs)
-    replayed = replay(paper, example)
+    replayed = replay(example, paper)
     assert replayed.verdict == "violated" and replayed.mode == "rational"
-    assert replay(paper, example.to_json()).verdict == "violated"
+    assert replay(parse(json.dumps(example.to_json()), "it"), paper).verdict == "violated"
 
 
 def test_a_counterexample_that_was_changed_is_refused():
@@ -74,11 +76,11 @@ def test_a_counterexample_that_was_changed_is_refused():
     setting = MethodSetting.of(paper["lemma"])
     example = prove(setting, "printed", instance([[1], [3]], [[0], [4]], [1]))
     with pytest.raises(InvalidInput, match="it was changed"):
-        replay(paper, replace(example, lhs="7"))
-    with pytest.raises(InvalidInput, match="not a counterexample"):
-        replay(paper, replace(example, form="repaired"))
+        replay(replace(example, lhs="7"), paper)
+    with pytest.raises(InvalidInput, match="not a witness"):
+        replay(replace(example, form="repaired"), paper)
     with pytest.raises(InvalidInput, match="not an instance of test-descent/lemma: some client's loss is not convex"):
-        replay(paper, replace(example, data={**example.data, "h": [["-1"]] * len(example.data["h"])}))
+        replay(replace(example, data={**example.data, "h": [["-1"]] * len(example.data["h"])}), paper)
     assert prove(setting, "repaired", instance([[1], [3]], [[0], [4]], [1])) is None
 
 
@@ -98,8 +100,8 @@ def test_a_number_drawn_among_some_is_shrunk_too():
     assert prove(setting, "printed", made.changed(drawn={"steps": Q(1)})) is None
     assert shrink(setting, "printed", made).drawn == {"steps": Q(2)}
     found = study(steep, budget=150, necessity=False)
-    assert found.counterexamples[0].instance.drawn == {"steps": Q(2)}
-    assert replay({steep.id: steep}, found.counterexamples[0]).verdict == "violated"
+    assert instance_of(found.counterexamples[0]).drawn == {"steps": Q(2)}
+    assert replay(found.counterexamples[0], steep).verdict == "violated"
     [told] = [words for label, words in found.findings() if label == "violations"]
     counts = {int(v): (int(bad), int(of)) for v, bad, of in re.findall(r"(\d): (\d+) of (\d+)", told)}
     assert told.startswith("printed: steps: 1: 0 of ") and list(counts) == [1, 2, 3, 5] and counts[1][1] > 0
@@ -112,11 +114,18 @@ def test_the_best_constant_and_the_assumptions_that_matter():
     found = study(descent(problems=SmoothConvex((1, 2), 1)), budget=300, seed=1)
     [half] = [n for n in found.studies[0].constants if n.constant == "half"]
     assert half.tight and half.violated_at > Q(1, 2) and half.holds_at == Q(1, 2) and half.example is not None
-    assert replay(descent(problems=SmoothConvex((1, 2), 1)), half.example).verdict == "violated"
+    assert replay(half.example, descent(problems=SmoothConvex((1, 2), 1))).verdict == "violated"
     needs = {a.assumption: a for a in found.studies[0].assumptions}
     assert needs["one local step"].needed and needs["full participation"].needed
     assert not needs["convex losses"].needed and not needs["equal weights"].needed
-    assert replay(descent(problems=SmoothConvex((1, 2), 1)), needs["one local step"].example).verdict == "violated"
+    one = needs["one local step"].example
+    assert replay(one, descent(problems=SmoothConvex((1, 2), 1))).verdict == "violated"
+    for example in (half.example, one):  # their files say what was changed
+        read = parse(json.dumps(example.to_json()), "it")
+        assert read == example and bool(read.without) != bool(read.constants)
+        assert replay(read, descent(problems=SmoothConvex((1, 2), 1))).verdict == "violated"
+    with pytest.raises(InvalidInput, match=r"not a witness|not an instance"):
+        replay(replace(one, without=""), descent(problems=SmoothConvex((1, 2), 1)))
     assert all(m.rejected for m in found.mutants) and found.mutants
 
 

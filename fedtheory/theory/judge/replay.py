@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import file_path
 from fedtheory.limits import ended_within
 from fedtheory.provenance import write_json
@@ -25,7 +25,7 @@ MOST_SECONDS = 20  # of processor time, for one witness; those that come with th
 MOST_BITS, MOST_SIDE = 7_000, Fraction(10**300)  # of a side: Python writes 4,300 digits, as their difference may have
 _LONG, _LIKE_A_NUMBER = 9000, re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d_]+)?(?:/[+-]?[\d._]+)?\s*")
 _NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
-_OPTIONAL = ("verdict", "label", "found_by", "provenance")
+_OPTIONAL = ("verdict", "label", "without", "constants", "found_by", "provenance")
 
 
 def save(witness: Witness, path: Path | str) -> Path:
@@ -64,13 +64,13 @@ def parse(text: str, label: str) -> Witness:
                 return found
         raise DataFileError(f"{label}: a witness file of version 1, but its fields are those of no paper that is known")
     check_fields(data, _NEEDED, _OPTIONAL, label)
-    for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label"):
+    for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label", "without"):
         if not isinstance(data.get(key, ""), str):
             raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\"")
-    for key in ("data", "found_by", "provenance"):
+    for key in ("data", "constants", "found_by", "provenance"):
         if not isinstance(data.get(key, {}), dict):
             raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as an object")
-    _check_texts(data["data"], label)
+    _check_texts([data["data"], data.get("constants", {})], label)
     if data.get("verdict", "violated") not in ("violated", "holds"):
         raise DataFileError(f"{label}: verdict is {data['verdict']!r}; use 'violated' or 'holds'")
     return Witness(**data)
@@ -121,8 +121,12 @@ def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
     )  # fmt: skip
 
 
-def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
+def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]:
     """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+
+    Parameters
+    ----------
+    of : as for `replay`
 
     Raises
     ------
@@ -131,10 +135,18 @@ def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
     UnknownName
         As `registry.get` raises it.
     """
-    statement = get(witness.statement)
+    if of is None:
+        statement = get(witness.statement)
+        setting = setting_of(statement)
+    else:
+        known = of.as_paper()
+        ids = {s.id: s for s in known.statements}
+        if witness.statement not in ids:
+            raise suggest(witness.statement, ids, "statement")
+        statement, setting = ids[witness.statement], known.setting
     try:
         with ended_within(MOST_SECONDS, f"judging {witness.statement} in fractions", "take a witness with shorter numbers"):
-            return setting_of(statement).exact_check(statement, witness)
+            return setting.exact_check(statement, witness)
     except FedTheoryError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
@@ -142,8 +154,13 @@ def exact_check(witness: Witness) -> tuple[Check, Any, Any, Any]:
         raise InvalidInput(f"data of kind {witness.kind!r:.60}: they are no instance that can be judged ({told})") from error
 
 
-def replay(witness: Witness | Path | str) -> Check:
+def replay(witness: Witness | Path | str, of: Any = None) -> Check:
     """Recompute everything in rational arithmetic: the instance, the assumptions, both sides.
+
+    Parameters
+    ----------
+    of : `fedtheory.theory.Paper` or one of its statements
+        Where the witness is of a file; default a paper that is installed or was loaded.
 
     Returns
     -------
@@ -159,7 +176,7 @@ def replay(witness: Witness | Path | str) -> Check:
     """
     if not isinstance(witness, Witness):
         witness = load(witness)
-    check, lhs, rhs, _ = exact_check(witness)
+    check, lhs, rhs, _ = exact_check(witness, of)
     for name, side in (("left", lhs), ("right", rhs)):
         bits = max(abs(side.numerator), side.denominator).bit_length() if isinstance(side, Fraction) else 0
         if bits > MOST_BITS or abs(side) > MOST_SIDE:

@@ -269,7 +269,7 @@ class Setting:
         if witness.kind != form.kind:
             raise InvalidInput(f"{statement.id} [{form.name}] is judged on instances of kind {form.kind!r}, not {witness.kind!r}")
         try:
-            view = self.builders[witness.kind](witness.data)
+            view = self.built(witness)
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"data of kind {witness.kind!r}: missing or malformed ({error})") from error
         if view.rule != witness.rule or witness.rule not in form.established:
@@ -279,6 +279,20 @@ class Setting:
         if reason is not None:
             raise InvalidInput(f"the assumptions of {statement.id} [{form.name}] fail: {reason}")
         return view
+
+    def built(self, witness: Witness) -> Any:
+        """Make the view of a witness's data.
+
+        Raises
+        ------
+        InvalidInput
+            Malformed data; an assumption dropped or a constant moved that is none of the statement's.
+        """
+        if changed := [*([witness.without] * bool(witness.without)), *witness.constants]:
+            raise InvalidInput(
+                f"{', '.join(changed)}: {witness.statement} has no such assumption or constant to change"
+            )
+        return self.builders[witness.kind](witness.data)
 
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.

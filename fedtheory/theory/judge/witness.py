@@ -28,6 +28,8 @@ class Witness:
     lhs, rhs : the claimed sides where rhs - lhs is least (for equalities the largest difference, and 0)
     verdict : 'violated', or 'holds' for a case that is kept although the form holds there
     label : its name where that is not made of statement, form and rule
+    without : the assumption that the instance breaks, so that it says nothing of the statement as it stands; else ''
+    constants : the values of the bound's declared constants that are not as stated, as fraction strings
     found_by, provenance : how it was found; not part of the claim
     """
 
@@ -40,6 +42,8 @@ class Witness:
     rhs: str = ""
     verdict: str = "violated"
     label: str = ""
+    without: str = ""
+    constants: dict[str, str] = field(default_factory=dict)
     found_by: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
 
@@ -50,7 +54,15 @@ class Witness:
         return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("=", "is")).strip("-")
 
     def __str__(self) -> str:
-        return f"{self.statement} [{self.form}" + ("]" if self.rule == "any" else f", {self.rule} rule]") + f": {self.kind}"
+        rule = "" if self.rule == "any" else f", {self.rule} rule"
+        sides = f": {self.sides}" if self.lhs and self.rhs else ""
+        return f"{self.statement} [{self.form}{rule}]: {self.kind}{sides}"
+
+    @property
+    def sides(self) -> str:
+        """'lhs 0 > rhs -1/2'; long fractions as floats."""
+        lhs, rhs = (v if len(v) <= 24 else f"{float(Fraction(v)):.6g}" for v in (self.lhs, self.rhs))
+        return f"lhs {lhs} {'>' if self.verdict == 'violated' else '<='} rhs {rhs}"
 
     def claiming(self, lhs: Fraction, rhs: Fraction) -> Witness:
         """The same instance with these sides, and the verdict they mean."""
@@ -61,5 +73,5 @@ class Witness:
         return {
             "format": FORMAT, "statement": self.statement, "form": self.form, "rule": self.rule, "kind": self.kind,
             "data": self.data, "lhs": self.lhs, "rhs": self.rhs, "verdict": self.verdict,
-            **{k: v for k in ("label", "found_by", "provenance") if (v := getattr(self, k))},
+            **{k: v for k in ("label", "without", "constants", "found_by", "provenance") if (v := getattr(self, k))},
         }  # fmt: skip

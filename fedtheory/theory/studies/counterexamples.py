@@ -1,15 +1,10 @@
 """Counterexamples: proved in fractions, shrunk to few clients, one number, a short horizon and
-short fractions; and replayed.
-
-A `Counterexample` is its data alone: from them it is rebuilt, run and judged again in exact
-arithmetic.
+short fractions. A `Witness` is its data alone, from which it is rebuilt and judged again.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +12,6 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.rational import fraction
-from fedtheory.theory.judge.check import Check, judge
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.forms import Claimed, reduced
@@ -29,83 +23,15 @@ from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.units import rescaled
 from fedtheory.theory.studies.search import without_client, without_coordinate
 
-__all__ = ["Counterexample", "prove", "replay", "shrink", "smaller"]
+__all__ = ["instance_of", "needless", "prove", "shrink", "smaller"]
 
 Pick = Callable[[Claimed], Any] | None
 CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
 
 
-@dataclass(frozen=True)
-class Counterexample:
-    """An instance on which a form fails, proved in fractions.
-
-    Attributes
-    ----------
-    statement, form, rule : ids; the rule is 'any'
-    kind : the statement's name: what its data are made into
-    data : what `Draw.from_data` takes: fractions as strings
-    lhs, rhs : the sides where the violation is worst
-    without : the assumption that was dropped for it, or ''
-    constants : what the bound's constants were set to, where not as stated
-    """
-
-    statement: str
-    form: str
-    kind: str
-    data: dict[str, Any]
-    lhs: str
-    rhs: str
-    rule: str = "any"
-    without: str = ""
-    constants: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """File name without extension."""
-        return re.sub(r"[^a-z0-9.]+", "-", f"{self.statement}-{self.form}".lower()).strip("-")
-
-    @property
-    def instance(self) -> Draw:
-        """The instance the data stand for."""
-        return Draw.from_data(self.data)
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields of its file."""
-        out = {k: getattr(self, k) for k in ("statement", "form", "rule", "kind", "data", "lhs", "rhs")}
-        return (
-            out
-            | ({"without": self.without} if self.without else {})
-            | ({"constants": self.constants} if self.constants else {})
-        )
-
-    @property
-    def witness(self) -> Witness:
-        """As the core keeps and replays witnesses, of a statement as it stands.
-
-        Raises
-        ------
-        InvalidInput
-            An assumption was dropped for it, or a constant moved.
-        """
-        if self.without or self.constants:
-            raise InvalidInput(
-                f"{self.name}: it is no witness against the statement as it stands, but without an assumption"
-            )
-        return Witness(
-            self.statement, self.form, self.rule, self.kind, self.data, self.lhs, self.rhs, found_by={"search": "study"}
-        )
-
-    @property
-    def sides(self) -> str:
-        """'lhs 0 > rhs -1/2'."""
-        return f"lhs {_short(self.lhs)} > rhs {_short(self.rhs)}"
-
-    def __str__(self) -> str:
-        return f"{self.statement} [{self.form}]: {self.instance}: {self.sides}"
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= 24 else f"{float(Fraction(value)):.6g}"
+def instance_of(witness: Witness) -> Draw:
+    """Give the instance that a witness's data stand for."""
+    return Draw.from_data(witness.data)
 
 
 def excess(
@@ -129,7 +55,7 @@ def prove(
     setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None,
     without: str = "", pick: Pick = None,
     budget: int = 400,
-) -> Counterexample | None:  # fmt: skip
+) -> Witness | None:  # fmt: skip
     """The counterexample an instance is, shrunk; None where it is none in fractions.
 
     Raises
@@ -149,16 +75,11 @@ def prove(
     small = shrink(setting, form, instance, overrides, pick, budget)
     lhs, rhs = excess(setting, form, small, overrides, pick)
     moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
-    return Counterexample(
-        setting.of_statement.id,
-        form,
-        setting.of_statement.name,
-        small.to_data(),
-        str(lhs),
-        str(rhs),
-        without=without,
-        constants=moved,
-    )
+    statement, by = setting.of_statement, {"search": "study"}
+    return Witness(
+        statement.id, form, "any", statement.name, small.to_data(), str(lhs), str(rhs),
+        without=without, constants=moved, found_by=by,
+    )  # fmt: skip
 
 
 def _fewer(
@@ -310,66 +231,14 @@ def _shorter(value: Fraction) -> list[Fraction]:
     return sorted({v for v in near if cost(v) < cost(value) and v != value}, key=cost)
 
 
-def replay(paper: Any, counterexample: Counterexample | dict[str, Any], setting: MethodSetting | None = None) -> Check:
-    """Rebuild and judge a counterexample in exact arithmetic, from its data alone.
-
-    Raises
-    ------
-    InvalidInput
-        The data do not belong to the statement, do not violate it, or give other sides than
-        recorded.
-    UnknownName
-        No such statement or form.
-    """
-    if isinstance(counterexample, dict):
-        try:
-            counterexample = Counterexample(**counterexample)
-        except TypeError as error:
-            raise InvalidInput(f"fields of a counterexample: {error}") from error
-    statement = paper[counterexample.statement]
-    statement.form(counterexample.form)
-    claimed = (counterexample.kind, counterexample.rule)
-    if claimed != (statement.name, "any"):
-        raise InvalidInput(f"kind and rule are {claimed}: of {statement.id} they are {(statement.name, 'any')}")
-    unknown = [k for k in counterexample.constants if k not in statement.constants]
-    if unknown:
-        raise InvalidInput(f"constants {', '.join(unknown)}: {statement.id} declares none of that name")
-    own = setting = setting or MethodSetting.of(statement)
-    if counterexample.without:
-        named = dict(setting.variants())
-        if counterexample.without not in named:
-            raise InvalidInput(
-                f"without = {counterexample.without!r}: of {statement.id} may be dropped: {', '.join(named) or 'nothing'}"
-            )
-        setting = named[counterexample.without]
-    instance = counterexample.instance
-    reason = setting.why_not(instance)
-    if reason is not None:
-        raise InvalidInput(f"not an instance of {statement.id}: {reason}")
-    view = setting.view(instance, exact=True)
-    if counterexample.constants:
-        view = view.other({k: fraction(v, k) for k, v in counterexample.constants.items()})
-    lhs, rhs = exact_sides(statement, view, counterexample.form)
-    if not lhs > rhs:
-        raise InvalidInput(
-            f"not a counterexample: {statement.id} [{counterexample.form}] holds here, {float(lhs):.6g} <= {float(rhs):.6g}"
-        )
-    stands = own.as_own(instance) if counterexample.without else None
-    numbers = {k: Fraction(v) for k, v in counterexample.constants.items()}
-    sides_as_own = None if stands is None else excess(own, counterexample.form, stands, numbers)
-    if sides_as_own is not None and sides_as_own[0] > sides_as_own[1]:
-        raise InvalidInput(
-            f"without {counterexample.without}: the instance does not need that, it violates {statement.id} as it stands"
-        )
-    recorded = [fraction(getattr(counterexample, k), k) for k in ("lhs", "rhs")]
-    if recorded != [lhs, rhs]:
-        raise InvalidInput(
-            f"recorded are {counterexample.lhs} > {counterexample.rhs}, but {lhs} > {rhs} comes out: it was changed"
-        )
-    sides = reduced(view, statement.on(view)[counterexample.form])
-    where = {"exact": [str(lhs), str(rhs)]}
-    fields = {"statement": statement.id, "form": counterexample.form, "rule": "any"}
-    return judge(sides, mode="rational", where=where, instance=str(instance), **fields)
+def needless(setting: MethodSetting, witness: Witness) -> bool:
+    """True if an instance without an assumption breaks none, and violates the form as it stands."""
+    stands = setting.as_own(instance_of(witness))
+    if stands is None:
+        return False
+    numbers = {k: fraction(v, k) for k, v in witness.constants.items()}
+    sides = excess(setting, witness.form, stands, numbers)
+    return bool(sides is not None and sides[0] > sides[1])
 
 
 def in_fractions(setting: MethodSetting, instance: Draw) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.formulas import formula
+from fedtheory.theory.studies.counterexamples import instance_of
 
 __all__ = ["data", "draw", "figure", "picture"]
 
@@ -63,7 +64,7 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
     found = one.counterexamples.get(row.form)
     tight = next((t for t in one.tightness if t.form == row.form), None)
     if found is not None:
-        out["worst"] = f"{found.sides} for {found.instance}"
+        out["worst"] = f"{found.sides} for {instance_of(found)}"
     elif tight is not None:
         out["attained"] = tight.attained
         near = "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")

@@ -12,9 +12,9 @@ from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.summary import ratio_text
+from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import NO_RATIO
-from fedtheory.theory.studies.counterexamples import Counterexample
 from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, MutantFate
 from fedtheory.theory.studies.search import VISIBLE, Elite, Search
 
@@ -61,7 +61,7 @@ class StatementStudy:
 
     statement: Any
     checks: list[Check] = field(default_factory=list)
-    counterexamples: dict[str, Counterexample] = field(default_factory=dict)
+    counterexamples: dict[str, Witness] = field(default_factory=dict)
     tightness: list[Tightness] = field(default_factory=list)
     constants: list[ConstantNeed] = field(default_factory=list)
     assumptions: list[AssumptionNeed] = field(default_factory=list)
@@ -124,6 +124,6 @@ class StatementStudy:
         worst, most = ({} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
         return SearchResult(
             self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
-            tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found.witness if found else None,
+            tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found,
             0.0 if rounding else None,
         )  # fmt: skip

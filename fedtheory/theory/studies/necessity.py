@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError
+from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
-from fedtheory.theory.studies.counterexamples import Counterexample, prove
+from fedtheory.theory.studies.counterexamples import instance_of, prove
 from fedtheory.theory.studies.search import Search
 
 __all__ = [
@@ -50,7 +51,7 @@ class ConstantNeed:
     stated: Fraction
     violated_at: Fraction | None
     holds_at: Fraction
-    example: Counterexample | None = None
+    example: Witness | None = None
 
     @property
     def tight(self) -> bool:
@@ -60,7 +61,7 @@ class ConstantNeed:
         return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
 
     def __str__(self) -> str:
-        proof = "" if self.example is None else f" (proved: {self.example.instance})"
+        proof = "" if self.example is None else f" (proved: {instance_of(self.example)})"
         no = f"no violation found at {self.constant} = {_n(self.holds_at)}"
         if self.violated_at is None:
             return (
@@ -81,7 +82,7 @@ class AssumptionNeed:
 
     form: str
     assumption: str
-    example: Counterexample | None
+    example: Witness | None
     tried: int
     note: str = ""
 
@@ -92,7 +93,7 @@ class AssumptionNeed:
 
     def __str__(self) -> str:
         if self.needed and self.example is not None:
-            return f"[{self.form}] {self.assumption}: needed: violated without it by {self.example.instance}"
+            return f"[{self.form}] {self.assumption}: needed: violated without it by {instance_of(self.example)}"
         return (
             f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"
         )
@@ -105,14 +106,14 @@ class MutantFate:
     form: str
     mutant: str
     rejected: bool
-    example: Counterexample | None = None
+    example: Witness | None = None
     searched: bool = False  # of a constant: a search of its own found no violation at this value either
 
     @property
     def fate(self) -> str:
         """What became of it: a mutant that is not rejected is not proved either."""
         if self.rejected:
-            return "rejected" if self.example is None else f"rejected by {self.example.instance}"
+            return "rejected" if self.example is None else f"rejected by {instance_of(self.example)}"
         if self.searched:
             return "no violation found at this value, in a search of its own"
         return "NOT rejected: study it longer, or think again"
@@ -132,7 +133,7 @@ def first_proof(
     overrides: dict[str, Any] | None = None,
     without: str = "",
     pick: Any = None,
-) -> Counterexample | None:
+) -> Witness | None:
     """The first of the search's violating instances that is one in fractions.
 
     Raises
@@ -238,11 +239,11 @@ def assumption_need(
         note, example = "", None
         try:
             example = first_proof(variant, form, search, without=words)
-            stands = None if example is None else setting.as_own(example.instance)
+            stands = None if example is None else setting.as_own(instance_of(example))
             if stands is not None:  # which may break no assumption at all
                 own = prove(setting, form, stands)
                 example = example if own is None else own
-                note = note if own is None else f"violated as it stands, by {own.instance}"
+                note = note if own is None else f"violated as it stands, by {instance_of(own)}"
         except NotInFractions:
             found = search.violating(form)
             if found and judged(setting.of_statement, variant.view(found[0], exact=False), form).verdict == "violated":
@@ -269,7 +270,7 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
     pool = list(
         {id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values()
     )
-    known = {n.constant: n.example.instance for n in needs if n.form == form and n.example is not None}
+    known = {n.constant: instance_of(n.example) for n in needs if n.form == form and n.example is not None}
     pool = [*known.values(), *pool]
     for (name, constant), elites in search.best.items():
         if name != form or constant is None:

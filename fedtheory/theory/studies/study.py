@@ -26,7 +26,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN, SHAPES
-from fedtheory.theory.studies.counterexamples import Counterexample, in_fractions, replay
+from fedtheory.theory.studies.counterexamples import in_fractions, instance_of
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import (
     AssumptionNeed,
@@ -37,7 +37,7 @@ from fedtheory.theory.studies.necessity import (
     mutant_fates,
 )
 from fedtheory.theory.studies.search import Search
-from fedtheory.theory.studies.verdicts import agree, settle, tightness
+from fedtheory.theory.studies.verdicts import agree, proven, settle, tightness
 from fedtheory.theory.studies.words import findings, renderables, table
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study", "told_quantities"]
@@ -92,7 +92,7 @@ class Study:
         return [c for s in self.studies for c in s.checks]
 
     @property
-    def counterexamples(self) -> list[Counterexample]:
+    def counterexamples(self) -> list[Witness]:
         """Proved in fractions, one a form that fails."""
         return [c for s in self.studies for c in s.counterexamples.values()]
 
@@ -101,10 +101,7 @@ class Study:
         """What the search for counterexamples found of each form, as the core records it."""
         return [s.search_result(form, self.seed, self.budget) for s in self.studies for form in s.statement.forms]
 
-    @property
-    def witnesses(self) -> list[Witness]:
-        """The counterexamples as the core's witnesses: what `fedtheory replay` takes."""
-        return [c.witness for c in self.counterexamples]
+    witnesses = counterexamples  # as the command line asks for them
 
     @property
     def tightness(self) -> list[Tightness]:
@@ -144,7 +141,7 @@ class Study:
         def plain(value: Any) -> Any:
             if isinstance(value, Fraction):
                 return str(value)
-            if isinstance(value, Counterexample):
+            if isinstance(value, Witness):
                 return value.to_json()
             if isinstance(value, float) and not np.isfinite(value):
                 return None
@@ -311,7 +308,7 @@ def _one(
         found = need.example
         if found is not None and not found.without and need.form not in out.counterexamples:
             out.counterexamples[need.form] = found
-            out.checks.append(replay({statement.id: statement}, found, setting))
+            out.checks.append(proven(setting, found))
     if out.constants or len(out.counterexamples) > refuted:
         _conclude(out, setting, search, seed, budget)
     return out
@@ -324,7 +321,7 @@ def _refute(
     for form in [f for f in forms if f not in out.counterexamples]:
         settle(out, setting, search, form, (refuting or {}).get(form, ()))
         if form in out.counterexamples:
-            search.look(out.counterexamples[form].instance, counted=False)
+            search.look(instance_of(out.counterexamples[form]), counted=False)
 
 
 def _conclude(out: StatementStudy, setting: MethodSetting, search: Search, seed: int, budget: int) -> None:

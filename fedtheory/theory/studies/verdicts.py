@@ -11,19 +11,20 @@ import numpy as np
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.instances import Draw
-from fedtheory.theory.rounds.judging import check
+from fedtheory.theory.rounds.judging import check, judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.studies.counterexamples import Counterexample, prove, replay, smaller
+from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
 from fedtheory.theory.studies.findings import StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import first_proof
 from fedtheory.theory.studies.search import VISIBLE, Search, moves
 
-__all__ = ["agree", "settle", "tightness"]
+__all__ = ["agree", "proven", "settle", "tightness"]
 
 SUSPECTS = 6
 DRAWN = 12  # instances on which it is seen whether both sides are 0
@@ -53,18 +54,25 @@ def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: st
     if found is not None:
         found = _least_drawn(setting, search, form, found)
         out.counterexamples[form] = found
-        out.checks.append(replay({out.statement.id: out.statement}, found, setting))
+        out.checks.append(proven(setting, found))
 
 
-def _least_drawn(setting: MethodSetting, search: Search, form: str, found: Counterexample) -> Counterexample:
+def proven(setting: MethodSetting, found: Witness) -> Check:
+    """Judge a counterexample again, from its data alone."""
+    instance = instance_of(found)
+    view = setting.view(instance, exact=True)
+    return judged(setting.of_statement, view, found.form, str(instance))
+
+
+def _least_drawn(setting: MethodSetting, search: Search, form: str, found: Witness) -> Witness:
     """A counterexample with the smallest numbers, of those drawn `among` some, with which the search met one."""
     families = {name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)}
     for name, choices in families.items():
-        drawn = found.instance.drawn
+        drawn = instance_of(found).drawn
         for value in smaller(choices, drawn[name]):
             elite = search.chosen.get((form, name, value))
             proof = None if elite is None else prove(setting, form, elite.instance)
-            if proof is not None and all(abs(proof.instance.drawn[k]) <= abs(drawn[k]) for k in families):
+            if proof is not None and all(abs(instance_of(proof).drawn[k]) <= abs(drawn[k]) for k in families):
                 found = proof
                 break
     return found
@@ -103,7 +111,7 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
             out.horizons.setdefault(form, {})[rounds] = replace(elite, score=score)
     for form, elite in search.tightest.items():
         sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
-        proved = [n.example.instance for n in out.constants if n.form == form and n.example is not None]
+        proved = [instance_of(n.example) for n in out.constants if n.form == form and n.example is not None]
         candidates = sorted([elite.instance, *sharp, *proved], key=lambda i: len(str(i)))
         where = next((i for i in candidates if _attained(out, setting, form, i)), None)
         ratio = elite.score

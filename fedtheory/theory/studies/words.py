@@ -15,6 +15,7 @@ from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.reads import read_there
+from fedtheory.theory.studies.counterexamples import instance_of
 
 __all__ = ["findings", "renderables", "scope", "table"]
 
@@ -115,8 +116,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         return f"{form}: " if several else ""
 
     for form, example in one.counterexamples.items():
-        yield "refuted", f"{form}: {example.instance}: {example.sides}"
-        read = read_there(MethodSetting.of(one.statement), form, example.instance)
+        yield "refuted", f"{form}: {instance_of(example)}: {example.sides}"
+        read = read_there(MethodSetting.of(one.statement), form, instance_of(example))
         if read:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
         for name in _varied(one.statement):
@@ -141,7 +142,7 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     yield from (("undecided", words) for words in open_)
     for m in one.mutants:
         label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
-        by = f": by {m.example.instance}" if m.example is not None else "" if m.rejected else f": {m.fate}"
+        by = f": by {instance_of(m.example)}" if m.example is not None else "" if m.rejected else f": {m.fate}"
         yield label, f"{of(m.form)}{m.mutant}{by}"
 
 
@@ -180,7 +181,7 @@ def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list
     others: dict[tuple[str, str], list[str]] = {}
     for a in assumptions:
         if a.needed:
-            needed.setdefault((a.assumption, f"violated without it by {a.example.instance}"), []).append(a.form)
+            needed.setdefault((a.assumption, f"violated without it by {instance_of(a.example)}"), []).append(a.form)
         else:
             found = a.note or f"no violation found without it on {a.tried} instances that break it"
             others.setdefault((a.assumption, found), []).append(a.form)

@@ -326,7 +326,7 @@ def test_sides_that_cannot_be_written_are_refused(monkeypatch):
     statement = BUILTIN[0]
     for side in (Fraction(10**5000 + 1, 7), Fraction(10**400), Fraction(1, 10**5000)):
         found = witnesses.exact_check(statement)
-        monkeypatch.setattr(witnesses, "exact_check", lambda w, side=side, found=found: (found[0], side, found[2], found[3]))
+        monkeypatch.setattr(witnesses, "exact_check", lambda w, of, side=side, found=found: (found[0], side, found[2], found[3]))
         with pytest.raises(InvalidInput, match=r"its left side is .*too long to be told"):
             rerun(replace(statement, lhs="", rhs=""))
         monkeypatch.undo()

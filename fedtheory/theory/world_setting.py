@@ -12,6 +12,7 @@ from fedtheory.randomness import Stream
 from fedtheory.rational import Builders
 from fedtheory.theory.judge.case import Case, LocalWork, Plan
 from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.registry import paper_of
 from fedtheory.theory.judge.replay import read_kind_and_data
 from fedtheory.theory.judge.request import Prepared, Request
@@ -21,7 +22,6 @@ from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import Method
 from fedtheory.theory.world import World
-from fedtheory.theory.world_mutants import WorldMutants
 
 __all__ = ["WorldSetting"]
 
@@ -109,11 +109,11 @@ class WorldSetting(Setting):
         seed: int,
         on_progress: Callable[[str], None] | None = None,
         checks: Sequence[Check] = (),
-    ) -> WorldMutants | None:
+    ) -> Mutants | None:
         """Try the mutants of a statement of a user's file; a package has tests for its own."""
         if self._world(statement) is None or not paper_of(statement).source:
             return None
-        return WorldMutants.of(statement, self.instances(Plan(seed)))
+        return Mutants.of(statement, self.instances(Plan(seed)))
 
     # --- a problem of the user's ------------------------------------------------------------------
     def _world(self, statement: Statement) -> type[World] | None:

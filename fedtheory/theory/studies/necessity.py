@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError
+from fedtheory.theory.judge.mutants import MutantFate
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.judging import judged
@@ -22,7 +23,6 @@ from fedtheory.theory.studies.search import Search
 __all__ = [
     "AssumptionNeed",
     "ConstantNeed",
-    "MutantFate",
     "assumption_need",
     "constant_need",
     "first_proof",
@@ -97,29 +97,6 @@ class AssumptionNeed:
         return (
             f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"
         )
-
-
-@dataclass(frozen=True)
-class MutantFate:
-    """Whether a deliberately wrong variant of a form was rejected."""
-
-    form: str
-    mutant: str
-    rejected: bool
-    example: Witness | None = None
-    searched: bool = False  # of a constant: a search of its own found no violation at this value either
-
-    @property
-    def fate(self) -> str:
-        """What became of it: a mutant that is not rejected is not proved either."""
-        if self.rejected:
-            return "rejected" if self.example is None else f"rejected by {instance_of(self.example)}"
-        if self.searched:
-            return "no violation found at this value, in a search of its own"
-        return "NOT rejected: study it longer, or think again"
-
-    def __str__(self) -> str:
-        return f"[{self.form}] {self.mutant}: {self.fate}"
 
 
 def _n(value: Fraction) -> str:
@@ -302,5 +279,5 @@ def _fate(
         except NotInFractions:
             return MutantFate(form, words, True)
         if proof is not None:
-            return MutantFate(form, words, True, proof)
+            return MutantFate(form, words, True, str(instance_of(proof)), example=proof)
     return MutantFate(form, words, False)

@@ -18,6 +18,7 @@ from fedtheory.plotting.figure import Figure
 from fedtheory.provenance import write_atomic
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.mutants import MutantFate
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.forms import Undefined
@@ -31,7 +32,6 @@ from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import (
     AssumptionNeed,
     ConstantNeed,
-    MutantFate,
     assumption_need,
     constant_need,
     mutant_fates,
@@ -141,7 +141,7 @@ class Study:
         def plain(value: Any) -> Any:
             if isinstance(value, Fraction):
                 return str(value)
-            if isinstance(value, Witness):
+            if hasattr(value, "to_json"):
                 return value.to_json()
             if isinstance(value, float) and not np.isfinite(value):
                 return None

@@ -142,7 +142,7 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     yield from (("undecided", words) for words in open_)
     for m in one.mutants:
         label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
-        by = f": by {instance_of(m.example)}" if m.example is not None else "" if m.rejected else f": {m.fate}"
+        by = f": by {m.by}" if m.by else "" if m.rejected else f": {m.fate}"
         yield label, f"{of(m.form)}{m.mutant}{by}"
 
 

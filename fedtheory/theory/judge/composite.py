@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
-from fedtheory.theory.judge.case import Case, Plan
+from fedtheory.theory.judge.case import Plan
 from fedtheory.theory.judge.check import Check
-from fedtheory.theory.judge.record import OwnRun, Record
-from fedtheory.theory.judge.request import Prepared, Request, Tuned
+from fedtheory.theory.judge.request import Request, Tuned
 from fedtheory.theory.judge.search import SearchResult
-from fedtheory.theory.judge.setting import LocalWork, Setting
-from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.setting import Setting
+from fedtheory.theory.judge.statement import Statement
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["Joined"]
+
+BY_STATEMENT = (  # methods of `Setting` whose first argument is the statement
+    "refusal", "asks", "declares", "symbols", "takes", "refuses", "local_work", "instance", "verify", "own_run", "witness",
+    "prepare", "scope_in_words", "example", "exact_view", "exact_check", "search", "study",
+)  # fmt: skip
+BY_KIND = ("summary", "facts")  # and those whose argument is a witness
 
 
 class Joined(Setting):
@@ -53,104 +57,49 @@ class Joined(Setting):
         """The part that judges the statement."""
         return self.of_kind(statement.forms[0].kind)
 
-    def _shared(self, statements: Sequence[Statement]) -> list[tuple[Setting, list[Statement]]]:
-        """The parts that have some of the statements, with these."""
-        found = [(part, [s for s in statements if self.part(s) is part]) for part in self.parts]
-        return [(part, mine) for part, mine in found if mine]
+    def _mine(self, part: Setting, statements: Sequence[Statement]) -> list[Statement]:
+        return [s for s in statements if self.part(s) is part]
 
-    # --- the campaign ---------------------------------------------------------------------------------------------------
+    def _first(self, asked: Callable[[Setting], Any]) -> Any:
+        """The first answer of a part that is not None."""
+        return next((found for part in self.parts if (found := asked(part)) is not None), None)
+
     def instances(self, plan: Plan) -> list[Any]:
         return [i for part in self.parts for i in part.instances(plan)]
 
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
         part = self.of_kind(getattr(instance, "kind", None))
-        return part.check(instance, [s for s in statements if self.part(s) is part])
-
-    # --- a problem of the user's ----------------------------------------------------------------------------------------
-    def refusal(self, statement: Statement) -> str | None:
-        return self.part(statement).refusal(statement)
-
-    def asks(self, statement: Statement) -> tuple[str, ...]:
-        return self.part(statement).asks(statement)
-
-    def declares(self, statement: Statement) -> dict[str, str]:
-        return self.part(statement).declares(statement)
-
-    def symbols(self, statement: Statement) -> dict[str, str]:
-        return self.part(statement).symbols(statement)
-
-    def takes(self, statement: Statement) -> dict[str, str]:
-        return self.part(statement).takes(statement)
-
-    def refuses(self, statement: Statement) -> tuple[str, ...]:
-        return self.part(statement).refuses(statement)
-
-    def local_work(self, statement: Statement) -> LocalWork | None:
-        return self.part(statement).local_work(statement)
-
-    def instance(self, statement: Statement, form: Form, case: Case) -> Any:
-        return self.part(statement).instance(statement, form, case)
-
-    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        return self.part(statement).verify(statement, forms, case)
-
-    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
-        return self.part(statement).own_run(statement, form, case, record)
-
-    def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
-        return self.part(statement).witness(statement, form, case)
-
-    def prepare(self, statement: Statement, request: Request) -> Prepared:
-        return self.part(statement).prepare(statement, request)
-
-    def scope_in_words(self, statement: Statement) -> str:
-        return self.part(statement).scope_in_words(statement)
-
-    def example(self, statement: Statement) -> str | None:
-        return self.part(statement).example(statement)
+        return part.check(instance, self._mine(part, statements))
 
     def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
-        found = (part.tuned(method, request, rounds, batch_size) for part in self.parts)
-        return next((made for made in found if made is not None), None)
+        return self._first(lambda part: part.tuned(method, request, rounds, batch_size))
 
     def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
-        found = (part.step_sizes(algorithm, problem, participation, rounds) for part in self.parts)
-        return next((steps for steps in found if steps is not None), None)
-
-    # --- instances in fractions -----------------------------------------------------------------------------------------
-    def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
-        return self.part(statement).exact_view(statement, form, witness)
-
-    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
-        return self.part(statement).exact_check(statement, witness)
+        return self._first(lambda part: part.step_sizes(algorithm, problem, participation, rounds))
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        found = (part.read_version_1(fields, label) for part in self.parts)
-        return next((witness for witness in found if witness is not None), None)
+        return self._first(lambda part: part.read_version_1(fields, label))
 
-    def summary(self, witness: Witness) -> str:
-        return self.of_kind(witness.kind).summary(witness)
-
-    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        return self.of_kind(witness.kind).facts(witness)
-
-    # --- the search for counterexamples ---------------------------------------------------------------------------------
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        return [job for part, mine in self._shared(statements) for job in part.searches(mine)]
+        shared = ((part, self._mine(part, statements)) for part in self.parts)
+        return [job for part, mine in shared if mine for job in part.searches(mine)]
 
     def run_search(
         self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
     ) -> list[SearchResult]:
         part = self.of_kind(job[0])
-        return part.run_search(job, [s for s in statements if self.part(s) is part], budget, seed, violated)
+        return part.run_search(job, self._mine(part, statements), budget, seed, violated)
 
-    def search(
-        self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
-    ) -> SearchResult:
-        return self.part(statement).search(statement, form, rule, budget, seed, sides)
 
-    def study(
-        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
-        checks: Sequence[Check] = (),
-    ) -> Any:  # fmt: skip
-        return self.part(statement).study(statement, budget, seed, on_progress, checks)
+def _delegated(name: str, part: Callable[[Joined, Any], Setting]) -> Callable[..., Any]:
+    def method(self: Joined, about: Any, *args: Any, **more: Any) -> Any:
+        return getattr(part(self, about), name)(about, *args, **more)
+
+    method.__name__, method.__doc__ = name, getattr(Setting, name).__doc__
+    return method
+
+
+for _name in BY_STATEMENT:
+    setattr(Joined, _name, _delegated(_name, Joined.part))
+for _name in BY_KIND:
+    setattr(Joined, _name, _delegated(_name, lambda joined, witness: joined.of_kind(witness.kind)))

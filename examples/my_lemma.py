@@ -8,4 +8,4 @@ paper = Paper("my-lemma", title="A lemma of mine")
 def descent(q):
     """One local step of everybody gains ||grad F||^2 / beta."""
     gain = q.gradient_sq / q.beta
-    yield printed(le(q.F_next, q.F, -gain), r"F(x^+) \le F(x) - \|\nabla F(x)\|^2 / \beta")
+    yield printed(le(q.F_next, q.F, -gain))

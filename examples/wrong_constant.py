@@ -26,17 +26,6 @@ paper = Paper("gradient-descent", title="Gradient descent", source="Drori and Te
 def rate(q):
     """The last iterate's suboptimality after T rounds."""
     start = q.beta * q.distance_sq[0]
-    yield printed(
-        le(q.gap[-1], start / (4 * q.T + 4)), r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{4T + 4}", fails=True
-    )
-    yield repaired(
-        le(q.gap[-1], start / (4 * q.T + q.constant("offset", 2))),
-        r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{4T + 2}",
-        holds=True,
-    )
-    yield form(
-        "lecture notes",
-        le(q.gap[-1], start / (2 * q.T)),
-        r"F(x_T) - F^* \le \frac{\beta \|x_0 - x^*\|^2}{2T}",
-        holds=True,
-    )
+    yield printed(le(q.gap[-1], start / (4 * q.T + 4)), fails=True)
+    yield repaired(le(q.gap[-1], start / (4 * q.T + q.constant("offset", 2))), holds=True)
+    yield form("lecture notes", le(q.gap[-1], start / (2 * q.T)), holds=True)

@@ -20,9 +20,9 @@ could be tightened, and which assumption could be dropped.
     def lemma_4(q):
         """One local gradient step of everybody decreases F."""
         gain = q.gradient_sq / q.beta
-        yield printed(le(q.F_next, q.F, -gain), r"F(x^+) \\le F(x) - ...")
+        yield printed(le(q.F_next, q.F, -gain))
         half = q.constant("half", Fraction(1, 2))
-        yield repaired(le(q.F_next, q.F, -half * gain), r"F(x^+) \\le F(x) - ...")
+        yield repaired(le(q.F_next, q.F, -half * gain))
 
 Then ``print(study(paper))`` says: printed violated (by f = x^2/2 from x = 1, where 0 > -1/2),
 repaired holds; violated at half = 1001/2000, so that 1/2 is the best constant; one local step and
@@ -55,7 +55,8 @@ over
 The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
 `printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum
 of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a
-function without arguments that gives them when they are needed; its LaTeX;
+function without arguments that gives them when they are needed; its LaTeX, where that is not to be
+made by the code;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
 Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is

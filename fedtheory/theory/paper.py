@@ -161,6 +161,7 @@ class AuthoredStatement:
             )
 
         from fedtheory.theory.rounds.judging import with_noise
+        from fedtheory.theory.rounds.notation import formula
 
         def sides(name: str) -> Callable[[Any], Sides]:
             return lambda view: with_noise(self, view, name)
@@ -170,7 +171,7 @@ class AuthoredStatement:
 
         forms = tuple(
             Form(
-                c.name, c.latex, sides(c.name), {"any": c.established}, note=c.note, proof=c.proof, kind=self.name,  # type: ignore[dict-item]
+                c.name, c.latex or partial(formula, self, c.name), sides(c.name), {"any": c.established}, note=c.note, proof=c.proof, kind=self.name,  # type: ignore[dict-item]
                 mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
             )
             for c in self.forms.values()

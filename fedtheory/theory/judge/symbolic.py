@@ -18,7 +18,7 @@ from typing import Any
 
 from fedtheory.theory.judge.statement import Form, Sides, form
 
-__all__ = ["Letters", "closed", "expressions", "shown", "symbol", "written"]
+__all__ = ["Letters", "closed", "expressions", "shown", "sum_of", "symbol", "written"]
 
 
 @cache
@@ -34,7 +34,7 @@ def _written_as(sp: Any) -> Any:
     class Written(sp.Symbol):
         """A symbol with LaTeX of its own."""
 
-        __slots__ = ("latex",)
+        __slots__ = ("bare", "drawn", "latex", "states")
 
         def __new__(cls, name: str, latex: str) -> Any:
             made = cls.__xnew__(cls, name, real=True)  # none that SymPy keeps for the name, which may be written otherwise
@@ -46,6 +46,10 @@ def _written_as(sp: Any) -> Any:
 
         def _latex(self, printer: Any) -> str:
             return self.latex
+
+        def __getitem__(self, index: Any) -> Any:
+            """Of a quantity of a run: the symbol for some of its states."""
+            return self.states(index)
 
     return Written
 
@@ -96,13 +100,14 @@ def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, 
 @cache
 def _formula(sides: Callable[[Any], Sides], letters: Any) -> str:
     lhs, relation, terms = expressions(sides, letters)
-    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + _sum(terms)
+    return written(lhs) + {"<=": r"\le ", "==": "="}[relation] + sum_of(terms)
 
 
-def _sum(terms: tuple[Any, ...]) -> str:
+def sum_of(terms: tuple[Any, ...], told: Callable[[Any], str] | None = None) -> str:
+    """The LaTeX of a sum; ``told`` writes a term, default `written`."""
     out = ""
     for term in terms:
-        text = written(term)
+        text = (told or written)(term)
         out += text if not out or text.startswith("-") else "+" + text
     return out or "0"
 

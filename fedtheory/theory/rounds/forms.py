@@ -99,7 +99,7 @@ class Claimed:
 def form(
     name: str,
     sides: Sides | Callable[[], Sides] | None,
-    latex: str = "",
+    latex: str | Wrong = "",
     *mutants: Wrong,
     fails: bool = False,
     holds: bool = False,
@@ -117,7 +117,8 @@ def form(
     sides : what `le` or `eq` gave, or a function without arguments that gives it when it is needed
         ``le`` is claimed in expectation over the cohorts: E[lhs] <= E[rhs]. Write ``q.mean`` for
         expectations inside a side.
-    latex : the formula; '' over a `World` with letters: it is made by the code of the sides
+    latex : the formula, which may be left out: then the code of the sides makes it, over a `World`
+        if that has letters
     mutants : what `wrong` gives
     fails, holds : bool
         On record: refuted by a counterexample, or true. Neither: open. A study that finds
@@ -139,6 +140,8 @@ def form(
     flag("fails", fails), flag("holds", holds), flag("pathwise", pathwise)
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
+    if isinstance(latex, Wrong):
+        latex, mutants = "", (latex, *mutants)
     established = "violated" if fails else "holds" if holds else "open"
     return Claimed(
         name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more
@@ -146,14 +149,14 @@ def form(
 
 
 def printed(
-    sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any
+    sides: Sides | Callable[[], Sides], latex: str | Wrong = "", *mutants: Wrong, **how: Any
 ) -> Claimed:
     """The form as the paper prints it; see `form`."""
     return form("printed", sides, latex, *mutants, **how)
 
 
 def repaired(
-    sides: Sides | Callable[[], Sides], latex: str = "", *mutants: Wrong, **how: Any
+    sides: Sides | Callable[[], Sides], latex: str | Wrong = "", *mutants: Wrong, **how: Any
 ) -> Claimed:
     """The form as it should read; see `form`."""
     return form("repaired", sides, latex, *mutants, **how)

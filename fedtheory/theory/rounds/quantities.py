@@ -2,7 +2,7 @@
 docstrings are what users read.
 
 They are computed when first asked for, in floats or in fractions with the same code. `SHAPES` has
-the shape of each. Axes: of a round (S, C), start by cohort, then vectors' d; of a run (T + 1, S),
+the shape of each, `LATEX` its letters. Axes: of a round (S, C), start by cohort, then vectors' d; of a run (T + 1, S),
 round by scenario, then d.
 """
 
@@ -17,20 +17,24 @@ import numpy as np
 from fedtheory.errors import MissingCapability
 from fedtheory.theory.rounds.forms import Undefined
 
-__all__ = ["ROUND", "RUN", "SHAPES", "of_the_other", "sq"]
+__all__ = ["LATEX", "ROUND", "RUN", "SHAPES", "of_the_other", "sq"]
 
 Named = dict[str, Callable[[Any], Any]]
 ROUND: Named = {}
 RUN: Named = {}
 SHAPES: dict[str, dict[str, str]] = {"round": {}, "run": {}}
+LATEX: dict[str, dict[str, str]] = {"round": {}, "run": {}}
 
 
-def _quantity(of_round: str = "", of_run: str = "") -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+def _quantity(
+    of_round: str = "", of_run: str = "", latex: str = ""
+) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
     """Add a function of the view, whose name (without a last '_') and docstring are the quantity's.
 
     Parameters
     ----------
     of_round, of_run : its shape in a round and in a run; '' where it has none there
+    latex : with <x> for the model, <before> for that of the round before, <t> for its number
     """
 
     def add(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -38,6 +42,7 @@ def _quantity(of_round: str = "", of_run: str = "") -> Callable[[Callable[[Any],
             if shape:
                 table[function.__name__.rstrip("_")] = function
                 SHAPES[over][function.__name__.rstrip("_")] = shape
+                LATEX[over][function.__name__.rstrip("_")] = latex
         return function
 
     return add
@@ -66,7 +71,7 @@ def sq(v: Any) -> Any:
 
 
 # --- of both --------------------------------------------------------------------------------------------------------------
-@_quantity(of_round="(d,)", of_run="(d,)")
+@_quantity(of_round="(d,)", of_run="(d,)", latex="x^*")
 def x_star(q: Any) -> Any:
     """x*, the minimiser of F; where there are several, the one nearest to the start. Of a nonconvex F
     it must be the only one."""
@@ -75,7 +80,7 @@ def x_star(q: Any) -> Any:
     return q._best.x
 
 
-@_quantity(of_round="()", of_run="()")
+@_quantity(of_round="()", of_run="()", latex="F^*")
 def F_star(q: Any) -> Any:
     """F* = F(x*)."""
     best = q._best
@@ -85,104 +90,106 @@ def F_star(q: Any) -> Any:
     return best.F_high + rounding if q.corner[0] > 0 else best.F_low - rounding if q.corner[0] < 0 else best.F_low
 
 
-@_quantity(of_round="()", of_run="()")
+@_quantity(of_round="()", of_run="()", latex=r"\sum_k w_k\|\nabla f_k(x^*)\|^2")
 def heterogeneity(q: Any) -> Any:
     """sum_k w_k ||grad f_k(x*)||^2."""
     return (q.world.weights * sq(q.world.gradients(q.x_star))).sum(axis=-1)
 
 
-@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)", latex="F(<x>)")
 def F(q: Any) -> Any:
     """F(x) before the round; of a run F(x_t) for t = 0..T."""
     return q.value(q.x)
 
 
-@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)", latex="F(<x>)-F^*")
 def gap(q: Any) -> Any:
     """F(x) - F*; of a run F(x_t) - F* for t = 0..T."""
     return q.F - q.F_star
 
 
-@_quantity(of_round="(S, 1, d)", of_run="(T + 1, S, d)")
+@_quantity(of_round="(S, 1, d)", of_run="(T + 1, S, d)", latex=r"\nabla F(<x>)")
 def gradient(q: Any) -> Any:
     """grad F(x)."""
     return (q.world.weights[:, None] * q.client_gradients).sum(axis=-2)
 
 
-@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)", latex=r"\|\nabla F(<x>)\|^2")
 def gradient_sq(q: Any) -> Any:
     """||grad F(x)||^2."""
     return sq(q.gradient)
 
 
-@_quantity(of_round="(S, 1, N, d)", of_run="(T + 1, S, N, d)")
+@_quantity(of_round="(S, 1, N, d)", of_run="(T + 1, S, N, d)", latex=r"\nabla f_k(<x>)")
 def client_gradients(q: Any) -> Any:
     """grad f_k(x), with the clients on the axis before the last."""
     return q.world.gradients(q.x)
 
 
-@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+@_quantity(
+    of_round="(S, 1)", of_run="(T + 1, S)", latex=r"\sum_k w_k\|\nabla f_k(<x>)-\nabla F(<x>)\|^2"
+)
 def dissimilarity(q: Any) -> Any:
     """sum_k w_k ||grad f_k(x) - grad F(x)||^2."""
     return (q.world.weights * sq(q.client_gradients - q.gradient[..., None, :])).sum(axis=-1)
 
 
-@_quantity(of_round="(S, 1)", of_run="(T + 1, S)")
+@_quantity(of_round="(S, 1)", of_run="(T + 1, S)", latex=r"\|<x>-x^*\|^2")
 def distance_sq(q: Any) -> Any:
     """||x - x*||^2; of a run ||x_t - x*||^2 for t = 0..T."""
     return q._distance_sq(q.x)
 
 
 # --- of one round: (S, 1) before it, (S, C) after it ------------------------------------------------------------------------
-@_quantity(of_round="(S, 1, d)")
+@_quantity(of_round="(S, 1, d)", latex="<x>")
 def x(q: Any) -> Any:
     """The server's model before the round."""
     return q._before.x[:, None, :]
 
 
-@_quantity(of_round="(S, C, d)")
+@_quantity(of_round="(S, C, d)", latex="x^+")
 def x_next(q: Any) -> Any:
     """The server's model after it, for every cohort."""
     return q._fold(q._after.x)
 
 
-@_quantity(of_round="(S, C)")
+@_quantity(of_round="(S, C)", latex="F(x^+)")
 def F_next(q: Any) -> Any:
     """F(x_next)."""
     return q.value(q.x_next)
 
 
-@_quantity(of_round="(S, C)")
+@_quantity(of_round="(S, C)", latex="F(x^+)-F^*")
 def gap_next(q: Any) -> Any:
     """F(x_next) - F*."""
     return q.F_next - q.F_star
 
 
-@_quantity(of_round="(S, C, d)")
+@_quantity(of_round="(S, C, d)", latex=r"\nabla F(x^+)")
 def gradient_next(q: Any) -> Any:
     """grad F(x_next)."""
     return (q.world.weights[:, None] * q.world.gradients(q.x_next)).sum(axis=-2)
 
 
-@_quantity(of_round="(S, C)")
+@_quantity(of_round="(S, C)", latex=r"\|\nabla F(x^+)\|^2")
 def gradient_next_sq(q: Any) -> Any:
     """||grad F(x_next)||^2."""
     return sq(q.gradient_next)
 
 
-@_quantity(of_round="(S, C)")
+@_quantity(of_round="(S, C)", latex=r"\|x^+-x^*\|^2")
 def distance_sq_next(q: Any) -> Any:
     """||x_next - x*||^2."""
     return q._distance_sq(q.x_next)
 
 
-@_quantity(of_round="(S, C)")
+@_quantity(of_round="(S, C)", latex=r"\|x^+-x\|^2")
 def moved_sq(q: Any) -> Any:
     """||x_next - x||^2."""
     return sq(q.x_next - q.x)
 
 
-@_quantity(of_round="(S, C, P, d)")
+@_quantity(of_round="(S, C, P, d)", latex="y_k")
 def client_models(q: Any) -> Any:
     """What the last local minimisation of the round gave, for every cohort's clients."""
     if not q._clients.results:
@@ -190,7 +197,7 @@ def client_models(q: Any) -> Any:
     return q._fold(q._clients.results[-1].y)
 
 
-@_quantity(of_round="(S, C)")
+@_quantity(of_round="(S, C)", latex=r"\frac1P\sum_k\|y_k-x\|^2")
 def drift(q: Any) -> Any:
     """Mean over the cohort of ||y_k - x||^2, y_k the clients' models."""
     moved = sq(q._clients.results[-1].y - q._before_each.x[:, None, :]) if q._clients.results else None
@@ -212,13 +219,13 @@ def state_next(q: Any) -> Any:
 
 
 # --- of a run: (T + 1, S) ---------------------------------------------------------------------------------------------------
-@_quantity(of_run="(T + 1, S, d)")
+@_quantity(of_run="(T + 1, S, d)", latex="<x>")
 def x_(q: Any) -> Any:
     """The server's models x_0..x_T."""
     return np.stack([s.x for s in q.path.states])
 
 
-@_quantity(of_run="(T + 1, 1)")
+@_quantity(of_run="(T + 1, 1)", latex="<t>")
 def t(q: Any) -> Any:
     """The number of rounds made, 0..T."""
     count = np.arange(len(q.path.states))
@@ -229,32 +236,32 @@ def t(q: Any) -> Any:
     )
 
 
-@_quantity(of_run="(T + 1, S, d)")
+@_quantity(of_run="(T + 1, S, d)", latex=r"\bar x_<t>")
 def average_x(q: Any) -> Any:
     """The mean of x_1..x_t; x_0 for t = 0."""
     total = np.cumsum(q.x[1:], axis=0) / q.t[1:, :, None]
     return np.concatenate([q.x[:1], total])
 
 
-@_quantity(of_run="(T + 1, S)")
+@_quantity(of_run="(T + 1, S)", latex=r"F(\bar x_<t>)-F^*")
 def average_gap(q: Any) -> Any:
     """F(average_x) - F*."""
     return q.gap_at(q.average_x)
 
 
-@_quantity(of_run="(T + 1, S)")
+@_quantity(of_run="(T + 1, S)", latex=r"\min_{s\le <t>}F(x_s)-F^*")
 def best_gap(q: Any) -> Any:
     """The least of gap[0..t]."""
     return np.minimum.accumulate(q.gap, axis=0)
 
 
-@_quantity(of_run="(T, S)")
+@_quantity(of_run="(T, S)", latex=r"\|<x>-<before>\|^2")
 def moved_sq_(q: Any) -> Any:
     """||x_t - x_(t-1)||^2 for t = 1..T."""
     return sq(q.x[1:] - q.x[:-1])
 
 
-@_quantity(of_run="(T, S)")
+@_quantity(of_run="(T, S)", latex=r"\frac1P\sum_k\|y_k-<before>\|^2")
 def drift_(q: Any) -> Any:
     """Of rounds 1..T the mean over the cohort of ||y_k - x_(t-1)||^2."""
     if not all(c.results for c in q.path.clients):

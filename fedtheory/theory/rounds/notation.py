@@ -1,0 +1,173 @@
+"""Give the formula of a form about rounds or runs: its function, run on SymPy symbols."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from fedtheory.errors import FedTheoryError
+from fedtheory.participation.cohorts import Full
+from fedtheory.theory.judge.symbolic import expressions, sum_of, symbol, written
+from fedtheory.theory.rounds.forms import outlined
+from fedtheory.theory.rounds.quantities import LATEX, SHAPES
+
+__all__ = ["Notation", "formula"]
+
+FACTS = {"G_sq": "G^2", "beta_F": r"\beta_F", "mu_F": r"\mu_F", "eta": r"\eta", "beta": r"\beta"}
+FACTS |= {"mu": r"\mu"} | {name: name for name in ("N", "P", "d", "E", "T")}
+INSIDE = re.compile(r"\\\|.*?\\\||\([^()]*\)|_\{[^{}]*\}")  # of norms, brackets and indices
+SYMPY = (TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
+
+
+@cache
+def _measured(name: str, latex: str, drawn: bool = False) -> Any:
+    """Make a symbol that stands behind constants; ``drawn``: it depends on who takes part."""
+    sums = re.search(r"-|\\sum|\\frac|\\min", INSIDE.sub("", latex))
+    made = symbol("~" + name, rf"\bigl({latex}\bigr)" if sums else latex)
+    made.bare, made.drawn = latex, drawn
+    return made
+
+
+def _over_run(name: str, template: str, first: int) -> Any:
+    """Make the symbol of a quantity of a run, which may be indexed by its states."""
+
+    def at(index: Any) -> Any:
+        drawn = index != 0 and template != "<t>" and "<" in template
+        return _measured(f"{name}[{index}]", _at(template, index, first), drawn)
+
+    made = at(slice(None))
+    made.states = at
+    return made
+
+
+def _at(template: str, index: Any, first: int) -> str:
+    """Fill a template of a run for the states that an index takes; ``first``: the round of [0]."""
+    index = index[0] if isinstance(index, tuple) else index
+    if isinstance(index, int):
+        t = str(index + first) if index >= 0 else "T" if index == -1 else f"T{index + 1}"
+    elif index == slice(None, -1):
+        t = "t-1"
+    elif index in (slice(None), slice(1, None)):
+        t = "t"
+    else:
+        raise TypeError(f"no letter for the states {index}")
+    before = str(int(t) - 1) if t.isdigit() else f"{t}-1".replace("-1-1", "-2")
+    out = template.replace("<x>", "x_<t>").replace("<before>", f"x_{_braced(before)}")
+    return re.sub(r"_<t>|<t>", lambda found: "_" * (found[0][0] == "_") + _braced(t, found[0]), out)
+
+
+def _braced(text: str, where: str = "_") -> str:
+    return text if len(text) == 1 or where[0] != "_" else f"{{{text}}}"
+
+
+class _Named:
+    """Hyperparameters of a method, or the fields of a state: each is a letter of its name."""
+
+    def __init__(self, after: str = "", drawn: bool = False) -> None:
+        self._of = after, drawn
+
+    def __getattr__(self, name: str) -> Any:
+        after, drawn = self._of
+        return _measured(name + after, written(symbol(name, _greek(name))) + after, drawn)
+
+
+def _greek(name: str) -> str:
+    import sympy as sp
+
+    return str(sp.latex(sp.Symbol(name)))
+
+
+class Notation:
+    """Stands for the quantities ``q`` of a round or a run: every attribute is a SymPy symbol."""
+
+    rational, exact, sampled, fixed = True, True, False, False
+
+    def __init__(self, over: str) -> None:
+        self._over = "run" if over == "run" else "round"
+        self._x = r"x^\infty" if over == "fixed-point" else "x"
+        self.method, self.state, self.state_next = _Named(), _Named(), _Named("^+", drawn=True)
+
+    def __getattr__(self, name: str) -> Any:
+        table = LATEX[self._over]
+        if name in table and self._over == "run":
+            return _over_run(name, table[name], int(SHAPES["run"][name].startswith("(T,")))
+        if name in table:
+            after = name.endswith("_next") or name in ("moved_sq", "client_models", "drift")
+            return _measured(name, table[name].replace("<x>", self._x), after)
+        if name in FACTS:
+            return symbol(name, FACTS[name])
+        raise AttributeError(f"no letter for {name!r}")
+
+    def constant(self, name: str, value: Any) -> Any:
+        """Give a declared constant as the number that it is."""
+        import sympy as sp
+
+        return sp.Rational(str(value))
+
+    def sq(self, v: Any) -> Any:
+        """Write ||v||^2."""
+        return self._of(r"\|{}\|^2", v)
+
+    def dot(self, v: Any, w: Any) -> Any:
+        """Write <v, w>."""
+        return self._of(r"\langle {},{}\rangle", v, w)
+
+    def value(self, x: Any) -> Any:
+        """Write F(x)."""
+        return self._of("F({})", x)
+
+    def gap_at(self, x: Any) -> Any:
+        """Write F(x) - F*."""
+        return self._of("F({})-F^*", x)
+
+    def mean(self, v: Any) -> Any:
+        """Write an expectation over the cohorts."""
+        return self._of(r"\mathbb{{E}}[{}]", v, drawn=False)
+
+    def sqrt(self, value: Any) -> Any:
+        """Write a square root."""
+        import sympy as sp
+
+        return sp.sqrt(value)
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """Write a power."""
+        return base**exponent
+
+    def _of(self, template: str, *inside: Any, drawn: bool | None = None) -> Any:
+        texts = [_bare(v) for v in inside]
+        among = any(_drawn(v) for v in inside) if drawn is None else drawn
+        latex = template.format(*texts)
+        return _measured(latex, latex, among)
+
+
+def _bare(expression: Any) -> str:
+    """Write a term by itself, without the brackets that it needs in products."""
+    return getattr(expression, "bare", None) or written(expression)
+
+
+def _drawn(expression: Any) -> bool:
+    return any(getattr(s, "drawn", False) for s in expression.free_symbols)
+
+
+@cache
+def formula(statement: Any, name: str) -> str:
+    """Give the LaTeX of a form that has none, or '' where its code says no closed formula.
+
+    A form that is claimed in expectation has it around what depends on the cohorts.
+    """
+    try:
+        claimed = outlined(statement.function, Notation(statement.over), statement.id)[name]
+        made = claimed.sides() if callable(claimed.sides) else claimed.sides
+        lhs, relation, terms = expressions(lambda _: made, None)
+        expected = relation == "<=" and not claimed.pathwise
+
+        def told(term: Any) -> str:
+            text = _bare(term)
+            law = expected and not isinstance(statement.sampling, Full) and _drawn(term)
+            return rf"\mathbb{{E}}\bigl[{text}\bigr]" if law else text
+
+        return told(lhs) + {"<=": r"\le ", "==": "="}[relation] + sum_of(terms, told)
+    except (FedTheoryError, *SYMPY):
+        return ""

@@ -171,11 +171,17 @@ class AuthoredStatement:
 
         forms = tuple(
             Form(
-                c.name, c.latex or partial(formula, self, c.name), sides(c.name), {"any": c.established}, note=c.note, proof=c.proof, kind=self.name,  # type: ignore[dict-item]
+                c.name,
+                c.latex or partial(formula, self, c.name),
+                sides(c.name),
+                {"any": c.established},  # type: ignore[dict-item]
+                note=c.note,
+                proof=c.proof,
+                kind=self.name,
                 mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
             )
             for c in self.forms.values()
-        )  # fmt: skip
+        )
         return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols, measures=self.measures)
 
     def _form_on(self, view: Any, name: str) -> Claimed:

@@ -141,7 +141,7 @@ def form(
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
     if isinstance(latex, Wrong):
-        latex, mutants = "", (latex, *mutants)
+        mutants, latex = (latex, *mutants), ""
     established = "violated" if fails else "holds" if holds else "open"
     return Claimed(
         name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more

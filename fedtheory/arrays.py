@@ -68,14 +68,14 @@ def _reduction(usual: Any, reduce: Any, dtype: Any = None) -> Any:
 
 
 def all_finite(x: Array) -> bool:
-    """Whether no entry is NaN or infinite."""
+    """True if no entry is NaN or infinite."""
     xp = namespace(x)
     finite = xp.isfinite(x)
     return all_true(finite) if is_numpy(finite) else bool(xp.all(finite))
 
 
 def all_true(x: np.ndarray) -> bool:
-    """Whether no entry is 0 or False; counting them takes NumPy less than `numpy.all`."""
+    """True if no entry is 0 or False; counting them takes NumPy less than `numpy.all`."""
     return np.count_nonzero(x) == x.size
 
 
@@ -111,17 +111,17 @@ def namespace(*arrays: Array) -> Any:
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is an array of NumPy, torch or another namespace of the array API."""
+    """True if x is an array of NumPy, torch or another namespace of the array API."""
     return bool(array_api_compat.is_array_api_obj(x))
 
 
 def is_numpy(x: Array) -> bool:
-    """Whether x is a NumPy array (fast paths may then use NumPy itself)."""
+    """True if x is a NumPy array (fast paths may then use NumPy itself)."""
     return isinstance(x, np.ndarray)
 
 
 def on_host(x: Array) -> bool:
-    """Whether x lies in main memory (all but torch tensors on a device do)."""
+    """True if x lies in main memory (all but torch tensors on a device do)."""
     return isinstance(x, np.ndarray) or not array_api_compat.is_torch_array(x) or x.device.type == "cpu"
 
 

@@ -27,14 +27,14 @@ def _why_not() -> str:
 
 
 def available() -> bool:
-    """Whether Numba can be imported, which is tried once; where it cannot, `tell_once` says so."""
+    """True if Numba can be imported, which is tried once; where it cannot, `tell_once` says so."""
     if _why_not():
         tell_once()
     return not _why_not()
 
 
 class Worth:
-    """Whether loops that NumPy has, too, are worth Numba by now: it is imported already, or was asked for so many calls."""
+    """True if loops that NumPy has, too, are worth Numba by now: it is imported already, or was asked for so many calls."""
 
     def __init__(self, calls: int) -> None:
         self.left, self.there = calls, False

@@ -144,7 +144,7 @@ def data_array(name: str, value: Any) -> np.ndarray:
 
 
 def _is_sparse(value: Any) -> bool:
-    """Whether it is a SciPy sparse matrix or array, or a sparse tensor."""
+    """True if it is a SciPy sparse matrix or array, or a sparse tensor."""
     if hasattr(value, "nnz") and hasattr(value, "toarray"):
         return True
     return bool(getattr(value, "is_sparse", False))
@@ -253,7 +253,7 @@ def check_flags(owner: Any) -> None:
 
 
 def finite(value: Any) -> bool:
-    """Whether it is a real number that a float holds: no True, and no whole number that is too large."""
+    """True if it is a real number that a float holds: no True, and no whole number that is too large."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(float(value))
     except OverflowError:

@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def redraws(stream: IO[str]) -> bool:
-    """Whether a bar can move there: a terminal that is not a dumb one."""
+    """True if a bar can move there: a terminal that is not a dumb one."""
     from rich.console import Console
 
     console = Console(file=stream)

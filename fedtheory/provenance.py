@@ -91,7 +91,7 @@ def _clear(folder: Path) -> None:
 
 
 def alive(process: int) -> bool:
-    """Whether there is a process of that number on this machine."""
+    """True if there is a process of that number on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -56,7 +56,7 @@ def whole(name: str, make: Callable[[], Any], shared: bool = False) -> Any:
 
 
 def keeps() -> bool:
-    """Whether a command keeps its steps."""
+    """True if a command keeps its steps."""
     return _current.get() is not None
 
 
@@ -156,7 +156,7 @@ class Steps:
 
     @property
     def written(self) -> bool:
-        """Whether something is kept, of now or of an earlier process."""
+        """True if something is kept, of now or of an earlier process."""
         return bool(self._there)
 
     @contextmanager

@@ -147,7 +147,7 @@ class EFL(Algorithm):
 
     @property
     def scaled_before(self) -> bool:
-        """Whether p_tau^k/p^k multiplies before the compressor."""
+        """True if p_tau^k/p^k multiplies before the compressor."""
         return self.scale == "before" or (self.scale is None and self.variant in ("consistent", "none"))
 
     def init(self, x: Array, num_clients: int) -> EFLState:

@@ -184,7 +184,7 @@ class FedMLS(Algorithm):
 
     @property
     def solved(self) -> bool:
-        """Whether the local problems are solved instead of walked along."""
+        """True if the local problems are solved instead of walked along."""
         return self.local_training == "exact-prox"
 
     @staticmethod

@@ -165,7 +165,7 @@ class MOPES:
 
     @property
     def solved(self) -> bool:
-        """Whether the inner problems are solved instead of walked along."""
+        """True if the inner problems are solved instead of walked along."""
         return self.local_training == "exact-prox"
 
     @staticmethod

@@ -116,7 +116,7 @@ class CampaignOptions:
 
     @property
     def own(self) -> bool:
-        """Whether the papers are a user's that are being worked on."""
+        """True if the papers are a user's that are being worked on."""
         return self.papers is not None and any(p.source or not p.witnesses for p in self.papers)
 
     @property

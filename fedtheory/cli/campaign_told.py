@@ -112,7 +112,7 @@ def _show_searches(searches: Sequence[dict[str, Any]], own: bool) -> None:
 
 
 def _show_end(run: Any, record: dict[str, Any]) -> None:
-    """Whether everything is as recorded, and what is not."""
+    """Say if everything is as recorded, and what is not."""
     from fedtheory.report.tables import disagreements
     from fedtheory.report.words import headline
 

@@ -67,7 +67,7 @@ def _betas(text: str) -> tuple[float, ...]:
 
 
 def _takes_exact(algorithm: Any) -> bool:
-    """Whether the method can do without gradient steps."""
+    """True if the method can do without gradient steps."""
     from fedtheory import local
 
     try:

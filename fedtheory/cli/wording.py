@@ -171,7 +171,7 @@ def _calls(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _same(given: Any, value: str) -> bool:
-    """Whether an option was given this value."""
+    """True if an option was given this value."""
     try:
         return given is not None and (str(given) == value or float(given) == float(value))
     except (TypeError, ValueError, OverflowError):
@@ -179,7 +179,7 @@ def _same(given: Any, value: str) -> bool:
 
 
 def _overflows(text: str) -> bool:
-    """Whether digits make a number that floats have infinity for."""
+    """True if digits make a number that floats have infinity for."""
     try:
         return text.strip("+-")[:1] in set("0123456789.") and math.isinf(float(text))
     except ValueError:

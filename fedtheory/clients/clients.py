@@ -285,7 +285,7 @@ class Clients:
             raise
 
     def in_pieces(self, memory: Array) -> bool:
-        """Whether a memory (S, N, d) is so large that messages from it are made and compressed in pieces."""
+        """True if a memory (S, N, d) is so large that messages from it are made and compressed in pieces."""
         return large(memory)
 
     def send_with_feedback(

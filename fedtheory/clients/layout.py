@@ -85,7 +85,7 @@ class Layout:
     # --- slots <-> rows -----------------------------------------------------------------------------------------------
     @property
     def _one(self) -> bool:
-        """Whether the cohort is gathered and of one scenario: rows and slots are then the same numbers in the same order."""
+        """True if the cohort is gathered and of one scenario: rows and slots are then the same numbers in the same order."""
         return self.cohort.members is not None and self.cohort.scenarios == 1
 
     @cached_property

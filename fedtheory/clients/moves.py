@@ -59,7 +59,7 @@ def dual_step(
 
 
 def _is_worth(memory: Array, members: Array, written: bool = False, *values: Array) -> bool:
-    """Whether compiled loops are for a memory (S, N, d), which has the rows of members (S, P), and may be written, where it is; and for
+    """True if compiled loops are for a memory (S, N, d), which has the rows of members (S, P), and may be written, where it is; and for
     arrays of the shape (S, P, d)."""
     if not (is_numpy(memory) and memory.ndim == 3 and memory.dtype == np.float64 and memory.flags.c_contiguous):
         return False

@@ -34,17 +34,17 @@ def loops() -> Any:
 
 
 def large(values: Array) -> bool:
-    """Whether an array is of NumPy's floats, and of more than one piece."""
+    """True if an array is of NumPy's floats, and of more than one piece."""
     return is_numpy(values) and values.size > IN_CACHE and not exact(values)
 
 
 def many(values: Array) -> bool:
-    """Whether an array is worth compiled loops."""
+    """True if an array is worth compiled loops."""
     return is_numpy(values) and values.dtype == np.float64 and worth(values.size, IN_CACHE)
 
 
 def worth(numbers: int, least: int) -> bool:
-    """Whether so many are worth compiled loops, which give the same ones: from `least` on where Numba is there already."""
+    """True if so many are worth compiled loops, which give the same ones: from `least` on where Numba is there already."""
     return numbers >= (least if "numba" in sys.modules else COMPILED) and available()
 
 
@@ -157,7 +157,7 @@ def compressed(
 
 
 def rows_in_order(values: Array) -> bool:
-    """Whether an array is large, and NumPy's sum over its slots adds one message after another: where entries are neighbours."""
+    """True if an array is large, and NumPy's sum over its slots adds one message after another: where entries are neighbours."""
     return large(values) and values.ndim == 3 and values.shape[2] > 1 and values.strides[2] == values.itemsize
 
 

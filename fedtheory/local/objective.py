@@ -55,7 +55,7 @@ class LocalObjective:
 
     @property
     def none(self) -> bool:
-        """Whether there is no penalty at all, so that the objective is f_k."""
+        """True if there is no penalty at all, so that the objective is f_k."""
         plain = isinstance(self.curvature, float | int) and self.curvature == 0
         return plain and self.linear is None and not self.l1
 

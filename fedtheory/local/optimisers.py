@@ -16,7 +16,7 @@ __all__ = ["Adam", "Momentum"]
 
 
 def _share(value: Any) -> bool:
-    """Whether it is a number in [0, 1)."""
+    """True if it is a number in [0, 1)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 

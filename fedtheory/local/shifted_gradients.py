@@ -23,7 +23,7 @@ __all__ = ["MixedView", "OnView", "SameBatchView", "ScaledView", "View", "draws_
 
 
 def draws_batches(solver: LocalSolver) -> bool:
-    """Whether the solver's gradients are those of mini-batches."""
+    """True if the solver's gradients are those of mini-batches."""
     return getattr(solver, "batch_size", None) is not None
 
 

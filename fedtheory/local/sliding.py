@@ -120,7 +120,7 @@ class SubgradientSliding(LocalSolver):
         return sliding_steps.solve(self, problem, objective, start, rows)
 
     def use_compiled(self, problem: Problem, start: Array) -> bool:
-        """Whether ``solve`` takes the compiled engine."""
+        """True if ``solve`` takes the compiled engine."""
         if self.engine == "numpy":
             return False
         fits = on_host(start) and start.dtype == namespace(start).float64
@@ -131,5 +131,5 @@ class SubgradientSliding(LocalSolver):
 
 
 def compiled(problem: Problem) -> bool:
-    """Whether the compiled engine knows this problem."""
+    """True if the compiled engine knows this problem."""
     return sliding_compiled.compiled_form(problem) is not None

@@ -23,7 +23,7 @@ DIGITS = {64: 53, 32: 24}  # binary digits of a float's mantissa
 
 
 def exact(x: Array) -> bool:
-    """Whether x is an object array (of Fractions or ints): then everything is computed without rounding."""
+    """True if x is an object array (of Fractions or ints): then everything is computed without rounding."""
     return is_numpy(x) and x.dtype == object
 
 
@@ -295,7 +295,7 @@ class Compressor(ABC):
                 )
 
     def _fit(self, x: np.ndarray) -> bool:
-        """Whether finite numbers are small enough for the wire."""
+        """True if finite numbers are small enough for the wire."""
         return self.float_bits == 64 or not bool((np.abs(x) > np.finfo(np.float32).max).any())
 
     def _enter_message(self, rows: np.ndarray) -> None:

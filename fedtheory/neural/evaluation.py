@@ -182,7 +182,7 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
 
 
 def has_accuracy(problem: NetworkOnSamples) -> bool:
-    """Whether the test targets are labels, and the outputs have a class for each."""
+    """True if the test targets are labels, and the outputs have a class for each."""
     if problem.test is None:
         return False
     inputs, targets = problem.test
@@ -192,7 +192,7 @@ def has_accuracy(problem: NetworkOnSamples) -> bool:
 
 
 def classifies_unseen(problem: NetworkOnSamples) -> bool:
-    """Whether test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
+    """True if test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
     if problem.test is None:
         return False
     inputs, targets = problem.test

@@ -45,7 +45,7 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _differ(a: Tensor, b: Tensor) -> bool:
-    """Whether outputs of the same samples are others; of other shapes or without rows, they cannot be compared."""
+    """True if outputs of the same samples are others; of other shapes or without rows, they cannot be compared."""
     return a.shape == b.shape and len(a) > 0 and bool((a - b).abs().max() > SAME.get(a.dtype, 1e-4) * b.abs().max())
 
 
@@ -211,7 +211,7 @@ class FlatModule:
         self.dropout = tuple(met or _shares(self.module))
 
     def _depends(self, inputs: Any, met: list[float]) -> bool | None:
-        """Whether any output of a batch is another alone or in a larger batch; None where the module fails on all of them."""
+        """True if any output of a batch is another alone or in a larger batch; None where the module fails on all of them."""
         several = mapped(lambda t: torch.cat([t] * MANY), inputs)
         alone = [inputs[i : i + 1] for i in range(len(inputs))] if len(inputs) > 1 else []
         differ: bool | None = None
@@ -225,7 +225,7 @@ class FlatModule:
         return differ
 
     def _depends_in_double(self, inputs: Any) -> bool:
-        """Whether outputs that differ do so in double precision too: a recurrent network multiplies rounding a thousandfold.
+        """True if outputs that differ do so in double precision too: a recurrent network multiplies rounding a thousandfold.
 
         A module that does not run in double precision is held to depend on its batch.
         """

@@ -125,7 +125,7 @@ class Loss:
 
     @property
     def weighted(self) -> bool:
-        """Whether samples may be weighted, which padded batches need."""
+        """True if samples may be weighted, which padded batches need."""
         return self._each is not None
 
     def each(self, outputs: Any, targets: Any) -> Tensor:

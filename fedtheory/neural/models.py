@@ -44,7 +44,7 @@ class Model:
 
     @property
     def reads_text(self) -> bool:
-        """Whether it takes numbers of characters or words, (b, length), of any length."""
+        """True if it takes numbers of characters or words, (b, length), of any length."""
         return "vocabulary" in self.options
 
     def build(

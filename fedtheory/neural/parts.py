@@ -42,7 +42,7 @@ class Parts:
 
 
 def is_several(values: Any) -> bool:
-    """Whether a user's samples are several tensors: a dict or its kin, or a tuple of arrays or tensors."""
+    """True if a user's samples are several tensors: a dict or its kin, or a tuple of arrays or tensors."""
     return isinstance(values, Mapping) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
 
 
@@ -122,7 +122,7 @@ def unpacked(samples: Any) -> Any:
 
 
 def has_labels(targets: Any) -> bool:
-    """Whether targets are one tensor of whole numbers."""
+    """True if targets are one tensor of whole numbers."""
     return isinstance(targets, torch.Tensor) and not targets.is_floating_point()
 
 

@@ -77,7 +77,7 @@ def _places(plan: Plan, part: slice, columns: int) -> tuple[Any, Any]:
 
 
 def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
-    """Whether the rows are walked by compiled code, one after the other."""
+    """True if the rows are walked by compiled code, one after the other."""
     plain = isinstance(solver, SGD) and problem.augment is None
     return plain and fits(problem.engine, problem.device.type, objective.curvature)
 

@@ -182,7 +182,7 @@ def _warn_of_pairs(loss: Any, outputs: Any, targets: Any) -> None:
 
 
 def _smooths_what_does_not_count(options: dict[str, Any]) -> bool:
-    """Whether a sample whose class has no weight still has a loss, that of smoothing, so that the mean is none of weighted samples."""
+    """True if a sample whose class has no weight still has a loss, that of smoothing, so that the mean is none of weighted samples."""
     weight = options.get("weight")
     return weight is not None and (bool((weight < 0).any()) or (bool((weight == 0).any()) and options.get("label_smoothing", 0.0) > 0))
 
@@ -194,7 +194,7 @@ def _beside(outputs: Tensor, option: Any) -> Any:
 
 
 def _same(made: Loss, plain: Loss, outputs: Tensor, targets: Tensor) -> bool:
-    """Whether both have the same mean on a few samples; where torch refuses, or has none, it is asked again later."""
+    """True if both have the same mean on a few samples; where torch refuses, or has none, it is asked again later."""
     try:
         a, b = made(outputs, targets), plain(outputs, targets)
     except Exception:

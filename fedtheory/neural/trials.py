@@ -69,7 +69,7 @@ def remedy(module: nn.Module, loss: Any, inputs: Any, targets: Any, outputs: Any
 
 
 def _swapped(module: nn.Module, loss: Any, inputs: Any, targets: Any) -> bool:
-    """Whether module and loss take the targets as inputs, and the inputs as targets."""
+    """True if module and loss take the targets as inputs, and the inputs as targets."""
     try:
         given, by_name = arguments(targets)
         with torch.no_grad(), KeyedDropout():

@@ -91,7 +91,7 @@ def newton_metric(h: np.ndarray, error: Any) -> Metric | None:
 
 
 def exact_columns(rows: np.ndarray, candidates: np.ndarray) -> bool:
-    """Whether the columns `candidates` of rows (n, d), known to be independent, provably span all others.
+    """True if the columns `candidates` of rows (n, d), known to be independent, provably span all others.
 
     Two proofs: there are only as many distinct non-zero rows as candidates; or every other column is a combination with
     short rational coefficients, checked in exact arithmetic.
@@ -207,7 +207,7 @@ class Structure:
         return []
 
     def separated(self, x: np.ndarray, quick: bool = False) -> bool:
-        """Whether x itself shows that F has no minimiser; quick: in plain float64."""
+        """True if x itself shows that F has no minimiser; quick: in plain float64."""
         return False
 
     def why_not(self, x: np.ndarray) -> str:

@@ -46,7 +46,7 @@ class HasConstants(Protocol):
 
 
 def is_smooth(problem: HasConstants) -> bool:
-    """Whether the problem has smoothness constants; without them it is solved on a ball."""
+    """True if the problem has smoothness constants; without them it is solved on a ball."""
     try:
         problem.smoothness()
     except MissingCapability:
@@ -198,7 +198,7 @@ def _multiplier(form: NonsmoothStructure, x: np.ndarray, slope: Enclosure) -> fl
 
 
 def _lower_outside(form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, lower: float) -> bool:
-    """Whether F is provably below `lower` at some point of the ball of twice the radius; (x, m) is what this one gave."""
+    """True if F is provably below `lower` at some point of the ball of twice the radius; (x, m) is what this one gave."""
     wide = 2 * radius
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

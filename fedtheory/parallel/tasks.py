@@ -26,7 +26,7 @@ MOST = 256  # of them
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is behind the error: joblib's clean-up may fail after one and hide it, and so may an import."""
+    """True if an interrupt is behind the error: joblib's clean-up may fail after one and hide it, and so may an import."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -34,7 +34,7 @@ def interrupted(error: BaseException | None) -> bool:
 
 @contextmanager
 def _held_back() -> Iterator[Callable[[], bool]]:
-    """Whether there was a Ctrl-C, to be asked where it can be served; a second one is raised at once."""
+    """True if there was a Ctrl-C, to be asked where it can be served; a second one is raised at once."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:

@@ -129,7 +129,7 @@ class Cohort:
 
     @cached_property
     def everyone(self) -> bool:
-        """Whether all clients take part in every scenario of a cohort in the dense layout."""
+        """True if all clients take part in every scenario of a cohort in the dense layout."""
         return self.mask is not None and all_true(self.mask)
 
     @property

@@ -186,7 +186,7 @@ class Irregular(Participation):
 
     @property
     def stationary(self) -> bool:
-        """Whether all rounds are known to have one law."""
+        """True if all rounds are known to have one law."""
         return self.present is None and not callable(self.laws) and len(self._period) == 1
 
     # --- sampling ------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class Moments:
 
 
 def _same(values: np.ndarray) -> bool:
-    """Whether all are equal: exactly for Fractions, within the tolerance for floats."""
+    """True if all are equal: exactly for Fractions, within the tolerance for floats."""
     low, high = values.min(), values.max()
     return bool(low == high if values.dtype == object else high - low <= RATIO_TOLERANCE * high)
 

@@ -217,7 +217,7 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two lines are one to the eye."""
+    """True if two lines are one to the eye."""
     if a.shape != b.shape:
         return False
     size = np.maximum(np.abs(a), np.abs(b))
@@ -441,7 +441,7 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
 
 # --- entry by entry ---------------------------------------------------------------------------------------------------------
 def _has_ratio(line: Mapping[str, np.ndarray]) -> bool:
-    """Whether measured/bound says how near each entry is: bounds above 0, and left sides that are not below."""
+    """True if measured/bound says how near each entry is: bounds above 0, and left sides that are not below."""
     return bool((line["bound"] > 0).all() and (line["measured"] >= -line["floor"]).all() and np.isfinite(line["seen"]).any())
 
 

@@ -77,7 +77,7 @@ def write(
 
 
 def is_table(text: str) -> bool:
-    """Whether a text begins as such a CSV does."""
+    """True if a text begins as such a CSV does."""
     return text.startswith(FIRST_LINE.partition(",")[0])
 
 

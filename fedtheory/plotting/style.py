@@ -154,7 +154,7 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
 
 
 def grows() -> bool:
-    """Whether a figure becomes taller for words and legends, as on a page; a slide does not."""
+    """True if a figure becomes taller for words and legends, as on a page; a slide does not."""
     return tuple(mpl.rcParams["figure.figsize"]) not in [SIZES[name][:2] for name in FIXED]
 
 

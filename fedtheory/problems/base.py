@@ -55,12 +55,12 @@ class Constants(OwnArrays):
 
 
 def same_loss(problem: Problem, kind: type[Problem]) -> bool:
-    """Whether the problem's loss is the one that `kind` defines: a subclass with a loss of its own is another function."""
+    """True if the problem's loss is the one that `kind` defines: a subclass with a loss of its own is another function."""
     return all(getattr(type(problem), name, None) is getattr(kind, name, None) for name in ("client_value", "phi"))
 
 
 def same_smoothness(problem: Problem, kind: type[Problem]) -> bool:
-    """Whether what is proved of `kind`'s beta_k is proved of the problem's: the loss, and what beta_k is made of, are `kind`'s."""
+    """True if what is proved of `kind`'s beta_k is proved of the problem's: the loss, and what beta_k is made of, are `kind`'s."""
     names = ("smoothness", "curvature_max")
     return same_loss(problem, kind) and all(getattr(type(problem), n, None) is getattr(kind, n, None) for n in names)
 

@@ -332,7 +332,7 @@ class LeastSquares(LinearModel):
 
     @property
     def _factored(self) -> bool:
-        """Whether cvxpy takes a factor of the samples: they are more than d, and the loss is this class's."""
+        """True if cvxpy takes a factor of the samples: they are more than d, and the loss is this class's."""
         own = type(self).phi is LeastSquares.phi and type(self).cvxpy_loss is LeastSquares.cvxpy_loss
         return own and len(self._distinct.weights) > self.dim
 

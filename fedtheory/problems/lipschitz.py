@@ -100,7 +100,7 @@ def largest_slope(
 
 
 def _reached(rows: np.ndarray, offsets: np.ndarray, signs: np.ndarray, g: np.ndarray, radius: float) -> bool:
-    """Whether radius * g/||g||, where the ridge adds most, lies in the cell."""
+    """True if radius * g/||g||, where the ridge adds most, lies in the cell."""
     size = float(np.linalg.norm(g))
     if size == 0:
         return False  # the cell meets the ball, but perhaps not its boundary

@@ -183,5 +183,5 @@ def _one(job: _Job) -> list[tuple[str, str]]:
 
 
 def _changed(files: list[tuple[str, str]]) -> bool:
-    """Whether one of the files is no longer what was written."""
+    """True if one of the files is no longer what was written."""
     return any(not Path(file).is_file() or digest_of(Path(file)) != digest for file, digest in files)

@@ -129,7 +129,7 @@ def message_bins(record: tuple[str, ...], clients: Clients, moved: Array | None)
 
 
 def _equal(one: Array, other: Array) -> bool:
-    """Whether two messages in main memory are the same numbers, as what is sent often is the update itself."""
+    """True if two messages in main memory are the same numbers, as what is sent often is the update itself."""
     if not (is_numpy(one) and is_numpy(other) and one.shape == other.shape and one.size):
         return False
     return bool(one.item(0) == other.item(0)) and all_true(one == other)

@@ -30,5 +30,5 @@ def over_scenarios(values: np.ndarray) -> dict[str, Any]:
 
 
 def too_many(scenarios: int, *tables: np.ndarray) -> bool:
-    """Whether so many numbers are told by `over_scenarios`; those of a few scenarios are not, as that says hardly less."""
+    """True if so many numbers are told by `over_scenarios`; those of a few scenarios are not, as that says hardly less."""
     return scenarios > 10 and sum(table.size for table in tables) > MOST

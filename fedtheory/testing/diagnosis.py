@@ -46,7 +46,7 @@ def precision(first: float, level: float) -> str:
 
 
 def short_window(low: float, high: float) -> str:
-    """Whether the window is too short to tell powers apart, in words; '' where it is not."""
+    """Say why the window is too short to tell powers apart; '' where it is not."""
     if low > 0 and high / low < SHORT:
         factor = high / low
         return f"the window is short: {low:g} to {high:g} is a factor of {factor:.3g} in x; powers are told apart over {SHORT:g}"

@@ -130,7 +130,7 @@ class AuthoredSetting(Setting):
         return out
 
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
-        """Whether its statement is one of these."""
+        """True if its statement is one of these."""
         return instance.kind in {s.id.partition("/")[2] for s in statements}
 
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
@@ -185,7 +185,7 @@ class AuthoredSetting(Setting):
         return own_run(self._of(statement.id.partition("/")[2]), form, case, record)
 
     def refuses(self, statement: Statement) -> tuple[str, ...]:
-        """What a file says itself: the local work; and the size of a cohort, where it is not left free."""
+        """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
         free = self._of(statement.id.partition("/")[2]).sampling is Uniform
         return _NOT_OURS if free else (*_NOT_OURS, "participants")
 

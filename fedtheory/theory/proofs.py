@@ -42,7 +42,7 @@ TRIED = 100  # instances, for one on which the form fails
 
 @dataclass(frozen=True)
 class ProofStep:
-    """What `step` makes."""
+    """A step of a proof, as `step` makes it."""
 
     what: Any
     form: str

@@ -62,7 +62,7 @@ def _table(lam: Any, M: Any, dev: Mapping[str, Any], mean: Mapping[str, Any], mo
 
 @cache
 def feddyn_is_best(doubled: int = 2, eight: int = 8) -> bool:
-    """Whether no potential of the kind has a larger kappa_0 than the closed form, for any N >= 2, P and lambda.
+    """True if no potential of the kind has a larger kappa_0 than the closed form, for any N >= 2, P and lambda.
 
     Three tables bound it by 4 (lambda + 2 s)/(2 + lambda)^2, by the second closed form where B <= s, and by 2/lambda.
     ``doubled``, ``eight``: the numbers of kappa_0, (lambda + 2 s) and 8 lambda s.
@@ -88,7 +88,7 @@ def feddyn_is_best(doubled: int = 2, eight: int = 8) -> bool:
 
 
 def _shows(table: _Table, kappa_0: Any, lam: Any, s: Any, share: Any, M: Any) -> bool:
-    """Whether the conditions hold on the table, kappa does not matter, and the distance falls by kappa_0 times the gap."""
+    """True if the conditions hold on the table, kappa does not matter, and the distance falls by kappa_0 times the gap."""
     import sympy as sp
 
     family = family_of(lam, 1 - s, share, False)

@@ -74,7 +74,7 @@ class Question:
 
     @property
     def tree(self) -> bool:
-        """Whether every cohort that may be drawn is looked at."""
+        """True if every cohort that may be drawn is looked at."""
         return self.participants < self.clients and not (self.rounds == 1 and self.criterion == "distance")
 
     def check(self) -> None:

@@ -215,7 +215,7 @@ def text(value: Any) -> Any:
 
 
 def is_certificate(path: Path) -> bool:
-    """Whether a file says that it is one."""
+    """True if a file says that it is one."""
     if not path.is_file():  # a pipe can be read once only
         return False
     try:

@@ -156,7 +156,7 @@ def _at_optimum(client: int) -> Label:
 
 
 def _within(vectors: Vectors, placed: Placed, q: Question, part: float = 1.0) -> bool:
-    """Whether the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
+    """True if the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
     squares = (placed[1] ** 2).sum(axis=-1)
     sizes = [(float(vectors[START] @ vectors[START]), q.distance)]
     if q.heterogeneity is not None:

@@ -175,7 +175,7 @@ def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:
 
 
 def _within(vectors: Vectors, placed: Placed, q: Question, part: float = 1.0) -> bool:
-    """Whether the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
+    """True if the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
     sizes = [(vectors[b][name], limit) for b, name, limit in ((MEAN, START, q.distance), (DEVIATION, OWN, q.heterogeneity))
              if limit is not None and name in vectors[b]]  # fmt: skip
     if q.losses.lipschitz is not None:

@@ -121,7 +121,7 @@ class Method:
                 raise InvalidInput(f"{name} = {number}: it must be above 0")
 
     def takes_steps(self, options: Mapping[str, Fraction]) -> bool:
-        """Whether the number of local steps means anything."""
+        """True if the number of local steps means anything."""
         return self.local_steps == "always" or self.local_steps in options
 
 

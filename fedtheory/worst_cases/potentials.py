@@ -290,7 +290,7 @@ def _with_rho(asked: RoundQuestion, digits: int) -> RoundQuestion:
 
 
 def _lowers(asked: RoundQuestion) -> bool:
-    """Whether the solver says that there is a potential."""
+    """True if the solver says that there is a potential."""
     try:
         return optimum(asked.family, asked.goal) >= 0
     except NoMultipliers:

@@ -51,7 +51,7 @@ def _multipliers(lam: Any, kappa_0: Any) -> dict[str, Any]:
 
 
 def _same(a: Quadratic, b: Quadratic) -> bool:
-    """Whether two are the same expressions of the symbols."""
+    """True if two are the same expressions of the symbols."""
     import sympy as sp
 
     difference = a - b
@@ -60,14 +60,14 @@ def _same(a: Quadratic, b: Quadratic) -> bool:
 
 
 def _is_form(q: Quadratic) -> bool:
-    """Whether values of losses and the number cancel."""
+    """True if values of losses and the number cancel."""
     import sympy as sp
 
     return all(sp.cancel(sp.together(sp.sympify(x))) == 0 for x in (*q.values.values(), q.constant))
 
 
 def _at_least_0(expressions: list[Any], lam: Any, low: Any, high: Any) -> bool:
-    """Whether rational functions of lambda are at least 0 between two numbers, or from one on."""
+    """True if rational functions of lambda are at least 0 between two numbers, or from one on."""
     import sympy as sp
 
     for expression in expressions:

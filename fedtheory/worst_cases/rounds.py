@@ -159,7 +159,7 @@ def _fedavg(asked: Asked) -> Round:
 
 
 def _is_descent(asked: Asked) -> bool:
-    """Whether a round is gradient descent on F, whatever the clients are at the optimum: nothing stands beside kappa_0."""
+    """True if a round is gradient descent on F, whatever the clients are at the optimum: nothing stands beside kappa_0."""
     return "B" not in asked.options and (asked.alone or (asked.local_steps == 1 and asked.spread == 0))
 
 

@@ -90,7 +90,7 @@ def check(kind: str, cell: dict[str, Any]) -> None:
 
 
 def _limits(cell: dict[str, Any]) -> Any:
-    """Whether runs that cannot end are refused, as `--allow-long` says."""
+    """True if runs that cannot end are refused, as `--allow-long` says."""
     return unlimited() if cell.get("allow_long") else nullcontext()
 
 

@@ -38,7 +38,7 @@ class Result:
 
     @property
     def own_tests(self) -> bool | None:
-        """Whether each client was tested on test samples of its own, for client_accuracy; None where nothing was run."""
+        """True if each client was tested on test samples of its own, for client_accuracy; None where nothing was run."""
         found = self.provenance.get("configuration")
         return None if found is None else found["problem"].get("tested") is not None
 

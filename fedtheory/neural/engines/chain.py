@@ -1,4 +1,4 @@
-"""Whether a module, however its forward pass is written, is a chain of linear layers with activations, and dropout, between them."""
+"""True if a module, however its forward pass is written, is a chain of linear layers with activations, and dropout, between them."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class PenaltyTerms(NamedTuple):
 
 
 def fits(engine: Engine, device: str, curvature: Any) -> bool:
-    """Whether a walk on samples as they are is compiled here: where Numba is, on a CPU, of a chain of linear layers with a loss whose
+    """True if a walk on samples as they are is compiled here: where Numba is, on a CPU, of a chain of linear layers with a loss whose
     derivative is written below, one slope for all."""
     return (
         TAKEN

@@ -165,7 +165,7 @@ class Stacked(Engine):
                 _move(leaf, found[name], tape.products.get(name, []), lr, factor)
 
     def _grouped(self, weights: Tensor | None) -> bool:
-        """Whether padded samples cannot be weighed away: rows with as many real samples are then computed together."""
+        """True if padded samples cannot be weighed away: rows with as many real samples are then computed together."""
         return weights is not None and (not self.loss.weighted or self.flat.depends_on_batch)
 
     def _in_groups(

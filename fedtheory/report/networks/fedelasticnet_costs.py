@@ -157,7 +157,7 @@ def _sparser(data: dict[str, Any], rows: Sequence[str]) -> str:
 
 
 def _all(counts: str) -> bool:
-    """Whether every 'n of m' in it has n = m."""
+    """True if every 'n of m' in it has n = m."""
     words = counts.replace(",", "").split()
     return all(words[i - 1] == words[i + 1] for i, w in enumerate(words) if w == "of")
 

@@ -279,7 +279,7 @@ def _model_of(state: Any) -> Any:
 
 
 def _were_single(found: np.ndarray) -> bool:
-    """Whether float64 numbers are all of single precision, which numbers that came about in float64 never are by chance."""
+    """True if float64 numbers are all of single precision, which numbers that came about in float64 never are by chance."""
     with np.errstate(over="ignore"):
         return found.size > 1 and bool((found == found.astype(np.float32)).all() and (found % 1 != 0).all())
 
@@ -296,7 +296,7 @@ def _raised(error: BaseException) -> AdapterError:
 
 
 def _several(given: Any, dim: int, rounds: int) -> bool:
-    """Whether this is one model a round, and perhaps the first, and no one model in so many parts."""
+    """True if this is one model a round, and perhaps the first, and no one model in so many parts."""
     parts = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 2
     return parts and len(given) in (rounds, rounds + 1) and _size(_plain(given)) != dim
 
@@ -306,7 +306,7 @@ def _size(value: Any) -> int:
 
 
 def _still(now: Any, kept: dict[str, np.ndarray]) -> bool:
-    """Whether an old state holds what it held."""
+    """True if an old state holds what it held."""
     try:
         return all(np.array_equal(part(now[n], n, 0, v.shape)[0], v) for n, v in kept.items())
     except (KeyError, AdapterError):

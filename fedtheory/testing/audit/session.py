@@ -51,7 +51,7 @@ class Comparison:
         return self.got is not None and self.matches(self.expected)
 
     def matches(self, states: Iterable[reference.State]) -> bool:
-        """Whether the implementation gave these states, so far as it shows them.
+        """True if the implementation gave these states, so far as it shows them.
 
         After the first that differs none is worked out.
         """
@@ -81,7 +81,7 @@ def _close(a: np.ndarray, b: np.ndarray, scale: float, rtol: float) -> bool:
 
 
 def _apart(task: Task) -> bool:
-    """Whether the cohorts of the first two rounds have no client in common."""
+    """True if the cohorts of the first two rounds have no client in common."""
     return task.rounds > 1 and not set(task.cohorts[0]) & set(task.cohorts[1])
 
 
@@ -130,7 +130,7 @@ class Session:
         return {**base, **self.given, **over}
 
     def can(self, setting: str) -> bool:
-        """Whether a run may choose this setting."""
+        """True if a run may choose this setting."""
         return self.adapter.takes(setting) and setting not in self.given
 
     def task(self, clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], start: np.ndarray | None = None,
@@ -203,7 +203,7 @@ class Session:
         return True
 
     def _first_controls(self, seen: list[Comparison]) -> tuple[Mistake, ...] | None:
-        """Whether all control variates that start at one vector other than 0 explain the runs; the vector is worked out.
+        """True if all control variates that start at one vector other than 0 explain the runs; the vector is worked out.
 
         Where the cohorts of the first two rounds have no client in common, the model after the second is affine in that vector.
         """

@@ -58,7 +58,7 @@ def _shared(drawn: list[list[tuple[int, int]]]) -> str:
 
 
 def _in_order(drawn: list[tuple[int, int]]) -> bool:
-    """Whether each client takes one example after the other, which is no drawing at all."""
+    """True if each client takes one example after the other, which is no drawing at all."""
     return all((b - a) % EXAMPLES == 1 for one in zip(*drawn, strict=True) for a, b in itertools.pairwise(one))
 
 

@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Work:
-    """What is sent to another process.
+    """A job for another process.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class _Work:
         return found.setting, [s for s in found.statements if not self.only or s.id in self.only]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What it holds may be of classes that only the paper's file knows: they are pickled apart, to be read after it."""
+        """Pickle apart what may be of classes that only the paper's file knows: they are pickled apart, to be read after it."""
         content: Any = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.source:
             from joblib.externals.loky.backend.reduction import dumps  # as for what workers are sent
@@ -128,7 +128,7 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """Whether the verdict is the one on record ('open' records nothing)."""
+        """True if the verdict is the one on record ('open' records nothing)."""
         return self.established == "open" or self.verdict == self.established
 
 
@@ -216,7 +216,7 @@ def search_told(task: SearchTask) -> list[dict[str, Any]]:
 
 
 def contents(tasks: Sequence[Task | SearchTask], about: dict[str, Any]) -> list[Any]:
-    """What the result of each depends on, for `fedtheory.cells.Cells`: ``about`` is what `plan` or `search_plan` was called with."""
+    """Give what the result of each depends on, for `fedtheory.cells.Cells`; ``about``: the arguments of `plan` or `search_plan`."""
     code = {id: content_of(paper(id)) for id in {t.paper for t in tasks}}
     once = uuid.uuid4().hex  # of a package whose code may change unseen, nothing is found again
     return [

@@ -1,4 +1,4 @@
-"""What is to be judged: how large a campaign is, and a problem and a method of a user's."""
+"""The request to judge: how large a campaign is, and a problem and a method of a user's."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Case:
 
     @property
     def of_rounds(self) -> bool:
-        """Whether the method is made for a number of rounds."""
+        """True if the method is made for a number of rounds."""
         return is_dataclass(self.algorithm) and any(f.name == "rounds" for f in fields(self.algorithm))
 
     def check_solver(self, work: LocalWork | None, run: bool = False) -> None:

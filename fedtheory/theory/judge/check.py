@@ -1,4 +1,4 @@
-"""What running one form on one view returns: a `Check`, and the three ways to judge two sides.
+"""Judge the two sides of a form in one of three ways, which gives a `Check`.
 
 Exact sides are compared beyond rounding, sides in fractions exactly, and scenarios by Student's t. A form that is an
 identity between symbols is proved by SymPy.
@@ -78,7 +78,7 @@ class Check:
         return f"{head} ({detail}{slack}{self.mode}{place})"
 
     def to_json(self) -> dict[str, Any]:
-        """What JSON can hold of it: all but ``series``."""
+        """Give all that JSON can hold: all but ``series``."""
         return to_jsonable({f.name: getattr(self, f.name) for f in fields(self) if f.name != "series"})
 
     @classmethod

@@ -51,7 +51,7 @@ class Checks(list[Check]):
 
     @property
     def sentence(self) -> str:
-        """What was found: 'As printed it is false here: at T = 43 the left side is 0.53, the bound 0.12. As repaired it holds ...'."""
+        """The finding in words: 'As printed it is false here: at T = 43 the left side is 0.53, the bound 0.12. ...'."""
         return as_sentence(self, self.statement)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ class Checks(list[Check]):
         rounds: int | Literal["auto"] | None = "auto",
         tell: Callable[[str], Any] | None = None,
     ) -> dict[str, Any]:
-        """What `plot` draws, as plain values; parameters and errors as of `plot`."""
+        """Give what `plot` draws, as plain values; parameters and errors as of `plot`."""
         if self.statement is None:
             raise InvalidInput("these checks do not know their statement, so there is nothing to draw: make them by Statement.verify")
         if rounds == "auto":
@@ -138,7 +138,7 @@ class Checks(list[Check]):
         )  # fmt: skip
 
     def _worst_belongs(self, form: Form) -> bool:
-        """Whether the worst case of a form has just the parameters of this case."""
+        """True if the worst case of a form has just the parameters of this case."""
         return self.case is not None and form.worst is not None and form.worst.belongs(self.case)
 
     @property

@@ -40,7 +40,7 @@ def comparison(
     rounds: int | None = None,
     tell: Callable[[str], Any] | None = None,
 ) -> dict[str, Any]:
-    """What a picture of the checks is drawn from: strings, numbers, lists and dicts only.
+    """Give the data of a picture of the checks: strings, numbers, lists and dicts only.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _shown(checks: Sequence[Check], statement: Statement, kept: Mapping[str, lis
 
 
 def _bounds_the_same(one: Series, main: Series) -> bool:
-    """Whether the left sides of two forms over one horizon are one, up to a constant; entries that have none are not compared."""
+    """True if the left sides of two forms over one horizon are one, up to a constant; entries that have none are not compared."""
     if main.at is None or one.at is None or len(main.at) != len(one.at):
         return True
     seen = (np.abs(main.lhs) > main.floor) & (np.abs(one.lhs) > one.floor)
@@ -184,7 +184,7 @@ def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
 def _with_longer(
     rows: list[dict[str, Any]], check: Check, longer: Sequence[Check], horizon: str, reruns: bool
 ) -> list[dict[str, Any]]:
-    """What was judged, and the longer run after it; all of that where both are means of scenarios, so that one band is drawn."""
+    """Join what was judged to the longer run after it; all of that where both are means of scenarios, so that one band is drawn."""
     more = [row for c in longer if c.series is not None for row in with_band(_rows(c, c.series, horizon), c, reruns)]
     last = max((r["at"] for r in rows if r["at"] is not None), default=0)
     return rows + [r for r in more if check.scenarios or r["at"] > last]
@@ -226,7 +226,7 @@ def _latex(form: Form) -> str:
 
 
 def caption(data: Mapping[str, Any]) -> str:
-    """What to see in the picture, in whole sentences with the numbers of the data."""
+    """Say in whole sentences what to see in the picture, with the numbers of the data."""
     shown = {n: f for n, f in data["forms"].items() if f["shown"]}
     how = "over the horizon" if data["kind"] == "horizon" else "entry by entry"
     told = [f"{data['statement']} on {data['problem'] or 'the problem'}: both sides of the inequality {how}.", data["sentence"]]

@@ -1,4 +1,4 @@
-"""What is found of a paper, in one sentence: every clause rests on verdicts, and its numbers come from witnesses and forms."""
+"""The finding on a paper in one sentence: every clause rests on verdicts, and its numbers come from witnesses and forms."""
 
 from __future__ import annotations
 

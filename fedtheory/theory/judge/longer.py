@@ -37,7 +37,7 @@ JUDGED = ("holds", "violated", "inconclusive")
 
 @dataclass
 class Clock:
-    """What runs of so many rounds took, and what longer ones are expected to."""
+    """The time that runs of so many rounds took, and that longer ones are expected to take."""
 
     rounds: list[int]
     seconds: list[float]

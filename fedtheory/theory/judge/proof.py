@@ -84,7 +84,7 @@ class Proof:
 
     @property
     def weighed(self) -> bool:
-        """Whether the steps have weights, so that the slack of the bound can be told apart by them."""
+        """True if the steps have weights, so that the slack of the bound can be told apart by them."""
         return any(step.weight is not None for step in self.steps)
 
 
@@ -114,7 +114,7 @@ class Course:
 
 @dataclass
 class Ended:
-    """What the steps at the end of a proof see.
+    """The view of the steps at the end of a proof.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What walking a proof gives: each step in each round, and what the final bound loses in each step."""
+"""The outcome of walking a proof: each step in each round, and what the final bound loses in each step."""
 
 from __future__ import annotations
 
@@ -146,13 +146,13 @@ class Walk:
 
     @property
     def source(self) -> str:
-        """What the paper calls the theorem; of a file the statement's id."""
+        """The paper's name of the theorem; of a file the statement's id."""
         id = self.proof.theorem
         return id if paper_of(id).source else get(id).source.partition(",")[0]
 
     @property
     def adds_up(self) -> bool:
-        """Whether the weights account for the whole slack of the bound, up to rounding."""
+        """True if the weights account for the whole slack of the bound, up to rounding."""
         if self.unexplained is None:
             return True
         if isinstance(self.unexplained, Fraction):
@@ -170,7 +170,7 @@ class Walk:
         return [t for t in self.tallies if t.verdict == "violated"]
 
     def share(self, tally: Tally) -> float | None:
-        """What part of the bound's slack a step loses; None without a weight, or where the bound has no slack."""
+        """Give the part of the bound's slack that a step loses; None without a weight, or where the bound has no slack."""
         lost = self._clean(tally.lost)
         return None if lost is None or not self.slack > 0 else lost / float(self.slack)
 
@@ -218,7 +218,7 @@ class Walk:
         return f"{share[0].upper() + share[1:]} of the slack of {self.name}{aside} {verb} lost {self._where(label)}{inside}{tail}."
 
     def _lossy(self, slack: float) -> bool:
-        """Whether the bound has slack, beyond rounding."""
+        """True if the bound has slack, beyond rounding."""
         if isinstance(self.slack, Fraction):
             return self.slack > 0
         return slack > 1e-12 * (abs(float(self.lhs)) + abs(float(self.rhs)))

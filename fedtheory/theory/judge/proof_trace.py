@@ -133,7 +133,7 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
 
 @dataclass
 class _Line:
-    """What is found of one step on the way."""
+    """The finding on one step on the way."""
 
     step: Step
     places: list[Place] = field(default_factory=list)

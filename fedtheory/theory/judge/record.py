@@ -20,7 +20,7 @@ class NotRecorded(InvalidInput):
 
 
 class Missing:
-    """What a run did not record: whatever is computed from it raises `NotRecorded` with what is missing and how to give it."""
+    """A quantity that a run did not record: whatever is computed from it raises `NotRecorded`, with the remedy."""
 
     __array_ufunc__ = None  # NumPy leaves the arithmetic to this class
 
@@ -41,7 +41,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a run of anyone's.
+    """The record of a run of anyone's.
 
     Attributes
     ----------

@@ -161,7 +161,7 @@ def _brought(found: Any) -> list[Any]:
 
 
 def _is_paper(value: Any) -> bool:
-    """Whether it is a paper, or has ``as_paper()``."""
+    """True if it is a paper, or has ``as_paper()``."""
     return isinstance(value, Paper) or (not isinstance(value, type) and callable(getattr(value, "as_paper", None)))
 
 
@@ -332,7 +332,7 @@ def get(name: str) -> Statement:
 
 
 def content_of(chosen: Paper) -> str | None:
-    """What stands for the code of a paper where results of it are kept: '' for this package's papers, which come with its own code;
+    """Give the key of a paper's code in kept results: '' for this package's papers, which come with its own code;
     for a file a hash of it and of the Python files beside it; None for another package's, whose code may change unseen."""
     if chosen.source:
         beside = sorted(Path(chosen.source).parent.glob("*.py"))
@@ -341,7 +341,7 @@ def content_of(chosen: Paper) -> str | None:
 
 
 def is_ours(paper: Paper) -> bool:
-    """Whether this package brings the paper."""
+    """True if this package brings the paper."""
     return paper.id in _OURS
 
 

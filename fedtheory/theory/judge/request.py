@@ -1,4 +1,4 @@
-"""What a user asks for in words, at the command line, and what a paper's setting makes of it."""
+"""A user's request at the command line, and the case that a paper's setting makes of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Prepared", "Request", "Tuned"]
 
 
 class Request(Protocol):
-    """What a user asked for in words, at the command line; a paper's setting turns it into a `Prepared` case.
+    """A user's request in words, at the command line; a paper's setting turns it into a `Prepared` case.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What reviewers of a paper asked, and what settles it: a statement's record, a run, or nothing that can be run."""
+"""Questions of a paper's reviewers, and what settles each: a statement's record, a run, or nothing that can be run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Rests:
-    """What an answer rests on: the verdict of one form, as the answer was written for it.
+    """The evidence of an answer: the verdict of one form, as the answer was written for it.
 
     Attributes
     ----------

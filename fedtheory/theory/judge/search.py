@@ -28,7 +28,7 @@ Draw = Callable[["Tape", Sequence["Target"]], tuple[Any, Any] | None]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class SearchResult:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was found beyond rounding."""
+        """True if nothing was found beyond rounding."""
         rounding = self.best <= RELATIVE_TOLERANCE or (self.exact_best is not None and self.exact_best <= 0)
         return self.witness is None and rounding
 
@@ -138,7 +138,7 @@ class Target:
         return view.rule == self.rule and view.applies(self.form) is None and self.judge(instance, view, tape)
 
     def judge(self, instance: Any, view: Any, tape: np.ndarray) -> bool:
-        """Whether the instance came nearer than any before."""
+        """True if the instance came nearer than any before."""
         with np.errstate(all="ignore"):
             sides = self.sides(view)
             margin, ratio = scores(sides)

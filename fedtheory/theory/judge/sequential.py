@@ -95,5 +95,5 @@ def in_looks(
 
 
 def _waits(check: Check) -> bool:
-    """Whether more scenarios may decide it; where one diverged, they do not."""
+    """True if more scenarios may decide it; where one diverged, they do not."""
     return check.verdict == "inconclusive" and check.mode == "statistical" and check.scenarios is not None

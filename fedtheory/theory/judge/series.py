@@ -1,4 +1,4 @@
-"""What a check compared, entry by entry: kept on a problem of the user's, for a picture; never in a campaign."""
+"""The entries that a check compared: kept on a problem of the user's, for a picture; never in a campaign."""
 
 from __future__ import annotations
 

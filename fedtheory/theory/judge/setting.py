@@ -86,23 +86,23 @@ class Setting:
         return "it is about instances of its own, not about a problem's run"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
-        """What the statement asks of a user's problem, of who takes part and of the method, in words."""
+        """Demands of the statement on a user's problem, on who takes part and of the method, in words."""
         return ()
 
     def declares(self, statement: Statement) -> dict[str, str]:
-        """What the statement is about, where it says so itself: {'method': ..., 'problems': ...}, in words."""
+        """The subject of the statement, where it says so itself: {'method': ..., 'problems': ...}, in words."""
         return {}
 
     def symbols(self, statement: Statement) -> dict[str, str]:
-        """What the letters of the statement stand for."""
+        """Meanings of the statement's letters."""
         return dict(statement.symbols)
 
     def takes(self, statement: Statement) -> dict[str, str]:
-        """What a user may set of the statement, and what it is: names of `accepts`."""
+        """Values that a user may set of the statement, with their meaning: names of `accepts`."""
         return dict(self.accepts)
 
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
-        """Whether an instance of a campaign may be about some of these statements."""
+        """True if an instance of a campaign may be about some of these statements."""
         return True
 
     def refuses(self, statement: Statement) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class Setting:
         raise InvalidInput(f"{statement.id}: {self.refusal(statement)}")
 
     def scope_in_words(self, statement: Statement) -> str:
-        """What the statement is about: one round from a given state, a run, an identity."""
+        """The subject of the statement: one round from a given state, a run, an identity."""
         return statement.scope
 
     def example(self, statement: Statement) -> str | None:

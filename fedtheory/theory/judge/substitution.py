@@ -81,7 +81,7 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
 
 @dataclass(frozen=True)
 class Put:
-    """What is kept of a view for its formula: numbers only, so that the view can go.
+    """The numbers of a view that its formula is filled with: numbers only, so that the view can go.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ def reading(check: Any, statement: Statement | None = None) -> str:
 
 
 def as_sentence(checks: Sequence[Any], statement: Statement | None = None) -> str:
-    """What was found, in a sentence or two: of the printed form (or what stands in its place) and of the repaired one.
+    """Say what was found in a sentence or two: of the printed form (or what stands in its place) and of the repaired one.
 
     Where there is neither, of the first form. Numbers are those of the checks: of `Check.lhs` and `Check.rhs` where the form
     is worst, and the largest measured/bound.
@@ -111,7 +111,7 @@ def _runs(check: Any) -> str:
 
 
 def _negative_bounds(check: Any) -> bool:
-    """Whether some bound that was compared is below 0, so that measured/bound is told of the others only."""
+    """True if some bound that was compared is below 0, so that measured/bound is told of the others only."""
     return check.rhs < 0 or (check.series is not None and bool((check.series.rhs < -check.series.floor).any()))
 
 

@@ -84,7 +84,7 @@ class Letters:
         return tuple(self._latex)
 
     def values(self, view: Any) -> dict[Any, Any]:
-        """What each letter is on a view: symbol -> number or array."""
+        """Give each letter's value on a view: symbol -> number or array."""
         return {getattr(self, name): getattr(view, name) for name in self._latex if hasattr(view, name)}
 
 

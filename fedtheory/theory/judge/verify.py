@@ -30,7 +30,7 @@ Mode = Literal["auto", "exact", "monte-carlo"]
 
 
 class Options(TypedDict, total=False):
-    """What `verify` takes beside forms, for what hands it on."""
+    """Options of `verify` beside forms, for callers that hand them on."""
 
     sampling: Sampling | None
     local_solver: LocalSolver | None
@@ -140,7 +140,7 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
 
 
 def _setup(case: Case) -> str:
-    """What was run, in words."""
+    """Say what was run."""
     problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
     return "; ".join([problem, *(named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
 
@@ -207,7 +207,7 @@ def check_given(statement: Statement, names: Iterable[str]) -> None:
 
 
 def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Unpack[Options]) -> Case:
-    """What a user gives to a statement, checked; options and errors as of `verify`, but ``forms``."""
+    """Check what a user gives to a statement; options and errors as of `verify`, but ``forms``."""
     statement = statement if isinstance(statement, Statement) else get(statement)
     for name in options:
         if name not in Options.__annotations__:

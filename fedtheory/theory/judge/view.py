@@ -13,7 +13,7 @@ __all__ = ["ClosedView", "DataInstance", "Instance", "View"]
 
 
 class View(Protocol):
-    """What one instance makes measurable.
+    """The measurable quantities of one instance.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a statement's author declares: the method and its hyperparameters, the local work, and
+"""Declarations of a statement's author: the method and its hyperparameters, the local work, and
 what may vary in them.
 
 A hyperparameter is a number, a function of the constants (``lambda c: 1 / c.beta``), or a family
@@ -57,7 +57,7 @@ NOISE = "gradients are exact here, so there is no variance of noise; how far the
 
 
 def alias(name: str, known: Iterable[str], kind: str, before: str = "") -> str:
-    """What a quantity that papers give another name is called here; '' for a name that is none of those."""
+    """Give the name here of a quantity that papers call otherwise; '' for a name that is none of those."""
     here, what = ALIASES.get(name, ("", ""))
     if here in {*known}:
         return f"unknown {kind} {name!r}: {what} is {before}{here}"
@@ -270,7 +270,7 @@ class GradientSteps(Keywords):
     lr: Any
 
     def parameters(self) -> dict[str, Any]:
-        """What varies, by name."""
+        """The numbers that vary, by name."""
         return {"steps": self.steps, "lr": self.lr}
 
     def resolve(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ __all__ = ["identical", "in_floats"]
 
 
 def identical(problem: Any) -> bool:
-    """Whether all clients' losses have one gradient, up to rounding, at three points."""
+    """True if all clients' losses have one gradient, up to rounding, at three points."""
     x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
     gradients = problem.gradient(x)
     return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())

@@ -181,7 +181,7 @@ class Draw:
 
 
 def _floats(value: Any) -> bool:
-    """Whether there is a float in nested lists and dictionaries: it is not the number it prints as."""
+    """True if there is a float in nested lists and dictionaries: it is not the number it prints as."""
     if isinstance(value, dict):
         return any(_floats(v) for v in value.values())
     return any(_floats(v) for v in value) if isinstance(value, list | tuple) else isinstance(value, float)

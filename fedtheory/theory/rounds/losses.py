@@ -78,7 +78,7 @@ class Pieces(NamedTuple):
 
     @property
     def kinks(self) -> bool:
-        """Whether there is any l1 part."""
+        """True if there is any l1 part."""
         return bool((self.a != 0).any())
 
     def minimise(self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None) -> Any:
@@ -336,7 +336,7 @@ class SeparableLosses:
 
     @property
     def unique(self) -> bool:
-        """Whether x* is one point: F is convex (where it has several, the nearest to the start is meant), or has one
+        """True if x* is one point: F is convex (where it has several, the nearest to the start is meant), or has one
         global minimiser."""
         return all(one for _, _, one in self._ends)
 

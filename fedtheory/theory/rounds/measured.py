@@ -1,4 +1,4 @@
-"""What a statement is given: the named quantities of a round or a run as attributes, a few
+"""The quantities that a statement is given: the named quantities of a round or a run as attributes, a few
 functions, and its rounding errors."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Nudged:
 
 
 class Quantities:
-    """What a statement is given: quantities as attributes, and a few functions.
+    """The quantities that a statement is given, as attributes, and a few functions.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class Quantities:
         return {}
 
     def locate(self, where: dict[str, Any]) -> None:
-        """What the entries compared are: starts of a round, rounds of a run."""
+        """Say what the entries compared are: starts of a round, rounds of a run."""
         if len(where["index"]) == 1:
             where["axes"] = [self.axis]
 
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
-        """What is wrong with the shape of a side, or None."""
+        """Say what is wrong with the shape of a side, or give None."""
         return None
 
     def nudged(self, what: str, again: int = 0) -> Any:
@@ -281,7 +281,7 @@ class RoundQuantities(Quantities):
         return v.reshape(-1, self._cohorts, *v.shape[1:])
 
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
-        """What is wrong with the shape of a side, or None."""
+        """Say what is wrong with the shape of a side, or give None."""
         scenarios = len(self.path.states[-1].x) // self._cohorts
         if shape in ((), (1,)) or (
             len(shape) > 1 and shape[0] in (1, scenarios) and shape[1] in (1, self._cohorts)
@@ -302,7 +302,7 @@ class RoundQuantities(Quantities):
         return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
 
     def expectation(self, v: Any) -> Any:
-        """What becomes of a side that is claimed in expectation: (S, C, ...) -> (S, ...)."""
+        """Take the expectation of a side: (S, C, ...) -> (S, ...)."""
         v = np.asarray(v)
         return v.reshape(()) if v.ndim == 0 else v if v.ndim == 1 else self.mean(v)[:, 0]
 
@@ -314,7 +314,7 @@ class RunQuantities(Quantities):
     table, axis = RUN, "round"
 
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
-        """What is wrong with the shape of a side, or None."""
+        """Say what is wrong with the shape of a side, or give None."""
         scenarios = len(self.path.states[-1].x)
         if not shape or (shape[-1] in (1, scenarios) and not self._scenarios_first(shape)):
             return None
@@ -341,11 +341,11 @@ class RunQuantities(Quantities):
         return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
 
     def _scenarios_first(self, shape: tuple[int, ...]) -> bool:
-        """Whether the first axis is longer than the run and counts the scenarios, as that of q.x[-1]."""
+        """True if the first axis is longer than the run and counts the scenarios, as that of q.x[-1]."""
         return len(shape) > 1 and shape[0] == len(self.path.states[-1].x) > len(self.path.states)
 
     def expectation(self, v: Any) -> Any:
-        """What becomes of a side that is claimed in expectation: (..., S) -> (...)."""
+        """Take the expectation of a side: (..., S) -> (...)."""
         v = np.asarray(v)
         if v.ndim == 0 or v.shape[-1] == 1:
             return v if v.ndim == 0 else v[..., 0]

@@ -1,4 +1,4 @@
-"""What an authored statement is judged on, and the judging: instances, views in fractions and in
+"""Make what an authored statement is judged on: instances, views in fractions and in
 floats, Monte Carlo, and variants.
 
 `MethodSetting` is a statement with its method, local work, sampling and class of problems; a
@@ -63,7 +63,7 @@ class MethodSetting:
 
     # --- instances --------------------------------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
-        """What the statement leaves open of the method and of the local work, by name: `Upto` and `Among`."""
+        """The numbers that the statement leaves open, by name: `Upto` and `Among`."""
         own = self.method.hyperparameters if isinstance(self.method, Method) else {}
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
@@ -92,7 +92,7 @@ class MethodSetting:
         raise InvalidInput(f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}")
 
     def few(self, made: Draw) -> bool:
-        """Whether the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
+        """True if the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
         count = self.law(made).count(made.num_clients)
         if self.scope == "run":
             return count**made.rounds <= MAX_PATHS

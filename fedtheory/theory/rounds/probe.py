@@ -73,7 +73,7 @@ def check_sums(setting: MethodSetting) -> None:
 
 
 def _views(setting: MethodSetting, instance: Draw, rng: np.random.Generator) -> tuple[Quantities, list[Quantities]]:
-    """What is judged together, and each by itself."""
+    """Give what is judged together, and each by itself."""
     if setting.scope == "run":
         return setting.view_twice(instance), [setting.view(instance, exact=False)]
     start = instance.start.astype(float)
@@ -83,7 +83,7 @@ def _views(setting: MethodSetting, instance: Draw, rng: np.random.Generator) -> 
 
 
 def _differ(statement: Any, name: str, together: Quantities, alone: Quantities, i: int, count: int) -> bool:
-    """Whether the sides of one of several are others by themselves, beyond rounding."""
+    """True if the sides of one of several are others by themselves, beyond rounding."""
 
     def apart(noisy: bool) -> bool:
         many, one = (

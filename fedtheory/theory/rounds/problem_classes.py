@@ -285,7 +285,7 @@ class Smooth(ProblemClass):
 
 @dataclass(frozen=True)
 class Nonconvex(Smooth):
-    """What is left of `SmoothConvex` without convexity: F may have no least value."""
+    """Smooth losses, `SmoothConvex` without convexity: F may have no least value."""
 
     bounded: ClassVar[bool] = False
     words: ClassVar[str] = "smooth losses, convex or not"

@@ -49,7 +49,7 @@ def _quantity(
 
 
 def of_the_other(name: str, over_run: bool) -> str:
-    """What to take in place of a quantity that only rounds have, or only runs; '' for a name that neither has."""
+    """Say what to take in place of a quantity that only rounds have, or only runs; '' for a name that neither has."""
     own, other = (RUN, ROUND) if over_run else (ROUND, RUN)
     if name in own or name not in other:
         return ""
@@ -191,7 +191,7 @@ def moved_sq(q: Any) -> Any:
 
 @_quantity(of_round="(S, C, P, d)", latex="y_k")
 def client_models(q: Any) -> Any:
-    """What the last local minimisation of the round gave, for every cohort's clients."""
+    """The clients' models after the last local minimisation of the round, for every cohort."""
     if not q._clients.results:
         raise MissingCapability("client_models: this method asks its clients for no local minimisation")
     return q._fold(q._clients.results[-1].y)

@@ -84,7 +84,7 @@ class SlotClients(Clients):
 
     @property
     def problem(self) -> Any:  # type: ignore[override]
-        """What a method should not look at: the slots have no `fedtheory.problems.Problem`
+        """Refuse what a method should not look at: the slots have no `fedtheory.problems.Problem`
         behind them."""
         raise NotInFractions("the method reads clients.problem, which has no counterpart in fractions")
 

@@ -80,7 +80,7 @@ def with_ratio(check: Check, statement: Any, name: str, sides: Sides, view: Any)
 
 
 def same_at_start(sides: Sides, view: Any) -> bool:
-    """Whether the entries are the states t = 0..T of a run, and both sides are the same number at t = 0."""
+    """True if the entries are the states t = 0..T of a run, and both sides are the same number at t = 0."""
     lhs, rhs = np.asarray(sides.lhs), np.asarray(sides.rhs)
     if view.axis != "round" or lhs.shape[:1] != (len(view.path.states),) or lhs.shape != rhs.shape:
         return False
@@ -88,6 +88,6 @@ def same_at_start(sides: Sides, view: Any) -> bool:
 
 
 def _negative(sides: Sides) -> bool:
-    """Whether a side is negative beyond rounding."""
+    """True if a side is negative beyond rounding."""
     floor = -1e-9 * np.asarray(sides.scale, dtype=float) - float(np.max(np.asarray(sides.noise, dtype=float), initial=0.0))
     return any(bool((np.asarray(v, dtype=float) < floor).any()) for v in (sides.lhs, sides.rhs))

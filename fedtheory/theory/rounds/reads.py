@@ -49,7 +49,7 @@ def _numbers(value: Any) -> bool:
 
 
 def read_there(setting: MethodSetting, form: str, instance: Draw, constants: dict[str, Any] | None = None) -> dict[str, str]:
-    """What the statement's function reads up to a form, in fractions on an instance: {'q.F': '1/2'}; of a run also the round
+    """Give what the statement's function reads up to a form, in fractions on an instance: {'q.F': '1/2'}; of a run also the round
     at which lhs - rhs is largest ('worst at'). Nothing where the form says nothing there."""
     statement, seen = setting.of_statement, dict[str, Any]()
     try:

@@ -1,4 +1,4 @@
-"""What somebody says of a run of theirs, held against what an authored statement declares: the method and the local work.
+"""Hold what somebody says of a run of theirs against what a statement declares.
 
 A statement may leave numbers open, as `upto` and `among` do. A run is made with certain ones, and a side of the statement may be
 made from them; so they are said with the run, or nothing is judged that depends on them.
@@ -75,7 +75,7 @@ def _local(where: str, about: Any, facts: Facts, solver: Any) -> Any:
 
 
 def _number(where: str, name: str, said: Any, declared: Any, facts: Facts) -> Any:
-    """What was said of a number, where it is one of those that were declared."""
+    """Give the number that was said, where it is one of those that were declared."""
     if isinstance(declared, Upto):
         limit = float(resolve(declared.limit, facts, False, None, name)) * float(declared.beyond)
         good, about = 0 < said <= limit * (1 + CLOSE), f"up to {limit:.6g}"
@@ -96,7 +96,7 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two methods are of one class, with the same numbers but for rounding."""
+    """True if two methods are of one class, with the same numbers but for rounding."""
     if a is b or type(a) is not type(b):
         return a is b
     names = [f.name for f in fields(a)] if is_dataclass(a) else sorted({*vars(a), *vars(b)})
@@ -122,7 +122,7 @@ def others(setting: Any) -> Iterator[tuple[str, dict[str, Fraction]]]:
 
 
 def depends_on_the_horizon(setting: Any, world: Any, sampling: Any, rounds: int) -> bool:
-    """Whether a run of fewer rounds would be made with other numbers, as with a step size of 1/sqrt(T)."""
+    """True if a run of fewer rounds would be made with other numbers, as with a step size of 1/sqrt(T)."""
     found = [setting.resolved(world, sampling, setting.first_choice, t)[1:] for t in {1, max(1, rounds - 1), rounds}]
     return any(not _alike_work(work, found[0][0]) or not _same(method, found[0][1]) for work, method in found[1:])
 

@@ -1,4 +1,4 @@
-"""What does not exist on an instance: an absent number makes the forms that use it say nothing there, and no other form.
+"""Undefined quantities: a form that uses one says nothing on that instance.
 
 A statement's forms come from one function, so that an error while one is made would end those after it. The
 function is then asked again, of a `Loose` view: there what does not exist is `Absent`, which stays absent whatever

@@ -1,4 +1,4 @@
-"""What a statement of a file declares, in words: its method, local work, sampling, problems, and
+"""Put the declarations of a statement of a file into words: its method, local work, sampling, problems, and
 the quantities that it speaks of."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["as_written", "declared", "symbols"]
 
 
 def declared(statement: Any) -> dict[str, str]:
-    """What an `AuthoredStatement` is about: {what: in words}."""
+    """Give what an `AuthoredStatement` is about: {what: in words}."""
     local, sampling, (least, most) = statement.local, statement.sampling, statement.rounds
     work = str(local)
     if isinstance(local, GradientSteps):
@@ -83,7 +83,7 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _same(node: ast.Lambda, code: CodeType) -> bool:
-    """Whether a lambda of the source is the one of this code."""
+    """True if a lambda of the source is the one of this code."""
     made = compile(ast.Expression(node), "", "eval")
     inner = next(c for c in made.co_consts if isinstance(c, CodeType))
     return (inner.co_code, inner.co_names) == (code.co_code, code.co_names) and inner.co_consts[:1] == code.co_consts[:1]

@@ -34,7 +34,7 @@ def figure(one: Any) -> Figure:
 
 
 def data(one: Any) -> dict[str, Any]:
-    """What the figure shows, form by form: 'points' (bound, measured, verdict and instance of each check), of a run also
+    """Give the data of the figure, form by form: 'points' (bound, measured, verdict and instance of each check), of a run also
     'rounds' (T, largest measured/bound, its instance)."""
     verdicts = {row.form: _verdict(one, row) for row in one.rows}
     shown: dict[str, Any] = {"statement": one.statement.id, "title": one.statement.title, "searched": one.searched}

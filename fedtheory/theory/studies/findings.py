@@ -1,4 +1,4 @@
-"""What a study finds of one statement: its checks as rows, its counterexamples, how tight it is, and what it needs."""
+"""The findings of a study on one statement: its checks as rows, its counterexamples, how tight it is, and what it needs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Row(campaign.Row):
 
 @dataclass
 class StatementStudy:
-    """What was found of one statement."""
+    """The findings on one statement."""
 
     statement: Any
     checks: list[Check] = field(default_factory=list)
@@ -104,7 +104,7 @@ class StatementStudy:
         )  # fmt: skip
 
     def _note(self, form: str, verdict: str, group: list[Check], worst: Check | None) -> str:
-        """What the columns do not say: on which instance, or why."""
+        """Say what the columns do not: on which instance, or why."""
         if verdict == "violated" and worst is not None and form not in self.counterexamples:
             how = {"rational": "in fractions", "statistical": "by Monte Carlo"}.get(worst.mode, "in floats")
             return f"{how}, on {worst.instance or 'an instance without a name'}: lhs {worst.lhs:.6g} > rhs {worst.rhs:.6g}"
@@ -117,7 +117,7 @@ class StatementStudy:
         return self.notes.get(form, "")
 
     def search_result(self, form: str, seed: int, budget: int) -> SearchResult:
-        """What the search for counterexamples found of a form, as the core records it."""
+        """The result of the search for counterexamples to a form."""
         found, search = self.counterexamples.get(form), self.search or Search(MethodSetting.of(self.statement))
         nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
         score = -1.0 if nearest is None else nearest.score

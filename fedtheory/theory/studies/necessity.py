@@ -1,4 +1,4 @@
-"""What a bound needs: how far its constants may be tightened, which assumptions may be dropped;
+"""Find out what a bound needs: how far its constants may be tightened, which assumptions may be dropped;
 and which mutants are rejected."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ConstantNeed:
 
     @property
     def tight(self) -> bool:
-        """Whether nothing is left: a violation by less than a hundredth of tightening."""
+        """True if nothing is left: a violation by less than a hundredth of tightening."""
         if self.violated_at is None:
             return False
         return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
@@ -72,7 +72,7 @@ class ConstantNeed:
 
 @dataclass(frozen=True)
 class AssumptionNeed:
-    """What became of a form without one assumption.
+    """The outcome of a search without one assumption.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class AssumptionNeed:
 
     @property
     def needed(self) -> bool:
-        """Whether it is violated without, and not as it stands."""
+        """True if it is violated without, and not as it stands."""
         return self.example is not None and bool(self.example.without)
 
     def __str__(self) -> str:

@@ -46,7 +46,7 @@ class Elite:
 
 @dataclass
 class Scores:
-    """What one instance says of each form.
+    """The scores of one instance for each form.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, i
 
 
 def moves(view: Any) -> bool:
-    """Whether the model moves at all: on a fixed point everything is attained, and it says
+    """True if the model moves at all: on a fixed point everything is attained, and it says
     nothing."""
     if view.fixed:  # nothing moves there, and that is what the statement is about
         return True
@@ -257,7 +257,7 @@ class Search:
                 self.look(instance, counted=False)
 
     def _violated(self, view: Any, form: str) -> bool:
-        """Whether a violation is one beyond rounding, whatever cancels inside the formulas."""
+        """True if a violation is one beyond rounding, whatever cancels inside the formulas."""
         return judged(self.setting.of_statement, view, form).verdict == "violated"
 
     def _enters(self, aim: Aim, score: float) -> bool:
@@ -389,5 +389,5 @@ def without_coordinate(instance: Draw, i: int) -> Draw:
 
 
 def failed(error: FedTheoryError) -> str:
-    """What went wrong, in one line."""
+    """Say what went wrong, in one line."""
     return str(error).splitlines()[0]

@@ -73,7 +73,7 @@ OnProgress = Callable[[int, int, str], None]
 
 @dataclass
 class Study:
-    """What `study` returns; prints as a table with what was found below it."""
+    """The result of `study`; prints as a table with what was found below it."""
 
     studies: list[StatementStudy]
     seed: int
@@ -98,7 +98,7 @@ class Study:
 
     @property
     def searches(self) -> list[SearchResult]:
-        """What the search for counterexamples found of each form, as the core records it."""
+        """The results of the search for counterexamples, form by form."""
         return [s.search_result(form, self.seed, self.budget) for s in self.studies for form in s.statement.forms]
 
     witnesses = counterexamples  # as the command line asks for them
@@ -110,7 +110,7 @@ class Study:
 
     @property
     def necessity(self) -> list[ConstantNeed | AssumptionNeed]:
-        """What each form that was not refuted needs: its constants, then its assumptions."""
+        """The needs of each form that was not refuted: its constants, then its assumptions."""
         needs: list[ConstantNeed | AssumptionNeed] = []
         for s in self.studies:
             needs += [*s.constants, *s.assumptions]
@@ -123,7 +123,7 @@ class Study:
 
     @property
     def ok(self) -> bool:
-        """Whether every verdict is the one on record."""
+        """True if every verdict is the one on record."""
         return all(row.ok for row in self.rows)
 
     def row(self, statement: str, form: str) -> Row:

@@ -79,7 +79,7 @@ def _least_drawn(setting: MethodSetting, search: Search, form: str, found: Witne
 
 
 def _suspects(search: Search, form: str) -> list[Draw]:
-    """What seemed to violate a form: the clearest first."""
+    """List the instances that seemed to violate a form, the clearest first."""
     tightest = search.tightest.get(form)
     some = [e.instance for e in search.best.get((form, None), [])[:1] if e.score > VISIBLE] + search.violating(form)[:SUSPECTS]
     some += [tightest.instance] if tightest is not None and tightest.score > 1 + VISIBLE else []
@@ -123,7 +123,7 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
 
 
 def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Draw) -> bool:
-    """Whether lhs = rhs in fractions in an entry whose terms are not all 0, on an instance where
+    """True if lhs = rhs in fractions in an entry whose terms are not all 0, on an instance where
     the model moves; of a run after a round at least."""
     try:
         view = setting.view(instance, exact=True)
@@ -137,7 +137,7 @@ def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: 
 
 
 def agree(out: StatementStudy, setting: MethodSetting, seed: int, budget: int) -> None:
-    """What every row must agree with: a form that holds is none against which something was found.
+    """Let no row say 'holds' of a form against which something was found.
 
     Of forms that hold it is noted, too, where both sides were always 0.
     """
@@ -155,7 +155,7 @@ def agree(out: StatementStudy, setting: MethodSetting, seed: int, budget: int) -
 
 
 def _both_zero(setting: MethodSetting, form: str) -> bool:
-    """Whether all terms of both sides are 0 on every instance drawn on which they exist."""
+    """True if all terms of both sides are 0 on every instance drawn on which they exist."""
     rng, seen = Stream(0).generator(f"authoring zeros {setting.of_statement.id}"), False
     for _ in range(DRAWN):
         try:

@@ -64,7 +64,7 @@ def scope(statement: Any) -> str:
 
 
 def _searched(one: Any) -> str:
-    """What was looked at: the class of problems, the horizons, the law of the cohorts, how many instances the search tried (which
+    """Say what was looked at: the class of problems, the horizons, the law of the cohorts, how many instances the search tried (which
     are judged only where they are nearest to a violation), and how large they were at most, where the class is larger."""
     problems, words = one.statement.problems, [str(one.statement.problems), scope(one.statement)]
     words.append(f"{one.searched:,} instances tried in the search")
@@ -147,7 +147,7 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
 
 
 def _held(one: Any) -> Iterator[str]:
-    """What it means that forms hold: how often they were judged, and where a proof may stand."""
+    """Say what it means that forms hold: how often they were judged, and where a proof may stand."""
     rows = [row for row in one.rows if row.verdict == "holds" and row.form in one.statement.forms]
     for row in rows:
         proof = one.statement.forms[row.form].proof
@@ -159,7 +159,7 @@ def _held(one: Any) -> Iterator[str]:
 
 
 def _varied(statement: Any) -> list[str]:
-    """What is drawn `among` some numbers."""
+    """Name what is drawn `among` some numbers."""
     return [name for name, v in MethodSetting.of(statement).open_numbers().items() if isinstance(v, Among)]
 
 

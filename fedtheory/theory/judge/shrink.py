@@ -1,4 +1,4 @@
-"""The data of a witness with simpler numbers, one after the other, while what they prove stays."""
+"""Shrink the data of a witness: shorter lists, then simpler numbers, while what they prove stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ Place = tuple[Any, ...]
 
 
 def simpler(data: dict[str, Any], keeps: Callable[[dict[str, Any]], bool], trials: int = TRIALS) -> dict[str, Any]:
-    """The data with simpler fractions and smaller whole numbers, in the same shape; the same data give the same result.
+    """Shorten the lists of the data and simplify their numbers; the same data give the same result.
+
+    An entry is left out of several lists of one length at once, as a client stands in several.
 
     Parameters
     ----------
@@ -31,8 +33,17 @@ def simpler(data: dict[str, Any], keeps: Callable[[dict[str, Any]], bool], trial
     trials : the most data that `keeps` is asked about
     """
     left = trials
-    for _ in range(PASSES):
+    for _ in range(PASSES + sum(_lengths(data))):
         before = data
+        for trial in _shorter(data):
+            if left == 0:
+                return data
+            left -= 1
+            if keeps(trial):
+                data = trial
+                break
+        if data is not before:
+            continue
         for place, old in list(_numbers(data)):
             for new in _candidates(old):
                 if left == 0:
@@ -59,6 +70,35 @@ def _numbers(value: Any, place: Place = ()) -> Iterator[tuple[Place, int | Fract
             yield place, Fraction(value)
         except (ValueError, ZeroDivisionError):
             return
+
+
+def _lengths(value: Any) -> set[int]:
+    """Collect the lengths of all lists in the data."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    inside = set().union(*(_lengths(part) for part in parts))
+    return inside | ({len(value)} if isinstance(value, list) else set())
+
+
+def _shorter(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Leave one entry out of all lists of a length, or of all but those under one name.
+
+    The longest lists come first.
+    """
+
+    def without(value: Any, length: int, i: int) -> Any:
+        if isinstance(value, dict):
+            return {key: without(part, length, i) for key, part in value.items()}
+        if not isinstance(value, list):
+            return value
+        kept = [without(part, length, i) for part in value]
+        return kept[:i] + kept[i + 1 :] if len(value) == length else kept
+
+    for length in sorted((n for n in _lengths(data) if n > 1), reverse=True):
+        for i in reversed(range(length)):
+            made = without(data, length, i)
+            changed = [k for k, v in data.items() if made[k] != v]
+            yield made
+            yield from (made | {k: data[k]} for k in changed if len(changed) > 1)
 
 
 def _candidates(old: int | Fraction) -> list[Any]:

@@ -25,11 +25,24 @@ def test_every_number_becomes_as_simple_as_it_may_be():
     data = {"a": ["355/113", "-7/9"], "n": 12, "of": {"b": "3/2"}, "kind": "st", "cohorts": [True, 3]}
 
     def keeps(d):
-        return abs(Fraction(d["a"][0]) - 3) < 1 and Fraction(d["a"][1]) < 0 and d["n"] > 4 and d["cohorts"][1] == 3
+        if len(d["a"]) != 2 or len(d["cohorts"]) != 2:
+            return False
+        near, below = map(Fraction, d["a"])
+        return abs(near - 3) < 1 and below < 0 and d["n"] > 4 and d["cohorts"][1] == 3
 
     small = simpler(data, keeps)
     assert small == {"a": ["3", "-1"], "n": 5, "of": {"b": "0"}, "kind": "st", "cohorts": [True, 3]}
     assert data["a"] == ["355/113", "-7/9"], "what was given is left as it is"
+
+
+def test_an_entry_leaves_all_lists_of_its_length():
+    data = {"h": ["1", "7/3", "5"], "c": ["0", "1", "9"], "start": ["1", "2"], "of": {"w": [["1"], ["2"], ["3"]]}}
+
+    def keeps(d):
+        clients = {len(d["h"]), len(d["c"]), len(d["of"]["w"])}
+        return len(clients) == 1 and Fraction(7, 3) in map(Fraction, d["h"]) and len(d["start"]) == 2
+
+    assert simpler(data, keeps) == {"h": ["7/3"], "c": ["0"], "start": ["0", "0"], "of": {"w": [["0"]]}}
 
 
 def test_nothing_changes_where_nothing_may_and_trials_are_counted():

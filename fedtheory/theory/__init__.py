@@ -92,6 +92,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
     from fedtheory.theory.judge.replay import replay
+    from fedtheory.theory.judge.view import Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
@@ -112,6 +113,7 @@ __all__ = [
     "AuthoredStatement",
     "Bernoulli",
     "Draws",
+    "Fact",
     "Full",
     "GradientSteps",
     "Lipschitz",
@@ -144,6 +146,7 @@ __all__ = [
 
 _HELD = {  # imported when first used: what judges statements needs none of them
     "participation.cohorts": ("Bernoulli", "Full", "Uniform"),
+    "theory.judge.view": ("Fact",),
     "theory.paper": ("AuthoredStatement", "Paper", "load_file"),
     "theory.proofs": ("step",),
     "theory.rounds.declare": ("GradientSteps", "Minimise", "among", "method", "upto"),

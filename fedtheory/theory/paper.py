@@ -14,12 +14,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.errors import DataFileError, InvalidInput, UnknownName, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.theory.judge import registry as core
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
 from fedtheory.theory.judge.symbolic import shown
+from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import GradientSteps, Method, Minimise, Upto, only_keywords
 from fedtheory.theory.rounds.forms import (
     Claimed,
@@ -111,9 +112,11 @@ class AuthoredStatement:
         instance, is seen on wider ones. Raises what `evaluate` and `check_sums` raise."""
         if self.of_world:
             try:
-                return dict(self.on(Outline()))
+                made = self.on(Outline())
             except SILENT:  # the function looks at numbers before it yields its forms
-                return dict(self.on(self.over.example_instance()))
+                made = self.on(self.over.example_instance())
+            self._check_needs(made)
+            return dict(made)
         from fedtheory.theory.rounds.method_setting import MethodSetting
         from fedtheory.theory.rounds.probe import check_sums
         from fedtheory.theory.rounds.reads import check_slices
@@ -128,6 +131,18 @@ class AuthoredStatement:
         check_slices(self, self.probe)
         check_sums(MethodSetting.of(self))
         return found.all
+
+    def _check_needs(self, made: Forms) -> None:
+        """Raise `UnknownName` with the place and the nearest facts for a need that is no `Fact`."""
+        spaces = vars(sys.modules[self.over.__module__]), self.function.__globals__
+        known = {v for space in spaces for v in space.values() if isinstance(v, Fact)}
+        for name, claimed in made.items():
+            for need in claimed.needs:
+                if not isinstance(need, Fact):
+                    where = place(self.function, None, self.id, made.lines[name])
+                    told = suggest(need, known, "fact") if known else f"{need!r} is no fact"
+                    how = "use its name, or Fact(words, lambda q: ...)"
+                    raise UnknownName(f"{where}: needs of form {name!r}: {told}; {how}")
 
     @cached_property
     def moving(self) -> frozenset[str]:

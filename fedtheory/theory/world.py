@@ -11,12 +11,11 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.rational import to_file
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.view import ClosedView, DataInstance
+from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
 __all__ = ["Draws", "World", "WorldInstance"]
 
 TRIES = 100
-MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
 
 
 class Draws(NamedTuple):
@@ -60,7 +59,7 @@ class World(ClosedView):
     """An instance of a closed world, whose numbers are fractions or deterministic floats.
 
     A statement declared with ``over=MyWorld`` is judged on instances of the subclass, and its
-    function is given one as ``q``. A form names what it needs of an instance among its ``facts``.
+    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`.
 
     Attributes
     ----------

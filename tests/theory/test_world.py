@@ -69,13 +69,14 @@ from fedtheory.theory import *
 
 paper = Paper("mixed", title="Both", symbols={"a": "Numbers.a"})
 
+POSITIVE = Fact("a > 0", lambda q: q.a > 0)
+
 class Numbers(World):
     kind, about = "numbers", "about a number"
     asks, takes = ("a start", ), ("local_steps",)
     example = "--problem quadratic"
     def __init__(self, a):
         self.a = a
-        self.facts = frozenset({"a > 0"} if a > 0 else ())
     @classmethod
     def draw(cls, rng):
         return "a", {"a": Fraction(int(rng.integers(-9, 10)), 4)}
@@ -88,7 +89,7 @@ class Numbers(World):
 
 @paper.statement("square", over=Numbers, about=method(FedAvg, aggregation="samples"))
 def square(q):
-    yield printed(lambda: le(1 / q.a, q.a), "1/a<=a", needs=("a > 0",), fails=True)
+    yield printed(lambda: le(1 / q.a, q.a), "1/a<=a", needs=(POSITIVE,), fails=True)
     most = wrong("9/10", lambda: le(2 * q.a, q.a * q.a, Fraction(9, 10)))
     yield repaired(lambda: le(2 * q.a, q.a * q.a, Fraction(1)), "2a<=a^2+1", most, holds=True)
 
@@ -172,7 +173,7 @@ def test_what_a_statement_over_a_world_cannot_say(tmp_path, text, words):
 
 @pytest.mark.parametrize(
     ("sides", "words"),
-    [("lambda: 1", "has 1 for its two sides"), ("lambda: le(q.b, 1)", "line 27.*'Numbers' object has no attribute 'b'")],
+    [("lambda: 1", "has 1 for its two sides"), ("lambda: le(q.b, 1)", "line 28.*'Numbers' object has no attribute 'b'")],
 )
 def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
     (tmp_path / "wrong.py").write_text(MIXED.replace("lambda: le(1 / q.a, q.a)", sides).replace('"mixed"', '"wrong-sides"'))
@@ -184,6 +185,19 @@ def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
         registry._forget(registry.paper("wrong-sides"))
 
 
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        ('"a > O"', r"line 28, misspelt/square: needs of form 'printed': unknown fact 'a > O': did you mean 'a > 0'\?; use its name"),
+        ('Fact("b > 0", lambda q: q.b > 0)', r"the test of the fact 'b > 0': AttributeError: 'Numbers' object has no attribute 'b'"),
+    ],
+)
+def test_a_fact_that_there_is_not_is_told(tmp_path, needs, words):
+    (tmp_path / "misspelt.py").write_text(MIXED.replace("needs=(POSITIVE,)", f"needs=({needs},)").replace('"mixed"', '"misspelt"'))
+    said = refused("verify", tmp_path / "misspelt.py", "--workers", 1, "--out", tmp_path)
+    assert re.search(words, " ".join(said.split())), said
+
+
 # --- mistakes of an author's ------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("old", "new", "words"),
@@ -193,7 +207,7 @@ def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
         ('fraction(data["a"])', 'fraction(data["b"])', "from_data of kind 'numbers', of .*: KeyError: 'b'"),
         ('return "a", {', "return {", "draw of Numbers: ValueError: .*returns .label, data."),
         ("    def draw(cls, rng)", "    def picture(cls, rng)", "Numbers has no draw: write draw"),
-        ("lambda: le(1 / q.a, q.a)", "le(q.b, q.a)", r"line 28, mistaken-\w+/square: AttributeError: .* no attribute 'b'"),
+        ("lambda: le(1 / q.a, q.a)", "le(q.b, q.a)", r"line 29, mistaken-\w+/square: AttributeError: .* no attribute 'b'"),
     ],
 )
 def test_a_mistake_in_a_world_is_told_and_ends(tmp_path, old, new, words):

@@ -14,11 +14,14 @@ from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, objects, simplest, table, text, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.clients import ratios
-from fedtheory.theory import Draws
+from fedtheory.theory import Draws, Fact
 
 __all__ = ["ALIKE", "SAME_COUNT", "Averages"]
 
-SAME_COUNT, ALIKE = "as many batches at every client", "batches that are alike"
+SAME_COUNT = Fact(
+    "as many batches at every client", lambda q: len({len(b) for b in q.batches}) == 1
+)
+ALIKE = Fact("batches that are alike", lambda q: all((b == b[0]).all() for b in q.batches))
 MOST = 20_000  # numbers of a user's problem
 
 
@@ -42,13 +45,6 @@ class Averages(of_a_problem.ModelWorld):
     batches: list[np.ndarray]
     mu: Any
     tau: Any
-
-    def __post_init__(self) -> None:
-        here = {
-            SAME_COUNT: len({len(b) for b in self.batches}) == 1,
-            ALIKE: all((b == b[0]).all() for b in self.batches),
-        }
-        self.facts = frozenset(name for name, so in here.items() if so)
 
     @property
     def factors(self) -> np.ndarray:

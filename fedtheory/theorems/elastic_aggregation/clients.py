@@ -25,24 +25,28 @@ from fedtheory.rational import fraction, integer, table, text, to_file, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
 from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, semidefinite, solve
-from fedtheory.theory import Draws
+from fedtheory.theory import Draws, Fact
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 __all__ = [
-    "ALL", "DIAGONAL", "EQUAL", "FIXED", "INSENSITIVE", "NAIVE_STABLE", "ONE", "ONE_STEP",
-    "SENSITIVE", "SHORT", "SMALL", "TAU", "TAU_0", "Aggregation", "ModelClients",
-    "QuadraticClients", "QuadraticLosses", "check_steps", "diagonal", "elastic", "ratios",
-    "read_clients",
+    "DIAGONAL", "FIXED", "INSENSITIVE", "NAIVE_STABLE", "ONE", "ONE_STEP", "SENSITIVE", "SHORT",
+    "SMALL", "TAU", "TAU_0", "Aggregation", "ModelClients", "QuadraticClients", "QuadraticLosses",
+    "check_steps", "diagonal", "elastic", "ratios", "read_clients",
 ]
 
-SENSITIVE, TAU, TAU_0 = "some sensitivity", "tau > 0", "tau = 0"
-FIXED = "some sensitivity at the fixed point"
-DIAGONAL, SMALL, SHORT = "diagonal Hessians", "eta (1 + tau) L < 2", "eta (1 + tau) L <= 1"
-NAIVE_STABLE = "a step that naive aggregation stands, eta L < 2"
-INSENSITIVE = "slow coordinates of little sensitivity, and sensitive ones fast"
-ONE, ALL = "one parameter a layer", "all clients in every round"
-EQUAL, ONE_STEP = "as many samples at every client", "one local step"
+SENSITIVE = Fact("some sensitivity", lambda q: q.omega(q.theta).max() > 0)
+TAU, TAU_0 = Fact("tau > 0", lambda q: q.tau > 0), Fact("tau = 0", lambda q: q.tau == 0)
+FIXED = Fact("some sensitivity at the fixed point", lambda q: q.sensitive_at_end)
+DIAGONAL = Fact("diagonal Hessians", lambda q: q.diagonal)
+SMALL = Fact("eta (1 + tau) L < 2", lambda q: q.eta * (1 + q.tau) * q.L < 2)
+SHORT = Fact("eta (1 + tau) L <= 1", lambda q: q.eta * (1 + q.tau) * q.L <= 1)
+NAIVE_STABLE = Fact("a step that naive aggregation stands, eta L < 2", lambda q: q.eta * q.L < 2)
+INSENSITIVE = Fact(
+    "slow coordinates of little sensitivity, and sensitive ones fast", lambda q: q.slow_insensitive
+)
+ONE = Fact("one parameter a layer", lambda q: len(q.theta) == 1)
+ONE_STEP = Fact("one local step", lambda q: q.E == 1)
 
 
 def diagonal(matrices: np.ndarray) -> bool:
@@ -242,19 +246,19 @@ class Aggregation(QuadraticClients):
     example = "--problem diabetes --clients 3 --held-out 0.3 --start 1"
     takes = ("local_steps", "local_lr")
 
-    def __post_init__(self) -> None:
-        length, alive = self.eta * self.L, self.omega(self.theta).max() > 0
-        here = {
-            TAU: self.tau > 0, TAU_0: self.tau == 0, SENSITIVE: alive, DIAGONAL: self.diagonal,
-            ONE: len(self.theta) == 1, ONE_STEP: self.E == 1, NAIVE_STABLE: length < 2,
-            SMALL: length * (1 + self.tau) < 2, SHORT: length * (1 + self.tau) <= 1,
-        }
-        if self.diagonal and self.mu > 0 and self.tau > 0:
-            omega = self.omega(self.fedavg)
-            here[FIXED] = omega.max() > 0
-            small = omega <= self.tau * omega.max()
-            here[INSENSITIVE] = here[FIXED] and (small | (self.tau * self.m >= self.mu)).all()
-        self.facts = frozenset(name for name, so in here.items() if so)
+    @property
+    def sensitive_at_end(self) -> bool:
+        """True for diagonal Hessians, mu > 0 and tau > 0 if Omega > 0 at FedAvg's fixed point."""
+        regular = self.diagonal and self.mu > 0 and self.tau > 0
+        return regular and self.omega(self.fedavg).max() > 0
+
+    @property
+    def slow_insensitive(self) -> bool:
+        """True if also there Omega_i <= tau Omega' wherever tau m_i < mu."""
+        if not self.sensitive_at_end:
+            return False
+        omega = self.omega(self.fedavg)
+        return ((omega <= self.tau * omega.max()) | (self.tau * self.m >= self.mu)).all()
 
     def omega(self, x: np.ndarray) -> np.ndarray:
         """Omega (d,)."""

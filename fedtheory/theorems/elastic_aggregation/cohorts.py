@@ -24,25 +24,32 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.rational import integer, objects, to_file
 from fedtheory.theorems.elastic_aggregation import clients, drawn, linear_algebra, of_a_problem
-from fedtheory.theorems.elastic_aggregation.clients import ALL, DIAGONAL, EQUAL, ONE, ONE_STEP
-from fedtheory.theory import Draws
+from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
+from fedtheory.theory import Draws, Fact
 
 __all__ = [
     "ALIVE", "ALL", "ATTRACTS", "BETWEEN", "DIAGONAL", "EQUAL", "FOLLOWS", "LOCAL_STEPS", "ONE",
     "ONE_STEP", "PAIR", "PLAIN", "SMOOTH", "STABLE_STEP", "TWO", "Cohorts", "Linearised",
 ]
 
-ALIVE, PAIR = "some sensitivity in every cohort", "two clients, one a round"
-FOLLOWS = "sensitivity that follows curvature"
-BETWEEN = "sensitivity against curvature, not beyond it"
-LOCAL_STEPS, TWO = "several local steps", "two parameters, each sensitive by itself"
-SMOOTH = (
+ALIVE = Fact("some sensitivity in every cohort", lambda q: not q.dead)
+ALL = Fact("all clients in every round", lambda q: len(q.counts) == q.P)
+EQUAL = Fact("as many samples at every client", lambda q: len(set(q.counts)) == 1)
+PAIR = Fact("two clients, one a round", lambda q: q.pair)
+FOLLOWS = Fact("sensitivity that follows curvature", lambda q: q.pair and q.follows)
+BETWEEN = Fact("sensitivity against curvature, not beyond it", lambda q: q.pair and q.between)
+LOCAL_STEPS = Fact("several local steps", lambda q: q.E > 1)
+TWO = Fact("two parameters, each sensitive by itself", lambda q: len(q.theta) == 2 and q.plain)
+SMOOTH = Fact(
     "a derivative of zeta: in every cohort some sensitivity, none that passes 0, "
-    "and one coordinate with the largest"
+    "and one coordinate with the largest",
+    lambda q: q.slopes is not None,
 )
-ATTRACTS = "small steps lead to it"
-PLAIN = "diagonal Hessians and Gram matrices, and no theta_i = 0"
-STABLE_STEP = "eta (1 + tau) L < 2 in every cohort"
+ATTRACTS = Fact("small steps lead to it", lambda q: q.slopes is not None and q.X is not None)
+PLAIN = Fact("diagonal Hessians and Gram matrices, and no theta_i = 0", lambda q: q.plain)
+STABLE_STEP = Fact(
+    "eta (1 + tau) L < 2 in every cohort", lambda q: q.eta * (1 + q.tau) * q.L < 2
+)
 
 MOST_COHORTS, MOST_LINEARISED = 200, 4
 ONE_CLIENT = "least squares; where cohorts take part, one client at least that is strongly convex"
@@ -65,23 +72,25 @@ class Cohorts(clients.QuadraticClients):
 
     P: int
 
-    def __post_init__(self) -> None:
-        (n, d), equal = self.c.shape, len(set(self.counts)) == 1
-        here = {
-            ONE: d == 1, TWO: d == 2 and self.plain, DIAGONAL: self.diagonal,
-            ALL: n == self.P, PAIR: n == 2 and self.P == 1 and self.diagonal and equal,
-            ONE_STEP: self.E == 1, LOCAL_STEPS: self.E > 1, EQUAL: equal,
-            SMOOTH: self.slopes is not None, ALIVE: not self.dead,
-        }
-        if here[PAIR]:
-            h, m = (np.diagonal(A, axis1=1, axis2=2) for A in (self.H, self.M))
-            v, mv, i = self.v, m * self.v, np.arange(d)
-            a = np.where(h[0] >= h[1], 0, 1)  # the client of more curvature in each coordinate
-            b = 1 - a
-            here[FOLLOWS] = ((h[0] - h[1]) * (v[0] - v[1]) <= 0).all()
-            not_beyond = mv[a, i] * h[b, i] <= mv[b, i] * h[a, i]
-            here[BETWEEN] = ((v[b, i] <= v[a, i]) & not_beyond).all()
-        self.facts = frozenset(name for name, so in here.items() if so)
+    @property
+    def pair(self) -> bool:
+        """True of two clients with as many samples and diagonal Hessians, one a round."""
+        return len(self.counts) == 2 and self.P == 1 and self.diagonal and len(set(self.counts)) == 1
+
+    @property
+    def follows(self) -> bool:
+        """True if no client of more curvature counts for more, of two in each coordinate."""
+        h, v = np.diagonal(self.H, axis1=1, axis2=2), self.v
+        return ((h[0] - h[1]) * (v[0] - v[1]) <= 0).all()
+
+    @property
+    def between(self) -> bool:
+        """True if one of more curvature counts for more, by no more than m_k v_k against h_k."""
+        h, m = (np.diagonal(A, axis1=1, axis2=2) for A in (self.H, self.M))
+        v, mv, i = self.v, m * self.v, np.arange(len(self.theta))
+        a = np.where(h[0] >= h[1], 0, 1)  # the client of more curvature in each coordinate
+        b = 1 - a
+        return ((v[b, i] <= v[a, i]) & (mv[a, i] * h[b, i] <= mv[b, i] * h[a, i])).all()
 
     @property
     def plain(self) -> bool:
@@ -286,15 +295,6 @@ class Linearised(Cohorts):
     about = "about whether a zero of its mean motion attracts"
     asks = (*Cohorts.asks, "at most four parameters")
     example = "--problem least-squares --dimension 2 --clients 3 --held-out 0.3 --participants 2"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        here = {
-            ATTRACTS: SMOOTH in self.facts and self.X is not None,
-            PLAIN: self.plain,
-            STABLE_STEP: self.eta * (1 + self.tau) * self.L < 2,
-        }
-        self.facts |= {name for name, so in here.items() if so}
 
     @property
     def L(self) -> Any:

@@ -27,14 +27,16 @@ from fedtheory.rational import integer
 from fedtheory.theorems.fedmls.exact import _clip
 from fedtheory.theorems.fedmls.of_files import column, numbers_of
 from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.theory import Draws, World, form, le, wrong
+from fedtheory.theory import Draws, Fact, World, form, le, wrong
 
 __all__ = ["FEDPROX", "MANY_A_ROUND", "ONE_A_ROUND", "ConventionalView"]
 
 # what a form needs of an instance
-ONE_A_ROUND = "one client, from x_0 = 0 with one step along a subgradient in a round"
-MANY_A_ROUND = "one client, from x_0 = 0 with two or more steps along subgradients in a round"
-FEDPROX = (
+ONE_A_ROUND = Fact("one client, from x_0 = 0 with one step along a subgradient in a round")
+MANY_A_ROUND = Fact(
+    "one client, from x_0 = 0 with two or more steps along subgradients in a round"
+)
+FEDPROX = Fact(
     "FedProx from x_0 = 0 with the same step h in every round, its local problems solved exactly"
 )
 

@@ -24,11 +24,14 @@ from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.theory import Draws
+from fedtheory.theory import Draws, Fact
 
 __all__ = ["ENOUGH", "ProxInstance", "ProxView", "prox_view_of_run"]
 
-ENOUGH = "K(K+1) >= 16 ||x_0 - x*||^2 G^2/epsilon^2, epsilon = lambda G^2"
+ENOUGH = Fact(
+    "K(K+1) >= 16 ||x_0 - x*||^2 G^2/epsilon^2, epsilon = lambda G^2",
+    lambda q: q.K * (q.K + 1) * q.lam * q.lam * q.G_sq >= 16 * q.distance_sq,
+)
 RADIUS = 2.0
 FAMILIES = ("LAD", "Euclidean distance")
 
@@ -65,12 +68,6 @@ class ProxView(OfRounds):
     gaps: np.ndarray
     noise: Any = 0
     shown: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """`ENOUGH` where there are as many rounds."""
-        enough = self.K * (self.K + 1) * self.lam * self.lam * self.G_sq >= 16 * self.distance_sq
-        return frozenset({ENOUGH} if enough else ())
 
     def printed_constants(self) -> dict[str, Any]:
         """The constants that a reader is shown."""

@@ -40,7 +40,7 @@ from fedtheory.theorems.fedmls.of_files import (
 )
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances
 from fedtheory.theorems.fedmls.requests import refuse_others
-from fedtheory.theory import Draws
+from fedtheory.theory import Draws, Fact
 from fedtheory.theory.judge.request import Prepared
 
 __all__ = [
@@ -49,15 +49,15 @@ __all__ = [
     "view_of_central_run",
 ]
 
-STEPS = "local training takes the T_k subgradient steps of line 4"
-EXACT_PROX = "every local problem is solved exactly"
-FLAT = "every local problem is solved exactly, its proximal term printed without the square"
+STEPS = Fact("local training takes the T_k subgradient steps of line 4")
+EXACT_PROX = Fact("every local problem is solved exactly")
+FLAT = Fact("every local problem is solved exactly, its proximal term printed without the square")
 LOCAL_FACT = {"sliding": STEPS, "exact": EXACT_PROX, "flat": FLAT}
-PROJECTED = "projections onto X are exact"
-LINEAR = "projections onto X are Frank-Wolfe's, to a Wolfe gap of C/(4K)"
-NATURAL = "C is the squared diameter of X"
-INSIDE, OUTSIDE_BALL = "x_0 lies in X", "x_0 lies outside X'"
-OUTSIDE = "x_0 lies in X' and not in X"
+PROJECTED = Fact("projections onto X are exact")
+LINEAR = Fact("projections onto X are Frank-Wolfe's, to a Wolfe gap of C/(4K)")
+NATURAL = Fact("C is the squared diameter of X")
+INSIDE, OUTSIDE_BALL = Fact("x_0 lies in X"), Fact("x_0 lies outside X'")
+OUTSIDE = Fact("x_0 lies in X' and not in X")
 SET_ACCEPTS = {
     "X": "the convex set, of `fedtheory.central` (default: the ball of radius 1); --set and "
     "--set-size at the command line",

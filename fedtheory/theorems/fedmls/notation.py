@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.judge.view import Fact
 
 __all__ = [
     "ASSUMPTIONS",
@@ -45,14 +46,21 @@ ASSUMPTIONS = (
 )
 PROVED = "docs/fedmls.md#the-proof"
 # What a form may need of a run
-PRINTED_COUNTS = "K = ceil(6 G sqrt(2 D-tilde)/epsilon) >= 2"
-LINE_14 = "line 14 takes the last iterate z' of local training"
-LINE_22 = "line 22 steps along grad f_i/N, and G, sigma, D-tilde and ||x_0 - x*|| are those of R^{Nd}"
+PRINTED_COUNTS = Fact(
+    "K = ceil(6 G sqrt(2 D-tilde)/epsilon) >= 2", lambda q: q.rounds == "printed"
+)
+LINE_14 = Fact("line 14 takes the last iterate z' of local training")
+LINE_22 = Fact(
+    "line 22 steps along grad f_i/N, and G, sigma, D-tilde and ||x_0 - x*|| are those of R^{Nd}"
+)
 SLACK = {"fewest": 8, "sharpened": 4}  # the factor of D-tilde in the Theorem 1 that K_min is taken from
 _PLAN = "lambda = epsilon/G^2, D-tilde >= ||x_0 - x*||^2, "
 ROUNDS = {  # what K is, where it is one of Theorem 2's
-    "printed": _PLAN + "K >= 6 G sqrt(2 D-tilde)/epsilon",
-    **{name: f"{_PLAN}K(K+1) >= {2 * (10 + slack)} G^2 D-tilde/epsilon^2" for name, slack in SLACK.items()},
+    "printed": Fact(_PLAN + "K >= 6 G sqrt(2 D-tilde)/epsilon"),
+    **{
+        name: Fact(f"{_PLAN}K(K+1) >= {2 * (10 + slack)} G^2 D-tilde/epsilon^2")
+        for name, slack in SLACK.items()
+    },
 }
 BOTH_RULES, EXACT_RULES = ("deterministic", "stochastic"), ("deterministic",)
 

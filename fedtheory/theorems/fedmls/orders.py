@@ -18,12 +18,14 @@ from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.of_files import entry, numbers_of
 from fedtheory.theorems.fedmls.paper import SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.theory import Draws, World, form, le, method, wrong
+from fedtheory.theory import Draws, Fact, World, form, le, method, wrong
 
 __all__ = ["FEWEST_COUNTS", "OrdersView"]
 
 # what a form needs of an instance
-FEWEST_COUNTS = "K >= 2 is the least with K(K+1) >= 36 G^2 D-tilde/epsilon^2"
+FEWEST_COUNTS = Fact(
+    "K >= 2 is the least with K(K+1) >= 36 G^2 D-tilde/epsilon^2", lambda q: q.rounds == "fewest"
+)
 
 MOST_ROUNDS = 3_000
 PLAN = r",\quad\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,\ P=G^2\tilde D/\epsilon^2"
@@ -63,11 +65,6 @@ class OrdersView(World):
     work = SLIDING
     about = "about Theorem 2's K and T_k, whatever the data"
     problem, example = "lad", "--problem lad"
-
-    @property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The plan that K is of."""
-        return frozenset({PRINTED_COUNTS if self.rounds == "printed" else FEWEST_COUNTS})
 
     @property
     def unit(self) -> Fraction:

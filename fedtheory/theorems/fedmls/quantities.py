@@ -97,7 +97,7 @@ class MLSView(World):
 
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed for this run, or None."""
-        return applies(form, self)
+        return applies(form, self) or super().applies(form)
 
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""

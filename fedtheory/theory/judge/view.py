@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.rational import Builder
 from fedtheory.theory.judge.statement import Form
 
-__all__ = ["ClosedView", "DataInstance", "Instance", "View"]
+__all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact", "Instance", "View"]
+
+# What a slip in somebody's file raises.
+MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
+
+
+class Fact(str):
+    """A condition that an instance meets or does not, in the words that a reader is shown.
+
+    ``SHORT = Fact("eta L <= 1", lambda q: q.eta * q.L <= 1)`` is named by ``needs=(SHORT,)`` of a
+    form. Without a test it holds where it is among the view's ``facts``.
+
+    Parameters
+    ----------
+    words : they follow "not an instance with"
+    holds : callable(view) -> bool
+    """
+
+    holds: Callable[[Any], Any] | None
+
+    def __new__(cls, words: str, holds: Callable[[Any], Any] | None = None) -> Self:
+        """Make the words, with their test."""
+        made = super().__new__(cls, words)
+        made.holds = holds
+        return made
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Send the words alone to another process."""
+        return str, (str(self),)
 
 
 class View(Protocol):
@@ -52,7 +81,8 @@ class ClosedView:
     Attributes
     ----------
     facts : frozenset of str
-        What holds of this instance; a form names what it needs in `Form.needs`.
+        What holds of this instance, beside each `Fact` with a test of its own; a form names what it
+        needs in `Form.needs`.
     """
 
     exact = True
@@ -62,9 +92,31 @@ class ClosedView:
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this instance has not, or None."""
         for need in form.needs:
-            if need not in self.facts:
+            if not self.has(need):
                 return f"not an instance with {need}"
         return None
+
+    def has(self, fact: str) -> bool:
+        """True if the fact holds here, by its own test or as one of ``facts``; tested once.
+
+        Raises
+        ------
+        InvalidInput
+            The test fails, with what it stumbled over.
+        """
+        test = getattr(fact, "holds", None)
+        if test is None:
+            return fact in self.facts
+        known: dict[Any, bool] = self.__dict__.setdefault("tested", {})
+        if test not in known:
+            try:
+                known[test] = bool(test(self))
+            except FedTheoryError:
+                raise
+            except MISTAKES as error:
+                what = f"{type(error).__name__}: {error}"
+                raise InvalidInput(f"the test of the fact {str(fact)!r}: {what}") from error
+        return known[test]
 
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""

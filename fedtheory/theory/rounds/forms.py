@@ -128,7 +128,7 @@ def form(
         entry.
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
-    needs : over a `World`: the facts without which the form says nothing of an instance
+    needs : over a `World`: each `Fact` without which the form says nothing of an instance
     more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
         rules, the variants of the method (`World.rule`) that it is claimed for; and further fields
         of `fedtheory.theory.judge.statement.Form`: wording, worst, limits, exact_only, and, of a

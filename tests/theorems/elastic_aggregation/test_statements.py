@@ -15,7 +15,8 @@ from fedtheory.clients.sensitivity import client_sensitivity
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation import figures as figures_elastic
-from fedtheory.theorems.elastic_aggregation.cohorts import SMOOTH
+from fedtheory.theorems.elastic_aggregation.clients import FIXED, ONE
+from fedtheory.theorems.elastic_aggregation.cohorts import ALL, SMOOTH
 from fedtheory.theorems.elastic_aggregation.linear_algebra import contracts, determinant, lyapunov, semidefinite
 from fedtheory.theory.judge.case import Plan
 from fedtheory.theory.judge.check import judge_view
@@ -158,7 +159,7 @@ def test_singular_hessians_are_an_instance():
     view = BUILDERS["aggregation"]({**data, "tau": "1/2", "eta": "1", "lr": "1/5", "E": 2})
     free = np.array([Fraction(2), Fraction(-1)])  # H free = 0
     assert (view.delta(view.fedavg) == 0).all() and (view.delta(view.fedavg + free) == 0).all()
-    assert view.V(view.theta) == view.V(view.theta + free) and "some sensitivity at the fixed point" not in view.facts
+    assert view.V(view.theta) == view.V(view.theta + free) and not view.has(FIXED)
     with pytest.raises(InvalidInput, match=r"H\[1\] = .* is singular, .* put a client last"):
         BUILDERS["sampled"]({**data, "c": [["1", "0"]], "tau": "1/2", "lr": "1/5", "E": 2, "P": 1})
 
@@ -367,12 +368,12 @@ def test_the_derivative_of_the_mean_field_is_the_views(P):
 
 
 def test_some_zeros_repel_and_most_do_not(views):
-    smooth = [v for i, v in views if i.kind == "sampled" and {SMOOTH} <= v.facts]
+    smooth = [v for i, v in views if i.kind == "sampled" and v.has(SMOOTH)]
     repel = [v for v in smooth if determinant(-v.J) < 0]
     assert 0 < len(repel) < len(smooth) / 5
     for v in repel:
         assert np.linalg.eigvals(v.J.astype(float)).real.max() > 0
-        assert not v.facts & {"one parameter a layer", "all clients in every round"}
+        assert not v.has(ONE) and not v.has(ALL)
 
 
 # --- the figure -----------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_local_problems_solved(lam):
         assert both_sides("exact-prox", form, view) == rows[form], form
     assert both_sides("exact-prox-recursion", "repaired", view) == rows["recursion"]
     need, have = rows["enough"][0]
-    assert (need <= have) == bool(view.facts)
+    assert (need <= have) == view.has(ENOUGH)
     assert view.client_sq[0, 0] == view.server_sq[0, 0] == view.distance_sq  # all start at x_0
 
 
@@ -83,7 +83,7 @@ def test_enough_rounds_to_epsilon():
     given = {"lam": "2/3", "radius": "3/2", "x0": "-5/4", "rounds": 3}
     view = ProxView.from_data({**lines_of(LOSSES), **given})
     view = replace(view, G_sq=Q(9), distance_sq=Q(3))
-    assert view.facts == {ENOUGH} and not replace(view, distance_sq=Q(3) + Q(1, 10**9)).facts
+    assert view.has(ENOUGH) and not replace(view, distance_sq=Q(3) + Q(1, 10**9)).has(ENOUGH)
 
 
 @pytest.mark.parametrize("form", LOCAL)

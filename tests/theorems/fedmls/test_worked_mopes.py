@@ -15,7 +15,7 @@ from fedtheory.central import MOLES, Simplex
 from fedtheory.problems.nonsmooth import MaxAffine
 from fedtheory.rational import to_file
 from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
-from fedtheory.theorems.fedmls.exact_prox_world import ProxView
+from fedtheory.theorems.fedmls.exact_prox_world import ENOUGH, ProxView
 from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
 from fedtheory.theorems.fedmls.mopes_world import MopesView, view_of_central_run
 from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
@@ -101,7 +101,7 @@ def worked_out(statement, form):
         rows = worked.exact_prox(LOSSES, lam, Q(2), Q(-1), 4)
         view = ProxView.from_data(given)
         need, have = rows["enough"][0]
-        assert (need <= have) == bool(view.facts)
+        assert (need <= have) == view.has(ENOUGH)
         return make(view), rows["recursion" if statement.endswith("recursion") else form]
     if statement == "mopes-bound":
         local, x0 = LOCAL[form]

@@ -3,18 +3,45 @@
 From the poster's pseudocode, with lists and `fractions.Fraction` only: nothing is shared with the
 library. Clients are f_k(x) = (x - c_k)' H_k (x - c_k)/2 with n_k samples and make E gradient steps
 of length lr; client k's one batch B_k has the Gram matrix S_k, so that
-|g| = |grad |F(theta; x)|^2| = |2 S_k theta|. The statements' formulas stand in
-`worked_elastic_aggregation_forms`.
+|g| = |grad |F(theta; x)|^2| = |2 S_k theta|.
+
+The statements' formulas stand in the files `worked_elastic_aggregation_*.py`, which a test finds by
+their names. Each adds to what is kept here: instances, sides of forms, and edges of conditions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 Vector = list[Fraction]
 Matrix = list[Vector]
+
+KINDS: dict[str, Any] = {}  # kind -> what works its data out
+FORMS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {}  # (statement, form) -> its sides
+EDGES: list[tuple[str, str, dict[str, Any], bool]] = []  # a condition, kind, data, and if it holds
+FACTS: dict[str, set[str]] = {}  # an instance -> the conditions that hold
+
+
+def form(statement: str, name: str) -> Callable[[Any], Any]:
+    """Keep a function of what is worked out as a form's (lhs, rhs), numbers or vectors.
+
+    Where both are 0 by what they are it gives the size of their terms, too.
+    """
+
+    def keep(function: Any) -> Any:
+        FORMS[statement, name] = function
+        return function
+
+    return keep
+
+
+def edge(words: str, kind: str, data: dict[str, Any], holds: bool) -> None:
+    """Keep an instance on which a condition of a form holds or does not, near where it ends."""
+    EDGES.append((words, kind, data, holds))
+
 
 _TWO = {
     "counts": ["1", "2", "3"],
@@ -338,11 +365,10 @@ class Averages:
         return [1 + self.tau - o / max(Omega) for o in Omega]
 
 
-WORKED = {"aggregation": Round, "sampled": Cohorts, "average": Averages}
+KINDS |= {"aggregation": Round, "sampled": Cohorts, "average": Averages}
 
 
 def work(name: str) -> Any:
     """The instance of this name, worked out."""
     kind, data = INSTANCES[name]
-    return WORKED[kind](data)
-
+    return KINDS[kind](data)

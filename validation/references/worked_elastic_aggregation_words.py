@@ -12,6 +12,7 @@ from typing import Any
 
 from worked_elastic_aggregation import (
     INSTANCES,
+    KINDS,
     Clients,
     Cohorts,
     Matrix,
@@ -25,7 +26,7 @@ from worked_elastic_aggregation import (
     weighted_matrices,
 )
 
-__all__ = ["INSTANCES_2", "Labelled", "Near", "work"]
+__all__ = ["Labelled", "Near"]
 
 _MIRROR = {
     "counts": ["1", "1"], "H": [["1", "1"], ["1", "1"]], "S": [["1", "1/2"], ["1/2", "1"]], "c": [["-5", "4"]], "theta": ["1", "1"],
@@ -40,7 +41,7 @@ _LABELS = {
     "train": [[["1", "0"], ["1", "1"]], [["0", "2"]]], "labels": [["1", "2"], ["3"]], "others": [["-1", "0"], ["1"]],
     "counts": ["2", "1"], "theta": ["1", "1/2"], "tau": "1/2", "eta": "1", "lr": "1/4", "E": 2,
 }  # fmt: skip
-INSTANCES_2: dict[str, tuple[str, dict[str, Any]]] = {
+INSTANCES |= {
     "mirror": ("linearised", _MIRROR),  # outside the unit circle by (1 + tau) L eta < 2
     "mirror, squares": ("linearised", {**_MIRROR, "S": [["1", "1/4"], ["1/4", "1"]], "c": [["-9", "5"]]}),
     "mirror, repels": ("linearised", {**_MIRROR, "c": [["9", "-3"]]}),
@@ -181,10 +182,7 @@ class Labelled:
         return [x + self.eta * z * v for x, z, v in zip(self.theta, zeta, weighted(self.w, deltas), strict=True)]
 
 
-def work(name: str) -> Near | Labelled:
-    """The instance of this name, worked out."""
-    kind, data = INSTANCES_2[name]
-    return Near(data) if kind == "linearised" else Labelled(data)
+KINDS |= {"linearised": Near, "labels": Labelled}
 
 
 def squared_distance(w: Near, start: Fraction, C: tuple[int, ...]) -> Fraction:

@@ -153,7 +153,7 @@ TWO = {
 }  # fmt: skip
 FULL = {**TWO, "H": [[["5/2", "1/3"], ["1/3", "2"]], *TWO["H"][1:]], "S": [[["2", "1/5"], ["1/5", "3/4"]], *TWO["S"][1:]]}
 REPELS = {**TWO, "c": [["-13/2", "9"], ["-19/4", "15"]], "P": 1}
-NEAR = {"attracts": TWO, "not diagonal": FULL, "against": words.INSTANCES_2["cohorts, step"][1], "repels": REPELS}
+NEAR = {"attracts": TWO, "not diagonal": FULL, "against": worked.INSTANCES["cohorts, step"][1], "repels": REPELS}
 NEAR["one is never seen"] = {**TWO, "S": [["2", "0"], ["2/5", "0"], ["3/5", "0"]]}
 STEPS = (F(1, 10), F(1), F(3), F(4), F(6), F(9))
 
@@ -188,29 +188,6 @@ def test_what_the_mean_motion_loses_with_zeta(name):
     assert any(against) == (name != "attracts") and view.dominated(0)
     for limit in (near.A(i) / a for i, a in enumerate(against) if a):  # in one coordinate only
         assert view.dominated(limit * F(99, 100)) and not view.dominated(limit)
-
-
-@pytest.mark.parametrize(("eta", "holds"), [("1/1000", True), ("limit", False), ("less", True)])
-def test_a_stable_step_of_every_cohort(eta, holds):
-    limit = 2 / ((1 + F(3, 5)) * words.Near(TWO).L)
-    step = {"limit": limit, "less": limit * F(99, 100)}.get(eta) or F(eta)
-    assert BUILDERS["linearised"]({**TWO, "eta": str(step)}).has(cohorts.STABLE_STEP) == holds
-
-
-@pytest.mark.parametrize(
-    ("change", "fact", "holds"),
-    [
-        ({}, cohorts.PLAIN, True),
-        ({"theta": ["2/3", "0"]}, cohorts.PLAIN, False),
-        ({"H": FULL["H"]}, cohorts.PLAIN, False),
-        ({"S": FULL["S"]}, cohorts.PLAIN, False),
-        ({}, cohorts.ATTRACTS, True),
-        ({"S": [["2", "15/16"]] * 3}, cohorts.ATTRACTS, True),
-        ({"theta": ["2/3", "-2/3"], "S": [["2", "2"]] * 3}, cohorts.ATTRACTS, False),  # both are the most sensitive: no J
-    ],
-)
-def test_facts_of_a_zero(change, fact, holds):
-    assert BUILDERS["linearised"]({**TWO, **change}).has(fact) == holds
 
 
 # --- what files hold ---------------------------------------------------------------------------------

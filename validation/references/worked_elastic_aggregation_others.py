@@ -1,25 +1,12 @@
-"""Elastic Aggregation: the package and the second writing agree on instances whose numbers are all different.
+"""Instances of Elastic Aggregation whose numbers are all different.
 
-The worked instances have small numbers, on which a product and a quotient, or a square and its
-double, may be the same. Here no parameter is 0 or 1 and no two are equal, as far as a form's
-conditions allow, and what is compared are both sides of every form that is about the instance.
+Small numbers, on which a product and a quotient, or a square and its double, may be the same, have
+the others. Here no parameter is 0 or 1 and no two are equal, as far as a form's conditions allow.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-
-import numpy as np
-import pytest
-import worked_elastic_aggregation as worked
-import worked_elastic_aggregation_forms as formulas
-import worked_elastic_aggregation_words as words
-import worked_elastic_aggregation_words_forms as formulas_2
-
-from fedtheory import theorems
-from fedtheory.theory.judge.registry import setting_of
-
-BUILDERS = setting_of("elastic-aggregation/sign").builders
+from worked_elastic_aggregation import INSTANCES
 
 FULL = {
     "counts": ["2", "5", "3"],
@@ -61,7 +48,7 @@ BATCHES = [
     [["5/2", "1/3", "2"]], [["7/4", "3", "2/5"], ["4/3", "1/2", "5"]], [["1/7", "6", "3/2"], ["9/4", "0", "2/3"], ["2", "8", "1/6"]],
 ]  # fmt: skip
 AVERAGE = {"weights": ["2", "5", "3"], "batches": BATCHES, "mu": "3/7", "tau": "3/5"}
-OTHERS = [
+OTHERS = (
     ("aggregation", {**FULL, "eta": "4/5"}),
     ("aggregation", {**FULL, "eta": "2/5", "E": 1}),
     ("aggregation", {**FULL, "tau": "0"}),
@@ -85,35 +72,5 @@ OTHERS = [
     ("average", {**AVERAGE, "batches": [b[:1] * n for b, n in zip(BATCHES, (4, 2, 3), strict=True)]}),
     ("average", {**AVERAGE, "batches": [[*b, *b[:1]][:2] for b in BATCHES]}),
     ("labels", LABELS),
-]
-IDS = [f"{kind} {n}" for n, (kind, _) in enumerate(OTHERS)]
-MADE = {**worked.WORKED, "linearised": words.Near, "labels": words.Labelled}
-WRITTEN = {k: of[k][1] for of in (formulas.FORMS, formulas_2.FORMS) for k in of}
-
-
-def entries(a):
-    """Of a number, a list of lists or an array."""
-    return [Fraction(v) for v in np.asarray(a, dtype=object).ravel()]
-
-
-def about(kind, data):
-    """The package's view, and the forms that are about it."""
-    view = BUILDERS[kind](data)
-    forms = {(s, n): theorems.get(f"elastic-aggregation/{s}").form(n) for s, n in WRITTEN}
-    return view, {k: f for k, f in forms.items() if f.kind == kind and view.applies(f) is None}
-
-
-@pytest.mark.parametrize(("kind", "data"), OTHERS, ids=IDS)
-def test_both_sides_agree(kind, data):
-    (view, forms), made = about(kind, data), MADE[kind](data)
-    assert forms
-    for key, form in forms.items():
-        left, right, *_ = map(entries, WRITTEN[key](made))
-        found, *more = form.sides(view).terms
-        found, more = np.broadcast_arrays(found, sum(more))
-        assert (entries(found), entries(more)) == (left, right), key
-
-
-def test_no_form_is_left_out():
-    have = {key for kind, data in OTHERS for key in about(kind, data)[1]}
-    assert set(WRITTEN) - have == set()
+)
+INSTANCES |= {f"{kind} {n}": (kind, data) for n, (kind, data) in enumerate(OTHERS)}

@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where it is set, every process compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs lessons verify test fuzz lint figures performance mutants integrations package clean help
+.PHONY: docs lessons verify test fuzz lint formulas figures performance mutants integrations package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test         the test suite on two processes"
 	@echo "make fuzz         every parser of files from anyone on files that nobody meant, for minutes (FILES=400: of each, each way)"
 	@echo "make lint         style (ruff), long functions (lizard), who imports whom (import-linter), types (mypy)"
+	@echo "make formulas     the files from which formulas are shown, after a form is new or changed"
 	@echo "make figures      all figures at a paper's resolution; results/paper (ARGS=--quick: at the effort of make verify)"
 	@echo "make docs         the documentation as a site: results/site/index.html (QUICK=1: without running the lessons)"
 	@echo "make lessons      six lessons as executed Jupyter notebooks: results/lessons (ARGS='--only drift': one of them)"
@@ -57,6 +58,9 @@ lint: $(VENV)/.linted
 	$(BIN)/lizard fedtheory validation paper_figures examples --warnings_only -T nloc=80 -T parameter_count=12 --CCN 1000 --length 1000
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+formulas: $(VENV)/.installed
+	$(BIN)/python validation/references/shown_formulas.py
 
 figures: $(VENV)/.installed
 	$(BIN)/python -m paper_figures $(ARGS)

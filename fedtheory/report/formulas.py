@@ -38,7 +38,7 @@ def to_text(latex: str) -> str:
 
 @cache
 def _known() -> dict[str, str]:
-    """LaTeX -> what `converted` makes of it, of the papers' formulas (validation/references/shown_formulas.py)."""
+    """LaTeX -> what `converted` makes of it, of the papers' formulas (`make formulas`)."""
     found: dict[str, str] = json.loads(Path(__file__).with_name("formulas.json").read_text(encoding="utf-8"))
     return found
 

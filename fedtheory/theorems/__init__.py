@@ -17,7 +17,7 @@ from fedtheory.theory.judge.statement import Form, Statement
 
 PAPERS = (FEDELASTICNET, FEDMLS, EFL, ELASTIC_AGGREGATION)
 # What `Form.formula` makes with SymPy, whose import takes longer than what shows it
-# (validation/references/shown_formulas.py).
+# (`make formulas`).
 _MADE = json.loads(Path(__file__).with_name("formulas.json").read_text(encoding="utf-8"))
 for _statement in (s for paper in PAPERS for s in register(paper).statements):
     for _form in _statement.forms:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName, suggest
@@ -289,6 +291,22 @@ class Paper:
         self.order: list[str] = []  # ids, as they were declared
         self.proofs: list[Any] = []
         self.symbols, self.more = symbols or {}, more
+
+    def read(self, package: str, first: Sequence[str] = ()) -> None:
+        """Import the files of a package, each of which may declare statements of this paper.
+
+        Those named ``first`` come in this order, the others by name. Folders are left alone, and
+        until they are needed files called figures..., and those that the paper names (`headline`).
+
+        Parameters
+        ----------
+        package : its name, ``__name__`` in its ``__init__.py``
+        """
+        files = iter_modules(import_module(package).__path__)
+        found = {f.name for f in files if not f.ispkg and not f.name.startswith("figures")}
+        later = {str(place).removeprefix(f"{package}.") for place in self.more.values()}
+        for name in (*first, *sorted(found - later - set(first))):
+            import_module(f"{package}.{name}")
 
     def statement(
         self,

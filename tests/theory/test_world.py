@@ -2,6 +2,8 @@
 
 import json
 import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from command_line import call, refused
@@ -225,3 +227,18 @@ def test_wrong_variants_are_tried_on_a_users_file(tmp_path):
     assert "[repaired] 9/10: NOT rejected on" in said
     kept = json.loads((tmp_path / "campaign.json").read_text())["studies"]["tried/square"]["mutants"]
     assert kept[0]["rejected"] is False and kept[0]["by"] == "" and kept[0]["tried"] > 10
+
+
+# --- a folder of files -----------------------------------------------------------------------------
+def test_the_files_of_a_folder_are_found(tmp_path, monkeypatch):
+    """In the order that is asked for, then by name; pictures, folders and what the paper names are left for later."""
+    room = tmp_path / "a_room"
+    (room / "deeper").mkdir(parents=True)
+    (room / "__init__.py").write_text('from a_room.paper import paper\npaper.read(__name__, first=("second",))\n')
+    (room / "paper.py").write_text('from fedtheory.theory import Paper\npaper = Paper("a-room", headline="a_room.told")\n')
+    says = 'from a_room.paper import paper\npaper.claim("{0}", "{0}", "{0}")\n'
+    for file in ("first", "second", "third", "figures_of_it", "told", "deeper/__init__"):
+        (room / f"{file}.py").write_text(says.format(Path(file).stem.strip("_")))
+    monkeypatch.syspath_prepend(tmp_path)
+    made = import_module("a_room").paper
+    assert [claim.id.partition("/")[2] for claim in made.claims] == ["second", "first", "third"]

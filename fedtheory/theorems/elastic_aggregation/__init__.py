@@ -1,16 +1,12 @@
 """Elastic Aggregation (Chen et al., CVPR 2023), which states no theorem, on convex problems."""
 
-from importlib import import_module
-
 from fedtheory.theorems.elastic_aggregation.paper import paper
 
-for _file in (
+paper.read(__name__, first=(
     "factors", "full_participation", "stability", "sign", "speed", "one_round",
     "zero_sensitivity", "exploration", "every_client", "unlabelled", "sampled_fixed_point",
     "sampled_stability", "sampled_bias", "sampled_attraction", "moving_average", "claims",
-):
-    import_module(f"{__name__}.{_file}")
-
+))
 PAPER = paper.as_paper()
 
 __all__ = ["PAPER"]

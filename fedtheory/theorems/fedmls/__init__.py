@@ -1,23 +1,11 @@
 """FedMLS and MOPES (gradient sliding): the statements of the poster, and how they are judged."""
 
-from importlib import import_module
-
 from fedtheory.theorems.fedmls.paper import paper
 
-for _file in (
-    "theorem_1_proof",
-    "few_steps",
-    "theorem_1",
-    "theorem_2",
-    "orders",
-    "conventional_rounds",
-    "claims",
-    "exact_prox",
-    "moreau_envelope",
-    "mopes",
-    "mopes_is_fedmls",
-):
-    import_module(f"{__name__}.{_file}")
+paper.read(__name__, first=(
+    "theorem_1_proof", "few_steps", "theorem_1", "theorem_2", "orders", "conventional_rounds",
+    "claims", "exact_prox", "moreau_envelope", "mopes", "mopes_is_fedmls",
+))
 
 from fedtheory.theorems.fedmls.proofs import PROOFS  # noqa: E402 - after the statements
 from fedtheory.theorems.fedmls.setting import joined  # noqa: E402

@@ -2,6 +2,9 @@
 
 `PLANE` has three clients, two coordinates and K = 3, and the ball cuts nothing: exact, with a given noise, and with line 14 as printed.
 `plan` has the same losses with Theorem 2's parameters. `LINES` has one dimension, and the ball cuts.
+
+Other files `worked_fedmls_*.py`, which a test finds by their names, add to `SIDES` by `form`, and to
+`EDGES` by `edge`.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction as Q
+from typing import Any
 
 from worked_fedmls import (
     Client,
@@ -146,6 +150,23 @@ def nine_point_nine() -> tuple[Q, Q]:
 
 # --- both sides of every form ---------------------------------------------------------------------------------------------
 Rows = list[tuple[Q, Q | float]]
+ON: dict[tuple[str, str], Instance] = {}  # the instance of a form, where `instance_of` has another
+EDGES: list[tuple[str, Instance, bool]] = []  # a condition in words, an instance, and if it holds
+
+
+def form(statement: str, name: str, on: Instance = PLANE) -> Callable[[Any], Any]:
+    """Keep a function (instance, run) -> rows (lhs, rhs) as a form's sides."""
+
+    def keep(function: Any) -> Any:
+        SIDES[statement, name], ON[statement, name] = function, on
+        return function
+
+    return keep
+
+
+def edge(words: str, instance: Instance, holds: bool) -> None:
+    """Keep an instance on which a condition of a form holds or does not, near where it ends."""
+    EDGES.append((words, instance, holds))
 
 
 def _excess_below(bound: Callable[[Instance], Q | float]) -> Callable[[Instance, Run], Rows]:
@@ -210,6 +231,8 @@ MEANS = {"inner-loop": 9, "recursion": 3}  # with noise: the mean over the K N (
 
 def instance_of(statement: str, form: str) -> Instance:
     """The instance without noise on which a form is worked out."""
+    if (statement, form) in ON:
+        return ON[statement, form]
     if form.startswith("line 14"):
         return replace(PLANE, line_14="printed")
     if form.startswith("line 22"):

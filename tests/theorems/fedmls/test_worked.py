@@ -1,11 +1,15 @@
-"""Every form of FedMLS's statements on a worked instance: its two sides as numbers, from the package and from fractions worked out
-without it (`validation/references/worked_fedmls.py`)."""
+"""Every form of FedMLS's statements on a worked instance: both sides, as the package has them and as they are worked out without it.
+
+The second writing is in fractions, in `validation/references/worked_fedmls*.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction as Q
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,96 +23,9 @@ from fedtheory.theorems.fedmls import exact
 from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView, k_min, view_of_run
 from fedtheory.theory.judge.check import judge_view
 
-# (which row, lhs, rhs). The rows of "inner-loop" are point by point u, round by round, client by client: row 2 is u = x*, round 1,
-# client 3; of "recursion" row 1 is u = x*, round 2; of "telescoped" row 1 is u = (-1/2, 1/4); of "penalty-gap" row 2 is k = 2.
-EXACT = {
-    ("inner-loop", "repaired"): (2, "-11059519/1128960", "8443031/188160"),
-    ("inner-loop", "Lan"): (2, "-11059519/1128960", "21408431/188160"),
-    ("recursion", "repaired"): (1, "13831789834621/1254113280000", "3089022653/97977600"),
-    ("telescoped", "repaired"): (
-        1,
-        "-16729002188561096972851291291/14713705427884667043840000000",
-        "3390697403/68302080",
-    ),
-    ("penalty-gap", "repaired"): (2, "3550039/155520", "5769076115803/179159040000"),
-    ("theorem-1", "printed"): (0, "59270724241/3483648000", "710641/4704"),
-    ("theorem-1", "printed, joint distance"): (0, "59270724241/3483648000", "866449/4704"),
-    ("theorem-1", "line 22 with grad f_i/N"): (0, "4539287/215040", "866449/4704"),
-    ("theorem-1", "repaired"): (0, "59270724241/3483648000", "257297/1568"),
-    ("theorem-1", "sharpened"): (0, "59270724241/3483648000", "156945/1568"),
-    ("theorem-1", "sharpened, without noise"): (0, "59270724241/3483648000", "13535853/196000"),
-    ("theorem-1", "9.9 for 10"): (0, "59270724241/3483648000", "6425933/39200"),
-    ("theorem-1", "a posteriori"): (0, "59270724241/3483648000", "67943531/1411200"),
-    ("theorem-1", "large K"): (0, "59270724241/3483648000", "199.651290003"),
-    ("theorem-1", "line 14 as printed"): (0, "65241371/3870720", "9420952837279/74959204320"),
-    ("theorem-1", "line 14 as printed, without noise"): (0, "65241371/3870720", "30417806647/314514144"),
-    ("theorem-1", "consensus G"): (0, "59270724241/3483648000", "257297/1568"),
-    ("theorem-1", "Lipschitz G"): (0, "59270724241/3483648000", "257297/1568"),
-    ("theorem-1", "no server projection"): (0, "59270724241/3483648000", "257297/1568"),
-    ("theorem-1", "mixed norms"): (0, "59270724241/3483648000", "257297/1568"),
-    ("theorem-1", "prox without the square"): (0, "59270724241/3483648000", "257297/1568"),
-    ("theorem-2", "printed"): (
-        0,
-        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
-        "133/3",
-    ),
-    ("theorem-2", "printed, joint distance"): (
-        0,
-        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
-        "133/3",
-    ),
-    ("theorem-2", "line 22 with grad f_i/N"): (
-        0,
-        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
-        "133",
-    ),
-    ("theorem-2", "repaired"): (
-        0,
-        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
-        "133",
-    ),
-    ("theorem-2", "sharpened"): (
-        0,
-        "202206838275769286580135655908446310197/10200053705648166203405246922837600000",
-        "399/4",
-    ),
-    ("theorem-2", "fewer rounds"): (0, "15507571943223641/724753575000000", "77"),
-    ("theorem-2", "fewer rounds, sharpened"): (0, "530155543798541/24147948825000", "68"),
-    ("theorem-2", "local steps"): (0, "18", "5143/256"),
-    ("theorem-2", "local steps, from below"): (0, "4375/256", "18"),
-}
-# the same in the second of two scenarios of given noise; "inner-loop" and "recursion" are means over the rounds
-NOISY = {
-    ("inner-loop", "repaired"): (
-        0,
-        "-79946175226806807653058882056831/8975512312098777936691200000000",
-        "1175338465597394249/75924619945574400",
-    ),
-    ("inner-loop", "Lan"): (
-        0,
-        "-79946175226806807653058882056831/8975512312098777936691200000000",
-        "400660347884456059/6902238176870400",
-    ),
-    ("recursion", "repaired"): (
-        0,
-        "573731465467139027911590170743969/47869398997860148995686400000000",
-        "19960766969721322774969/614989421559152640000",
-    ),
-    ("telescoped", "repaired"): (
-        1,
-        "-10644277867226026851419508616031/15956466332620049665228800000000",
-        "10071968761/207567360",
-    ),
-    ("penalty-gap", "repaired"): (2, "708613/31104", "17285339212970929/533311672320000"),
-    ("theorem-1", "line 22 with grad f_i/N"): (0, "621249259/29030400", "866449/4704"),
-    ("theorem-1", "repaired"): (0, "108444327647/6270566400", "257297/1568"),
-    ("theorem-1", "sharpened"): (0, "108444327647/6270566400", "156945/1568"),
-    ("theorem-1", "a posteriori"): (0, "108444327647/6270566400", "75139613/1587600"),
-    ("theorem-1", "large K"): (0, "108444327647/6270566400", "198.680524436"),
-    ("theorem-1", "line 14 as printed"): (0, "152368675/9289728", "437096564442227/3373164194400"),
-    ("theorem-2", "local steps"): (0, "20", "2659/128"),
-    ("theorem-2", "local steps, from below"): (0, "2275/128", "20"),
-}
+for file in sorted(Path(worked.__file__).parent.glob("worked_fedmls_*.py")):
+    import_module(file.stem)
+
 # the readings on record as violated, each in its own run in one dimension: these sides are the package's as fractions
 READINGS = {
     ("theorem-1", "printed"): ("2780809359641/2286144000000", "46937/900"),
@@ -135,6 +52,10 @@ WITHOUT = {
 }
 STATEMENTS = [s for s in theorems.all_statements("fedmls/") if s.scope in ("fedmls", "algebra")]
 NAMES = [(s.id.split("/")[1], f) for s in STATEMENTS for f in s.forms]
+EXACT = [(s, f.name) for s, f in NAMES if f.sides is not None]
+PLANS = [(s, f) for s, f in EXACT if s == "theorem-2" and not f.startswith("local steps")]  # no noise but through the run
+NOISY = [(s, f.name) for s, f in NAMES if "stochastic" in f.established and (s, f.name) in {*EXACT} - {*PLANS}]
+ASKED = {need: need for _, f in NAMES for need in f.needs}  # words -> Fact
 ROUNDING = 1e-12
 
 
@@ -150,7 +71,11 @@ def _problem(clients):
 @cache
 def exact_view(statement: str, form: str) -> MLSView:
     """The package's run of the instance on which a form is worked out."""
-    p = worked.instance_of(statement, form)
+    return view_of(worked.instance_of(statement, form))
+
+
+def view_of(p):
+    """The package's run of an instance."""
     average = "printed" if p.line_14 == "printed" else "averaged"
     G, norm = (25, "mean") if p.share == 1 else (25 / np.sqrt(p.share), "product")
     algorithm = FedMLS(p.lam, p.D, p.K, float(p.R), G, average=average, norm=norm, skip_last=False)
@@ -199,9 +124,7 @@ def _check(rows, entry):
 # --- the package, the numbers, and the code that does not know the package ------------------------------------------------
 @pytest.mark.parametrize("name", EXACT, ids=" ".join)
 def test_both_sides_are_the_numbers_without_noise(name):
-    row, *entry = EXACT[name]
     rows = worked.exact_sides(*name)
-    _check(rows[row], entry)
     sides = _form(*name).sides(exact_view(*name))
     assert sides.relation == "<=" and sides.lhs.shape == sides.rhs.shape == (len(rows), 1)
     for (lhs, rhs), measured, bound in zip(rows, sides.lhs[:, 0], sides.rhs[:, 0], strict=True):
@@ -211,9 +134,7 @@ def test_both_sides_are_the_numbers_without_noise(name):
 
 @pytest.mark.parametrize("name", NOISY, ids=" ".join)
 def test_both_sides_are_the_numbers_with_noise(name):
-    row, *entry = NOISY[name]
     scenarios = worked.noisy_sides(*name)
-    _check(scenarios[1][row], entry)
     sides = _form(*name).sides(noisy_view(name[1] if name[1].startswith("line") else "averaged"))
     assert sides.lhs.shape == sides.rhs.shape == (len(scenarios[0]), 2)
     for s, rows in enumerate(scenarios):
@@ -276,21 +197,18 @@ def test_both_sides_of_a_reading_are_the_numbers(name):
     assert exact.evaluate(clients, p.lam, p.D, p.R, p.x0[0], p.K, variants[0], copies) == (lhs, rhs)
 
 
-def test_every_form_has_its_numbers():
-    have = {*EXACT, *NOISY, *READINGS, *WITHOUT}
-    forms = {(statement, form.name) for statement, form in NAMES}
-    assert not forms - have, f"no worked numbers for {sorted(forms - have)}: add them to the tables"
-    assert not have - forms, f"numbers for what is no form: {sorted(have - forms)}"
-    for statement, form in NAMES:
-        name = (statement, form.name)
-        assert (name in EXACT) == (form.sides is not None) and (name in WITHOUT) == (form.sides is None), name
-        assert (name in NOISY) == ("stochastic" in form.established and not _is_the_plans(name)), name
-        assert (name in READINGS) == ("violated" in form.established.values()), name
+def test_every_form_is_written_a_second_time():
+    assert set(worked.SIDES) == set(EXACT)
+    assert {*WITHOUT} == {(s, f.name) for s, f in NAMES if f.sides is None}
+    assert {*READINGS} == {(s, f.name) for s, f in NAMES if "violated" in f.established.values()}
 
 
-def _is_the_plans(name):
-    """Whether a form's sides are those of a run with Theorem 2's rounds: no noise enters them but through the run."""
-    return (name[0] == "theorem-2" and not name[1].startswith("local steps")) or name in WITHOUT
+def test_every_condition_with_a_test_of_its_own_holds_up_to_its_edge():
+    """On an instance, and not on another."""
+    for words, instance, holds in worked.EDGES:
+        assert view_of(instance).has(ASKED[words]) == holds, words
+    seen = {(words, holds) for words, _, holds in worked.EDGES}
+    assert {(words, holds) for words, fact in ASKED.items() if fact.holds for holds in (True, False)} == seen
 
 
 # --- what the instances stand on -------------------------------------------------------------------------------------------

@@ -102,7 +102,8 @@ def verify_command(
         str | None,
         typer.Option(
             "--problem",
-            help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS).",
+            help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS; "
+            "of Elastic Aggregation the one of its example).",
             rich_help_panel=ONE,
         ),
     ] = None,

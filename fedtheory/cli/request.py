@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from typer.main import get_command
 
+from fedtheory.cli.app import app
 from fedtheory.cli.common import problem_of, sampling_of
 from fedtheory.cli.options import flag, hyperparameters, make_algorithm
 from fedtheory.errors import InvalidInput
@@ -33,6 +36,16 @@ class CommandRequest:
     seed: int = 0
     problem_name: str | None = None
     made: Any = None
+
+    def or_else(self, example: str) -> CommandRequest:
+        """The same; where no problem was named, with the options of an example that were not given."""
+        if self.made is not None or self.problem_name or self.options.get("data"):
+            return self
+        verify: Any = get_command(app).commands["verify"]  # type: ignore[attr-defined]
+        said = verify.make_context("verify", shlex.split(example), resilient_parsing=True).params
+        options = {n: said.get(n) if v is None else v for n, v in self.options.items()}
+        chosen = self.participants or said["participants"]
+        return replace(self, options=options, participants=chosen, problem_name=said["problem"])
 
     def problem(self, default: str) -> Any:
         """The user's problem, or the named one."""

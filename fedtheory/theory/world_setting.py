@@ -230,6 +230,9 @@ class WorldSetting(Setting):
                 f"--participants {request.participants}: {statement.id} is about all clients; "
                 "leave it out"
             )
+        asked = request
+        if world.example:
+            request = request.or_else(world.example)
         problem = request.problem(world.problem)
         algorithm = request.algorithm(method_of(self.authored[statement.id].about).name, problem)
         steps, lr = (request.options.get(name) for name in OF_STEPS)
@@ -247,9 +250,10 @@ class WorldSetting(Setting):
             "seed": request.seed,
         }
         details = {"sampling": repr(sampling), "local_solver": repr(solver)}
-        return Prepared(
-            problem, algorithm, options, [world.head(Case(problem, algorithm, sampling))], details
-        )
+        head = [world.head(Case(problem, algorithm, sampling))]
+        if request is not asked:
+            head.append(f"no problem was named, so it is the example's: {world.example}")
+        return Prepared(problem, algorithm, options, head, details)
 
 
 def _under(form: Form, rules: Sequence[str]) -> Form:

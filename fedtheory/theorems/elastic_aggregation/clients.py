@@ -243,7 +243,7 @@ class Aggregation(QuadraticClients):
         of_a_problem.MODEL, "least squares, but of statements about zeta alone",
         of_a_problem.ONE_BATCH,
     )
-    example = "--problem diabetes --clients 3 --held-out 0.3 --start 1"
+    example = "--problem axes --clients 3 --held-out 0.3 --start 1"
     takes = ("local_steps", "local_lr")
 
     @property

@@ -67,7 +67,7 @@ class Cohorts(clients.QuadraticClients):
     asks: ClassVar[tuple[str, ...]] = (
         of_a_problem.MODEL, ONE_CLIENT, "cohorts of P clients drawn uniformly", "tau > 0",
     )
-    example = "--problem diabetes --clients 3 --held-out 0.3 --participants 2"
+    example = "--problem axes --clients 2 --dimension 2 --participants 1"
     takes = ("local_steps", "local_lr", "participants")
 
     P: int
@@ -294,7 +294,6 @@ class Linearised(Cohorts):
     share = 0.5  # its instances take longer
     about = "about whether a zero of its mean motion attracts"
     asks = (*Cohorts.asks, "at most four parameters")
-    example = "--problem least-squares --dimension 2 --clients 3 --held-out 0.3 --participants 2"
 
     @property
     def L(self) -> Any:

@@ -54,8 +54,6 @@ def check_size(size: int, most: int, told: str, remedy: str = "") -> None:
 class ModelWorld(World):
     """A world that a problem and a method of a user's can be made into."""
 
-    problem = "diabetes"
-
     @classmethod
     def head(cls, case: Any) -> str:
         """The problem, who takes part, tau, and the samples behind the sensitivities."""

@@ -34,6 +34,9 @@ class Request(Protocol):
     @property
     def seed(self) -> int: ...
 
+    def or_else(self, example: str) -> Request:
+        """The same; where no problem was named, with the options of an example that were not given."""
+
     def problem(self, default: str) -> Any:
         """The user's problem, or the named one."""
 

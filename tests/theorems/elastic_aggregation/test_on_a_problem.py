@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
+from command_line import call
 
 from fedtheory import Bernoulli, Uniform, problems, simulate
 from fedtheory.algorithms import ElasticAggregation, FedAvg
@@ -171,6 +173,22 @@ def test_a_case_is_kept_whether_it_holds_or_fails(form, verdict):
 def test_no_statement_is_refused_but_claims():
     assert all(SETTING.refusal(s) is None and SETTING.asks(s) and SETTING.example(s) for s in STATEMENTS)
     assert CLAIMS and all(SETTING.refusal(s) and not SETTING.asks(s) and SETTING.example(s) is None for s in CLAIMS)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.id)
+def test_without_a_problem_it_is_judged_on_its_example(statement, tmp_path):
+    found = call("verify", statement.id, "--json", "--out", tmp_path).stdout
+    judged = [c["form"] for c in json.loads(found)["checks"] if c["verdict"] in ("holds", "violated")]
+    assert 2 * len(judged) >= len(statement.forms)
+
+
+def test_what_a_user_says_stands_before_the_example(tmp_path):
+    said = call("verify", "elastic-aggregation/factors", "--clients", 2, "--server-lr", 0.5, "--out", tmp_path).stdout
+    told = " ".join(said.split())
+    assert "axes: N = 2, P = 2, d = 4, tau = 0.5, sensitivities on held-out samples" in told
+    assert "no problem was named, so it is the example's: --problem axes --clients 3" in told
+    own = call("verify", "elastic-aggregation/factors", "--problem", "least-squares", "--out", tmp_path).stdout
+    assert "example's" not in own and "sensitivities on the samples that are trained on" in " ".join(own.split())
 
 
 def test_clients_with_fewer_samples_than_parameters():

@@ -102,8 +102,7 @@ def verify_command(
         str | None,
         typer.Option(
             "--problem",
-            help="A named problem, or a file NAME.json (default quadratic; lad for FedMLS; "
-            "of Elastic Aggregation the one of its example).",
+            help="A named problem, or a file NAME.json (default: one for the paper).",
             rich_help_panel=ONE,
         ),
     ] = None,

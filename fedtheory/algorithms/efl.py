@@ -182,7 +182,7 @@ class EFL(Algorithm):
     def _coefficients(self, clients: Clients, like: Array) -> tuple[Array, Array, np.ndarray | None]:
         """What the server multiplies with, p^k or p_tau^k, and p_tau^k/p^k, (S, P, 1) each, and who sends (S, P): under scheme A those
         that are complete (None: everybody)."""
-        cohort, base = clients.cohort, clients.problem.weights
+        cohort, base = clients.cohort, clients.objective_weights
         if cohort.steps is None and cohort.present is None and cohort.partial_mask is None:  # every slot is a complete client's
             p, base = when_complete(self.scheme, cohort, base)
             senders, weights = p > 0 if self.scheme == "A" else None, base if self.scaled_before else p
@@ -191,9 +191,9 @@ class EFL(Algorithm):
         if steps is None:  # a participant is complete, whatever its solver does
             steps, most = cohort.taking_part().astype(np.int64), 1
         made = coefficients(self.scheme, steps, cast(int, most), base, cohort.active_probability, cohort.present)
-        p = np.asarray(made, dtype=float)
+        p = made if made.dtype == object else np.asarray(made, dtype=float)
         p, base = cohort.of_slots(p), cohort.of_slots(broadcast_to(base[None, :], p.shape))
-        factors = np.divide(p, base, out=np.zeros(p.shape), where=base > 0)
+        factors = np.divide(p, base, out=p * 0, where=base > 0)
         senders = p > 0 if self.scheme == "A" else None
         weights = clients.weights() if self.scaled_before else astype_like(p[:, :, None], like)
         return weights, astype_like(factors[:, :, None], like), senders

@@ -88,6 +88,11 @@ class Clients:
             raise MissingCapability("the cohort says nothing of local steps: sample it with fedtheory.participation")
         return astype_like(np.ascontiguousarray(self.cohort.steps[:, :, None]).astype(float), self._like)
 
+    @property
+    def objective_weights(self) -> np.ndarray:
+        """w_k of all clients (N,), in NumPy."""
+        return self.problem.weights
+
     def weights(self) -> Array:
         """Objective weights w_k of the slots, 0 outside the cohort: (S, P, 1)."""
         return self.layout.of_slots(self.problem.weights)

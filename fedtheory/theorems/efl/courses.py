@@ -17,12 +17,13 @@ from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
 __all__ = ["EFLRound", "course", "replayed"]
 

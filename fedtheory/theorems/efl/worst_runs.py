@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import whole_number
+from fedtheory.participation.coefficients import Scheme
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRunView, step_sizes
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.theory.judge.statement import Sides, Worst
+from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, Vector, own, square, value
 from fedtheory.worst_cases.identity import Family
@@ -31,7 +33,7 @@ __all__ = ["MOST_STEPS", "constants_of", "distance_family", "rate_of", "worst_at
 
 BOUND, G_SQ = "minus the bound", "G^2"
 MOST_STEPS = 25  # gradients of a client: half a minute of the solver
-SCHEME = "C"
+SCHEME: Scheme = "C"
 
 Limit = tuple[Any, Any, Any, Any]  # (a, b, c, d): a ||w_0 - w*||^2 + b mean D_k + c G^2 <= d
 
@@ -39,7 +41,7 @@ Limit = tuple[Any, Any, Any, Any]  # (a, b, c, d): a ||w_0 - w*||^2 + b mean D_k
 def constants_of(E: int, L: Any, mu: Any, rounds: int, start_sq: Any = 1, D: Any = 0, G_sq: Any = 0) -> EFLConstants:
     """Theorem 1's constants of two clients that complete every step, in fractions."""
     half = np.full(2, Fraction(1, 2), dtype=object)
-    law = RoundLaw(SCHEME, np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * 2, dtype=object), half)
+    law = RoundLaw(EFL(scheme=SCHEME), np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * 2, dtype=object), half)
     each = np.array([Fraction(D)] * 2, dtype=object)
     return EFLConstants(
         E, Fraction(L), Fraction(mu), law.moments.theta, Fraction(G_sq), 0 * each, each, half, [law.moments] * rounds,

@@ -126,6 +126,11 @@ class SlotClients(Clients):
         )
         return slots[:, :, None]
 
+    @property
+    def objective_weights(self) -> Any:
+        """w_k of all clients (N,)."""
+        return self.losses.weights
+
     def sample_shares(self) -> Any:
         """The objective's weights: what a client's share of the samples stands for where there
         are no samples."""

@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 
 from fedtheory import problems
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.compressed_participation import cases_of, play
 from fedtheory.theorems.efl.quantities.compressed_run import _signs
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, gamma_of, given_bounds, given_curvatures
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached
 from fedtheory.theory.judge.statement import eq, le
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import oracles_of, second_moments
 
 TWO = {
     "weights": ["3/8", "5/8"], "h": [["3/7", "5/3"], ["5/2", "6/5"]], "c": [["3/2", "-2/3"], ["-5/4", "7/3"]],
@@ -127,7 +129,7 @@ def test_without_compression_all_paths_have_the_moments_of_the_recursion():
         mass, G_sq, w, R, R_G = play(
             lambda y: h * y - c, cases_of(scheme, law, oracles.weights), None, None, oracles.weights, w0, etas, 2
         )
-        expected = second_moments(oracles, [RoundLaw(scheme, law, oracles.weights)] * 2, etas, w0)
+        expected = second_moments(oracles, [RoundLaw(EFL(scheme=scheme), law, oracles.weights)] * 2, etas, w0)
         found = [(((w[t] - oracles.star) ** 2).sum(axis=-1) * mass).sum() for t in range(3)]
         assert found == list(expected.distance_sq) and G_sq == expected.G_sq < 1
         assert not R.any() and not R_G.any() and sum(mass) == 1
@@ -198,7 +200,7 @@ def test_runs_with_compression_at_their_limits(kind):
 def test_the_numbers_of_one_round():
     """Two clients, j = 2, E = 2, d = 2: 2^(2 * 2) paths, 2 and 3 steps that are possible, 2 clients, 3 points, 2 coordinates."""
     oracles = exact_oracles(TWO)
-    law = RoundLaw("C", laws_of([[["0", "1/2", "1/2"], ["1/3", "1/3", "1/3"]]], 2)[0], oracles.weights)
+    law = RoundLaw(EFL(scheme="C"), laws_of([[["0", "1/2", "1/2"], ["1/3", "1/3", "1/3"]]], 2)[0], oracles.weights)
     for common, count in ((False, 16 * 6 * 12), (True, 4 * 6 * 12)):
         own = replace(oracles, common=common)
         for limit, said in ((count, None), (count - 1, f"at most {count - 1} fit")):
@@ -223,7 +225,7 @@ def test_the_oracles_of_a_problem():
         assert oracles.gradient(np.stack([y, y])) == pytest.approx(H @ y - np.einsum("nsi,ns->ni", rows, targets) / 3)
         assert oracles.star == pytest.approx(star) and oracles.weights.tolist() == weights.tolist()
         assert (oracles.L, oracles.mu) == pytest.approx((problem.beta_k.max(), problem.mu_k.min()))
-    path = second_moments(oracles_of(problem, 2, 0.6), [RoundLaw("B", np.array([[0.0, 1.0]] * 2), weights)], [0.1], y)
+    path = second_moments(oracles_of(problem, 2, 0.6), [RoundLaw(EFL(scheme="B"), np.array([[0.0, 1.0]] * 2), weights)], [0.1], y)
     each = rows * (np.einsum("nsd,d->ns", rows, y) - targets)[:, :, None]
     spread = ((each - each.mean(axis=1, keepdims=True)) ** 2).sum(axis=-1).mean(axis=1) / 2 + 0.36
     assert path.sigma_sq == pytest.approx(spread)
@@ -241,7 +243,7 @@ def same(first, second, etas, scheme="C", law=LAWS[0], between=True):
     """between: the second moments between the coordinates, too."""
     found, start = [], np.array([Q(1, 9), Q(-1, 7)], dtype=object)
     for oracles in (first, second):
-        path = second_moments(oracles, [RoundLaw(scheme, laws_of([law], 2)[0], oracles.weights)] * len(etas), etas, start)
+        path = second_moments(oracles, [RoundLaw(EFL(scheme=scheme), laws_of([law], 2)[0], oracles.weights)] * len(etas), etas, start)
         found.append((list(path.distance_sq), path.G_sq, list(path.sigma_sq), path.second_moment.tolist() if between else None))
     assert found[0] == found[1]
 
@@ -278,7 +280,8 @@ def test_a_run_without_any_randomness_has_the_moments_of_one_with(scheme):
 def test_the_first_gradients_are_short():
     """From w* the largest E||g||^2 and sigma_k^2 are those of the noise alone, however short it is."""
     oracles = exact_oracles({**TWO, "c": [["1/8", "1/6"]] * 2, "noise": [["1/20", "0"], ["0", "1/30"]]})
-    path = second_moments(oracles, [RoundLaw("C", laws_of([[["0", "1"]] * 2], 2)[0], oracles.weights)], [Q(1, 5)], oracles.star)
+    law = RoundLaw(EFL(scheme="C"), laws_of([[["0", "1"]] * 2], 2)[0], oracles.weights)
+    path = second_moments(oracles, [law], [Q(1, 5)], oracles.star)
     assert list(path.sigma_sq) == [Q(1, 400), Q(1, 900)] and path.G_sq == Q(1, 400)
 
 
@@ -287,7 +290,7 @@ def test_who_asks_for_what_in_a_run():
     alike, two = {**TWO, "common": True}, [LAWS[0], [["0", "0", "1"]] * 2]
     data = {**TWO, "scheme": "C", "laws": two, "every": 2, "w0": ["1", "2"], "T": 5}
     view = BUILDERS["run"](data)
-    kinds = [RoundLaw("C", law, plain.weights).moments.sum_ps for law in laws_of(two, 2)]
+    kinds = [RoundLaw(EFL(scheme="C"), law, plain.weights).moments.sum_ps for law in laws_of(two, 2)]
     assert list(view.constants.S) == [kinds[t % 2] for t in range(5)] and view.horizons.tolist() == [4, 5] and view.rule == "C"
     assert not view.facts and BUILDERS["run"]({**data, "common": True}).facts == {COMMON}
     anchors = (Q(3, 4), np.array([[Q(5, 4), Q(1, 2)], [Q(1, 3), Q(3, 2)]]), np.array([[Q(3, 2), Q(-2)], [Q(1, 5), Q(3)]]))
@@ -320,14 +323,15 @@ def test_the_rounding_of_one_round():
     exact = exact_oracles(TWO)
     floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
     law, w0, eta = np.array([[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]]), np.array([7 / 3, -5 / 2]), 1 / 9
-    state = StepState(floats, RoundLaw("C", law, floats.weights), eta, w0, 2.5, 3 / 7, 2)
+    state = StepState(floats, RoundLaw(EFL(scheme="C"), law, floats.weights), eta, w0, 2.5, 3 / 7, 2)
     steep = max(np.linalg.norm(g) for g in state.g_mean.reshape(-1, 2))
     moved = max(np.linalg.norm(w - w0) for w in state.w.reshape(-1, 2))
     size = 2.0**-52 * (abs(state.w).max() + abs(floats.star).max())
     far = np.linalg.norm(w0 - floats.star)
     rounding = 4 * size * (far + moved + size + eta * 2.5 * (steep + 2.5 * size) / (3 / 7))
     assert state.rounding == pytest.approx(rounding, rel=1e-9, abs=0)
-    assert StepState(exact, RoundLaw("C", laws_of(LAWS, 2)[0], exact.weights), Q(1, 9), exact.star, Q(5, 2), Q(3, 7), 2).rounding == 0
+    law = RoundLaw(EFL(scheme="C"), laws_of(LAWS, 2)[0], exact.weights)
+    assert StepState(exact, law, Q(1, 9), exact.star, Q(5, 2), Q(3, 7), 2).rounding == 0
 
 
 def test_the_states_of_a_sampled_run():
@@ -335,7 +339,7 @@ def test_the_states_of_a_sampled_run():
     exact = exact_oracles(TWO)
     floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
     tables = [[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]], [[0, 0, 1]] * 2
-    laws = [RoundLaw("C", np.array(law, dtype=float), floats.weights) for law in tables] * 2
+    laws = [RoundLaw(EFL(scheme="C"), np.array(law, dtype=float), floats.weights) for law in tables] * 2
     view, start = reached(floats, laws, np.array([7 / 3, -5 / 2]), np.random.default_rng(0)), [7 / 3, -5 / 2]
     S = [law.moments.sum_ps for law in laws]
     gamma = gamma_of(2, max(law.moments.theta for law in laws), floats.L, floats.mu, S)
@@ -352,7 +356,7 @@ def test_a_sampled_run_goes_where_it_is_likely_to_go():
     exact = exact_oracles(TWO)
     floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
     rare = replace(floats, q=np.array([[0.999, 0.001]] * 2))
-    laws = [RoundLaw("C", np.array([[0.001, 0.999]] * 2), floats.weights)] * 8
+    laws = [RoundLaw(EFL(scheme="C"), np.array([[0.001, 0.999]] * 2), floats.weights)] * 8
     view, w = reached(rare, laws, np.array([7 / 3, -5 / 2]), np.random.default_rng(0)), np.array([7 / 3, -5 / 2])
     for state in view.states:
         assert state.w0 == pytest.approx(w)
@@ -380,7 +384,7 @@ def test_a_round_of_too_many_cases_is_refused_however_many():
         np.ones((64, 1, 1, 1)), np.zeros((64, 1, 1)), np.ones((64, 1)), np.full(64, 1 / 64), np.zeros(64)
     )
     with pytest.raises(InvalidInput, match=r"one round has 2\.36e\+21 numbers to enumerate"):
-        StepState(one, RoundLaw("B", np.full((64, 2), 0.5), one.weights), 0.1, np.zeros(1), 1.0, 1.0, 1.0)
+        StepState(one, RoundLaw(EFL(scheme="B"), np.full((64, 2), 0.5), one.weights), 0.1, np.zeros(1), 1.0, 1.0, 1.0)
 
 
 def test_one_round_does_not_depend_on_the_coordinates():
@@ -388,7 +392,7 @@ def test_one_round_does_not_depend_on_the_coordinates():
     floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     turned = replace(floats, H=turn @ floats.H @ turn.T, b=floats.b @ turn.T)
-    law, w0 = RoundLaw("C", np.array([[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]]), floats.weights), np.array([7 / 3, -5 / 2])
+    law, w0 = RoundLaw(EFL(scheme="C"), np.array([[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]]), floats.weights), np.array([7 / 3, -5 / 2])
     plain, mixed = StepState(floats, law, 1 / 9, w0, 2.5, 3 / 7, 2), StepState(turned, law, 1 / 9, turn @ w0, 2.5, 3 / 7, 2)
     for name in ("sigma_sq", "G_sq", "drift_sq", "gap", "D", "start_sq"):
         assert getattr(mixed, name) == pytest.approx(getattr(plain, name)), name

@@ -18,10 +18,11 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.instances.runs import QuadraticInstance
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, second_moments
 
 RUNS = [w for w in builtin_witnesses("efl") if w.statement.startswith("efl/theorem-1") and w.kind == "run"]
 LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]
@@ -169,7 +170,7 @@ def test_the_recursion_with_common_draws_is_the_enumeration(scheme, clients, E):
     H, b = root @ np.swapaxes(root, -1, -2) / 4 + np.eye(2), rng.standard_normal((clients, 2, 2))
     w = rng.dirichlet(np.ones(clients))
     oracles = QuadraticOracles(H, b, np.tile([0.3, 0.7], (clients, 1)), w, np.zeros(clients), common=True)
-    law, w0 = RoundLaw(scheme, rng.dirichlet(np.ones(E + 1), clients), w), rng.standard_normal(2)
+    law, w0 = RoundLaw(EFL(scheme=scheme), rng.dirichlet(np.ones(E + 1), clients), w), rng.standard_normal(2)
     state = StepState(oracles, law, 0.1, w0, oracles.L, oracles.mu, law.moments.theta)
     far = state.over_all(((state.wbar[:, :, -1] - oracles.star) ** 2).sum(axis=-1))
     assert second_moments(oracles, [law], [0.1], w0).distance_sq[1] == pytest.approx(far, rel=1e-12)

@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 from fedtheory import problems
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles
-from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of, second_moments
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import oracles_of, second_moments
 
 TWO = {"weights": ["3/8", "5/8"], "h": [["3/7", "5/3"], ["5/2", "6/5"]], "c": [["3/2", "-2/3"], ["-5/4", "7/3"]]}
 P, W0 = np.array([Q(3, 8), Q(5, 8)], dtype=object), np.array([Q(1, 9), Q(-1, 7)], dtype=object)
 
 
 def law_of(rows, scheme="C", weights=P):
-    return RoundLaw(scheme, np.array([[Q(v) for v in row] for row in rows], dtype=object), weights)
+    return RoundLaw(EFL(scheme=scheme), np.array([[Q(v) for v in row] for row in rows], dtype=object), weights)
 
 
 # --- laws ---------------------------------------------------------------------------------------------------------------------
@@ -29,7 +31,7 @@ def test_the_only_case_of_a_law():
     assert steps.tolist() == [1, 2] and p.tolist() == [3 * Q(3, 8), 3 * Q(5, 8) / 2]
     choice = [0, Q(1, 3), Q(2, 3), 0]
     for rows in ([choice, choice], [choice, [0, 0, 1, 0]], [[0, 0, 1, 0], choice]):
-        assert law_of(rows).fixed is None and law_of(rows).fixed_steps is None
+        assert law_of(rows).fixed is None
 
 
 def test_the_moments_of_one_client_and_its_steps():
@@ -51,26 +53,25 @@ def by_numbers(c, k, m):
     return c[k] * c[m] * sum(p / (2 + j) ** 2 for j, p in enumerate(mass))
 
 
-def test_pairs_are_gone_through_up_to_their_limit_whatever_the_laws():
-    c = [Q(1, 2) + Q(k, 40) for k in range(MAX_SUBSETS)]
-    weights = np.arange(1.0, 1 + MAX_SUBSETS) / sum(range(1, 1 + MAX_SUBSETS))
-    pairs = RoundLaw("A", np.array([[float(1 - v), float(v)] for v in c]), weights).pairs
+def test_pairs_of_unequal_clients():
+    n = 14
+    c = [Q(1, 2) + Q(k, 40) for k in range(n)]
+    weights = np.arange(1.0, 1 + n) / sum(range(1, 1 + n))
+    pairs = RoundLaw(EFL(scheme="A"), np.array([[float(1 - v), float(v)] for v in c]), weights).pairs
     for k, m in ((0, 1), (3, 7), (11, 2)):
-        expected = MAX_SUBSETS**2 * weights[k] * weights[m] * float(by_numbers(c, k, m))
-        assert pairs[k, m] == pytest.approx(expected, rel=1e-12)
+        expected = n**2 * weights[k] * weights[m] * float(by_numbers(c, k, m))
+        assert pairs[k, 1, m, 1] == pytest.approx(expected, rel=1e-12)
+    assert not pairs[:, 0].any() and not pairs[3, :, 3].any()
 
 
-def test_pairs_beyond_their_limit_are_of_equal_clients():
-    n = MAX_SUBSETS + 1
+def test_pairs_of_equal_clients():
+    n = 13
     weights, rows = np.arange(1.0, n + 1) / (n * (n + 1) / 2), np.tile([0.25, 0.0, 0.75], (n, 1))
-    pairs, c = RoundLaw("A", rows, weights).pairs, Q(3, 4)
+    pairs, c = RoundLaw(EFL(scheme="A"), rows, weights).pairs, Q(3, 4)
     mean = c**2 * sum(comb(n - 2, j) * c**j * (1 - c) ** (n - 2 - j) / Q(2 + j) ** 2 for j in range(n - 1))
     assert mean == by_numbers([c] * n, 3, 7)
     for k, m in ((0, 1), (3, 7), (12, 2)):
-        assert pairs[k, m] == pytest.approx(n**2 * float(mean) * weights[k] * weights[m], rel=1e-12)
-    rows[-1] = [0.5, 0.0, 0.5]
-    with pytest.raises(MissingCapability, match=r"scheme A with 13 clients of unequal laws: its pair moments enumerate at most 12"):
-        _ = RoundLaw("A", rows, weights).pairs
+        assert pairs[k, 2, m, 2] == pytest.approx(n**2 * float(mean) * weights[k] * weights[m], rel=1e-12)
 
 
 # --- oracles ------------------------------------------------------------------------------------------------------------------

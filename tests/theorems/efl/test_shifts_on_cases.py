@@ -15,8 +15,9 @@ from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, windows
 from fedtheory.participation.laws import JointLaw
 from fedtheory.theorems.efl.cases import shifts, theorem_2
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
 from fedtheory.theorems.efl.statements.shifted_run import shifted_run, without
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import oracles_of
 
 H, C, P = [[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]], [[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]], [0.2, 0.3, 0.5]
 PROBLEM = problems.Quadratic([np.diag(row) for row in H], C, P)
@@ -124,8 +125,8 @@ def test_a_run_across_a_shift_has_each_rounds_own_law(arrives):
 
     def side(there, rounds):
         rows = [np.array(ROWS[(t + 1) % 2]) for t in rounds]
-        return (oracles, [RoundLaw("C", r, oracles.weights) for r in rows]) if there else (
-            rest, [RoundLaw("C", r[keep], rest.weights) for r in rows]
+        return (oracles, [RoundLaw(EFL(scheme="C"), r, oracles.weights) for r in rows]) if there else (
+            rest, [RoundLaw(EFL(scheme="C"), r[keep], rest.weights) for r in rows]
         )  # fmt: skip
 
     event = "arrival" if arrives else "departure"

@@ -26,10 +26,11 @@ from fedtheory.theorems.efl.quantities.exact_run import run_of
 from fedtheory.theorems.efl.statements import table_1 as efl_table
 from fedtheory.theorems.efl.statements.elastic_term import elastic_view
 from fedtheory.theorems.efl.statements.error_feedback import feedback_view
-from fedtheory.theorems.efl.statements.limit_points import limit_view, tabulate
+from fedtheory.theorems.efl.statements.limit_points import limit_view
 from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import incomplete_view
 from fedtheory.theorems.efl.statements.theorem_2 import after_shift_view, rounds_that_halve, shift_view
 from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.rounds.coefficients import RoundLaw
 
 STATEMENTS = [s for s in theorems.all_statements("efl/") if any(f.kind in KINDS for f in s.forms)]
 CASES = [(s, f) for s in STATEMENTS for f in s.forms if f.kind in KINDS]  # of runs: `test_theorem_1`
@@ -188,7 +189,7 @@ def test_the_elastic_recursion_is_the_librarys():
 def test_moments_of_the_views_are_the_librarys(scheme):
     law = np.array([[F(1, 4), F(1, 4), F(1, 2)], [F(0), F(1, 3), F(2, 3)], [F(1, 2), F(0), F(1, 2)]], dtype=object)
     weights = np.array([F(1, 2), F(1, 3), F(1, 6)], dtype=object)
-    first, second = tabulate(scheme, law, weights)
+    first, second = RoundLaw(EFL(scheme=scheme), law, weights).single
     library = moments(scheme, law, 2, weights, exact=True)
     steps = np.arange(3)
     assert ((first * steps).sum(axis=1) == library.ps).all() and ((second * steps).sum(axis=1) == library.p2s).all()

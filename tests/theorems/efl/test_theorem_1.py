@@ -21,11 +21,12 @@ from fedtheory.theorems.efl.cases import theorem_1 as efl_verify
 from fedtheory.theorems.efl.instances import runs as efl_run_battery
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities import measured_run as efl_measured
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, oracles_of, second_moments
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.statements import theorem_1 as efl_theorem
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
 
 STATEMENTS = [s for s in all_statements("efl/theorem-1") if s.id == "efl/theorem-1" or "step" in s.id] + [get("efl/order-of-c")]
 FORMS = [(s, f) for s in all_statements("efl/") for f in s.forms if f.kind in ("run", "step") and f.symbolic is None]
@@ -112,7 +113,7 @@ def test_the_recursion_is_the_enumeration(scheme):
     """One round, every (p, s) and every mini-batch path summed over one by one."""
     rng = np.random.default_rng(3)
     oracles = _oracles(rng, 2, 2, 2)
-    law = RoundLaw(scheme, rng.dirichlet(np.ones(3), 2), oracles.weights)
+    law = RoundLaw(EFL(scheme=scheme), rng.dirichlet(np.ones(3), 2), oracles.weights)
     w0, eta = rng.standard_normal(2), 0.1
     path = second_moments(oracles, [law], [eta], w0)
     state = StepState(oracles, law, eta, w0, oracles.L, oracles.mu, law.moments.theta)
@@ -153,15 +154,6 @@ def test_the_real_algorithm_has_these_moments(scheme):
     measured = run.metrics["distance"] ** 2
     error = 5 * measured.std(axis=1) / np.sqrt(1500) + 1e-12
     assert (np.abs(measured.mean(axis=1) - view.distance_sq) < error).all()
-
-
-def test_pairs_of_equal_clients_have_a_closed_form():
-    law = np.tile([[0.3, 0.0, 0.7]], (13, 1))
-    w = np.random.default_rng(0).dirichlet(np.ones(13))
-    closed = RoundLaw("A", law, w)._equal_pairs(13, 0.7)
-    few = RoundLaw("A", law[:6], np.full(6, 1 / 6))
-    assert few._equal_pairs(6, 0.7) / 36 == pytest.approx(few.pairs[0, 1], rel=1e-12)
-    assert closed == pytest.approx(RoundLaw("A", law, w).pairs[0, 1] / (w[0] * w[1]), rel=1e-12)
 
 
 # --- bounds of real runs ---------------------------------------------------------------------------------------------------
@@ -262,7 +254,7 @@ def test_a_correlated_round_is_not_taken_for_an_independent_one():
     each = efl_measured.moments_of_rounds("A", law, 6, np.array([0.5, 0.5]))
     assert [m.sum_ps for m in each] == pytest.approx([0.75, 0.75, 1.0] * 2)
     problem, solver = random_quadratic(2, 2, seed=0), LocalSGD(1, 1.0)
-    assert efl_verify._enumerable(problem, law, "A", solver, 2) and not efl_verify._enumerable(problem, law, "A", solver, 3)
+    assert efl_verify._enumerable(problem, law, solver, 2) and not efl_verify._enumerable(problem, law, solver, 3)
     checks = get("efl/theorem-1").verify(problem, EFL(scheme="A"), sampling=law, local_solver=solver, rounds=6)
     assert {c.verdict for c in checks} == {"not applicable"}  # not judged on moments of independent clients
 

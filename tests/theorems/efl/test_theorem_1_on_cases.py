@@ -18,8 +18,9 @@ from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
 from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run
 from fedtheory.theorems.efl.quantities.run import FROZEN, step_sizes
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
 from fedtheory.theorems.efl.quantities.step import reached
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import oracles_of
 
 SAMPLES = problems.random_least_squares(3, 2, samples=4, ridge=0.5, seed=1, weights=[0.2, 0.3, 0.5])
 EVEN, ODD = [[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.5, 0.25, 0.25]], [[0.0, 0.5, 0.5], [0.2, 0.2, 0.6], [0.0, 0.0, 1.0]]
@@ -85,23 +86,21 @@ def many(clients):
 
 
 @pytest.mark.parametrize(
-    ("problem", "sampling", "scheme", "solver", "exact"),
+    ("problem", "sampling", "solver", "exact"),
     [
-        (DIAGONAL, LAW, "A", LocalSGD(2, 1.0), True),
-        (SAMPLES, LAW, "A", LocalSGD(2, 1.0), True),
-        (LOGISTIC, LAW, "C", LocalSGD(2, 1.0), False),
-        (DIAGONAL, Uniform(2), "C", LocalSGD(2, 1.0), False),
-        (SAMPLES, LAW, "C", LocalSGD(2, 1.0, 2), True),
-        (SAMPLES, LAW, "C", LocalSGD(2, 1.0, 2, replacement=False), False),
-        (DIAGONAL, LAW, "C", LocalSGD(2, 1.0, 2), False),
-        (SAMPLES, LAW, "C", LocalSGD(2, 1.0, replacement=False), True),
-        (many(12), inactive(12, 1, 0.5), "A", LocalSGD(1, 1.0), True),
-        (many(13), inactive(13, 1, 0.5), "A", LocalSGD(1, 1.0), False),
-        (many(13), inactive(13, 1, 0.5), "B", LocalSGD(1, 1.0), True),
+        (DIAGONAL, LAW, LocalSGD(2, 1.0), True),
+        (SAMPLES, LAW, LocalSGD(2, 1.0), True),
+        (LOGISTIC, LAW, LocalSGD(2, 1.0), False),
+        (DIAGONAL, Uniform(2), LocalSGD(2, 1.0), False),
+        (SAMPLES, LAW, LocalSGD(2, 1.0, 2), True),
+        (SAMPLES, LAW, LocalSGD(2, 1.0, 2, replacement=False), False),
+        (DIAGONAL, LAW, LocalSGD(2, 1.0, 2), False),
+        (SAMPLES, LAW, LocalSGD(2, 1.0, replacement=False), True),
+        (many(13), inactive(13, 1, 0.5), LocalSGD(1, 1.0), True),
     ],
 )
-def test_what_the_exact_recursion_is_for(problem, sampling, scheme, solver, exact):
-    assert cases._enumerable(problem, sampling, scheme, solver, 3) is exact
+def test_what_the_exact_recursion_is_for(problem, sampling, solver, exact):
+    assert cases._enumerable(problem, sampling, solver, 3) is exact
 
 
 def test_one_round_of_clients_that_depend_on_each_other_counts():
@@ -110,14 +109,14 @@ def test_one_round_of_clients_that_depend_on_each_other_counts():
         laws = [half] * 3
         laws[number] = JointLaw(np.array([[1, 0], [0, 1]]), [0.5, 0.5])
         law = Irregular(1, laws)
-        assert [cases._enumerable(TWO, law, "C", LocalSGD(1, 1.0), T) for T in (1, 2, 3)] == [
+        assert [cases._enumerable(TWO, law, LocalSGD(1, 1.0), T) for T in (1, 2, 3)] == [
             T <= number for T in (1, 2, 3)
         ]
 
 
 def test_rounds_of_one_law_share_it():
     first, second, third, fourth = cases._laws("B", TURNS, 4, DIAGONAL.weights)
-    assert first is third and second is fourth and first.scheme == "B" and first.weights is DIAGONAL.weights
+    assert first is third and second is fourth and first.method.scheme == "B" and first.weights is DIAGONAL.weights
     assert first.law.tolist() == EVEN and second.law.tolist() == ODD
 
 
@@ -232,12 +231,10 @@ def test_the_schedule_of_a_case_is_looked_at():
             cases.view_of(kind, case_of(DIAGONAL, EFL(scheme="C-corrected"), **how, local_solver=late))
 
 
-def test_thirteen_clients_under_scheme_a_are_not_enumerated():
-    for find in (cases.constants_on, lambda case: cases.view_of("run", case)):
-        for scheme, clients in (("A", 12), ("B", 13)):
-            find(case_of(many(clients), EFL(scheme=scheme), sampling=inactive(clients, 1, 0.5), rounds=1))
-        with pytest.raises(MissingCapability, match="Quadratic: G is proved"):
-            find(case_of(many(13), EFL(scheme="A"), sampling=inactive(13, 1, 0.5), rounds=1))
+def test_scheme_a_is_exact_with_thirteen_clients_of_unequal_laws():
+    law = inactive(13, 1, [0.5, *[0.25] * 12])
+    case = case_of(many(13), EFL(scheme="A"), sampling=law, rounds=1)
+    assert cases.view_of("run", case).exact and cases.constants_on(case).theta == 13
 
 
 def test_a_client_that_comes_after_the_run():
@@ -403,7 +400,7 @@ def test_the_first_rounds_one_by_one(rounds, states):
     law = Irregular(1, [[[0.25, 0.75], [0.0, 1.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5], [0.25, 0.75]]])
     how = {"sampling": law, "local_solver": LocalSGD(1, 1.0, 1), "x0": [3.0, -2.0], "seed": 5}
     found = cases.view_of("step", case_of(SAMPLES, EFL(scheme="B"), rounds=rounds, **how))
-    laws = [RoundLaw("B", law.law(t), SAMPLES.weights) for t in range(1, states + 1)]
+    laws = [RoundLaw(EFL(scheme="B"), law.law(t), SAMPLES.weights) for t in range(1, states + 1)]
     expected = reached(oracles_of(SAMPLES, 1), laws, np.array([3.0, -2.0]), Stream(5).generator("efl path"))
     assert found.taus == list(range(states)) and found.rule == "B"
     for ours, theirs in zip(found.states, expected.states, strict=True):

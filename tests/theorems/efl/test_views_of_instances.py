@@ -17,7 +17,6 @@ from efl_both_writings import WORKED as BOTH
 
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements import limit_points
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
 from fedtheory.theorems.efl.statements.elastic_stability import contracts
 from fedtheory.theorems.efl.statements.elastic_term import LONG_RUN, ElasticView
@@ -196,17 +195,6 @@ def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
 
 
 # --- other views --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("scheme", sections.SCHEMES)
-def test_laws_of_many_cases_have_the_moments_of_their_enumeration(scheme, monkeypatch):
-    data = {"scheme": scheme, **sections.LIMIT}
-    few = BUILDERS["limit"](data).m
-    for most, unused in ((8, "tabulate"), (9, "RoundLaw")):  # there are 9
-        with monkeypatch.context() as patch:
-            patch.setattr(limit_points, "MAX_CASES", most)
-            patch.setattr(limit_points, unused, None)
-            assert (BUILDERS["limit"](data).m == few).all()
-
-
 @pytest.mark.parametrize(("step", "applies"), [("2", False), ("201/100", True), ("15/2", True), ("751/100", False)])
 def test_the_lemma_asks_for_every_coordinate(step, applies):
     """M = (2, 1/2) and offset 15: 1 < a M <= b asks for 2 < a <= 15/2."""

@@ -33,13 +33,14 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, c
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, given_curvatures
-from fedtheory.theorems.efl.quantities.second_moments import oracles_of, second_moments
 from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
-from fedtheory.theorems.efl.statements.limit_points import MAX_CASES
 from fedtheory.theory.judge.setting import Case, ClosedView
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.rounds.second_moments import oracles_of, second_moments
 
 __all__ = ["CertifiedAbandonView", "KeepOrAbandonView", "abandon", "epochs", "inactive", "incomplete", "keep", "rates"]
+
+MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
 
 
 def _scheme_c(case: Case) -> EFL:

@@ -27,7 +27,6 @@ from fedtheory.theorems.efl.cases.given import (
 )
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.notation import instance_of
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.theorems.efl.statements.elastic_term import (
     DECAYS,
     LEAVER,
@@ -38,6 +37,7 @@ from fedtheory.theorems.efl.statements.elastic_term import (
 from fedtheory.theorems.efl.statements.limit_points import COORDINATES, FRACTIONS, LEMMA, facts_of
 from fedtheory.theory.judge.setting import Case, ClosedView
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.rounds.coefficients import RoundLaw
 
 __all__ = ["CertifiedLimitView", "constant_step", "diagonals_of", "elastic", "limit", "uncompressed"]
 
@@ -146,7 +146,7 @@ def limit(form: Form, case: Case) -> Any:
     except MissingCapability as error:
         return _certified(case, scheme, law, str(error))
     weights = weights_of(case.problem)
-    drift = (RoundLaw(scheme, law, weights).single[0] * np.arange(law.shape[1])).sum(axis=1)
+    drift = (RoundLaw(EFL(scheme=scheme), law, weights).single[0] * np.arange(law.shape[1])).sum(axis=1)
     M = (drift[:, None] * h).sum(axis=0)
     if not M.min() > 0:
         raise InvalidInput("nobody ever takes part: the limit is not defined")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular, joint_law
@@ -25,10 +26,11 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of, local_sgd_of
 from fedtheory.theorems.efl.cases.theorem_2 import shift_on
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw, oracles_of
 from fedtheory.theorems.efl.statements.shifted_run import shifted_run, without
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = ["after_shift", "departed", "restart"]
 
@@ -58,7 +60,7 @@ def departed(form: Form, case: Case) -> Any:
         if key not in kept:
             exact = simplest_each(rows)
             exact = exact / exact.sum(axis=1)[:, None]
-            first = RoundLaw(scheme, exact, weights).single[0]
+            first = RoundLaw(EFL(scheme=scheme), exact, weights).single[0]
             kept[key] = ((first * np.arange(exact.shape[1])).sum(axis=1) / weights)[order]
         work.append(kept[key])
     return instance_of("departed", case.problem.name, to_file({"T": rounds, "tau_0": tau_0, "mean_work": work}))
@@ -145,7 +147,7 @@ def restart(form: Form, case: Case) -> Any:
         laws = []
         for t in when:
             rows = law.law(t)[keep]
-            laws.append(kept.setdefault(rows.tobytes(), RoundLaw(algorithm.scheme, rows, who.weights)))
+            laws.append(kept.setdefault(rows.tobytes(), RoundLaw(algorithm, rows, who.weights)))
         return who, laws
 
     old, new = side(event == "departure", range(1, tau_0 + 1)), side(event == "arrival", range(tau_0 + 1, rounds + 1))

@@ -22,9 +22,10 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
 from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
-from fedtheory.theorems.efl.quantities.second_moments import MAX_SUBSETS, RoundLaw, oracles_of
 from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
     "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present", "check_step_sizes", "constants_on",
@@ -65,23 +66,22 @@ def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | N
     return None
 
 
-def _enumerable(problem: Problem, sampling: Participation, scheme: str, solver: LocalSGD, rounds: int) -> bool:
+def _enumerable(problem: Problem, sampling: Participation, solver: LocalSGD, rounds: int) -> bool:
     """Whether the exact recursion applies: quadratic losses, independent clients."""
     if not isinstance(problem, Quadratic | LeastSquares) or not isinstance(sampling, Irregular):
         return False
     if solver.batch_size is not None and not (solver.replacement and isinstance(problem, LeastSquares)):
         return False
-    if any(joint_law(sampling, t) is not None for t in range(1, rounds + 1)):
-        return False
-    return scheme != "A" or problem.num_clients <= MAX_SUBSETS
+    return all(joint_law(sampling, t) is None for t in range(1, rounds + 1))
 
 
 def _laws(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[RoundLaw]:
     kept: dict[bytes, RoundLaw] = {}
+    method: Any = EFL(scheme=scheme)  # type: ignore[arg-type]
     out = []
     for t in range(1, rounds + 1):
         law = sampling.law(t)
-        out.append(kept.setdefault(law.tobytes(), RoundLaw(scheme, law, weights)))
+        out.append(kept.setdefault(law.tobytes(), RoundLaw(method, law, weights)))
     return out
 
 
@@ -171,7 +171,7 @@ def constants_on(case: Case, law: Participation | None = None, scheme: str | Non
     solver = local_sgd_of(case, law)
     law.check_run(problem.num_clients, rounds)
     solver.check(problem)
-    if _enumerable(problem, law, scheme, solver, rounds):
+    if _enumerable(problem, law, solver, rounds):
         oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
         return quadratic_run(oracles, _laws(scheme, law, rounds, problem.weights), case.x0, given=case.given).constants
     if solver.noise_std:
@@ -193,7 +193,7 @@ def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
     law = law_of(case)
     solver = local_sgd_of(case, law)
     rounds = case.rounds or ROUNDS
-    if not _enumerable(case.problem, law, case.algorithm.scheme, solver, rounds) or solver.noise_std:
+    if not _enumerable(case.problem, law, solver, rounds) or solver.noise_std:
         raise MissingCapability("a round is enumerated for quadratic losses, independent clients, and no additive noise")
     return oracles_of(case.problem, solver.batch_size), _laws(case.algorithm.scheme, law, rounds, case.problem.weights), run
 
@@ -224,7 +224,7 @@ def view_of(kind: str, case: Case) -> Any:
     if anchored and callable(solver.lr):
         raise InvalidInput("with frozen anchors the step size is Theorem 1's for L~ and mu~: give no schedule")
     check_step_sizes(problem, algorithm, law, rounds, solver, case.given)
-    exact = _enumerable(problem, law, algorithm.scheme, solver, rounds)
+    exact = _enumerable(problem, law, solver, rounds)
     if kind == "step":
         if not exact or solver.noise_std or anchored:
             raise MissingCapability("one round is enumerated for quadratic losses, independent clients, lambda = 0, no additive noise")

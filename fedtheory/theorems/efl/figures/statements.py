@@ -19,9 +19,9 @@ from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.second_moments import oracles_of
 from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, smallest
 from fedtheory.theory.judge.registry import get
+from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
     "SCHEMES",

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from fedtheory.plotting.style import COLOURS, headline, legend_below, page_figure, times
 from fedtheory.problems import random_quadratic
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.second_moments import oracles_of
 from fedtheory.theorems.efl.worst_runs import SCHEME, constants_of, worst_distance
 from fedtheory.theory.judge.registry import get
+from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = ["QUICK", "caption", "compute", "draw"]
 

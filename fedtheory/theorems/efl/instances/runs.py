@@ -17,9 +17,9 @@ from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.measured_run import measured_run
 from fedtheory.theorems.efl.quantities.run import IrregularRunView
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, oracles_of
 from fedtheory.theorems.efl.quantities.step import StepsView, reached
 from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 __all__ = [
     "KINDS",

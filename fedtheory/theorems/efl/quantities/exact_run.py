@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS
@@ -23,7 +24,8 @@ from fedtheory.theorems.efl.quantities.run import (
     given_curvatures,
     step_sizes,
 )
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw, second_moments
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, second_moments
 
 __all__ = ["exact_oracles", "frozen", "laws_of", "moving_anchors", "quadratic_run", "round_laws", "run_of"]
 
@@ -43,7 +45,8 @@ def round_laws(
 
     every : with two laws, the second one holds in rounds every - 1, 2 every - 1, ... and the first one in all others
     """
-    kinds = [RoundLaw(scheme, law, weights) for law in laws]
+    method = EFL(scheme=scheme)  # type: ignore[arg-type]
+    kinds = [RoundLaw(method, law, weights) for law in laws]
     if every is not None:
         return [kinds[(t + 1) % every == 0] for t in range(rounds)]
     return [kinds[min(t, len(kinds) - 1)] for t in range(rounds)]
@@ -124,7 +127,7 @@ def quadratic_run(
         how,
     )  # fmt: skip
     horizons = np.arange(len(laws) + 1) if horizons is None else horizons
-    return IrregularRunView(constants, path.distance_sq, laws[0].scheme, horizons, facts=facts)
+    return IrregularRunView(constants, path.distance_sq, laws[0].method.scheme, horizons, facts=facts)
 
 
 def moving_anchors(
@@ -162,7 +165,7 @@ def moving_anchors(
     distance_sq = ((np.stack(path) - star) ** 2).sum(axis=1)
     how = {**HOW, "L, mu": "L + lambda max U, mu + lambda min U", "D": "largest of all rounds, in closed form"}
     constants = EFLConstants(E, L, mu, theta, G_sq, 0 * D, D, oracles.weights, rounds, distance_sq[0], how)
-    return IrregularRunView(constants, distance_sq, laws[0].scheme, horizons, facts=frozenset({MOVING}))
+    return IrregularRunView(constants, distance_sq, laws[0].method.scheme, horizons, facts=frozenset({MOVING}))
 
 
 # --- witnesses ---------------------------------------------------------------------------------------------------------

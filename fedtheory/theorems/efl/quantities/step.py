@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
+from fedtheory.participation.coefficients import coefficients
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of
 from fedtheory.theorems.efl.quantities.run import COMMON, EFLConstants, gamma_of, unmet
-from fedtheory.theorems.efl.quantities.second_moments import QuadraticOracles, RoundLaw
 from fedtheory.theory.judge.statement import Form, Sides
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
 __all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]
 
@@ -75,7 +78,8 @@ class StepState:
     @cached_property
     def p(self) -> np.ndarray:
         """(O, N) coefficients."""
-        return self.law.of(self.s)
+        law = self.law
+        return coefficients(law.method.scheme, self.s, law.E, law.weights, 1 - law.law[:, 0])
 
     @cached_property
     def alpha(self) -> np.ndarray:
@@ -289,10 +293,10 @@ def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int,
 def steps_of(data: dict[str, Any]) -> StepsView:
     """The view of {'h', 'c', 'weights', 'noise', 'scheme', 'law', 'w0', 'tau'}: one round from w0, in fractions."""
     oracles, tau = exact_oracles(data), integer(data["tau"], "tau")
-    law = RoundLaw(data["scheme"], laws_of([data["law"]], oracles.shape[0])[0], oracles.weights)
+    law = RoundLaw(EFL(scheme=data["scheme"]), laws_of([data["law"]], oracles.shape[0])[0], oracles.weights)
     theta = law.moments.theta
     gamma = gamma_of(law.E, theta, oracles.L, oracles.mu, [law.moments.sum_ps])
-    return StepsView([state_of(oracles, law, vector(data["w0"], "w0"), tau, gamma, theta)], [tau], law.scheme)
+    return StepsView([state_of(oracles, law, vector(data["w0"], "w0"), tau, gamma, theta)], [tau], law.method.scheme)
 
 
 def reached(oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, rng: np.random.Generator) -> StepsView:
@@ -307,4 +311,4 @@ def reached(oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, rng
         case = rng.choice(len(state.mass), p=state.mass / state.mass.sum())
         path = rng.choice(len(state.batch_mass), p=state.batch_mass / state.batch_mass.sum())
         w0 = state.wbar[case, path, -1]
-    return StepsView(states, list(range(len(laws))), laws[0].scheme)
+    return StepsView(states, list(range(len(laws))), laws[0].method.scheme)

@@ -7,22 +7,22 @@ to 0, are in closed form.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.coefficients import Scheme, coefficients
+from fedtheory.participation.coefficients import Scheme
 from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.theorems.efl.quantities.second_moments import RoundLaw
 from fedtheory.theory.judge.setting import ClosedView
 from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theory.rounds.coefficients import RoundLaw
 
-__all__ = ["STATEMENTS", "LimitView", "facts_of", "limit_view", "tabulate"]
+__all__ = ["STATEMENTS", "LimitView", "facts_of", "limit_view"]
 
 SCHEMES = ("A", "B", "C", "C-corrected")
 NEVER_IDLE, ALIKE = "P(s^k > 0) = 1 for all clients", "P(s^k > 0) is the same for all clients"
@@ -30,26 +30,6 @@ EQUAL_LAWS = "the law of s^k is the same for all clients"
 FRACTIONS = "eta h_k <= 1 for all k, judged in fractions"
 LEMMA = "eta_tau = a/(tau + b) with 1 < a M <= b in every coordinate, and a h_k <= b for all k"
 COORDINATES = "quadratics whose coordinates do not mix"
-MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
-
-
-def tabulate(scheme: Scheme, law: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """m_k(s) = E[p_tau^k; s^k = s] and m2_k(s) = E[(p_tau^k)^2; s^k = s], (N, E + 1) each, by enumerating all cases.
-
-    law : (N, E + 1) of independent clients, in fractions or floats.
-    """
-    n, most = law.shape[0], law.shape[1] - 1
-    support = [[s for s in range(most + 1) if law[k, s]] for k in range(n)]
-    cases = np.array(list(itertools.product(*support)))
-    chance = np.array([np.prod([law[k, s] for k, s in enumerate(case)]) for case in cases], dtype=law.dtype)
-    active = 1 - law[:, 0]
-    p = coefficients(scheme, cases, most, weights, active_probability=active)
-    first, second = law * 0, law * 0
-    for case, probability, row in zip(cases, chance, p, strict=True):
-        for k, s in enumerate(case):
-            first[k, s] = first[k, s] + probability * row[k]
-            second[k, s] = second[k, s] + probability * row[k] ** 2
-    return first, second
 
 
 def facts_of(law: np.ndarray) -> set[str]:
@@ -103,10 +83,8 @@ class LimitView(ClosedView):
 
     @cached_property
     def m(self) -> np.ndarray:
-        cases = np.prod([float((row != 0).sum()) for row in self.law])
-        if cases <= MAX_CASES:
-            return tabulate(self.scheme, self.law, self.weights)[0]
-        return RoundLaw(self.scheme, self.law, self.weights).single[0]
+        """E[p_tau^k 1{s^k = s}] (N, E + 1)."""
+        return RoundLaw(EFL(scheme=self.scheme), self.law, self.weights).single[0]
 
     @cached_property
     def drift(self) -> np.ndarray:

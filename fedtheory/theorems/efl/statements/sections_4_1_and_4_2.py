@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.theorems.efl.statements.limit_points import tabulate
 from fedtheory.theory.judge.setting import ClosedView
 from fedtheory.theory.judge.statement import Sides, eq, form, le
 from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory.rounds.coefficients import RoundLaw
 
 __all__ = ["LATE", "RULE_8", "SOME", "STATEMENTS", "InactiveView", "IncompleteView"]
 
@@ -180,7 +181,7 @@ class IncompleteView(ClosedView):
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return tabulate("C", self.law, self.weights)
+        return RoundLaw(EFL(scheme="C"), self.law, self.weights).single
 
     @cached_property
     def drift(self) -> np.ndarray:

@@ -13,9 +13,10 @@ import numpy as np
 
 from fedtheory.rational import text
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, step_sizes
-from fedtheory.theorems.efl.quantities.second_moments import Path, QuadraticOracles, RoundLaw, second_moments
 from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
 from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.second_moments import Path, QuadraticOracles, second_moments
 
 __all__ = ["Leg", "ShiftedRunView", "shifted_run", "without"]
 

@@ -1,7 +1,8 @@
-"""E||w_tau - w*||^2 of local SGD with irregular clients on quadratic losses, exactly, in floats or Fractions.
+"""E||x_t - x*||^2 of local SGD with irregular clients on quadratic losses, exactly, in floats or Fractions.
 
-A local step is a random affine map, so that a round takes the second moment of (w - w*, 1) to the next one linearly. With P_k^s the
-mean map of s steps of client k, Y_k^s the second moment after them, X = P - I and p_k the coefficient,
+A local step is a random affine map, so that a round takes the second moment of (x - x*, 1) to the next one linearly. With P_k^s the
+mean map of s steps of client k, Y_k^s the second moment after them, X = P - I and p_k the coefficient, which is read off the method's
+own round (`fedtheory.theory.rounds.coefficients`),
 
     M+ = M + sum_ks E[p_k 1{s_k=s}] (X M + M X') + sum_ks E[p_k^2 1{s_k=s}] (Y - P M - M P' + M) + sum_{k!=l} E[p_k p_l ...] X_k M X_l'.
 
@@ -11,7 +12,6 @@ points of the virtual full-E trajectories of all clients, active or not.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,16 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.participation.coefficients import coefficients
-from fedtheory.participation.moments import Moments, moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.steps import Loop
+from fedtheory.theory.rounds.coefficients import RoundLaw
 
-__all__ = ["Path", "QuadraticOracles", "RoundLaw", "is_exact", "oracles_of", "second_moments"]
-
-MAX_SUBSETS = 12  # clients whose complete subsets scheme A enumerates
+__all__ = ["Path", "QuadraticOracles", "is_exact", "oracles_of", "second_moments"]
 
 
 def is_exact(values: np.ndarray) -> bool:
@@ -156,76 +153,6 @@ def oracles_of(problem: Problem, batch_size: int | None = None, noise_std: float
     return QuadraticOracles(H[:, None], b[:, None], np.ones((n, 1)), problem.weights, noise)
 
 
-@dataclass(frozen=True, eq=False)
-class RoundLaw:
-    """One round's law of independent s_k under a scheme: its moments, and what the recursion needs of them."""
-
-    scheme: str
-    law: np.ndarray  # (N, E + 1)
-    weights: np.ndarray
-
-    @property
-    def E(self) -> int:
-        return self.law.shape[1] - 1
-
-    @cached_property
-    def moments(self) -> Moments:
-        return moments(self.scheme, self.law, self.E, self.weights, exact=is_exact(self.weights))  # type: ignore[arg-type]
-
-    @cached_property
-    def fixed(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The only steps (N,) that are possible and their coefficients (N,), if there is only one case."""
-        steps = self.fixed_steps
-        return None if steps is None else (steps, self.of(steps[None])[0])
-
-    @cached_property
-    def fixed_steps(self) -> np.ndarray | None:
-        """The only steps (N,) that are possible, if there is only one case."""
-        if (self.law.max(axis=1) != 1).any():
-            return None
-        return np.argmax(self.law == 1, axis=1)
-
-    def of(self, steps: np.ndarray) -> np.ndarray:
-        """Coefficients of given steps: (O, N) -> (O, N)."""
-        return coefficients(self.scheme, steps, self.E, self.weights, 1 - self.law[:, 0])  # type: ignore[arg-type]
-
-    @cached_property
-    def single(self) -> tuple[np.ndarray, np.ndarray]:
-        """E[p_k 1{s_k = s}] and E[p_k^2 1{s_k = s}], (N, E + 1)."""
-        n, most = len(self.weights), self.E
-        if self.scheme == "A":
-            first = np.zeros((n, most + 1), dtype=self.law.dtype) + _number(self.law, 0)
-            second = first.copy()
-            first[:, most], second[:, most] = self.moments.p, self.moments.p2s / most
-            return first, second
-        by_steps = np.stack([self.of(np.full((1, n), s))[0] for s in range(most + 1)], axis=1)
-        return self.law * by_steps, self.law * by_steps**2
-
-    @cached_property
-    def pairs(self) -> np.ndarray | None:
-        """E[p_k p_l] of complete k and l under scheme A, (N, N); None for the others, whose clients are independent."""
-        if self.scheme != "A":
-            return None
-        n, c = len(self.weights), self.law[:, -1]
-        if n > MAX_SUBSETS and (c == c[0]).all():
-            return self._equal_pairs(n, c[0]) * self.weights[:, None] * self.weights
-        if n > MAX_SUBSETS:
-            raise MissingCapability(f"scheme A with {n} clients of unequal laws: its pair moments enumerate at most {MAX_SUBSETS}")
-        out = np.zeros((n, n), dtype=self.law.dtype) + _number(self.law, 0)
-        for subset in itertools.product([0, 1], repeat=n):
-            done = np.array(subset)
-            if done.sum():
-                mass = np.prod(np.where(done == 1, c, 1 - c)) * n * n / _number(self.law, int(done.sum()) ** 2)
-                out = out + mass * done[:, None] * done
-        return out * self.weights[:, None] * self.weights
-
-    def _equal_pairs(self, n: int, c: Any) -> Any:
-        from scipy.stats import binom
-
-        k = np.arange(n - 1)
-        return float(n * n * c * c * (binom.pmf(k, n - 2, float(c)) / (2.0 + k) ** 2).sum())
-
-
 class Path(NamedTuple):
     """A run in second moments."""
 
@@ -259,7 +186,7 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
 
     first, second = law.single
     Y, P = np.broadcast_to(M, (n, d + 1, d + 1)), np.broadcast_to(unit, (n, d + 1, d + 1))
-    drift, square, largest = P * 0, M * 0, M[0, 0] * 0
+    square, largest, moved = M * 0, M[0, 0] * 0, [P * 0]
     sigma = oracles.noise_sq * 0
     for s in range(1, law.E + 1):
         centred = mean @ Y @ _t(mean)
@@ -268,16 +195,18 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
         largest = max(largest, (_trace(centred) + variance).max())
         sigma = np.maximum(sigma, variance)
         Y, P = step @ Y @ _t(step) + eta**2 * extra, step @ P
-        drift = drift + first[:, s, None, None] * (P - unit)
+        moved.append(P - unit)
         mixed = P @ M
         square = square + (second[:, s, None, None] * (Y - mixed - _t(mixed) + M)).sum(axis=0)
+    X = np.stack(moved, axis=1)  # (N, E + 1, d + 1, d + 1)
+    drift = (first[:, :, None, None] * X).sum(axis=1)
     total = drift.sum(axis=0)
     if law.pairs is None:
         cross = total @ M @ total.T - (drift @ M @ _t(drift)).sum(axis=0)
     else:
-        X, W = P - unit, law.pairs * (1 - np.eye(n, dtype=int))
-        other = (W @ X.reshape(n, -1)).reshape(X.shape)
-        cross = (X @ M @ _t(other)).sum(axis=0)
+        at = np.flatnonzero((first != 0).any(axis=0))  # fractions are slow to multiply by 0
+        X, W = X[:, at].reshape(-1, d + 1, d + 1), law.pairs[:, at][..., at].reshape(n * len(at), -1)
+        cross = (X @ M @ _t((W @ X.reshape(len(X), -1)).reshape(X.shape))).sum(axis=0)
     if oracles.common:
         cross = cross + _shared(oracles, law, mean, eta, M)
     mixed = total @ M
@@ -286,27 +215,24 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
 
 
 def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray) -> np.ndarray:
-    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(w_k, w_l)] of the points where they stop.
+    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(y_k, y_l)] of the points where they stop.
 
     The covariance of two clients that both work grows, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is
     carried on by the mean map of the one that works longer.
     """
-    n, E, A, q = oracles.shape[0], law.E, oracles.lifted, oracles.q[0]
-    unit, apart = np.eye(len(M), dtype=int) * _number(A, 1), 1 - np.eye(n, dtype=int)[:, :, None, None]
-    step, first = unit - eta * mean, law.single[0][:, :, None, None]
-    longer = [mean * 0] * (E + 1)  # sum_{s > m} E[p_k 1{s_k = s}] step_k^(s - m)
-    for m in range(E - 1, 0, -1):
-        longer[m] = step @ (first[:, m + 1] * unit + longer[m + 1])
+    n, E, A, q, W = oracles.shape[0], law.E, oracles.lifted, oracles.q[0], law.joint[..., None, None]
+    step = np.eye(len(M), dtype=int) * _number(A, 1) - eta * mean
     Y, total = np.broadcast_to(M, (n, n, *M.shape)), M * 0  # E[y_k y_l'] after m steps of both
     C = Y * 0
     for m in range(1, E + 1):
         drawn = sum(q[j] * (A[:, None, j] @ Y @ _t(A[:, j])) for j in range(len(q))) - mean[:, None] @ Y @ _t(mean)
         C, Y = (step[:, None] @ a @ _t(step) + eta**2 * drawn / oracles.batch for a in (C, Y))
-        if law.pairs is None:
-            here, more = first[:, m], longer[m]
-            each = (here * unit + more)[:, None] @ C * here + here[:, None] * (C @ _t(more))
-            total = total + (apart * each).sum(axis=(0, 1))
-    return total if law.pairs is None else (apart * law.pairs[:, :, None, None] * C).sum(axis=(0, 1))
+        total, on = total + (W[:, m, :, m] * C).sum(axis=(0, 1)), C
+        for s in range(m + 1, E + 1):
+            on = step[:, None] @ on
+            later = (W[:, s, :, m] * on).sum(axis=(0, 1))
+            total = total + later + later.T
+    return total
 
 
 def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray) -> tuple[np.ndarray, Any]:

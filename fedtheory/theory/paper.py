@@ -217,9 +217,12 @@ class AuthoredStatement:
             return sides_of(self.function, chosen, self.id)
 
         sides.__module__ = self.function.__module__  # where a reader finds its code
-        more, letters = dict(claimed.more), None if claimed.latex else self.over.letters
+        more = dict(claimed.more)
+        over = more.pop("over", self.over)
+        letters = None if claimed.latex else over.letters
         before, after = more.pop("before", ""), more.pop("after", "")
-        rules = more.pop("rules", ("any",))
+        rules = more.pop("rules", over.rules)
+        verdicts = rules if isinstance(rules, dict) else dict.fromkeys(rules, claimed.established)
         formula = (
             claimed.latex if letters is None else partial(shown, sides, letters, before, after)
         )
@@ -227,11 +230,11 @@ class AuthoredStatement:
             claimed.name,
             formula,
             None if claimed.sides is None else sides,
-            dict.fromkeys(rules, claimed.established),  # type: ignore[arg-type]
+            verdicts,  # type: ignore[arg-type]
             claimed.note,
             claimed.proof,
             tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)),
-            self.over.kind,
+            over.kind,
             claimed.needs,
             letters=letters,
             **more,

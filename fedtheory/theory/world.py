@@ -78,6 +78,7 @@ class World(ClosedView):
     accepts : what a user may set of a theorem over it by ``given``, and its meaning
     scope : the word of `Statement.scope`, default the paper's id
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
+    rules : the variants of the method that a form is claimed for where it does not say
     searched : the rules under which its random instances can refute a form; None: all
     work : the local solvers that a user's case may have, where `takes` has no local steps
     """
@@ -96,6 +97,7 @@ class World(ClosedView):
     accepts: ClassVar[Mapping[str, str]] = {}
     scope: ClassVar[str] = ""
     scenarios: ClassVar[tuple[int, int] | None] = None
+    rules: ClassVar[tuple[str, ...]] = ("any",)
     searched: ClassVar[tuple[str, ...] | None] = None
     work: ClassVar[LocalWork | None] = None
 

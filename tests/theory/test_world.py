@@ -242,3 +242,24 @@ def test_the_files_of_a_folder_are_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     made = import_module("a_room").paper
     assert [claim.id.partition("/")[2] for claim in made.claims] == ["second", "first", "third"]
+
+
+def test_a_form_is_about_a_world_of_its_own_and_has_a_verdict_under_each_rule():
+    class Halves(theory.World):
+        kind, rules = "halves", ("left", "right")
+
+    class Wholes(theory.World):
+        kind = "wholes"
+
+    paper = theory.Paper("two-worlds")
+
+    @paper.statement("both", over=Halves)
+    def both(q):
+        yield theory.repaired(lambda: theory.le(q.x, q.x), "x", holds=True)
+        yield theory.form("apart", lambda: theory.le(q.x, 1), "y", rules={"left": "holds", "right": "violated"})
+        yield theory.form("elsewhere", lambda: theory.le(q.x, q.y), "z", over=Wholes, fails=True)
+
+    first, apart, elsewhere = both.statement.forms
+    assert (first.kind, first.established) == ("halves", {"left": "holds", "right": "holds"})
+    assert (apart.kind, apart.established) == ("halves", {"left": "holds", "right": "violated"})
+    assert (elsewhere.kind, elsewhere.established) == ("wholes", {"any": "violated"})

@@ -1,5 +1,8 @@
 """EFL: elastic term, sparse ternary compression, irregular clients (Ma et al. 2021); all its statements."""
 
+from importlib import import_module
+
+from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.proofs import PROOFS
 from fedtheory.theorems.efl.setting import EFLSetting
 from fedtheory.theorems.efl.statements import (
@@ -21,18 +24,19 @@ from fedtheory.theorems.efl.statements import (
     shift_bound,
     table_1,
     table_1_rows,
-    theorem_1,
-    theorem_1_proof,
     theorem_2,
 )
 from fedtheory.theory.judge.registry import Paper
+
+for _file in ("theorem_1", "theorem_1_proof", "theorem_1_recursion"):
+    import_module(f"{__name__}.{_file}")
 
 PAPER = Paper(
     "efl",
     "EFL",
     "the convergence theory of EFL (Theorems 1 and 2, Corollary 1, sections 3 and 4, Table 1)",
     (
-        *theorem_1.STATEMENTS, *theorem_1_proof.STATEMENTS, *complete_round.STATEMENTS,
+        *(s.statement for s in paper.statements.values()), *complete_round.STATEMENTS,
         *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
         *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
         *elastic_stability.STATEMENTS,

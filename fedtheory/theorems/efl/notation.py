@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.rational import Builders
 from fedtheory.theory.judge.setting import DataInstance
 from fedtheory.theory.judge.statement import Form, Statement
 
-__all__ = ["BUILDERS", "SYMBOLS", "FractionsInstance", "instance_of", "statement"]
+__all__ = ["BUILDERS", "HOLDS", "SYMBOLS", "FractionsInstance", "instance_of", "statement"]
 
 BUILDERS = Builders()
+HOLDS = dict.fromkeys(SCHEMES, "holds")  # under every scheme
 SYMBOLS = {
     "N, p^k": "problem.num_clients, problem.weights",
     "E, s_tau^k": "cohort.max_steps, cohort.steps",

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.participation.coefficients import SCHEMES
+from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.theorems.efl.statements import theorem_1_proof_sides as sides
-from fedtheory.theorems.efl.statements.theorem_1 import SCHEMES
+from fedtheory.theorems.efl.theorem_1_recursion import total_drift
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import Sides, eq, le
 
@@ -80,7 +81,7 @@ def _drift(round: EFLRound) -> Sides:
     """Step 6 with the run's G."""
     c, tau, rows = round.constants, round.tau, []
     for v in round.states:
-        left = sides.total_drift(v).lhs[0]
+        left = total_drift(v).lhs[0]
         right = v.eta**2 * (c.B()[tau] - c.noise_term[tau] - c.gap_term[tau])
         rows.append([left, right, left + right])
     return _made(round, rows)

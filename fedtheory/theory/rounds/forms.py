@@ -43,6 +43,7 @@ __all__ = [
 
 
 MORE = (
+    "over",
     "before",
     "after",
     "rules",
@@ -130,9 +131,10 @@ def form(
         A form that holds without one is marked as tested only.
     needs : over a `World`: each `Fact` without which the form says nothing of an instance
     more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
-        rules, the variants of the method (`World.rule`) that it is claimed for; and further fields
-        of `fedtheory.theory.judge.statement.Form`: wording, worst, limits, exact_only, and, of a
-        form whose sides are None, symbolic and proves
+        rules, the variants of the method (`World.rule`) that it is claimed for (default
+        `World.rules`), or a dict with the verdict for each; over, a world that it is about in place
+        of the statement's; and further fields of `fedtheory.theory.judge.statement.Form`: wording,
+        worst, limits, exact_only, and, of a form whose sides are None, symbolic and proves
     """
     unknown = [name for name in more if name not in MORE]
     if unknown:

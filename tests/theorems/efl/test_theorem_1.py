@@ -17,12 +17,12 @@ from fedtheory.participation.irregular import Irregular, JointLaw, inactive, inc
 from fedtheory.problems.generators import random_least_squares, random_logistic, random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.efl import theorem_1 as efl_theorem
 from fedtheory.theorems.efl.cases import theorem_1 as efl_verify
 from fedtheory.theorems.efl.instances import runs as efl_run_battery
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities import measured_run as efl_measured
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.theorems.efl.statements import theorem_1 as efl_theorem
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay
 from fedtheory.theory.rounds.coefficients import RoundLaw

@@ -10,7 +10,7 @@ import pytest
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import Quadratic
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
-from fedtheory.theorems.efl.statements.theorem_1 import bound
+from fedtheory.theorems.efl.theorem_1 import bound
 from fedtheory.theorems.efl.worst_runs import constants_of, rate_of, worst_at, worst_distance
 from fedtheory.theory.rounds.second_moments import oracles_of
 

@@ -18,7 +18,7 @@ from fedtheory.theorems.efl.quantities.run import (
     FROZEN,
     MOVING,
     EFLConstants,
-    IrregularRunView,
+    IrregularRun,
     gamma_of,
     given_bounds,
     given_curvatures,
@@ -76,7 +76,7 @@ def quadratic_run(
     horizons: np.ndarray | None = None,
     anchors: tuple[Any, np.ndarray, np.ndarray] | None = None,
     given: Mapping[str, Any] | None = None,
-) -> IrregularRunView:
+) -> IrregularRun:
     """T = len(laws) rounds with Theorem 1's step sizes.
 
     Parameters
@@ -127,12 +127,12 @@ def quadratic_run(
         how,
     )  # fmt: skip
     horizons = np.arange(len(laws) + 1) if horizons is None else horizons
-    return IrregularRunView(constants, path.distance_sq, laws[0].method.scheme, horizons, facts=facts)
+    return IrregularRun(constants, path.distance_sq, laws[0].method.scheme, horizons, facts=facts)
 
 
 def moving_anchors(
     oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, lam: Any, u: np.ndarray, horizons: np.ndarray
-) -> IrregularRunView:
+) -> IrregularRun:
     """T = len(laws) rounds of complete clients with the elastic term as printed, and the constants of its losses F~_k.
 
     The anchors of a round are the models at which the clients ended the round before, w_0 at first; the Fisher diagonals u (N, d)
@@ -165,7 +165,7 @@ def moving_anchors(
     distance_sq = ((np.stack(path) - star) ** 2).sum(axis=1)
     how = {**HOW, "L, mu": "L + lambda max U, mu + lambda min U", "D": "largest of all rounds, in closed form"}
     constants = EFLConstants(E, L, mu, theta, G_sq, 0 * D, D, oracles.weights, rounds, distance_sq[0], how)
-    return IrregularRunView(constants, distance_sq, laws[0].method.scheme, horizons, facts=frozenset({MOVING}))
+    return IrregularRun(constants, distance_sq, laws[0].method.scheme, horizons, facts=frozenset({MOVING}))
 
 
 # --- witnesses ---------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def laws_of(tables: list[Any], clients: int) -> list[np.ndarray]:
 
 
 @BUILDERS.add("run")
-def run_of(data: dict[str, Any]) -> IrregularRunView:
+def run_of(data: dict[str, Any]) -> IrregularRun:
     """From h, c, weights, noise and common (`exact_oracles`), scheme, laws, every, w0 and T; judged at T - 1 and T.
 
     ``lam``, ``u`` : of an elastic term whose anchors move (`moving_anchors`); without it lambda = 0.

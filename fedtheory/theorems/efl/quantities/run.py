@@ -15,7 +15,7 @@ How the constants are known:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,12 +23,14 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, real_number
+from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.moments import Moments
 from fedtheory.rational import text
+from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form
 
 __all__ = [
-    "COMMON", "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "IrregularRunView", "gamma_of", "given_bounds",
+    "COMMON", "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "IrregularRun", "gamma_of", "given_bounds",
     "given_curvatures", "step_sizes", "unmet",
 ]  # fmt: skip
 
@@ -239,6 +241,10 @@ class EFLConstants:
         """Sums over t < tau of (T,) terms, tau = 0..T: (T + 1,)."""
         return np.concatenate([np.zeros(1, dtype=terms.dtype) + self._zero, np.cumsum(terms)])
 
+    def b(self, B: np.ndarray) -> np.ndarray:
+        """(16E/mu)^2 E[B_t]/S_t^2 (T,)."""
+        return (16 * self.E / self.mu) ** 2 * (B / self.S**2)
+
     def noise_sum(self, B: np.ndarray) -> np.ndarray:
         """(16E/mu)^2 sum_{t < tau} E[B_t]/S_t^2: (T + 1,)."""
         return (16 * self.E / self.mu) ** 2 * self.before(B / self.S**2)
@@ -282,7 +288,7 @@ def unmet(facts: frozenset[str], form: Form) -> str | None:
 
 
 @dataclass
-class IrregularRunView:
+class IrregularRun(World):
     """A run of T rounds, judged at some of its horizons.
 
     Attributes
@@ -299,13 +305,22 @@ class IrregularRunView:
 
     constants: EFLConstants
     distance_sq: np.ndarray
-    rule: str
+    rule: str = field()  # no default, as a world has
     horizons: np.ndarray
     exact: bool = True
     noise: Any = 0
     facts: frozenset[str] = frozenset()
-    kind: str = "run"
+    kind, rules = "run", SCHEMES
     horizon: ClassVar[str] = "tau"
+
+    @property
+    def later(self) -> IrregularRun:
+        """The same run without the horizon 0, where bounds that begin at the start say nothing."""
+        return replace(self, horizons=self.horizons[self.horizons > 0])
+
+    def part(self, hundredths: int) -> Any:
+        """hundredths/100 in the arithmetic of the run."""
+        return (self.constants.start_sq * 0 + hundredths) / 100
 
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this run has not, or None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -17,11 +17,12 @@ import numpy as np
 
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.coefficients import SCHEMES, coefficients
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of
 from fedtheory.theorems.efl.quantities.run import COMMON, EFLConstants, gamma_of, unmet
+from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
@@ -242,7 +243,7 @@ class StepState:
 
 
 @dataclass
-class StepsView:
+class StepsView(World):
     """Several states of one run; a form is judged at all of them.
 
     Attributes
@@ -254,9 +255,8 @@ class StepsView:
 
     states: list[StepState]
     taus: list[int]
-    rule: str
-    kind: str = "step"
-    exact: bool = True
+    rule: str = field()  # no default, as a world has
+    kind, rules = "step", SCHEMES
 
     def applies(self, form: Form) -> str | None:
         if EQUAL in form.needs and not self.states[0].law.moments.ratio_equal:

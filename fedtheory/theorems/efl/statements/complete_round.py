@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.notation import statement
+from fedtheory.theorems.efl.notation import HOLDS, statement
 from fedtheory.theorems.efl.quantities.step import COMPLETE, StepState, StepsView, sq
-from fedtheory.theorems.efl.statements.theorem_1 import HOLDS
 from fedtheory.theory.judge.statement import Sides, form, le
 from fedtheory.worst_cases.proofs import local_steps_are_proved
 

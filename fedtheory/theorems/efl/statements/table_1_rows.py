@@ -15,10 +15,10 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, text, vector
-from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.theorems.efl.quantities.run import UNCORRELATED, IrregularRunView
+from fedtheory.theorems.efl.notation import BUILDERS, HOLDS, statement
+from fedtheory.theorems.efl.quantities.run import UNCORRELATED, IrregularRun
 from fedtheory.theorems.efl.statements.table_1 import rounds
-from fedtheory.theorems.efl.statements.theorem_1 import ASSUMPTIONS, SCHEMES
+from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
 from fedtheory.theory.judge.setting import ClosedView
 from fedtheory.theory.judge.statement import Sides, eq, form, le
 
@@ -181,7 +181,7 @@ def _least(v: RowView, less: int = 15, power: int = 32) -> Sides:
     return le((at / (at + T)) ** power * v.start[flat] ** 2, (v.path[1:] ** 2).sum(axis=1))
 
 
-def _suffices(v: IrregularRunView, distance: Any = 1, rest: Any = 1) -> Sides:
+def _suffices(v: IrregularRun, distance: Any = 1, rest: Any = 1) -> Sides:
     """E||w_T - w*||^2 <= max{512 max_t E[B+_t]/S_t^2/(mu^2 T), 2 gamma^2 ||w_0 - w*||^2/(T E)^2} + H_T J/(T E + gamma)."""
     v = replace(v, horizons=v.horizons[v.horizons > 0])
     c, T = v.constants, v.horizons + 0 * v.constants.mu
@@ -253,7 +253,7 @@ STATEMENTS = (
             "repaired",
             r"T\ge\max\{\tfrac{512b}{\mu^2\epsilon},\tfrac\gamma E\sqrt{\tfrac{2\|\omega_0-\omega^*\|^2}\epsilon}\}\Rightarrow"
             r"\mathbb E\|\omega_T-\omega^*\|^2\le\epsilon+\tfrac{H_TJ}{TE+\gamma},\ b=\max_t\tfrac{\mathbb E[B^+_t]}{S_t^2}",
-            _suffices, dict.fromkeys(SCHEMES, "holds"), ("without b", lambda v: _suffices(v, rest=0)),
+            _suffices, HOLDS, ("without b", lambda v: _suffices(v, rest=0)),
             ("without the distance", lambda v: _suffices(v, distance=0)), kind="run", needs=(UNCORRELATED,),
             note="what follows from Theorem 1, sharpened: 1/mu^2 for 1/mu, the distance from the start, and gamma/E of order "
             "theta (E + L/mu)/S. Judged at the least epsilon for which T is enough",

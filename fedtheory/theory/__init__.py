@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.proofs import step
     from fedtheory.theory.rounds.declare import GradientSteps, Minimise, among, method, upto
     from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+    from fedtheory.theory.rounds.irregular_run import IrregularRun
     from fedtheory.theory.rounds.on_problem import verify
     from fedtheory.theory.rounds.problem_classes import (
         Lipschitz,
@@ -116,6 +117,7 @@ __all__ = [
     "Fact",
     "Full",
     "GradientSteps",
+    "IrregularRun",
     "Lipschitz",
     "Minimise",
     "Paper",
@@ -151,6 +153,7 @@ _HELD = {  # imported when first used: what judges statements needs none of them
     "theory.proofs": ("step",),
     "theory.rounds.declare": ("GradientSteps", "Minimise", "among", "method", "upto"),
     "theory.rounds.forms": ("eq", "form", "le", "printed", "repaired", "wrong"),
+    "theory.rounds.irregular_run": ("IrregularRun",),
     "theory.rounds.on_problem": ("verify",),
     "theory.rounds.problem_classes": (
         "Lipschitz",

@@ -15,14 +15,15 @@ from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRun
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
 __all__ = ["EFLRound", "course", "replayed"]
@@ -114,7 +115,7 @@ def _branches(oracles: QuadraticOracles, law: RoundLaw) -> int:
     return int(paths * np.prod((law.law > 0).sum(axis=1), dtype=float))
 
 
-def _at_the_end(run: IrregularRun, T: int) -> IrregularRun:
+def _at_the_end(run: EFLRun, T: int) -> EFLRun:
     return replace(run, horizons=np.array([T]))
 
 
@@ -143,7 +144,7 @@ def replayed(witness: Witness, proof: Proof) -> Course:
     return Course(name, run.rule, T, rounds, lambda: _at_the_end(run, T))
 
 
-def _check_form(proof: Proof, run: IrregularRun) -> None:
+def _check_form(proof: Proof, run: EFLRun) -> None:
     reason = run.applies(get(proof.theorem).form(proof.form))
     if reason is not None:
         raise InvalidInput(f"{proof.theorem} [{proof.form}] does not apply: {reason}")
@@ -180,7 +181,7 @@ def course(case: Case, proof: Proof) -> Course:
     scenarios = min(case.scenarios, SCENARIOS, max(2, NUMBERS // (size * T)))
     seen: list[Any] = []
 
-    def end() -> IrregularRun:
+    def end() -> EFLRun:
         return replace(_at_the_end(run, T), distance_sq=np.array(seen), exact=False)
 
     rounds = _drawn(oracles, laws, run.constants, case.x0, run.rule, scenarios, case.seed, seen)

@@ -14,16 +14,16 @@ from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.theorems.efl.notation import SYMBOLS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.run import (
-    COMMON,
     EVERY_D,
     FROZEN,
     MOVING,
     UNCORRELATED,
-    IrregularRun,
+    EFLRun,
 )
 from fedtheory.theorems.efl.worst_runs import worst_at
 from fedtheory.theory import form, le, printed, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds.irregular_run import COMMON
 
 __all__ = ["ASSUMPTIONS", "PROOF", "bound"]
 
@@ -89,7 +89,7 @@ COMMON_DRAWS = r",\ \text{where all clients draw the same mini-batch in a step}"
 
 
 def bound(
-    q: IrregularRun,
+    q: EFLRun,
     total: str = "sum",
     flipped: bool = False,
     reading: str = "positive part",
@@ -126,7 +126,7 @@ def bound(
 
 
 @paper.statement(
-    "theorem-1", over=IrregularRun, source="Theorem 1", assumptions=ASSUMPTIONS,
+    "theorem-1", over=EFLRun, source="Theorem 1", assumptions=ASSUMPTIONS,
     title="convergence with inactive and incomplete clients",
     symbols=SYMBOLS | {"L": "EFLConstants.L", "gamma": "EFLConstants.gamma"},
     measures="mean squared distance to the optimum",
@@ -239,6 +239,6 @@ def theorem_1(q):
     )  # fmt: skip
 
 
-def sharp(q: IrregularRun, noise: str = "uncorrelated", **how: Any) -> Sides:
+def sharp(q: EFLRun, noise: str = "uncorrelated", **how: Any) -> Sides:
     """Sides of the sharpened bound, for this noise of the mini-batches."""
     return bound(q, sharp=noise, **how)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.quantities.run import UNCORRELATED, IrregularRun
+from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq
 from fedtheory.theorems.efl.theorem_1 import PROOF
 from fedtheory.theorems.efl.theorem_1_proof import at_states, distance, step
@@ -160,7 +160,7 @@ def one_round(v: StepState, sharp: str = "", rest: Any = 1, quarter: Any = 1) ->
     return le(*(np.array([part]) for part in (lhs, start, rest * v.eta**2 * B, rest * bias)))
 
 
-def recursion(q: IrregularRun, rest: int = 1) -> Sides:
+def recursion(q: EFLRun, rest: int = 1) -> Sides:
     """Sides of a_{tau+1} <= (1 - 4E/(y+E)) a_tau + b_tau/(y+E)^2 + r_tau J/(y+E)."""
     c = q.constants
     taus = q.horizons[q.horizons < c.T]
@@ -172,7 +172,7 @@ def recursion(q: IrregularRun, rest: int = 1) -> Sides:
     return le(q.distance_sq[taus + 1], shrink * before, b, bias, noise=q.noise)
 
 
-def induction(q: IrregularRun, total: Any = np.add, bias: Any = 1) -> Sides:
+def induction(q: EFLRun, total: Any = np.add, bias: Any = 1) -> Sides:
     """Sides of the bound at tau, put through the recursion, against the bound at tau + 1."""
     c = q.constants
     taus = q.horizons[q.horizons < c.T]
@@ -234,7 +234,7 @@ def step_7(q):
         r"+\tfrac{(16E/\mu)^2\mathbb E[B_\tau]/S_\tau^2}{(y+E)^2}+\tfrac{r_\tau J}{y+E},"
         r"\ y=\tau E+\gamma",
         wrong(nothing, lambda: recursion(q, rest=0)),
-        holds=True, over=IrregularRun,
+        holds=True, over=EFLRun,
         proof="the expectation of `repaired`, with the step eta_tau put in",
     )  # fmt: skip
     yield form(
@@ -242,12 +242,12 @@ def step_7(q):
         INDUCTION % r"\gamma^2\|\omega_0-\omega^*\|^2+\sum_{t<\tau}b_t",
         wrong("without the J term", lambda: induction(q, bias=0)),
         wrong("nine tenths of the J term at tau + 1", lambda: induction(q, bias=0.9)),
-        holds=True, over=IrregularRun, proof=PROOF,
+        holds=True, over=EFLRun, proof=PROOF,
         note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
     )  # fmt: skip
     yield form(
         "induction with max", lambda: induction(q, np.maximum),
         INDUCTION % r"\max\{\gamma^2\|\omega_0-\omega^*\|^2,\sum_{t<\tau}b_t\}",
-        fails=True, over=IrregularRun,
+        fails=True, over=EFLRun,
         note="where one part of the maximum is the larger one, the other one's increase is lost",
     )  # fmt: skip

@@ -20,7 +20,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import whole_number
 from fedtheory.participation.coefficients import Scheme
 from fedtheory.participation.cohorts import Full
-from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRun, step_sizes
+from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun, step_sizes
 from fedtheory.theory.judge.statement import Sides, Worst
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.worst_cases.classes import Losses, Point
@@ -49,10 +49,10 @@ def constants_of(E: int, L: Any, mu: Any, rounds: int, start_sq: Any = 1, D: Any
     )  # fmt: skip
 
 
-def rate_of(bound: Callable[[IrregularRun], Sides], constants: EFLConstants) -> Fraction:
+def rate_of(bound: Callable[[EFLRun], Sides], constants: EFLConstants) -> Fraction:
     """The right side of a form of Theorem 1 after the last round."""
     nothing = np.full(constants.T + 1, Fraction(0), dtype=object)
-    return Fraction(np.asarray(bound(IrregularRun(constants, nothing, SCHEME, np.array([constants.T]))).rhs).ravel()[-1])
+    return Fraction(np.asarray(bound(EFLRun(constants, nothing, SCHEME, np.array([constants.T]))).rhs).ravel()[-1])
 
 
 def distance_family(constants: EFLConstants, limits: Iterable[Limit]) -> Family:
@@ -98,7 +98,7 @@ def worst_distance(constants: EFLConstants, limits: Sequence[Limit]) -> Fraction
     return -maximise(distance_family(constants, limits), BOUND).numbers.get(BOUND, Fraction(0))
 
 
-def worst_at(bound: Callable[[IrregularRun], Sides], E: int = 2, condition: int = 2, rounds: int = 3) -> Worst:
+def worst_at(bound: Callable[[EFLRun], Sides], E: int = 2, condition: int = 2, rounds: int = 3) -> Worst:
     """Worst case/bound of a form of Theorem 1, whose right side is linear in ||w_0 - w*||^2, D and G^2."""
 
     @cache

@@ -99,9 +99,22 @@ class RoundLaw:
 
     @cached_property
     def moments(self) -> Moments:
-        """E[p_k], E[p_k s_k] and the other moments that a scheme of coefficients has in closed form."""
-        exact = self.law.dtype == object
-        return moments(self.method.scheme, self.law, self.E, self.weights, exact=exact)
+        """E[p_k], E[p_k s_k], E[p_k^2 s_k], and what else is known of them.
+
+        Where the method has a ``scheme`` of coefficients, `fedtheory.participation.moments` has
+        them in closed form; of others the overlap of sums of more than 2 is not known.
+        """
+        exact, w, steps = self.law.dtype == object, self.weights, np.arange(self.E + 1)
+        if hasattr(self.method, "scheme"):
+            return moments(self.method.scheme, self.law, self.E, w, exact=exact)
+        first, second = self.single
+        p, ps, p2s = first.sum(axis=1), (first * steps).sum(axis=1), (second * steps).sum(axis=1)
+        largest = self._alone if self.by_count is None else self.by_count.max(axis=-1)
+        ratio = ps / w
+        return Moments(
+            "", p, ps, p2s, p.sum(), ps.sum(), None, None, False, ratio, _same(ratio[:1], ratio),  # type: ignore[arg-type]
+            (largest.max(axis=1) / w).max(),
+        )  # fmt: skip
 
     @cached_property
     def fixed(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -20,8 +20,9 @@ import worked_efl_steps as steps
 from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.run import COMMON, EVERY_D, FROZEN, UNCORRELATED, _brief
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.run import EVERY_D, FROZEN, UNCORRELATED, _brief
+from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 
 THREE = {
     "weights": ["5/12", "1/4", "1/3"], "h": [["3/7", "5/3"], ["5/2", "6/5"], ["4/3", "7/4"]],

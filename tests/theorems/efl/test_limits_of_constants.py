@@ -15,11 +15,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.compressed_participation import cases_of, play
 from fedtheory.theorems.efl.quantities.compressed_run import _signs
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.run import COMMON, FROZEN, gamma_of, given_bounds, given_curvatures
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.run import FROZEN, gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached
 from fedtheory.theory.judge.statement import eq, le
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import oracles_of, second_moments
 
 TWO = {

@@ -12,8 +12,8 @@ import pytest
 from fedtheory import problems
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import oracles_of, second_moments
 
 TWO = {"weights": ["3/8", "5/8"], "h": [["3/7", "5/3"], ["5/2", "6/5"]], "c": [["3/2", "-2/3"], ["-5/4", "7/3"]]}

@@ -26,6 +26,7 @@ from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
 
 STATEMENTS = [s for s in all_statements("efl/theorem-1") if s.id == "efl/theorem-1" or "step" in s.id] + [get("efl/order-of-c")]
@@ -129,7 +130,7 @@ def test_the_recursion_is_the_same_in_fractions():
         "scheme": "C", "laws": [[["1/4", "1/4", "1/2"], ["1/2", "0", "1/2"]]], "w0": ["1", "1"], "T": 3,
     }  # fmt: skip
     exact = efl_runs.run_of(data)
-    oracles = efl_runs.exact_oracles(data)
+    oracles = exact_oracles(data)
     floats = QuadraticOracles(*(getattr(oracles, f).astype(float) for f in ("H", "b", "q", "weights", "noise_sq")))
     law = np.array([[0.25, 0.25, 0.5], [0.5, 0, 0.5]])
     view = efl_runs.quadratic_run(floats, efl_runs.round_laws("C", [law], 3, floats.weights), np.ones(2))
@@ -254,7 +255,7 @@ def test_a_correlated_round_is_not_taken_for_an_independent_one():
     each = efl_measured.moments_of_rounds("A", law, 6, np.array([0.5, 0.5]))
     assert [m.sum_ps for m in each] == pytest.approx([0.75, 0.75, 1.0] * 2)
     problem, solver = random_quadratic(2, 2, seed=0), LocalSGD(1, 1.0)
-    assert efl_verify._enumerable(problem, law, solver, 2) and not efl_verify._enumerable(problem, law, solver, 3)
+    assert efl_verify.enumerable(problem, law, solver, 2) and not efl_verify.enumerable(problem, law, solver, 3)
     checks = get("efl/theorem-1").verify(problem, EFL(scheme="A"), sampling=law, local_solver=solver, rounds=6)
     assert {c.verdict for c in checks} == {"not applicable"}  # not judged on moments of independent clients
 

@@ -100,7 +100,7 @@ def many(clients):
     ],
 )
 def test_what_the_exact_recursion_is_for(problem, sampling, solver, exact):
-    assert cases._enumerable(problem, sampling, solver, 3) is exact
+    assert cases.enumerable(problem, sampling, solver, 3) is exact
 
 
 def test_one_round_of_clients_that_depend_on_each_other_counts():
@@ -109,13 +109,13 @@ def test_one_round_of_clients_that_depend_on_each_other_counts():
         laws = [half] * 3
         laws[number] = JointLaw(np.array([[1, 0], [0, 1]]), [0.5, 0.5])
         law = Irregular(1, laws)
-        assert [cases._enumerable(TWO, law, LocalSGD(1, 1.0), T) for T in (1, 2, 3)] == [
+        assert [cases.enumerable(TWO, law, LocalSGD(1, 1.0), T) for T in (1, 2, 3)] == [
             T <= number for T in (1, 2, 3)
         ]
 
 
 def test_rounds_of_one_law_share_it():
-    first, second, third, fourth = cases._laws("B", TURNS, 4, DIAGONAL.weights)
+    first, second, third, fourth = cases.laws_along("B", TURNS, 4, DIAGONAL.weights)
     assert first is third and second is fourth and first.method.scheme == "B" and first.weights is DIAGONAL.weights
     assert first.law.tolist() == EVEN and second.law.tolist() == ODD
 
@@ -200,7 +200,7 @@ def test_a_schedule_must_be_the_theorems(given):
     """To one part in 10^9, in every round."""
     algorithm, rounds = EFL(scheme="C-corrected"), 5
     run = quadratic_run(
-        oracles_of(DIAGONAL), cases._laws("C-corrected", TURNS, rounds, DIAGONAL.weights), np.zeros(2), given=given
+        oracles_of(DIAGONAL), cases.laws_along("C-corrected", TURNS, rounds, DIAGONAL.weights), np.zeros(2), given=given
     )
     c = run.constants
     right = TheoremStep(c.mu, 2, float(c.gamma), tuple(float(S) for S in c.S))
@@ -220,7 +220,7 @@ def test_a_schedule_must_be_the_theorems(given):
 
 def test_the_schedule_of_a_case_is_looked_at():
     c = quadratic_run(
-        oracles_of(DIAGONAL), cases._laws("C-corrected", TURNS, 5, DIAGONAL.weights), np.zeros(2), given={"L": 9.0}
+        oracles_of(DIAGONAL), cases.laws_along("C-corrected", TURNS, 5, DIAGONAL.weights), np.zeros(2), given={"L": 9.0}
     ).constants
     how = {"sampling": TURNS, "rounds": 5, "given": {"L": 9.0}}
     right = TheoremStep(c.mu, 2, float(c.gamma), tuple(float(S) for S in c.S))
@@ -265,13 +265,13 @@ def test_constants_of_quadratics_are_exact():
             x0=[3.0, -2.0],
             given={"L": 50.0},
         )
-        laws = cases._laws(scheme, TURNS, 4, SAMPLES.weights)
+        laws = cases.laws_along(scheme, TURNS, 4, SAMPLES.weights)
         same(
             cases.constants_on(case),
             quadratic_run(oracles_of(SAMPLES, 3, solver.noise_std), laws, case.x0, given={"L": 50.0}).constants,
         )
         other = complete(3, 2)
-        laws = cases._laws("C", other, 4, SAMPLES.weights)
+        laws = cases.laws_along("C", other, 4, SAMPLES.weights)
         same(
             cases.constants_on(case, other, "C"),
             quadratic_run(oracles_of(SAMPLES, 3, solver.noise_std), laws, case.x0, given={"L": 50.0}).constants,
@@ -319,7 +319,7 @@ def test_an_exact_run():
         SAMPLES, EFL(scheme="A"), sampling=TURNS, local_solver=solver, rounds=4, x0=[3.0, -2.0], given={"L": 50.0}
     )
     expected = quadratic_run(
-        oracles_of(SAMPLES, 3, 0.5), cases._laws("A", TURNS, 4, SAMPLES.weights), case.x0, given={"L": 50.0}
+        oracles_of(SAMPLES, 3, 0.5), cases.laws_along("A", TURNS, 4, SAMPLES.weights), case.x0, given={"L": 50.0}
     )
     for mode in ("auto", "exact"):
         found = cases.view_of(
@@ -344,7 +344,7 @@ def test_a_run_with_anchors_that_never_move():
     u, v = np.array([[2.0, 0.0], [4.0, 0.5], [0.25, 8.0]]), np.array([[3.0, 0.0], [1.0, -2.0], [1.0, 4.0]])
     how = {"sampling": LAW, "rounds": 4, "x0": [3.0, -2.0], "given": {"u_0": u, "v_0": v}}
     case = case_of(DIAGONAL, EFL(lam=0.75), **how)
-    laws = cases._laws("C", LAW, 4, DIAGONAL.weights)
+    laws = cases.laws_along("C", LAW, 4, DIAGONAL.weights)
     expected = quadratic_run(oracles_of(DIAGONAL), laws, case.x0, anchors=cases.anchors_of(case))
     found = cases.view_of("run", case)
     assert found.distance_sq == pytest.approx(expected.distance_sq) and found.facts == {FROZEN}

@@ -19,7 +19,8 @@ import worked_efl_steps as steps
 from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 
 ROOM = (
     "theorem-1", *(f"theorem-1-step-{number}" for number in range(1, 8)), "inactive-rate", "incomplete-rate", "corollary-1",

@@ -23,7 +23,8 @@ from efl_both_writings import WORKED, compared
 from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 
 
 # --- two clients at a deadline ----------------------------------------------------------------------

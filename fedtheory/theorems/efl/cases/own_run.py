@@ -19,7 +19,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import (
     law_of,
     local_sgd_of,
 )
-from fedtheory.theorems.efl.quantities.run import IrregularRun
+from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.statement import Form, Statement
@@ -63,7 +63,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     off = distance_off(problem, optimum)
     noise = off * (2 * float(np.sqrt(distance_sq.max())) + off)
     horizons, rule = np.arange(1, record.rounds + 1), case.algorithm.scheme
-    view = IrregularRun(constants, distance_sq, rule, horizons, exact=False, noise=noise)
+    view = EFLRun(constants, distance_sq, rule, horizons, exact=False, noise=noise)
     reason = view.applies(form)
     if reason is None and rule not in form.established:
         reason = f"not claimed for {rule}, only for {', '.join(form.established)}"

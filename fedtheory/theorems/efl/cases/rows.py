@@ -14,7 +14,7 @@ from fedtheory.theorems.efl.cases.deadlines import rates
 from fedtheory.theorems.efl.cases.given import Made, given_number
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
 from fedtheory.theorems.efl.notation import instance_of
-from fedtheory.theorems.efl.quantities.run import IrregularRun
+from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE
 from fedtheory.theory.judge.setting import Case, ClosedView
 from fedtheory.theory.judge.statement import Form
@@ -53,7 +53,7 @@ def row(form: Form, case: Case) -> Any:
         A run without exact second moments; an accuracy that is not reached, or is there from the start.
     """
     view = view_of("run", case)
-    if not isinstance(view, IrregularRun) or not view.exact:
+    if not isinstance(view, EFLRun) or not view.exact:
         raise InvalidInput("the run is sampled here: the rounds it needs are counted for quadratic losses and independent clients")
     c, path = view.constants, np.asarray(view.distance_sq, dtype=float)
     epsilon = float(given_number(case, "epsilon", float(path[0]) / 2, above=0))

@@ -13,18 +13,16 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array
 from fedtheory.local import LocalSGD
 from fedtheory.local.objective import LocalSolver
-from fedtheory.participation.cohorts import Full
-from fedtheory.participation.irregular import Irregular, Participation, as_irregular, complete, joint_law
+from fedtheory.participation.irregular import Participation
 from fedtheory.problems.base import Problem
-from fedtheory.problems.linear import LeastSquares
-from fedtheory.problems.quadratic import Quadratic
 from fedtheory.randomness import Stream
-from fedtheory.theorems.efl.quantities.exact_run import quadratic_run
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
 from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.irregular_run import enumerable, law_of, local_sgd_of
 from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
@@ -66,23 +64,9 @@ def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | N
     return None
 
 
-def _enumerable(problem: Problem, sampling: Participation, solver: LocalSGD, rounds: int) -> bool:
-    """Whether the exact recursion applies: quadratic losses, independent clients."""
-    if not isinstance(problem, Quadratic | LeastSquares) or not isinstance(sampling, Irregular):
-        return False
-    if solver.batch_size is not None and not (solver.replacement and isinstance(problem, LeastSquares)):
-        return False
-    return all(joint_law(sampling, t) is None for t in range(1, rounds + 1))
-
-
-def _laws(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[RoundLaw]:
-    kept: dict[bytes, RoundLaw] = {}
-    method: Any = EFL(scheme=scheme)  # type: ignore[arg-type]
-    out = []
-    for t in range(1, rounds + 1):
-        law = sampling.law(t)
-        out.append(kept.setdefault(law.tobytes(), RoundLaw(method, law, weights)))
-    return out
+def laws_along(scheme: str, law: Participation, rounds: int, weights: np.ndarray) -> list[RoundLaw]:
+    """The laws of rounds 1..T."""
+    return round_laws(scheme, [law.law(t) for t in range(1, rounds + 1)], rounds, weights)
 
 
 def check_step_sizes(
@@ -108,26 +92,6 @@ def check_present(sampling: Participation, rounds: int) -> None:
             raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
 
 
-def law_of(case: Case) -> Participation:
-    """The law of s_k, over as many local steps as the sampling, the solver or neither says.
-
-    Raises
-    ------
-    InvalidInput
-        A sampling and a solver with different numbers of local steps.
-    """
-    solver, clients = case.local_solver, case.problem.num_clients
-    given = case.sampling.max_steps if isinstance(case.sampling, Participation) else None
-    if given is not None and isinstance(solver, LocalSGD) and solver.steps != given:
-        raise InvalidInput(
-            f"the participation law has E = {given} local steps, but the local solver makes steps = {solver.steps}: give both the same "
-            "number"
-        )
-    E = given or (solver.steps if isinstance(solver, LocalSGD) else STEPS)
-    full = case.sampling is None or isinstance(case.sampling, Full)
-    return complete(clients, E) if full else as_irregular(case.sampling, E, clients)
-
-
 def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
     """lambda, u_0 and the anchors v_0/u_0 (N, d) of an elastic term whose anchors never move; None where they are not given.
 
@@ -150,11 +114,6 @@ def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
     return float(case.algorithm.lam), u, np.divide(v, u, out=np.zeros(shape), where=u > 0)
 
 
-def local_sgd_of(case: Case, law: Participation) -> LocalSGD:
-    """The local work as given; a step of 1 stands for Theorem 1's."""
-    return case.local_solver if isinstance(case.local_solver, LocalSGD) else LocalSGD(law.max_steps, 1.0)
-
-
 def constants_on(case: Case, law: Participation | None = None, scheme: str | None = None) -> EFLConstants:
     """Theorem 1's constants for a case without its run, under its own law of s_k or another.
 
@@ -171,9 +130,9 @@ def constants_on(case: Case, law: Participation | None = None, scheme: str | Non
     solver = local_sgd_of(case, law)
     law.check_run(problem.num_clients, rounds)
     solver.check(problem)
-    if _enumerable(problem, law, solver, rounds):
+    if enumerable(problem, law, solver, rounds):
         oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
-        return quadratic_run(oracles, _laws(scheme, law, rounds, problem.weights), case.x0, given=case.given).constants
+        return quadratic_run(oracles, laws_along(scheme, law, rounds, problem.weights), case.x0, given=case.given).constants
     if solver.noise_std:
         raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
     return constants_of(problem, scheme, law, rounds, case.x0[None], solver.batch_size, case.given)[0]
@@ -193,9 +152,9 @@ def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
     law = law_of(case)
     solver = local_sgd_of(case, law)
     rounds = case.rounds or ROUNDS
-    if not _enumerable(case.problem, law, solver, rounds) or solver.noise_std:
+    if not enumerable(case.problem, law, solver, rounds) or solver.noise_std:
         raise MissingCapability("a round is enumerated for quadratic losses, independent clients, and no additive noise")
-    return oracles_of(case.problem, solver.batch_size), _laws(case.algorithm.scheme, law, rounds, case.problem.weights), run
+    return oracles_of(case.problem, solver.batch_size), laws_along(case.algorithm.scheme, law, rounds, case.problem.weights), run
 
 
 def view_of(kind: str, case: Case) -> Any:
@@ -224,16 +183,16 @@ def view_of(kind: str, case: Case) -> Any:
     if anchored and callable(solver.lr):
         raise InvalidInput("with frozen anchors the step size is Theorem 1's for L~ and mu~: give no schedule")
     check_step_sizes(problem, algorithm, law, rounds, solver, case.given)
-    exact = _enumerable(problem, law, solver, rounds)
+    exact = enumerable(problem, law, solver, rounds)
     if kind == "step":
         if not exact or solver.noise_std or anchored:
             raise MissingCapability("one round is enumerated for quadratic losses, independent clients, lambda = 0, no additive noise")
         oracles = oracles_of(problem, solver.batch_size)
-        laws = _laws(algorithm.scheme, law, min(rounds, 6), problem.weights)
+        laws = laws_along(algorithm.scheme, law, min(rounds, 6), problem.weights)
         return reached(oracles, laws, case.x0, Stream(case.seed).generator("efl path"))
     if exact and case.mode != "monte-carlo":
         oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
-        laws = _laws(algorithm.scheme, law, rounds, problem.weights)
+        laws = laws_along(algorithm.scheme, law, rounds, problem.weights)
         return quadratic_run(oracles, laws, case.x0, anchors=anchors if anchored else None, given=case.given)
     if anchored:
         raise MissingCapability("frozen anchors need exact second moments: quadratic losses, independent clients, no Monte Carlo")

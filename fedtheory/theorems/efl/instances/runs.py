@@ -17,7 +17,7 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.notation import instance_of
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.measured_run import measured_run
-from fedtheory.theorems.efl.quantities.run import IrregularRun
+from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.quantities.step import StepsView, reached
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
@@ -163,7 +163,7 @@ class QuadraticInstance:
         rng = self._rng("anchors")
         return self.lam, rng.random((self.clients, self.dim)), rng.standard_normal((self.clients, self.dim))
 
-    def view(self) -> IrregularRun | StepsView:
+    def view(self) -> EFLRun | StepsView:
         oracles = self.oracles()
         direction = self._rng("start").standard_normal(self.dim)
         w0 = oracles.star + self.start * direction / np.linalg.norm(direction)
@@ -221,7 +221,7 @@ class RealInstance:
         laws = participation_laws(self.participation, self.clients, self.E, Stream(self.seed).generator("efl laws"))
         return Irregular(self.E, laws)
 
-    def view(self) -> IrregularRun:
+    def view(self) -> EFLRun:
         rng = Stream(self.seed).generator("efl real start")
         problem = self.problem()
         x0 = rng.standard_normal(problem.dim) / np.sqrt(problem.dim)
@@ -259,7 +259,7 @@ class LeastSquaresInstance:
         text = f"least squares N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
         return f"{text} {batch} ridge={self.ridge:g} seed={self.seed}"
 
-    def view(self) -> IrregularRun:
+    def view(self) -> EFLRun:
         stream = Stream(self.seed)
         sizes = 5 + stream.generator("efl sizes").integers(0, 20, self.clients)
         problem = random_least_squares(self.clients, 3, sizes, ridge=self.ridge, weights="samples", seed=self.seed)

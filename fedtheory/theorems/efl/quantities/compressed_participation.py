@@ -21,8 +21,8 @@ from fedtheory.participation.coefficients import coefficients
 from fedtheory.participation.moments import Moments, moments
 from fedtheory.rational import fraction, integer, objects, table, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.exact_run import laws_of
 from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theory.rounds.irregular_run import laws_of
 
 __all__ = [
     "MOST", "Cases", "PartialView", "cases_of", "gamma_with_participation", "partial_view", "play", "steps_with_participation",

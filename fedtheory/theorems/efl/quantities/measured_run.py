@@ -28,7 +28,7 @@ from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.steps import whole
 from fedtheory.theorems.efl.quantities.run import (
     EFLConstants,
-    IrregularRun,
+    EFLRun,
     gamma_of,
     given_bounds,
     given_curvatures,
@@ -221,7 +221,7 @@ def measured_run(
     looks: int = 8,
     replacement: bool = True,
     given: Mapping[str, Any] | None = None,
-) -> IrregularRun:
+) -> EFLRun:
     """A real run of `EFL` (variant 'none', lambda = 0) with `LocalSGD` and Theorem 1's steps, its ||w_tau - w*||^2 by scenario.
 
     given : as of `constants_of`; a G that the run shows to be none is refused
@@ -246,7 +246,7 @@ def measured_run(
     constants = replace(constants, start_sq=float(distance[0, 0] ** 2))
     off = optimum.kkt_residual / float(problem.mu_k.min())
     horizons = np.unique(np.linspace(0, rounds, looks).astype(int))
-    return IrregularRun(constants, distance**2, scheme, horizons, exact=False, noise=off * (2 * float(distance.max()) + off))
+    return EFLRun(constants, distance**2, scheme, horizons, exact=False, noise=off * (2 * float(distance.max()) + off))
 
 
 def _met(problem: Problem, G_sq: float) -> Callable[..., None]:

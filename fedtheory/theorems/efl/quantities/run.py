@@ -15,28 +15,27 @@ How the constants are known:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, real_number
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.moments import Moments
 from fedtheory.rational import text
-from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
 
 __all__ = [
-    "COMMON", "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "IrregularRun", "gamma_of", "given_bounds",
+    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of", "given_bounds",
     "given_curvatures", "step_sizes", "unmet",
 ]  # fmt: skip
 
 EVERY_D = "every D_k > 0"
 UNCORRELATED = "mini-batches of different clients uncorrelated within a step"
-COMMON = "common mini-batches: all clients have the same draw in a step"
 FROZEN = "frozen anchors: lambda > 0, and they never move"
 MOVING = "moving anchors: lambda > 0, and they are where the clients ended the round before"
 
@@ -87,59 +86,14 @@ def given_bounds(given: Mapping[str, Any], clients: int) -> tuple[Any, Any]:
     return G, np.broadcast_to(found, (clients,)).astype(float)
 
 
-@dataclass
-class EFLConstants:
-    """The constants of Theorem 1; numbers are floats, or all Fractions.
-
-    Attributes
-    ----------
-    E : local steps a round
-    L, mu, theta, G_sq : numbers
-    sigma_sq, D, weights : (N,) sigma_k^2, D_k, p^k
-    rounds : list of T `Moments`, one a round (equal laws share one object)
-    start_sq : E||w_0 - w*||^2
-    how : dict constant -> how it is known
-    """
-
-    E: int
-    L: Any
-    mu: Any
-    theta: Any
-    G_sq: Any
-    sigma_sq: np.ndarray
-    D: np.ndarray
-    weights: np.ndarray
-    rounds: list[Moments]
-    start_sq: Any
-    how: dict[str, str] = field(default_factory=dict)
+class EFLConstants(RunConstants):
+    """The constants of Theorem 1, and the terms of its bound; p^k are the ``weights``."""
 
     @cached_property
     def smallest_D(self) -> Any:
         """min_k D_k, 0 where rounding decides."""
         least = self.D.min()
         return least * 0 if least <= 1e-12 * (self.D.max() + self.L * self.start_sq) else least
-
-    @property
-    def T(self) -> int:
-        return len(self.rounds)
-
-    @cached_property
-    def _zero(self) -> Any:
-        return self.start_sq * 0
-
-    def _each(self, compute: Any) -> np.ndarray:
-        """(T,) of a function of one round's moments, evaluated once a law."""
-        kept: dict[int, Any] = {}
-        for m in self.rounds:
-            if id(m) not in kept:
-                kept[id(m)] = compute(m)
-        out = [kept[id(m)] for m in self.rounds]
-        return np.array(out, dtype=object if self.weights.dtype == object else float)
-
-    @cached_property
-    def S(self) -> np.ndarray:
-        """S_tau (T,)."""
-        return self._each(lambda m: m.sum_ps)
 
     @cached_property
     def gamma(self) -> Any:
@@ -157,28 +111,28 @@ class EFLConstants:
     @cached_property
     def r(self) -> np.ndarray:
         """r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k."""
-        return self._each(lambda m: self._zero + (0 if m.ratio_equal else 1))
+        return self.each(lambda m: self._zero + (0 if m.ratio_equal else 1))
 
     # --- the terms of B_t ----------------------------------------------------------------------------------------------
     @cached_property
     def noise_term(self) -> np.ndarray:
-        return self._each(lambda m: (m.p2s * self.sigma_sq).sum())
+        return self.each(lambda m: (m.p2s * self.sigma_sq).sum())
 
     @cached_property
     def gap_term(self) -> np.ndarray:
         """2 (2 + theta) L sum E[p s] D_k."""
-        return self._each(lambda m: 2 * (2 + self.theta) * self.L * (m.ps * self.D).sum())
+        return self.each(lambda m: 2 * (2 + self.theta) * self.L * (m.ps * self.D).sum())
 
     def bracket(self, reading: str) -> np.ndarray:
         """The last bracket of B_t in expectation: as repaired, or 'added' as printed."""
         if reading != "added":
-            return self._each(lambda m: m.sum_ps + self.theta * m.overlap)
-        return self._each(lambda m: 2 * m.sum_ps + self.theta * (m.sum_p - 2))
+            return self.each(lambda m: m.sum_ps + self.theta * m.overlap)
+        return self.each(lambda m: 2 * m.sum_ps + self.theta * (m.sum_p - 2))
 
     @cached_property
     def fourth(self) -> np.ndarray:
         """sum E[p^2 s]/p^k."""
-        return self._each(lambda m: (m.p2s / self.weights).sum())
+        return self.each(lambda m: (m.p2s / self.weights).sum())
 
     def B(self, reading: str = "positive part") -> np.ndarray:
         """E[B_t] (T,) with the printed constants and this last bracket; 'no last term': without 2EG^2 sum p^2 s/p^k."""
@@ -202,7 +156,7 @@ class EFLConstants:
     def correlated_term(self) -> np.ndarray:
         """sum E[p^2 s] min(sigma^2, G^2)/p^k: the noise of mini-batches correlated in any way, by Cauchy-Schwarz."""
         noise = np.minimum(self.sigma_sq, self.G_sq)
-        return self._each(lambda m: (m.p2s / self.weights * noise).sum())
+        return self.each(lambda m: (m.p2s / self.weights * noise).sum())
 
     @cached_property
     def B_any(self) -> np.ndarray:
@@ -213,7 +167,7 @@ class EFLConstants:
     @cached_property
     def J_t(self) -> np.ndarray:
         """32E sum E[p s] D_k/(mu S_t), (T,)."""
-        return self._each(lambda m: 32 * self.E * (m.ps * self.D).sum() / (self.mu * m.sum_ps))
+        return self.each(lambda m: 32 * self.E * (m.ps * self.D).sum() / (self.mu * m.sum_ps))
 
     @cached_property
     def J(self) -> Any:
@@ -229,18 +183,14 @@ class EFLConstants:
             ratio = m.ps / self.weights
             return 32 * self.E * ((m.ps - ratio.min() * self.weights) * self.D).sum() / (self.mu * m.sum_ps)
 
-        return self._each(one)
+        return self.each(one)
 
     @cached_property
     def J_printed(self) -> Any:
         """max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator."""
-        return self._each(lambda m: 32 * self.E * self.mu * (m.ps / self.D).sum() / m.sum_ps).max()
+        return self.each(lambda m: 32 * self.E * self.mu * (m.ps / self.D).sum() / m.sum_ps).max()
 
     # --- the bound -------------------------------------------------------------------------------------------------------
-    def before(self, terms: np.ndarray) -> np.ndarray:
-        """Sums over t < tau of (T,) terms, tau = 0..T: (T + 1,)."""
-        return np.concatenate([np.zeros(1, dtype=terms.dtype) + self._zero, np.cumsum(terms)])
-
     def b(self, B: np.ndarray) -> np.ndarray:
         """(16E/mu)^2 E[B_t]/S_t^2 (T,)."""
         return (16 * self.E / self.mu) ** 2 * (B / self.S**2)
@@ -287,40 +237,25 @@ def unmet(facts: frozenset[str], form: Form) -> str | None:
     return None
 
 
-@dataclass
-class IrregularRun(World):
-    """A run of T rounds, judged at some of its horizons.
+class EFLRun(IrregularRun):
+    """A run of EFL's local SGD with Theorem 1's steps.
 
-    Attributes
-    ----------
-    constants : EFLConstants
-    distance_sq : (T + 1,) exact E||w_tau - w*||^2, or (T + 1, S) one column a scenario
-    rule : 'A', 'B', 'C' or 'C-corrected'
-    horizons : (n,) the taus looked at
-    noise : error of a measured distance_sq, from w* being known approximately
-    facts : frozenset of str
-        `FROZEN` where lambda > 0 and the anchors never move, `MOVING` where they follow the clients: the losses are then
-        F~_k, with L~ and mu~. `COMMON` where all clients draw the same mini-batch in a step.
+    Its facts: `FROZEN` where lambda > 0 and the anchors never move, `MOVING` where they follow the
+    clients: the losses are then F~_k, with L~ and mu~. `COMMON` where all clients draw the same
+    mini-batch in a step.
     """
 
-    constants: EFLConstants
-    distance_sq: np.ndarray
-    rule: str = field()  # no default, as a world has
-    horizons: np.ndarray
-    exact: bool = True
-    noise: Any = 0
-    facts: frozenset[str] = frozenset()
-    kind, rules = "run", SCHEMES
-    horizon: ClassVar[str] = "tau"
+    kind, rules, known, horizon = "run", SCHEMES, EFLConstants, "tau"
 
-    @property
-    def later(self) -> IrregularRun:
-        """The same run without the horizon 0, where bounds that begin at the start say nothing."""
-        return replace(self, horizons=self.horizons[self.horizons > 0])
+    @classmethod
+    def method(cls, rule: str) -> EFL:
+        """Give EFL with a scheme of coefficients."""
+        return EFL(scheme=rule)  # type: ignore[arg-type]
 
-    def part(self, hundredths: int) -> Any:
-        """hundredths/100 in the arithmetic of the run."""
-        return (self.constants.start_sq * 0 + hundredths) / 100
+    @classmethod
+    def steps(cls, constants: EFLConstants) -> Any:
+        """Give Theorem 1's."""
+        return constants.eta
 
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this run has not, or None."""
@@ -336,12 +271,3 @@ class IrregularRun(World):
     def printed_constants(self) -> dict[str, Any]:
         """The constants of Theorem 1, shown with the verdict."""
         return {"constants": self.constants.summary(), "horizons": [int(t) for t in self.horizons[:: max(1, len(self.horizons) // 5)]]}
-
-    @property
-    def lhs(self) -> np.ndarray:
-        """E||w_tau - w*||^2 at the horizons: (n,), or (n, S)."""
-        return self.distance_sq[self.horizons]
-
-    def column(self, values: np.ndarray) -> np.ndarray:
-        """Values at the horizons (n,), in the shape of `lhs`."""
-        return values if self.exact else np.broadcast_to(values[:, None], self.lhs.shape)

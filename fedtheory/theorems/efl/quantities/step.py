@@ -20,11 +20,11 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import SCHEMES, coefficients
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of
-from fedtheory.theorems.efl.quantities.run import COMMON, EFLConstants, gamma_of, unmet
+from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, unmet
 from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
 __all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]

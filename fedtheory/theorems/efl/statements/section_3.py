@@ -15,7 +15,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer, table, text
 from fedtheory.theorems.efl.notation import BUILDERS, HOLDS, statement
-from fedtheory.theorems.efl.quantities.run import EFLConstants, IrregularRun
+from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.statements.error_feedback import (
     CONSISTENT,
     DENSE,
@@ -160,13 +160,13 @@ def _C(c: EFLConstants, at: np.ndarray, largest: bool = False, rest: Any = 1) ->
     return np.maximum(start, noise) if largest else start + rest * noise
 
 
-def _after_0(v: IrregularRun) -> tuple[EFLConstants, np.ndarray, Callable[..., Sides]]:
+def _after_0(v: EFLRun) -> tuple[EFLConstants, np.ndarray, Callable[..., Sides]]:
     """The constants, the horizons tau >= 1, and lhs <= sum of terms there, for every scenario alike where there are several."""
     v = replace(v, horizons=v.horizons[v.horizons > 0])
     return v.constants, v.horizons, lambda *sides: le(*(v.column(np.asarray(side)) for side in sides))
 
 
-def _order(v: IrregularRun, largest: bool = False, share: Any = 1, power: int = 1) -> Sides:
+def _order(v: EFLRun, largest: bool = False, share: Any = 1, power: int = 1) -> Sides:
     """C_tau <= tau (gamma^2 ||w_0 - w*||^2 + (16E/mu)^2 max_t E[B_t]/S_t^2), the larger of both for the maximum."""
     c, at, both = _after_0(v)
     start, most = c.gamma**2 * c.start_sq, (16 * c.E / c.mu) ** 2 * (c.B("added" if largest else "positive part") / c.S**2).max()
@@ -174,7 +174,7 @@ def _order(v: IrregularRun, largest: bool = False, share: Any = 1, power: int = 
     return both(_C(c, at, largest), share * (max(start, most) if largest else start + most) * (tau if power else tau**0))
 
 
-def _affine(v: IrregularRun, share: Any = 1) -> Sides:
+def _affine(v: EFLRun, share: Any = 1) -> Sides:
     """C_tau <= gamma^2 ||w_0 - w*||^2 + tau (16E/mu)^2 max_t E[B_t]/S_t^2."""
     c, at, both = _after_0(v)
     most = (16 * c.E / c.mu) ** 2 * (c.B() / c.S**2).max()
@@ -191,13 +191,13 @@ def slope_of_C(c: EFLConstants) -> Any:
     return theta * (c.weights * c.sigma_sq).max() + 2 * (2 + theta) * c.L * c.D.max() + third + 2 * c.E * c.G_sq * theta
 
 
-def _explicit(v: IrregularRun, share: Any = 1) -> Sides:
+def _explicit(v: EFLRun, share: Any = 1) -> Sides:
     """C_tau <= gamma^2 ||w_0 - w*||^2 + tau (16E/mu)^2 b/min S."""
     c, at, both = _after_0(v)
     return both(_C(c, at), c.gamma**2 * c.start_sq + 0 * c.y[at], share * at * (16 * c.E / c.mu) ** 2 * slope_of_C(c) / c.S.min())
 
 
-def _converges(v: IrregularRun, share: Any = 1) -> Sides:
+def _converges(v: EFLRun, share: Any = 1) -> Sides:
     """The bound of Theorem 1 is at most K/(E^2 tau) + (J/E) H_tau/tau, K the constant with C_tau <= K tau."""
     c, at, both = _after_0(v)
     most = (16 * c.E / c.mu) ** 2 * (c.B() / c.S**2).max()
@@ -209,7 +209,7 @@ B_MAX = r"(\tfrac{16E}\mu)^2\max_t\tfrac{\mathbb E[B_t]}{S_t^2}"
 START = r"\gamma^2\|\omega_0-\omega^*\|^2"
 
 
-def _hundredths(v: IrregularRun, number: int) -> Any:
+def _hundredths(v: EFLRun, number: int) -> Any:
     return (v.constants.start_sq * 0 + number) / 100
 
 

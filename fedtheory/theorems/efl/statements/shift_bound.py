@@ -15,11 +15,12 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.notation import BUILDERS, statement
-from fedtheory.theorems.efl.quantities.exact_run import exact_oracles, laws_of, round_laws
+from fedtheory.theorems.efl.quantities.exact_run import round_laws
 from fedtheory.theorems.efl.statements.shifted_run import ShiftedRunView, shifted_run, without
 from fedtheory.theorems.efl.statements.theorem_2 import shift_view
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
 from fedtheory.theory.judge.statement import Sides, form, le
+from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 
 __all__ = ["STATEMENTS"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, text, vector
 from fedtheory.theorems.efl.notation import BUILDERS, HOLDS, statement
-from fedtheory.theorems.efl.quantities.run import UNCORRELATED, IrregularRun
+from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLRun
 from fedtheory.theorems.efl.statements.table_1 import rounds
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
 from fedtheory.theory.judge.setting import ClosedView
@@ -181,7 +181,7 @@ def _least(v: RowView, less: int = 15, power: int = 32) -> Sides:
     return le((at / (at + T)) ** power * v.start[flat] ** 2, (v.path[1:] ** 2).sum(axis=1))
 
 
-def _suffices(v: IrregularRun, distance: Any = 1, rest: Any = 1) -> Sides:
+def _suffices(v: EFLRun, distance: Any = 1, rest: Any = 1) -> Sides:
     """E||w_T - w*||^2 <= max{512 max_t E[B+_t]/S_t^2/(mu^2 T), 2 gamma^2 ||w_0 - w*||^2/(T E)^2} + H_T J/(T E + gamma)."""
     v = replace(v, horizons=v.horizons[v.horizons > 0])
     c, T = v.constants, v.horizons + 0 * v.constants.mu

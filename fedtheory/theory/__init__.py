@@ -37,8 +37,8 @@ about
     problem: ``method(FedProx, mu=lambda c: 2 * c.beta)``.
 local
     ``GradientSteps(steps, lr)`` or ``Minimise()``. Step sizes and other hyperparameters are
-    numbers, functions of the constants, ``upto(limit)`` (every number in (0, limit]) or
-    ``among(1, 2, 5)`` (each of them).
+    numbers, functions of the constants, ``upto(limit)`` (every number in (0, limit]),
+    ``above(limit)``, or ``among(1, 2, 5)`` (each of them).
 sampling
     ``Full()``, ``Uniform(P)``, ``Bernoulli(p)`` (given that somebody takes part: no cohort is empty),
     or the class ``Uniform`` itself for cohorts of every size.
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
-    from fedtheory.theory.rounds.declare import GradientSteps, Minimise, among, method, upto
+    from fedtheory.theory.rounds.declare import GradientSteps, Minimise, above, among, method, upto
     from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
     from fedtheory.theory.rounds.irregular_run import IrregularRun
     from fedtheory.theory.rounds.on_problem import verify
@@ -129,6 +129,7 @@ __all__ = [
     "Uniform",
     "Witness",
     "World",
+    "above",
     "among",
     "eq",
     "form",
@@ -151,7 +152,7 @@ _HELD = {  # imported when first used: what judges statements needs none of them
     "theory.judge.view": ("Fact",),
     "theory.paper": ("AuthoredStatement", "Paper", "load_file"),
     "theory.proofs": ("step",),
-    "theory.rounds.declare": ("GradientSteps", "Minimise", "among", "method", "upto"),
+    "theory.rounds.declare": ("GradientSteps", "Minimise", "above", "among", "method", "upto"),
     "theory.rounds.forms": ("eq", "form", "le", "printed", "repaired", "wrong"),
     "theory.rounds.irregular_run": ("IrregularRun",),
     "theory.rounds.on_problem": ("verify",),

@@ -65,6 +65,7 @@ class AuthoredStatement:
     function : the author's function of the quantities
     measures : its left side in words, for the axis of a picture
     ours : True of what the paper does not state
+    tested : True of a package whose tests ask for `looked_over`: forms are read off without a run
     """
 
     id: str
@@ -81,6 +82,7 @@ class AuthoredStatement:
     symbols: dict[str, str] = field(default_factory=dict)
     measures: str = ""
     ours: bool = False
+    tested: bool = False
 
     def on(self, view: Any) -> Forms:
         """The forms with their sides on a view; over a world made anew, as they hold the world."""
@@ -110,15 +112,25 @@ class AuthoredStatement:
 
     @cached_property
     def forms(self) -> dict[str, Claimed]:
-        """The forms by name, as they come out on `probe`; that their sides have shapes that fit, and sums that stay within an
-        instance, is seen on wider ones. Raises what `evaluate` and `check_sums` raise."""
+        """The forms by name."""
+        if not self.of_world and not self.tested:
+            return self.looked_over()
+        try:
+            made = outlined(self.function, Outline(), self.id)
+        except SILENT:  # the function looks at numbers before it yields its forms
+            if not self.of_world:
+                return self.looked_over()
+            made = self.on(self.over.example_instance())
         if self.of_world:
-            try:
-                made = self.on(Outline())
-            except SILENT:  # the function looks at numbers before it yields its forms
-                made = self.on(self.over.example_instance())
             self._check_needs(made)
-            return dict(made)
+        return dict(made)
+
+    def looked_over(self) -> dict[str, Claimed]:
+        """Make the forms on `probe`.
+
+        That their sides have shapes that fit, and sums that stay within an instance, is seen on
+        wider views. Raises what `evaluate` and `check_sums` raise.
+        """
         from fedtheory.theory.rounds.method_setting import MethodSetting
         from fedtheory.theory.rounds.probe import check_sums
         from fedtheory.theory.rounds.reads import check_slices
@@ -156,7 +168,7 @@ class AuthoredStatement:
     @cached_property
     def constants(self) -> dict[str, Any]:
         """The constants its bounds declare."""
-        self.forms  # noqa: B018 - declared while the forms are made
+        self.on(self.probe)  # declares them
         return dict(self.probe.constants)
 
     def form(self, name: str) -> Claimed:
@@ -171,35 +183,36 @@ class AuthoredStatement:
         if self.of_world:
             scope = self.over.scope or self.id.partition("/")[0]
             forms = tuple(self._of_world(c) for c in self.forms.values())
-            kind = "sharpened" if self.ours else "statement"
-            told = self.assumptions, self.symbols, kind
-            return Statement(
-                self.id, self.title, self.source, scope, forms, *told, measures=self.measures
-            )
+        else:
+            scope, forms = self.over, tuple(self._of_method(c) for c in self.forms.values())
+        told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
+        return Statement(
+            self.id, self.title, self.source, scope, forms, *told, measures=self.measures
+        )
 
-        from fedtheory.theory.rounds.judging import with_noise
+    def _of_method(self, claimed: Claimed) -> Form:
+        """A form about rounds or runs of a method."""
+
+        def sides(view: Any, mutant: int | None = None) -> Sides:
+            from fedtheory.theory.rounds.judging import with_noise
+
+            pick = None if mutant is None else lambda made: made.mutants[mutant].sides
+            return with_noise(self, view, claimed.name, pick)
+
         from fedtheory.theory.rounds.notation import formula
 
-        def sides(name: str) -> Callable[[Any], Sides]:
-            return lambda view: with_noise(self, view, name)
-
-        def mutant(name: str, i: int) -> Callable[[Any], Sides]:
-            return lambda view: with_noise(self, view, name, lambda claimed: claimed.mutants[i].sides)
-
-        forms = tuple(
-            Form(
-                c.name,
-                c.latex or partial(formula, self, c.name),
-                sides(c.name),
-                {"any": c.established},  # type: ignore[dict-item]
-                note=c.note,
-                proof=c.proof,
-                kind=self.name,
-                mutants=tuple(Mutant(w.name, mutant(c.name, i)) for i, w in enumerate(c.mutants)),
-            )
-            for c in self.forms.values()
+        return Form(
+            claimed.name,
+            claimed.latex or partial(formula, self, claimed.name),
+            sides,
+            {"any": claimed.established},  # type: ignore[dict-item]
+            note=claimed.note,
+            proof=claimed.proof,
+            kind=self.name,
+            mutants=tuple(
+                Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)
+            ),
         )
-        return Statement(self.id, self.title, self.source, self.over, forms, self.assumptions, self.symbols, measures=self.measures)
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -266,6 +279,7 @@ class Paper:
     title, source : str
         As in a list of references.
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
+    tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
     more : of a paper in a package
         Further fields of `fedtheory.theory.judge.registry.Paper`: figures, headline, witnesses,
         printed and about.
@@ -282,6 +296,7 @@ class Paper:
         title: str = "",
         source: str = "",
         symbols: dict[str, str] | None = None,
+        tested: bool = False,
         **more: Any,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -293,7 +308,7 @@ class Paper:
         self.claims: list[Statement] = []
         self.order: list[str] = []  # ids, as they were declared
         self.proofs: list[Any] = []
-        self.symbols, self.more = symbols or {}, more
+        self.symbols, self.tested, self.more = symbols or {}, tested, more
 
     def read(self, package: str, first: Sequence[str] = ()) -> None:
         """Import the files of a package, each of which may declare statements of this paper.
@@ -390,6 +405,7 @@ class Paper:
                 symbols or self.symbols,
                 measures,
                 ours,
+                self.tested,
             )
             if not made.of_world:
                 _check(made, at)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
 from fedtheory.rational import Builders, fraction
@@ -19,7 +20,7 @@ from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
-from fedtheory.theory.rounds.declare import Among
+from fedtheory.theory.rounds.declare import Among, Minimise
 from fedtheory.theory.rounds.forms import Undefined
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
@@ -30,10 +31,10 @@ from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.reads import read_there
-from fedtheory.theory.studies.counterexamples import needless
-from fedtheory.theory.studies.declared import declared, symbols
-from fedtheory.theory.studies.study import Study, study
-from fedtheory.theory.studies.words import scope
+from fedtheory.theory.studies.declared import declared, scope, symbols
+
+if TYPE_CHECKING:
+    from fedtheory.theory.studies.study import Study
 
 __all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
 
@@ -167,6 +168,9 @@ class AuthoredSetting(Setting):
 
     def local_work(self, statement: Statement) -> LocalWork:
         """None but the statement's own; a run of anyone's is judged by its points."""
+        if isinstance(self._of(statement.id.partition("/")[2]).local, Minimise):
+            words = "the statement is about exact local solutions; leave local_solver out, or use Exact()"
+            return LocalWork((Exact,), words, of_runs=False)
         return LocalWork((), "the statement says itself what clients do; leave local_solver out", of_runs=False)
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
@@ -197,8 +201,9 @@ class AuthoredSetting(Setting):
             raise InvalidInput(f"{statement.id}: {reason}")
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse(_NOT_OURS, own)
-        request.refuse_hyperparameters(own)
         setting = self._of(statement.id.partition("/")[2])
+        if not setting.free:
+            request.refuse_hyperparameters(own)
         problem = request.problem("quadratic")
         if request.participants is not None and setting.sampling is not Uniform:
             raise InvalidInput(
@@ -206,7 +211,11 @@ class AuthoredSetting(Setting):
             )
         sampling = None if request.participants is None else request.sampling(problem)
         algorithm, numbers = setting.on_problem(problem, sampling)
-        chosen = ", ".join(f"{k} = {v:.6g}" for k, v in numbers.items())
+        if setting.free:
+            usual = {name: getattr(algorithm, name) for name in setting.free}
+            algorithm = request.algorithm(algorithm.name, problem, **usual)
+            numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
+        chosen = ", ".join(f"{k} = {v if isinstance(v, str) else format(v, '.6g')}" for k, v in numbers.items())
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
@@ -264,6 +273,8 @@ class AuthoredSetting(Setting):
             As `Setting.exact_check` raises it; an instance that breaks no assumption.
         """
         found = super().exact_check(statement, witness)
+        from fedtheory.theory.studies.counterexamples import needless  # loads what searches
+
         if witness.without and found[0].verdict == "violated" and needless(self._of(witness.kind), witness):
             raise InvalidInput(
                 f"without {witness.without}: the instance does not need that, it violates {statement.id} as it stands"
@@ -284,7 +295,11 @@ class AuthoredSetting(Setting):
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
         checks: Sequence[Check] = (),
     ) -> Study | None:  # fmt: skip
-        """`fedtheory.theory.studies` of one statement."""
+        """`fedtheory.theory.studies` of one statement of a user's file; a package has its tests."""
+        if self.authored.tested:
+            return None
+        from fedtheory.theory.studies.study import study  # loads what searches
+
         tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
         authored = self.authored[statement.id]
         again = _drawn_again(MethodSetting.of(authored), seed, {c.instance for c in checks if c.verdict == "violated"})

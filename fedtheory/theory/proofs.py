@@ -31,7 +31,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, leaves, probabilities, run
+from fedtheory.theory.rounds.oracles import SeparableWorld, leaves, probabilities, run
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
 __all__ = ["ProofStep", "core_proof", "step"]
@@ -194,7 +194,7 @@ def _course(setting: MethodSetting, case: Case) -> core.Course:
     sampling = case.sampling if setting.sampling is Uniform and case.sampling is not None else setting.sampling
     sampling = Full() if sampling is Uniform else sampling
     sampling.check(n)
-    world = ProblemWorld(problem)
+    world = setting.world(problem)
     start = world.start = np.asarray(case.x0, dtype=float)[None]
     T = case.rounds or setting.of_statement.rounds[1]
     setting = as_said(setting, setting.facts(world, sampling, T), case.algorithm, case.local_solver)

@@ -352,7 +352,7 @@ def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_
     def study(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedtheory.theory.paper_adapter.study", study)
+    monkeypatch.setattr("fedtheory.theory.studies.study.study", study)
     result = call("verify", descent, "--quick", "--out", tmp_path, code=130)
     stored = json.loads((tmp_path / "campaign.json").read_text())
     assert not stored["complete"] and stored["checked"] == stored["instances"] > 0 and "studies" not in stored

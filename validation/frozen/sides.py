@@ -30,6 +30,7 @@ from fedtheory.theory.judge.campaign import Task, plan
 from fedtheory.theory.judge.registry import papers
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
 from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds import judging as of_rounds
 
 FILE = Path(__file__).with_name("sides.json.gz")
 MOST, ROUNDS, SCENARIOS, SEED = 20, 200, 200, 0
@@ -83,7 +84,8 @@ def sides_of(task: Task) -> list[tuple[Key, str, dict[str, Any]]]:
         return noted
 
     usual = judged.judge, judged.judge_statistical
-    judged.judge, judged.judge_statistical = map(noting, usual)
+    for module in (judged, of_rounds):
+        module.judge, module.judge_statistical = map(noting, usual)  # type: ignore[attr-defined]
     try:
         return [
             ((c.statement, c.form, c.rule), c.instance, {"verdict": c.verdict, **c.where["sides"]})
@@ -91,7 +93,8 @@ def sides_of(task: Task) -> list[tuple[Key, str, dict[str, Any]]]:
             if c.verdict in ("holds", "violated")
         ]
     finally:
-        judged.judge, judged.judge_statistical = usual
+        for module in (judged, of_rounds):
+            module.judge, module.judge_statistical = usual  # type: ignore[attr-defined]
 
 
 def collected(only: str, workers: int) -> dict[Key, dict[str, dict[str, Any]]]:

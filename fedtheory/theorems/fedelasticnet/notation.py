@@ -89,7 +89,7 @@ def statement(
 ) -> Statement:
     """A `Statement` of this paper; by default about one round of Algorithm 3 with uniform cohorts.
 
-    ``scope``: 'round' (given the state before a round), 'run' (a horizon T), 'fixed-point' (of Algorithm 1), or 'algebra'
+    ``scope``: 'round' (given the state before a round), 'run' (a horizon T), or 'algebra'
     (no data enter). It is also the kind of view that its forms are judged on.
     """
     limits = above(PRINTED_THRESHOLD) if scope == "round" else {}

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
 from fedtheory.theorems.fedelasticnet.notation import RATIO, STRONGLY_CONVEX, STRONGLY_CONVEX_CLIENTS
-from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, fixed_point
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theorems.fedelasticnet.stages import growing_views
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.judge.check import Check, judge_view, outside
@@ -25,7 +24,7 @@ from fedtheory.theory.judge.sequential import fewest, in_looks, looks
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.statement import Form, Statement
 
-__all__ = ["ROUNDS", "algorithm_1_failure", "assumption_failure", "verify"]
+__all__ = ["ROUNDS", "assumption_failure", "verify"]
 
 ROUNDS = 50  # of a run by Monte Carlo, where none are asked for
 
@@ -64,17 +63,6 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
     return None
 
 
-def algorithm_1_failure(problem: Any, algorithm: Any) -> str | None:
-    """Why the statement about Algorithm 1 does not apply, or None."""
-    if not isinstance(algorithm, FedElasticNetProx):
-        return f"the statement is about FedElasticNet's Algorithm 1 (FedElasticNetProx), not {type(algorithm).__name__}"
-    if algorithm.epsilon != 0:
-        return f"threshold epsilon = {algorithm.epsilon:g}; the statement has none (0)"
-    if algorithm.l2 <= 0:
-        return f"lambda_2 = {algorithm.l2:g} is not > 0: the local minimisers need not be unique"
-    return None if problem.convex else "some client's loss is not convex"
-
-
 def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
     """One check a form on a user's problem.
 
@@ -88,21 +76,17 @@ def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Chec
     """
     problem, algorithm, sampling = case.problem, case.algorithm, case.sampling or Full()
     rule = getattr(algorithm, "rule", "any")
-    at_rest = statement.scope == "fixed-point"
     out: list[Check] = []
     run: list[Form] = []
     for form in forms:
-        reason = algorithm_1_failure(problem, algorithm) if at_rest else assumption_failure(form, problem, algorithm, sampling)
+        reason = assumption_failure(form, problem, algorithm, sampling)
         if reason is None:
             run.append(form)
         else:
-            out.append(outside(statement, form, "any" if at_rest else rule, reason))
+            out.append(outside(statement, form, rule, reason))
     if not run:
         return out
     try:
-        if at_rest:
-            resting = fixed_point(problem, algorithm, case.x0)
-            return out + [judge_view(statement, form, resting, problem.name) for form in run]
         losses = FederatedLosses(problem)
     except NotCertified as error:
         return out + [outside(statement, form, rule, str(error), verdict="inconclusive") for form in run]

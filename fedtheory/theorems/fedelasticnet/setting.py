@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
@@ -40,7 +39,7 @@ from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.own_run import own_run
-from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
@@ -50,8 +49,9 @@ from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.paper_adapter import AuthoredSetting
 
-__all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_fixed_point", "check_instance", "check_long_run"]
+__all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_instance", "check_long_run"]
 
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
@@ -69,7 +69,6 @@ class Trial:
     max_leaves : the most sequences of cohorts that are enumerated
     rounds, scenarios : of Monte Carlo
     states : how many random states rounds are judged from
-    at_rest : whether a fixed point of Algorithm 1 is looked at too
     depth : rounds of the tree, where not as deep as ``max_leaves`` allows
     """
 
@@ -80,7 +79,6 @@ class Trial:
     rounds: int = 1000
     scenarios: int = 1000
     states: int = 16
-    at_rest: bool = False
     depth: int = 0
 
     @property
@@ -132,18 +130,7 @@ def check_instance(trial: Trial, statements: Sequence[Statement]) -> list[Check]
                         problem, algorithm, sampling, depth, x0, losses=losses, max_leaves=trial.max_leaves
                     )
             out.append(judge_view(statement, form, views[statement.scope], instance.name))
-    return out + check_fixed_point(instance, problem, lambda1, statements) if trial.at_rest else out
-
-
-def check_fixed_point(instance: ProblemInstance, problem: Any, lambda1: float, statements: Sequence[Statement]) -> list[Check]:
-    """Algorithm 1 with lambda_2 of the order of beta, so that its fixed points differ visibly from the optimum."""
-    algorithm = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
-    forms = _forms(statements, "fixed-point")
-    try:
-        view = fixed_point(problem, algorithm, instance.start(problem))
-    except NotCertified as error:
-        return [outside(s, f, "any", str(error), instance.name, "inconclusive") for s, f in forms]
-    return [judge_view(s, f, view, instance.name) for s, f in forms]
+    return out
 
 
 def check_long_run(trial: Trial, statements: Sequence[Statement]) -> list[Check]:
@@ -166,9 +153,9 @@ def check_long_run(trial: Trial, statements: Sequence[Statement]) -> list[Check]
 
 
 class FedElasticNetSetting(Setting):
-    """Rounds and runs of Algorithm 3, and fixed points of Algorithm 1."""
+    """Rounds and runs of Algorithm 3."""
 
-    kinds = ("round", "run", "fixed-point")
+    kinds = ("round", "run")
 
     # --- the campaign -----------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> list[Trial]:
@@ -185,7 +172,7 @@ class FedElasticNetSetting(Setting):
         battery = random_battery(plan.seed, plan.scale)
         deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
         return trials + [
-            Trial("exact", i, max_leaves=50_000 if n in deep else 150, at_rest=n % 20 == 5) for n, i in enumerate(battery)
+            Trial("exact", i, max_leaves=50_000 if n in deep else 150) for n, i in enumerate(battery)
         ]
 
     def check(self, instance: Trial, statements: Sequence[Statement]) -> list[Check]:
@@ -209,24 +196,21 @@ class FedElasticNetSetting(Setting):
         return own(statement, form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
-        """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, or Algorithm 1 with lambda_2 = beta, unless others are given."""
+        """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, unless others are given."""
         problem = request.problem("quadratic")
         start = request.start(problem)
         request.refuse(_NOT_OURS, "does not apply to statements about FedElasticNet: leave it out")
         sampling = request.sampling(problem)
         beta = float(problem.beta_k.max())  # what is not smooth is told before any work
-        at_rest = statement.scope == "fixed-point"  # about Algorithm 1, where lambda_2 need not be far above beta
         defaults: dict[str, Any] = {"l1": 0.1}
         if request.options.get("l2") is None:
-            defaults["l2_over_beta"] = 1.0 if at_rest else 30.0
-        algorithm = request.algorithm("fedelasticnet-prox" if at_rest else "fedelasticnet-dyn", problem, **defaults)
-        if at_rest:
-            algorithm = replace(algorithm, aggregation="cohort")
+            defaults["l2_over_beta"] = 30.0
+        algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
         problem.optimum()  # after what is wrong with the options, and before what else takes long
         head = (
             f"{problem.name}: m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = {problem.dim}, "
             f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, "
-            + ("Algorithm 1" if at_rest else f"{algorithm.rule} rule")
+            f"{algorithm.rule} rule"
         )
         details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}, "sampling": repr(sampling)}
         options = {"sampling": sampling, "x0": start}
@@ -236,12 +220,11 @@ class FedElasticNetSetting(Setting):
         return {
             "round": "about one round from a given state",
             "run": "about a run of T rounds",
-            "fixed-point": "about a fixed point of Algorithm 1",
             "algebra": "no data enter",
         }[statement.scope]
 
     def example(self, statement: Statement) -> str:
-        return {"algebra": "", "fixed-point": "--problem diabetes"}.get(statement.scope, "--problem diabetes --participants 2")
+        return "" if statement.scope == "algebra" else "--problem diabetes --participants 2"
 
     # --- instances in fractions -------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
@@ -303,4 +286,10 @@ class FedElasticNetSetting(Setting):
         return search(statement, form, rule, budget, seed, sides=sides)
 
 
-SETTING = Joined(FedElasticNetSetting(), Algorithm2Setting(), MainTextSetting(), DynamicsSetting())
+SETTING = Joined(
+    FedElasticNetSetting(),
+    Algorithm2Setting(),
+    MainTextSetting(),
+    DynamicsSetting(),
+    AuthoredSetting(FILE),
+)

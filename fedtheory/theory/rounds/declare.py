@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput, UnknownName, suggest
+from fedtheory.inputs import flag
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = [
-    "Among", "Facts", "GradientSteps", "Keywords", "Method", "Minimise", "Upto", "Whole", "alias", "among", "method", "only_keywords",
-    "upto",
+    "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method", "Minimise", "Upto", "Whole", "Words", "above", "alias",
+    "among", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
 SHARES = [
@@ -37,6 +38,8 @@ SHARES = [
     Fraction(1, 50),
 ]
 
+
+EXCESSES = [Fraction(v) for v in ("1/1000", "1/30", "1/4", "1", "1", "4", "30", "1000")]
 
 DIGITS = 14  # a float of a longer mantissa, sign and point included, was rounded
 
@@ -129,6 +132,7 @@ class Upto:
 
     limit: Any
     beyond: Fraction = Fraction(1)
+    first = Fraction(1)  # the share that is taken where nobody says one
 
     def draw(self, rng: np.random.Generator) -> Fraction:
         """A share in (0, beyond]."""
@@ -137,9 +141,47 @@ class Upto:
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
         """The number: its share of the limit."""
-        if not 0 < drawn <= self.beyond:
-            raise InvalidInput(f"share = {drawn}: it must lie in (0, {self.beyond}]")
+        if (reason := self.why_not(drawn)) is not None:
+            raise InvalidInput(reason)
         return number(drawn, exact) * resolve(self.limit, facts, exact)
+
+    def why_not(self, drawn: Fraction) -> str | None:
+        """The reason for which a share is none, or None."""
+        return None if 0 < drawn <= self.beyond else f"the share {drawn} is not in (0, {self.beyond}]"
+
+
+@dataclass(frozen=True)
+class Above:
+    """All numbers above a limit: limit + t unit for every t > 0, of which the instance says t.
+
+    With ``closed`` the limit is among them.
+    """
+
+    limit: Any
+    unit: Any = 1
+    usual: Fraction = Fraction(1)
+    closed: bool = False
+
+    @property
+    def first(self) -> Fraction:
+        """The t that is taken where nobody says one."""
+        return self.usual
+
+    def draw(self, rng: np.random.Generator) -> Fraction:
+        """A distance, often a short one, for which a bound is the least."""
+        return EXCESSES[int(rng.integers(len(EXCESSES)))] * Fraction(int(rng.integers(1, 17)), 8)
+
+    def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
+        """The number: so many units above the limit."""
+        if (reason := self.why_not(drawn)) is not None:
+            raise InvalidInput(reason)
+        limit, unit = (resolve(v, facts, exact) for v in (self.limit, self.unit))
+        return limit + number(drawn, exact) * unit
+
+    def why_not(self, drawn: Fraction) -> str | None:
+        """The reason for which a distance is none, or None."""
+        good = drawn > 0 or (self.closed and drawn == 0)
+        return None if good else f"the distance {drawn} from the limit is not above 0"
 
 
 @dataclass(frozen=True)
@@ -148,15 +190,32 @@ class Among:
 
     choices: tuple[Any, ...]
 
+    @property
+    def first(self) -> Fraction:
+        """The one that is taken where nobody says one."""
+        return Fraction(self.choices[0])
+
     def draw(self, rng: np.random.Generator) -> Fraction:
         """One of them."""
         return Fraction(self.choices[int(rng.integers(len(self.choices)))])
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
         """The number drawn."""
-        if drawn not in [Fraction(v) for v in self.choices]:
-            raise InvalidInput(f"{drawn} is none of {', '.join(map(str, self.choices))}")
+        if (reason := self.why_not(drawn)) is not None:
+            raise InvalidInput(reason)
         return number(drawn, exact)
+
+    def why_not(self, drawn: Fraction) -> str | None:
+        """The reason for which a number is none of them, or None."""
+        known = drawn in [Fraction(v) for v in self.choices]
+        return None if known else f"{drawn} is none of {', '.join(map(str, self.choices))}"
+
+
+class Words(tuple[str, ...]):
+    """Words of a hyperparameter, of which the first is taken where nobody says one."""
+
+
+Family = Upto | Above | Among
 
 
 def upto(limit: Any) -> Upto:
@@ -164,11 +223,21 @@ def upto(limit: Any) -> Upto:
     return Upto(limit)
 
 
-def among(*choices: Any) -> Among:
-    """Every one of the given numbers."""
+def above(limit: Any, unit: Any = 1, usual: Any = 1, closed: bool = False) -> Above:
+    """Every number above the limit; limit and unit are numbers or functions of the constants.
+
+    Instances are drawn at distances of the order of the unit, and where nobody says a number,
+    limit + usual * unit is taken. With ``closed`` a user's number may be the limit itself.
+    """
+    return Above(limit, unit, Fraction(usual), flag("closed", closed))
+
+
+def among(*choices: Any) -> Any:
+    """Every one of the given numbers; of words, such as names of a variant, the user's choice."""
     if not choices:
         raise InvalidInput("among(): give at least one number")
-    return Among(choices)
+    words = all(isinstance(v, str) and v[:1].isalpha() for v in choices)
+    return Words(choices) if words else Among(choices)
 
 
 def number(value: Any, exact: bool) -> Any:
@@ -183,7 +252,7 @@ def resolve(
     value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None, what: str = "a hyperparameter"
 ) -> Any:
     """A declared hyperparameter as a number. Raises `InvalidInput` where it is none."""
-    if isinstance(value, Upto | Among):
+    if isinstance(value, Family):
         if drawn is None:
             raise InvalidInput(f"{what} varies, and the instance says no value of it")
         return value.value(drawn, facts, exact)
@@ -223,6 +292,7 @@ class Method:
         """
         numbers = {}
         for key, value in self.hyperparameters.items():
+            value = value[0] if isinstance(value, Words) else value
             plain = isinstance(value, str | bool) or value is None
             numbers[key] = (
                 value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
@@ -308,4 +378,4 @@ def _words(value: Any) -> str:
     return " or ".join(map(str, value.choices)) if isinstance(value, Among) else str(value)
 
 
-Hyperparameter = int | float | Fraction | Callable[[Facts], Any] | Upto | Among
+Hyperparameter = int | float | Fraction | Callable[[Facts], Any] | Family

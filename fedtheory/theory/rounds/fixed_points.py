@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.errors import NotCertified
 from fedtheory.theory.rounds.forms import Undefined
 from fedtheory.theory.rounds.measured import ROUNDING
 
 __all__ = ["by_coordinate", "in_floats"]
 
 STEPS = 40
+STILL = 8 * float(np.finfo(float).eps)
+NONE = "no fixed point was found"
 
 
 def by_coordinate(after: Callable[[Any], Any], x: Any, exact: bool) -> Any:
@@ -29,34 +32,40 @@ def by_coordinate(after: Callable[[Any], Any], x: Any, exact: bool) -> Any:
     Raises
     ------
     Undefined
-        There is none, or no single one.
+        None was found.
     """
     step = Fraction(1, 4096) if exact else 1 / 4096
     for _ in range(STEPS):
         low = after(x)
-        slope = (after(x + step) - low) / step
-        if (abs(slope - 1) < 1e-9).any():
-            raise Undefined("a coordinate that no client moves has no single fixed point")
-        move = (low - x) / (1 - slope)
-        if (abs(move) <= (0 if exact else ROUNDING * (1 + abs(x)))).all():
+        still = low == x  # whatever is around it: a coordinate may rest at any point of an interval
+        slope = np.where(still, 0 * x, (after(x + step) - low) / step)
+        plain = abs(slope - 1) < 1e-9  # there a step is a round of the method itself
+        move = (low - x) / np.where(plain, 1 + 0 * x, 1 - slope)
+        if (abs(move) <= 0).all() if exact else _at_rest(low - x, move, x):
             return x
         x = x + move
-    raise Undefined("no fixed point was found")
+    raise Undefined(NONE)
 
 
 def in_floats(after: Callable[[Any], Any], x: Any) -> Any:
     """The fixed point of any other round, with differences of rounds from d + 1 points side by
-    side; arguments and errors as of `by_coordinate`."""
+    side; arguments as of `by_coordinate`. Raises `NotCertified` where none was found."""
     dim = x.shape[1]
     for again in range(STEPS):
         step = 1.0 + float(np.abs(x).max()) if again == 0 else 1e-4 * (1.0 + float(np.abs(x).max()))
         ends = after(x + step * np.concatenate([np.zeros((1, dim)), np.eye(dim)]))
         slope = (ends[1:] - ends[0]).T / step
-        try:
-            move = np.linalg.solve(np.eye(dim) - slope, (ends[0] - x[0]))
-        except np.linalg.LinAlgError as error:
-            raise Undefined("the fixed point is not unique") from error
-        if np.abs(move).max() <= ROUNDING * (1 + np.abs(x).max()):
+        moved, rest = ends[0] - x[0], np.eye(dim) - slope
+        move = np.linalg.lstsq(rest, moved)[0]
+        if np.abs(rest @ move - moved).max() > 1e-6 * np.abs(moved).max():
+            move = moved  # no step of Newton's leads there: a round of the method itself
+        if _at_rest(moved, move, x):
             return x
         x = x + move
-    raise Undefined("no fixed point was found")
+    raise NotCertified(f"{NONE}, the method still moves by {np.abs(moved).max():.2g}: give another start")
+
+
+def _at_rest(moved: Any, move: Any, x: Any) -> bool:
+    """True where a round moves by no more than rounding does, or Newton's method would."""
+    size = 1 + np.abs(x).max()
+    return bool(np.abs(moved).max() <= STILL * size or np.abs(move).max() <= ROUNDING * size)

@@ -38,14 +38,14 @@ def in_floats(
             "seed": seed,
             "condition": 1.0 if d == 1 else float(rng.choice([3.0, 30.0])),
         }
-        samples: Any = [int(v) + d + 4 for v in raw] if cls.weights == "any" else d + 8
+        samples: Any = [int(v) + d + 4 for v in raw] if cls.weights != "equal" else d + 8
         how["weights"] = (
-            "samples" if cls.weights == "any" else "uniform"
+            "samples" if cls.weights != "equal" else "uniform"
         )  # a client's weight is its share of the samples
         if cls.identical and n > 1 and kind != "quadratic":
             kind = "quadratic"
         if kind == "quadratic":
-            counts = raw.astype(float) if cls.weights == "any" else np.ones(n)
+            counts = raw.astype(float) if cls.weights != "equal" else np.ones(n)
             made: Any = problems.random_quadratic(
                 **shape, **how | {"weights": counts / counts.sum()}, shared_hessian=cls.identical
             )

@@ -454,5 +454,6 @@ def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
         raise sides.lhs.error
     if claimed.pathwise or sides.relation == "==" or view.sampled:
         return sides
-    lhs, rhs, scale = (np.asarray(view.expectation(v)) for v in (sides.lhs, sides.rhs, sides.scale))
-    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes)
+    parts = (sides.lhs, sides.rhs, sides.scale, sides.noise)
+    lhs, rhs, scale, noise = (np.asarray(view.expectation(v)) for v in parts)
+    return Sides(lhs, rhs, scale, sides.relation, noise, sides.axes)

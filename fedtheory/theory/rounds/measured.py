@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.theory.rounds.declare import Facts, alias, number
-from fedtheory.theory.rounds.quantities import ROUND, RUN, Named, of_the_other, sq
+from fedtheory.theory.rounds.quantities import FUNCTIONS, ROUND, RUN, Named, of_the_other, sq
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = ["NUDGE", "NUDGED", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
@@ -168,15 +168,8 @@ class Quantities:
         if name not in self.table:
             if told := alias(name, [*self.table, *self.facts], "quantity", "q."):
                 raise UnknownQuantity(told)
-            raise UnknownQuantity(
-                str(
-                    suggest(
-                        name,
-                        [*self.table, *self.facts, "constant", "mean", "sq", "dot", "sqrt", "power", "value", "gap_at"],
-                        "quantity",
-                    )
-                )
-            )
+            known = [*self.table, *self.facts, *(f.partition("(")[0] for f in FUNCTIONS)]
+            raise UnknownQuantity(str(suggest(name, known, "quantity")))
         self._kept[name] = self.table[name](self)
         return self._kept[name]
 
@@ -231,6 +224,18 @@ class Quantities:
     def value(self, x: Any) -> Any:
         """F at any points: (..., d) -> (...)."""
         return (self.world.weights * self.world.values(x)).sum(axis=-1)
+
+    def gradients(self, x: Any) -> Any:
+        """grad f_k of every client at any points: (..., d) -> (..., N, d)."""
+        return self.world.gradients(x)
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k(y_k) at a point for each client: (..., N, d) -> (..., N, d)."""
+        return self.world.gradients_each(y)
+
+    def rounding(self, v: Any) -> Any:
+        """By how much floats may miss numbers of the size of v; 0 of fractions."""
+        return 0 * v if self.rational else ROUNDING * abs(v)
 
     def gap_at(self, x: Any) -> Any:
         """F - F* at any points."""

@@ -15,10 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.theory.rounds.declare import Among, Facts, GradientSteps, Method, Minimise, Upto, in_fractions
+from fedtheory.theory.rounds.declare import (
+    Among,
+    Facts,
+    Family,
+    GradientSteps,
+    Method,
+    Minimise,
+    Upto,
+    Words,
+    in_fractions,
+)
 from fedtheory.theory.rounds.fixed_points import by_coordinate, in_floats
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.losses import Unbounded
@@ -63,10 +73,18 @@ class MethodSetting:
 
     # --- instances --------------------------------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
-        """The numbers that the statement leaves open, by name: `Upto` and `Among`."""
+        """What the statement leaves open of the method and of the local work, by name."""
         own = self.method.hyperparameters if isinstance(self.method, Method) else {}
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
-        return {k: v for k, v in declared.items() if isinstance(v, Upto | Among)}
+        return {k: v for k, v in declared.items() if isinstance(v, Family)}
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The hyperparameters of a method of the package that a user may choose."""
+        if not isinstance(self.method, Method) or not self.method.cls.__module__.startswith("fedtheory."):
+            return ()
+        given = self.method.hyperparameters.items()
+        return tuple(name for name, value in given if isinstance(value, Family | Words))
 
     def random_instance(self, rng: np.random.Generator) -> Draw:
         """One instance of the class, with everything drawn that varies, and few enough sequences
@@ -168,11 +186,8 @@ class MethodSetting:
     def _not_drawn(self, instance: Draw) -> str | None:
         """Why a drawn number is none of its family's, or None."""
         for name, family in self.open_numbers().items():
-            value = instance.drawn[name]
-            if isinstance(family, Upto) and not 0 < value <= family.beyond:
-                return f"{name}: the share {value} is not in (0, {family.beyond}]"
-            if isinstance(family, Among) and value not in [Fraction(v) for v in family.choices]:
-                return f"{name} = {value}: none of {', '.join(map(str, family.choices))}"
+            if (reason := family.why_not(instance.drawn[name])) is not None:
+                return f"{name}: {reason}"
         return None
 
     def law(self, instance: Draw) -> Sampling:
@@ -251,8 +266,8 @@ class MethodSetting:
         x = starts[:1]
         try:
             return by_coordinate(after, x, world.exact) if isinstance(world, SeparableWorld) else in_floats(after, x)
-        except Undefined as error:
-            raise Undefined(f"{self.of_statement.place}: {error}") from error
+        except (Undefined, NotCertified) as error:
+            raise type(error)(f"{self.of_statement.place}: {error}") from error
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
@@ -288,6 +303,10 @@ class MethodSetting:
         return facts, work, in_fractions(algorithm) if exact and not isinstance(self.method, Method) else algorithm
 
     # --- a problem of the package -----------------------------------------------------------------------------------------
+    def world(self, problem: Any) -> ProblemWorld:
+        """The problem with the weights that the statement is about."""
+        return ProblemWorld(problem, self.problems.weights == "samples")
+
     def problem_views(
         self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
         rounds: int | None = None, seed: int = 0,
@@ -301,7 +320,7 @@ class MethodSetting:
         InvalidInput
             A round has too many cohorts to enumerate.
         """
-        world, n = ProblemWorld(problem), problem.num_clients
+        world, n = self.world(problem), problem.num_clients
         if sampling is None:
             sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
         sampling.check(n)
@@ -330,18 +349,17 @@ class MethodSetting:
 
     @property
     def first_choice(self) -> dict[str, Fraction]:
-        """Of what varies the limit, or the first choice."""
-        varies = self.open_numbers().items()
-        return {k: Fraction(1) if isinstance(v, Upto) else Fraction(v.choices[0]) for k, v in varies}
+        """Of what varies the limit, the usual distance from it, or the first choice."""
+        return {k: v.first for k, v in self.open_numbers().items()}
 
     def choices(self) -> list[dict[str, Fraction]]:
         """Of what varies by itself the limit, with every combination of what is one of several; the first choice first."""
-        some = {k: v.choices for k, v in self.open_numbers().items() if not isinstance(v, Upto)}
+        some = {k: v.choices for k, v in self.open_numbers().items() if isinstance(v, Among)}
         return [self.first_choice | dict(zip(some, map(Fraction, taken), strict=True)) for taken in product(*some.values())]
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
         """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
-        _, work, algorithm = self.resolved(ProblemWorld(problem), sampling or Full(), self.first_choice, 1)
+        _, work, algorithm = self.resolved(self.world(problem), sampling or Full(), self.first_choice, 1)
         return algorithm, work
 
     def refusal(self) -> str | None:

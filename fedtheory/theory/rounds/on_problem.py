@@ -14,7 +14,6 @@ from fedtheory.theory.judge.check import CONFIDENCE, Check
 from fedtheory.theory.judge.sequential import FIRST, in_looks
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import ProblemWorld
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
 __all__ = ["verify"]
@@ -69,7 +68,7 @@ def verify(
         if sampling is None and setting.sampling is Uniform:
             sampling = Uniform(int(rng.integers(1, problem.num_clients + 1)))
         try:
-            facts = setting.facts(ProblemWorld(problem), sampling or setting.sampling, rounds or 0)
+            facts = setting.facts(setting.world(problem), sampling or setting.sampling, rounds or 0)
             setting = as_said(setting, facts, algorithm, None)
         except InvalidInput as error:
             reason = str(error)

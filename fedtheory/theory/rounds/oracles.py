@@ -17,7 +17,7 @@ import numpy as np
 
 from fedtheory.arrays import Array
 from fedtheory.clients.clients import Clients
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local.objective import LocalResult
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.randomness import Stream
@@ -79,27 +79,27 @@ class SeparableWorld:
 
 
 class ProblemWorld:
-    """A problem of the package, with its certified optimum, the real clients and local
-    solvers."""
+    """A problem of the package, with its certified optimum, the real clients and local solvers.
+
+    ``by_samples``: its weights are the clients' shares of the samples, and not those of its F.
+    """
 
     exact = False
 
-    def __init__(self, problem: Any) -> None:
-        self.problem, self.start = problem, np.zeros(problem.dim)
-        self.num_clients, self.dim, self.weights = (
-            problem.num_clients,
-            problem.dim,
-            np.asarray(problem.weights, dtype=float),
-        )
+    def __init__(self, problem: Any, by_samples: bool = False) -> None:
+        self.problem, self.start, self.by_samples = problem, np.zeros(problem.dim), by_samples
+        self.num_clients, self.dim = problem.num_clients, problem.dim
+        weights = np.asarray(problem.sample_counts if by_samples else problem.weights, dtype=float)
+        self.weights = weights / weights.sum() if by_samples else weights
 
     @cached_property
     def constants(self) -> dict[str, Any]:
         """As `SeparableLosses.constants`."""
         p = self.problem
-        return {
-            "beta": float(p.beta_k.max()), "mu": float(p.mu_k.min()), "beta_F": p.joint_smoothness(),
-            "mu_F": p.joint_strong_convexity(), "G_sq": None,
-        }  # fmt: skip
+        each = {"beta": float(p.beta_k.max()), "mu": float(p.mu_k.min()), "G_sq": None}
+        if self.by_samples:
+            return each | {"beta_F": None, "mu_F": None}
+        return each | {"beta_F": p.joint_smoothness(), "mu_F": p.joint_strong_convexity()}
 
     @cached_property
     def _newton(self) -> Any:
@@ -119,6 +119,8 @@ class ProblemWorld:
     def best(self) -> Best:
         """The certified optimum; x is within ||grad F(x)||/mu_F of the minimiser where F is
         strongly convex."""
+        if self.by_samples:
+            raise MissingCapability("the optimum is known of F with its own weights, and not by sample counts")
         o = self._newton or self.problem.optimum()
         mu = self.constants["mu_F"]
         size = 4 * EPS * float(np.abs(o.x).max(initial=0.0))
@@ -142,7 +144,8 @@ class ProblemWorld:
         from fedtheory.local import Exact, GradientSteps
 
         solver = GradientSteps(int(work["E"]), float(work["eta"])) if "E" in work else Exact()
-        return WeighedClients(self.problem, cohort, solver, like, stream, t)
+        kind = Clients if self.by_samples else WeighedClients
+        return kind(self.problem, cohort, solver, like, stream, t)
 
 
 class WeighedClients(Clients):

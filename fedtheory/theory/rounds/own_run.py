@@ -16,7 +16,7 @@ from fedtheory.theory.judge.record import NotRecorded, OwnRun, Record, not_about
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.measured import RunQuantities
-from fedtheory.theory.rounds.oracles import Path, ProblemWorld
+from fedtheory.theory.rounds.oracles import Path
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.run_matches_claim import as_said, depends_on_the_horizon, others
 from fedtheory.theory.rounds.undefined import Undefined
@@ -62,7 +62,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     sampling = case.sampling or (setting.sampling if setting.sampling is not Uniform else Uniform(case.problem.num_clients))
     certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == case.problem.num_clients
     start = record.common_start(case.x0)
-    world = ProblemWorld(case.problem)
+    world = setting.world(case.problem)
     setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver)
     shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
     if record.models is None:
@@ -143,7 +143,7 @@ def _view(
     setting: Any, case: Case, models: np.ndarray, sampling: Any, start: np.ndarray, drawn: Any = None
 ) -> RunQuantities:
     """The quantities of a run with these models (T + 1, S, d); drawn : of what is still open, default the first choice."""
-    world = ProblemWorld(case.problem)
+    world = setting.world(case.problem)
     world.start = start
     rounds, seeds = len(models) - 1, models.shape[1]
     facts, _, algorithm = setting.resolved(world, sampling, drawn or setting.first_choice, rounds)

@@ -24,6 +24,7 @@ from fedtheory.theory.rounds.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS,
 
 __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex", "not_shares"]
 
+WEIGHTS = {"equal": "equal weights", "any": "any weights", "samples": "weights by sample counts"}
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
 MOST = 40  # clients or dimensions of a problem that is drawn
 
@@ -47,7 +48,9 @@ class ProblemClass(Keywords):
     ----------
     clients, dimension : int or (least, most)
         N and d. Most instances have few of both, as a counterexample rarely needs more; some have many of one, up to 40.
-    weights : 'equal' or 'any'
+    weights : 'equal', 'any' or 'samples'
+        The last are any in fractions too, and on a problem the clients' shares of the samples,
+        whatever weights its F has.
     identical : bool
         All f_k are the same function.
     """
@@ -65,8 +68,8 @@ class ProblemClass(Keywords):
         check_flags(self)
         object.__setattr__(self, "clients", _range("clients", self.clients))
         object.__setattr__(self, "dimension", _range("dimension", self.dimension))
-        if self.weights not in ("equal", "any"):
-            raise InvalidInput(f"weights = {self.weights!r}: use 'equal' (w_k = 1/N) or 'any'")
+        if self.weights not in ("equal", "any", "samples"):
+            raise InvalidInput(f"weights = {self.weights!r}: use 'equal' (w_k = 1/N), 'any' or 'samples'")
 
     # --- instances in fractions -------------------------------------------------------------------------------------------
     def draw(self, rng: np.random.Generator) -> Draw:
@@ -82,7 +85,7 @@ class ProblemClass(Keywords):
             parts = {f: np.repeat(v[:1], n, axis=0) for f, v in parts.items()}
         weights = np.empty(n, dtype=object)
         weights[:] = Fraction(1, n)
-        if self.weights == "any" and n > 1 and rng.random() < 0.7:
+        if self.weights != "equal" and n > 1 and rng.random() < 0.7:
             raw = [Fraction(int(rng.integers(1, 10))) for _ in range(n)]
             weights[:] = [v / sum(raw) for v in raw]
         start = np.empty(d, dtype=object)
@@ -181,7 +184,7 @@ class ProblemClass(Keywords):
 
         same = "identical " if self.identical else ""
         who = f"{same}client{'s' * (self.clients[1] > 1)}"
-        return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {self.weights} weights"
+        return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {WEIGHTS[self.weights]}"
 
 
 def not_shares(problem: Any) -> str | None:

@@ -15,15 +15,43 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import MissingCapability
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.randomness import Stream
 from fedtheory.theory.rounds.forms import Undefined
 
-__all__ = ["LATEX", "ROUND", "RUN", "SHAPES", "of_the_other", "sq"]
+__all__ = ["CONSTANTS", "FUNCTIONS", "LATEX", "ROUND", "RUN", "SHAPES", "of_the_other", "sq", "told_quantities"]
 
 Named = dict[str, Callable[[Any], Any]]
 ROUND: Named = {}
 RUN: Named = {}
 SHAPES: dict[str, dict[str, str]] = {"round": {}, "run": {}}
 LATEX: dict[str, dict[str, str]] = {"round": {}, "run": {}}
+CONSTANTS = {
+    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute curvature)",
+    "mu": "min_k mu_k, mu_k the strong convexity of f_k",
+    "beta_F": "smoothness of F (an upper bound where it is not known exactly)",
+    "mu_F": "strong convexity of F (a lower bound where it is not known exactly)",
+    "G_sq": "max_k sup ||g_k||^2 over all subgradients of f_k, where they are bounded",
+    "N": "number of clients",
+    "P": "clients in a cohort (N where all take part)",
+    "d": "dimension",
+    "E": "local steps",
+    "eta": "the local step size",
+}
+FUNCTIONS = {
+    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it may be tightened",
+    "mean(v)": "the expectation over the cohorts",
+    "sq(v)": "||v||^2 along the last axis",
+    "dot(v, w)": "<v, w> along the last axis",
+    "sqrt(v)": "the square root (in fractions only where it is one)",
+    "power(base, t)": "base ** t for whole t, entry by entry",
+    "value(x)": "F at any points",
+    "gradients(x)": "grad f_k of every client at any points",
+    "gradients_each(y)": "grad f_k(y_k) at a point for each client",
+    "rounding(v)": "by how much floats may miss numbers of the size of v: for noise=... of a side",
+    "gap_at(x)": "F - F* at any points",
+    "method": "the method with its hyperparameters, q.method.alpha",
+}
 
 
 def _quantity(
@@ -140,6 +168,12 @@ def distance_sq(q: Any) -> Any:
     return q._distance_sq(q.x)
 
 
+@_quantity(of_round="(N,)", of_run="(N,)", latex="w_k")
+def weights(q: Any) -> Any:
+    """w_k of every client."""
+    return q.world.weights
+
+
 # --- of one round: (S, 1) before it, (S, C) after it ------------------------------------------------------------------------
 @_quantity(of_round="(S, 1, d)", latex="<x>")
 def x(q: Any) -> Any:
@@ -195,6 +229,23 @@ def client_models(q: Any) -> Any:
     if not q._clients.results:
         raise MissingCapability("client_models: this method asks its clients for no local minimisation")
     return q._fold(q._clients.results[-1].y)
+
+
+@_quantity(of_round="(S, 1, N, d)", latex="y_k")
+def local_models(q: Any) -> Any:
+    """What the local work of every client gives from the state before the round, whether it takes part or not."""
+    return _of_everyone(q, q._before)[:, None]
+
+
+def _of_everyone(q: Any, state: Any) -> Any:
+    """The local models (S, N, d) of a round in which all clients take part."""
+    count = q.world.num_clients
+    cohort = Cohort(count, mask=np.ones((len(state.x), count), dtype=bool))
+    clients = q.world.clients(cohort, {k: q.facts[k] for k in ("E", "eta") if k in q.facts}, state.x, Stream(0), 1)
+    q.method.round(state, clients)
+    if not clients.results:
+        raise MissingCapability("local_models: this method asks its clients for no local minimisation")
+    return clients.results[-1].y
 
 
 @_quantity(of_round="(S, C)", latex=r"\frac1P\sum_k\|y_k-x\|^2")
@@ -268,3 +319,10 @@ def drift_(q: Any) -> Any:
         raise MissingCapability("drift: this method asks its clients for no local minimisation")
     pairs = zip(q.path.clients, q.path.states, strict=False)
     return np.stack([c.mean(sq(c.results[-1].y - s.x[:, None, :])[..., None])[..., 0] for c, s in pairs])
+
+
+def told_quantities(over: str) -> dict[str, str]:
+    """Every quantity by name, in words; 'run' or another scope."""
+    table = RUN if over == "run" else ROUND
+    first = {name: " ".join((function.__doc__ or "").split()) for name, function in table.items()}
+    return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}

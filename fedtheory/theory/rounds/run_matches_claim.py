@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps as Steps
 from fedtheory.local.exact import Exact
 from fedtheory.theory.judge.case import named
-from fedtheory.theory.rounds.declare import Among, Facts, GradientSteps, Method, Upto, resolve
+from fedtheory.theory.rounds.declare import Above, Among, Facts, Family, GradientSteps, Method, Upto, Words, resolve
 
 __all__ = ["as_said", "depends_on_the_horizon", "others"]
 CLOSE = 1e-9  # of numbers that are the same but for rounding
@@ -52,12 +52,15 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
         raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
     numbers = dict(about.hyperparameters)
     for name, declared in about.hyperparameters.items():
-        if isinstance(declared, Upto | Among | int | float | Fraction) or callable(declared):
+        if isinstance(declared, Words):
+            said = getattr(algorithm, name)
+            numbers[name] = said if said in declared else _refuse(where, name, said, " or ".join(declared))
+        elif isinstance(declared, Family | int | float | Fraction) or callable(declared):
             if not isinstance(declared, bool) and hasattr(algorithm, name):
                 numbers[name] = _number(where, name, getattr(algorithm, name), declared, facts)
     said = Method(about.cls, numbers)
-    still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Upto | Among)}
-    first = {k: Fraction(v.choices[0] if isinstance(v, Among) else 1) for k, v in still.items()}
+    still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
+    first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
         raise InvalidInput(f"{where} is about {named(made)}, not {named(algorithm)}; leave the algorithm out")
     return said
@@ -80,6 +83,10 @@ def _number(where: str, name: str, said: Any, declared: Any, facts: Facts) -> An
         limit = float(resolve(declared.limit, facts, False, None, name)) * float(declared.beyond)
         good, about = 0 < said <= limit * (1 + CLOSE), f"up to {limit:.6g}"
         return said if good else _refuse(where, name, said, about)
+    if isinstance(declared, Above):
+        limit = float(resolve(declared.limit, facts, False, None, name))
+        good = said > limit or (declared.closed and said == limit)
+        return said if good else _refuse(where, name, said, f"above {limit:.6g}")
     if isinstance(declared, Among):
         near = [v for v in declared.choices if _close(said, float(Fraction(v)))]
         return Fraction(near[0]) if near else _refuse(where, name, said, " or ".join(map(str, declared.choices)))

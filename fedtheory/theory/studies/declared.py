@@ -12,10 +12,10 @@ from types import CodeType
 from typing import Any
 
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.theory.rounds.declare import Among, GradientSteps, Method, Upto
-from fedtheory.theory.studies.study import told_quantities
+from fedtheory.theory.rounds.declare import Above, Among, GradientSteps, Method, Upto, Words
+from fedtheory.theory.rounds.quantities import told_quantities
 
-__all__ = ["as_written", "declared", "symbols"]
+__all__ = ["as_written", "declared", "scope", "symbols"]
 
 
 def declared(statement: Any) -> dict[str, str]:
@@ -39,6 +39,15 @@ def declared(statement: Any) -> dict[str, str]:
     return out
 
 
+def scope(statement: Any) -> str:
+    """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, where not all clients take part."""
+    least, most = statement.rounds
+    rounds = f"{least} to {most} rounds" if least < most else f"{most} round{'s' * (most != 1)}"
+    words = {"run": f"a run of {rounds}", "round": f"one round after {rounds}" if most else "the first round"}
+    law = "cohorts of every size, drawn uniformly" if statement.sampling is Uniform else f"cohorts by {statement.sampling}"
+    return words.get(statement.over, "a fixed point of the method") + ("" if isinstance(statement.sampling, Full) else f", {law}")
+
+
 def symbols(statement: Any) -> dict[str, str]:
     """The quantities that the statement's function takes by name, and what they are."""
     used, known = set(_names(statement.function.__code__)), told_quantities(statement.over)
@@ -58,8 +67,12 @@ def as_written(value: Any) -> str:
     """A hyperparameter in words: a number, a function of the constants as its source has it, or what it varies over."""
     if isinstance(value, Upto):
         return f"every number in (0, {as_written(value.limit)}]"
+    if isinstance(value, Above):
+        return f"every number above {as_written(value.limit)}"
     if isinstance(value, Among):
         return f"each of {', '.join(map(str, value.choices))}"
+    if isinstance(value, Words):
+        return " or ".join(value)
     if callable(value):
         return _source(value) or "a function of the constants"
     return str(value) if isinstance(value, int | float | str | Fraction) else repr(value)

@@ -26,7 +26,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.quantities import ROUND, RUN, SHAPES
+from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, SHAPES, told_quantities
 from fedtheory.theory.studies.counterexamples import in_fractions, instance_of
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import (
@@ -40,34 +40,11 @@ from fedtheory.theory.studies.search import Search
 from fedtheory.theory.studies.verdicts import agree, proven, settle, tightness
 from fedtheory.theory.studies.words import findings, renderables, table
 
-__all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study", "told_quantities"]
+__all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study"]
 
 RATIONAL = 12  # instances judged in fractions
 FLOATS = 24  # and in floats
 PROBLEMS = 8  # problems of the package
-CONSTANTS = {
-    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute curvature)",
-    "mu": "min_k mu_k, mu_k the strong convexity of f_k",
-    "beta_F": "smoothness of F (an upper bound where it is not known exactly)",
-    "mu_F": "strong convexity of F (a lower bound where it is not known exactly)",
-    "G_sq": "max_k sup ||g_k||^2 over all subgradients of f_k, where they are bounded",
-    "N": "number of clients",
-    "P": "clients in a cohort (N where all take part)",
-    "d": "dimension",
-    "E": "local steps",
-    "eta": "the local step size",
-}
-FUNCTIONS = {
-    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it may be tightened",
-    "mean(v)": "the expectation over the cohorts",
-    "sq(v)": "||v||^2 along the last axis",
-    "dot(v, w)": "<v, w> along the last axis",
-    "sqrt(v)": "the square root (in fractions only where it is one)",
-    "power(base, t)": "base ** t for whole t, entry by entry",
-    "value(x)": "F at any points",
-    "gap_at(x)": "F - F* at any points",
-    "method": "the method with its hyperparameters, q.method.alpha",
-}
 OnProgress = Callable[[int, int, str], None]
 
 
@@ -255,13 +232,6 @@ def quantities(over: str = "round") -> dict[str, str]:
 
 def _shape(shape: str) -> str:
     return "a number" if shape == "()" else f"shape {shape}"
-
-
-def told_quantities(over: str) -> dict[str, str]:
-    """`quantities` without their shapes."""
-    table = RUN if over == "run" else ROUND
-    first = {name: " ".join((function.__doc__ or "").split()) for name, function in table.items()}
-    return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
 
 
 def _one(

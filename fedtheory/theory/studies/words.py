@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.reads import read_there
 from fedtheory.theory.studies.counterexamples import instance_of
+from fedtheory.theory.studies.declared import scope
 
-__all__ = ["findings", "renderables", "scope", "table"]
+__all__ = ["findings", "renderables", "table"]
 
 
 def table(study: Any) -> str:
@@ -52,15 +52,6 @@ def renderables(study: Any) -> Iterator[Any]:
             found.add_row(label if label != before else "", Text(words))
             before = label
         yield found
-
-
-def scope(statement: Any) -> str:
-    """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, where not all clients take part."""
-    least, most = statement.rounds
-    rounds = f"{least} to {most} rounds" if least < most else f"{most} round{'s' * (most != 1)}"
-    words = {"run": f"a run of {rounds}", "round": f"one round after {rounds}" if most else "the first round"}
-    law = "cohorts of every size, drawn uniformly" if statement.sampling is Uniform else f"cohorts by {statement.sampling}"
-    return words.get(statement.over, "a fixed point of the method") + ("" if isinstance(statement.sampling, Full) else f", {law}")
 
 
 def _searched(one: Any) -> str:

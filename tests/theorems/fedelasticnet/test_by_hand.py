@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from fedtheory import problems, theorems
-from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
+from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet import instances as battery
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView, fixed_point
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView
 from fedtheory.theorems.fedelasticnet.search import Shape, _Target
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import _small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import _b6_small
@@ -123,36 +123,6 @@ def test_the_figure_of_the_theorem_calls_one_thing_by_one_name():
     labels = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
     assert {"Theorem 3.1 as repaired", "Theorem 3.1 as printed, in full: Theorem B.1, (18)"} <= labels
     assert not any("bound (18)" in text or "(13)" in text for text in labels)
-
-
-# --- Algorithm 1 --------------------------------------------------------------------------------------------------------
-def _prox_moves(curvature, c, l1, l2, x) -> list[F]:
-    """delta_k of Algorithm 1's local problems, L_k = curvature (x - c_k)^2/2."""
-    out = []
-    for c_k in c:
-        v = -curvature * (x - c_k)
-        out.append((max(abs(v) - l1, F(0)) if v > 0 else -max(abs(v) - l1, F(0))) / (curvature + l2))
-    return out
-
-
-def test_algorithm_1_may_rest_at_the_optimum_though_the_clients_disagree():
-    c, l1, l2 = (F(-1), F(1)), F(1, 10), F(1)
-    moves = _prox_moves(F(1), c, l1, l2, F(0))
-    assert moves == [F(-9, 20), F(9, 20)] and sum(moves) == 0  # 0 is the optimum
-    problem = problems.Quadratic([[[1.0]], [[1.0]]], [[-1.0], [1.0]])
-    view = fixed_point(problem, FedElasticNetProx(l1=0.1, l2=1.0, aggregation="cohort"), [0.4])
-    assert abs(view.theta[0, 0]) < 1e-10 and np.allclose(np.abs(view.delta), 0.45, atol=1e-10)
-
-
-def test_algorithm_1_may_rest_elsewhere_though_the_clients_agree():
-    assert _prox_moves(F(1), (F(0), F(0)), F(1), F(1), F(1, 2)) == [0, 0]
-    problem = problems.Quadratic([[[1.0]], [[1.0]]], [[0.0], [0.0]])
-    view = fixed_point(problem, FedElasticNetProx(l1=1.0, l2=1.0, aggregation="cohort"), [0.5])
-    assert view.theta[0, 0] == 0.5 and (view.delta == 0).all() and (view.grad_theta == 0.5).all()
-    statement = theorems.get("fedelasticnet/algorithm-1-fixed-point")
-    assert "not optima" not in statement.title
-    for form in statement.forms:
-        assert judge(form.sides(view), statement="", form=form.name, rule="any", mode="exact").verdict == "holds"
 
 
 # --- runs that never move -----------------------------------------------------------------------------------------------

@@ -2,15 +2,13 @@
 
 import itertools
 from dataclasses import replace
-from importlib import import_module
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
+from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import InvalidInput
 from fedtheory.messages.compressors import TopK
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
@@ -26,11 +24,7 @@ from fedtheory.theorems.fedelasticnet.expectation import (
     tree,
     tree_depth,
 )
-from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
-from fedtheory.theorems.fedelasticnet.quantities import fixed_point
-from fedtheory.theorems.fedelasticnet.quantities.fixed_point import FixedPointView
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.theory.judge.check import judge
 
 RULES = ("sign", "true-gradient")
 H, C = [[0.5, 2.0], [1.25, 0.75], [3.0, 0.25]], [[1.0, -2.0], [0.5, 4.0], [-3.0, 1.5]]
@@ -229,106 +223,6 @@ def test_states_that_floats_can_judge():
     close = state._replace(x=np.ones((6, 2)) - h / 2 + 1e-5)
     assert len(resolved_states(problem, FedElasticNetDyn(0.5, 2.0), close).x) == 6
     assert len(resolved_states(problem, FedElasticNetDyn(0.5, 2.0), close._replace(x=close.x - 0.99e-5)).x) == 0
-
-
-# --- fixed points of Algorithm 1 ----------------------------------------------------------------------------------------
-# Curvatures (1, 1) and (4, 1), minimisers (5, 1/4) and (0, -1/10), six samples and two; lambda_1 = 1/2, lambda_2 = 3.
-# In coordinate 0 both move: 3 (5 - x - 1/2)/4 = (4x - 1/2)/7 at x = 193/74, by 35/74 and -105/74.
-# In coordinate 1 nobody moves from 0: the slopes there are -1/4 and 1/10.
-CLIENTS = LeastSquares(
-    [np.array([[1.0, 1.0], [1.0, -1.0]] * 3), np.array([[2.0, 1.0], [2.0, -1.0]])], [[5.25, 4.75] * 3, [-0.1, 0.1]]
-)
-PROX = FedElasticNetProx(0.5, 3.0)
-HERE = "fedtheory.theorems.fedelasticnet"
-
-
-@pytest.mark.parametrize("rounds", [0, 300])
-def test_a_fixed_point_of_clients_of_unequal_weights_by_hand(rounds, monkeypatch):
-    """Whether by rounds of the method or by the root finder, which is not asked where rounds are enough."""
-    if rounds:
-        monkeypatch.delattr(import_module(f"{HERE}.quantities.fixed_point").scipy.optimize, "root")
-    found = fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=rounds)
-    x, moves = 193 / 74, np.array([[35 / 74, 0], [-105 / 74, 0]])
-    expected = {
-        "theta": [[x, 0]],
-        "delta": [moves],
-        "grad": [[[x + moves[0, 0] - 5, -0.25], [4 * (x + moves[1, 0]), 0.1]]],
-        "grad_theta": [[[x - 5, -0.25], [4 * x, 0.1]]],
-        "lambda1_s": [[[0.5, 0.25], [-0.5, -0.1]]],
-        "weights": [[0.75], [0.25]],
-    }
-    for name, value in expected.items():
-        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-10, err_msg=name)
-    assert (found.beta, found.lambda1, found.lambda2) == (pytest.approx(4, rel=1e-12), 0.5, 3.0)
-    assert found.residual == np.abs(found.mean(found.delta)).max() < 1e-11 * 1.5
-    equal = fixed_point(CLIENTS, replace(PROX, aggregation="cohort"), [0.0, 0.0])
-    assert equal.weights.tolist() == [[0.5], [0.5]] and equal.residual < 1e-10
-
-
-def test_a_method_that_still_moves_is_not_at_rest(monkeypatch):
-    """From 0 the first client moves by (5 - 1/2)/4, of which three quarters arrive, and the second one does not."""
-    optimize = import_module(f"{HERE}.quantities.fixed_point").scipy.optimize
-    monkeypatch.setattr(optimize, "root", lambda mean, x, **how: SimpleNamespace(x=x))
-    with pytest.raises(NotCertified, match=r"still moves by 0\.84 a round: give a start nearer to rest"):
-        fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0)
-    assert fixed_point(CLIENTS, PROX, [0.0, 0.0], rounds=0, tolerance=1).residual == pytest.approx(27 / 32, rel=1e-14)
-
-
-def test_a_fixed_point_where_the_clients_are_the_same():
-    """Local models must be known to the last digits, or the mean update never comes below 8 eps."""
-    instance = ProblemInstance("identical", clients=4, cohort=1, dim=5, ratio=27.001, l1=1e-05, seed=45)
-    problem = instance.problem()
-    lambda1, _ = instance.lambdas(problem)
-    slow = FedElasticNetProx(lambda1, float(problem.beta_k.max()), aggregation="cohort")
-    found = fixed_point(problem, slow, instance.start(problem))
-    assert found.residual < 1e-15
-
-
-@pytest.mark.parametrize("form", get("fedelasticnet/algorithm-1-fixed-point").forms, ids=lambda f: f.name)
-def test_what_is_left_of_a_move_is_in_the_noise(form):
-    """One linear client that still moves by 1/1000 in each of nine coordinates: its slope is -lambda_2 times that.
-
-    So ||grad R|| is lambda_2 times the norm of the move, three thousandths, and no subgradient makes up for it.
-    """
-    move = np.full((1, 1, 9), 1e-3)
-    slope, nothing = -20 * move, 0 * move
-    view = FixedPointView(np.zeros((1, 9)), move, slope, slope, nothing, np.array([[1.0]]), 0.5, 0.0, 20.0, residual=1e-3)
-    sides = form.sides(view)
-    assert judge(sides, statement="", form=form.name, rule="any", mode="exact").verdict == "holds"
-    assert np.max(np.abs(sides.lhs - sides.rhs)) > 1e-2  # so that it is the noise that decides
-    apart = form.sides(replace(view, grad=4 * slope, grad_theta=4 * slope))
-    assert judge(apart, statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
-    still = replace(view, delta=nothing, grad=nothing + 1e-3, grad_theta=nothing + 1e-3, residual=0.0)
-    assert judge(form.sides(still), statement="", form=form.name, rule="any", mode="exact").verdict == "violated"
-
-
-def test_the_sides_of_algorithm_1_are_these_of_any_numbers():
-    """Two coordinates, three clients of unequal weights, two states."""
-    rng, weights = np.random.default_rng(4), [0.2, 0.5, 0.3]
-    theta, parts = rng.standard_normal((2, 2)), rng.standard_normal((4, 2, 3, 2))
-    view = FixedPointView(theta, *parts, np.array(weights)[:, None], 1.75, 0.5, 3.0, residual=0.0)
-    delta, grad, grad_theta, lambda1_s = parts
-
-    def norm(x):
-        return sum(v * v for v in x) ** 0.5
-
-    expected = {"repaired": [], "distance to stationarity": [], "half of beta": []}
-    for s in range(2):
-        def mean(values, s=s):
-            return [sum(w * values[s][k][i] for k, w in enumerate(weights)) for i in range(2)]
-
-        drift = sum(w * norm(delta[s][k]) for k, w in enumerate(weights))
-        expected["repaired"].append((mean(grad), [-x for x in mean(lambda1_s)]))
-        for name, share in (("distance to stationarity", 1.75), ("half of beta", 0.875)):
-            expected[name].append((norm(mean(grad_theta)), share * drift + norm(mean(lambda1_s))))
-    for form in get("fedelasticnet/algorithm-1-fixed-point").forms:
-        sides = form.sides(view)
-        if form.name == "repaired":
-            np.testing.assert_allclose(np.stack(sides.terms, axis=1), expected[form.name], rtol=1e-12)
-        else:
-            np.testing.assert_allclose(np.stack([sides.lhs, sides.rhs], axis=1), expected[form.name], rtol=1e-12)
-        for mutant in form.mutants:
-            assert (mutant.sides(view).rhs != sides.rhs).any() or (mutant.sides(view).lhs != sides.lhs).any()
 
 
 # --- a compressor, of which the theorem says nothing -----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.theorems.fedelasticnet import instances as battery
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, random_states, round_view, tree
 from fedtheory.theorems.fedelasticnet.notation import RATIO
-from fedtheory.theorems.fedelasticnet.quantities import fixed_point
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.setting import Trial
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
@@ -25,8 +25,11 @@ from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import in_words, judge_statistical, judge_view
 from fedtheory.theory.judge.statement import le
 from fedtheory.theory.judge.verify import verify
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.run_matches_claim import as_said
 
 RULES = ("sign", "true-gradient")
+AT_REST = MethodSetting.of(FILE["algorithm-1-fixed-point"])
 SCOPES = ("round", "run", "fixed-point")  # of Algorithm 3 and of Algorithm 1 at rest: other kinds have files of their own
 
 
@@ -68,7 +71,11 @@ def views() -> dict[str, list]:
                 (rule, tree(problem, algorithm, instance.sampling, 4, problem.optimum().x, losses=losses)),
             ]
         slow = FedElasticNetProx(l1=lambda1, l2=float(problem.beta_k.max()), aggregation="cohort")
-        found["fixed-point"].append(("any", fixed_point(problem, slow, instance.start(problem))))
+        resting = AT_REST.facts(AT_REST.world(problem), Full(), 0)
+        view = as_said(AT_REST, resting, slow, None).problem_views(
+            problem, np.random.default_rng(0), x0=instance.start(problem), rounds=0
+        )
+        found["fixed-point"].append(("any", view))
     return found
 
 

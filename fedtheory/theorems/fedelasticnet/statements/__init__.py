@@ -37,7 +37,7 @@ STATEMENTS = (
     *theorem_3_1.STATEMENTS,
     *theorem_c.STATEMENTS,
     *theorem_e.STATEMENTS,
-    *algorithm_1.STATEMENTS,
+    algorithm_1.algorithm_1.statement,
     *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,
     *theorem_d.STATEMENTS,

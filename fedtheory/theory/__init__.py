@@ -52,6 +52,12 @@ over
     about numbers, or for losses that none of these classes has; then problems, local and sampling
     are left out, and ``q`` is an instance of it. examples/own_world.py is such a file.
 
+rules, states
+    ``rules={"printed": {"sign": 1}, "repaired": {"sign": -1}}`` are variants of the method within
+    one statement: each has its forms and its verdicts, and ``q.rule`` says which one it is.
+    ``states={"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=0)}``, of a round, says what of the
+    state before it may be anything, and what follows from that.
+
 The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
 `printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum
 of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a
@@ -59,8 +65,8 @@ function without arguments that gives them when they are needed; its LaTeX, wher
 made by the code;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
-Half is ``Fraction(1, 2)``: with 0.5 in a side the claim is checked in floats only. Where a number is
-declared, in ``q.constant("c", 0.5)`` and in hyperparameters, a float is the fraction that it prints as.
+``needs={"mu > 0": q.mu > 0}`` says where a form is claimed. Half is ``Fraction(1, 2)``: with 0.5 in
+a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)`` and in hyperparameters, a float is the fraction that it prints as.
 Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
 cohorts stand on the others. Each form is judged by itself: where one divides by 0, or needs a
 minimiser that does not exist, the others are judged all the same.

@@ -7,9 +7,9 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -66,6 +66,9 @@ class AuthoredStatement:
     measures : its left side in words, for the axis of a picture
     ours : True of what the paper does not state
     tested : True of a package whose tests ask for `looked_over`: forms are read off without a run
+    rules : dict rule -> hyperparameters of the method under it
+    rule, rule_values : of one of the `variants`, which has no others
+    states : what may be any state before the round, beyond the model
     """
 
     id: str
@@ -83,6 +86,23 @@ class AuthoredStatement:
     measures: str = ""
     ours: bool = False
     tested: bool = False
+    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rule: str = "any"
+    rule_values: Mapping[str, Any] = field(default_factory=dict)
+    states: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def variants(self) -> dict[str, AuthoredStatement]:
+        """The statement under each of its rules, as one that has no others."""
+        if not self.rules:
+            return {self.rule: self}
+        return {
+            rule: replace(
+                self, about=self.about.changed(changes), title=f"{self.title}, {rule} rule",
+                rules={}, rule=rule, rule_values=changes,
+            )
+            for rule, changes in self.rules.items()
+        }  # fmt: skip
 
     def on(self, view: Any) -> Forms:
         """The forms with their sides on a view; over a world made anew, as they hold the world."""
@@ -112,11 +132,14 @@ class AuthoredStatement:
 
     @cached_property
     def forms(self) -> dict[str, Claimed]:
-        """The forms by name."""
+        """The forms by name; of those under several rules the first."""
+        if self.rules:
+            each = [variant.forms for variant in self.variants.values()]
+            return {name: claimed for forms in reversed(each) for name, claimed in forms.items()}
         if not self.of_world and not self.tested:
             return self.looked_over()
         try:
-            made = outlined(self.function, Outline(), self.id)
+            made = outlined(self.function, Outline(self.rule), self.id)
         except SILENT:  # the function looks at numbers before it yields its forms
             if not self.of_world:
                 return self.looked_over()
@@ -205,10 +228,15 @@ class AuthoredStatement:
             claimed.name,
             claimed.latex or partial(formula, self, claimed.name),
             sides,
-            {"any": claimed.established},  # type: ignore[dict-item]
+            {
+                rule: variant.forms[claimed.name].established  # type: ignore[misc]
+                for rule, variant in self.variants.items()
+                if claimed.name in variant.forms
+            },
             note=claimed.note,
             proof=claimed.proof,
             kind=self.name,
+            needs=tuple(claimed.needs),
             mutants=tuple(
                 Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)
             ),
@@ -280,6 +308,7 @@ class Paper:
         As in a list of references.
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
+    older : callable(witness) -> witness, with today's data in place of those of older files
     more : of a paper in a package
         Further fields of `fedtheory.theory.judge.registry.Paper`: figures, headline, witnesses,
         printed and about.
@@ -297,6 +326,7 @@ class Paper:
         source: str = "",
         symbols: dict[str, str] | None = None,
         tested: bool = False,
+        older: Callable[[Any], Any] = lambda witness: witness,
         **more: Any,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -308,7 +338,7 @@ class Paper:
         self.claims: list[Statement] = []
         self.order: list[str] = []  # ids, as they were declared
         self.proofs: list[Any] = []
-        self.symbols, self.tested, self.more = symbols or {}, tested, more
+        self.symbols, self.tested, self.older, self.more = symbols or {}, tested, older, more
 
     def read(self, package: str, first: Sequence[str] = ()) -> None:
         """Import the files of a package, each of which may declare statements of this paper.
@@ -342,6 +372,8 @@ class Paper:
         symbols: dict[str, str] | None = None,
         measures: str = "",
         ours: bool = False,
+        rules: Mapping[str, Mapping[str, Any]] | None = None,
+        states: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
@@ -364,6 +396,10 @@ class Paper:
         assumptions : in words
         title : default the first line of the function's docstring
         ours : True of a statement that the paper does not make
+        rules : variants of the method, {rule: {hyperparameter: value}}, with a verdict for each;
+            ``q.rule`` says which one it is
+        states : of a round from any state, what the state has beside the model: the axes of what is
+            free, and functions of these: ``{"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}``
         measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
 
         Raises
@@ -406,6 +442,8 @@ class Paper:
                 measures,
                 ours,
                 self.tested,
+                rules or {},
+                states=states or {},
             )
             if not made.of_world:
                 _check(made, at)
@@ -585,6 +623,10 @@ def _check(made: AuthoredStatement, at: str) -> None:
             f"{at}: sampling = {sampling}: its cohorts need at least {sampling.size} clients, and the problems have at most {most}: "
             f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
         )
+    if made.rules and not isinstance(about, Method):
+        raise InvalidInput(f"{at}: rules: write about=method({type(about).__name__}, ...), whose hyperparameters they set")
+    if made.states and made.over != "round":
+        raise InvalidInput(f"{at}: states: a {made.over} begins as the method does; leave them out")
     if made.over not in SCOPES:
         raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
     if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):

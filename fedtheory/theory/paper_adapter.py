@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified, suggest
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
@@ -54,6 +54,7 @@ class DrawnInstance:
     label: str
     data: dict[str, Any]
     rational: bool = False
+    rule: str = "any"
     family: str = "separable losses"
 
     @property
@@ -62,7 +63,7 @@ class DrawnInstance:
 
     def to_json(self) -> dict[str, Any]:
         """All its parameters."""
-        return {"kind": self.kind, "name": self.name, "data": self.data, "rational": self.rational}
+        return {"kind": self.kind, "name": self.name, "data": self.data, "rational": self.rational, "rule": self.rule}
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,16 @@ class DrawnProblem:
     kind: str
     number: int
     seed: int
+    rule: str = "any"
     family: str = "problems of the package"
 
     @property
     def name(self) -> str:
-        return f"{self.kind}: problem {self.number} seed={self.seed}"
+        return f"{self.kind}: problem {self.number} seed={self.seed}" + _told(self.rule)
 
     def to_json(self) -> dict[str, Any]:
         """All its parameters."""
-        return {"kind": self.kind, "name": self.name, "number": self.number, "seed": self.seed}
+        return {"kind": self.kind, "name": self.name, "number": self.number, "seed": self.seed, "rule": self.rule}
 
 
 class _Searched:
@@ -114,20 +116,34 @@ class AuthoredSetting(Setting):
         for name, statement in own.items():
             self.builders.add(name)(partial(_view, MethodSetting.of(statement)))
 
-    def _of(self, kind: str) -> MethodSetting:
-        return MethodSetting.of(self.authored[kind])
+    def _of(self, kind: str, rule: str = "") -> MethodSetting:
+        """The setting of a statement under a rule, by default its first."""
+        statement = self.authored[kind]
+        if rule and rule not in statement.variants:
+            raise suggest(rule, statement.variants, f"rule of {statement.id}")
+        return MethodSetting.of(statement.variants[rule] if rule else statement)
+
+    def _settings(self, kind: str) -> list[MethodSetting]:
+        """The settings of a statement under all of its rules."""
+        return [MethodSetting.of(variant) for variant in self.authored[kind].variants.values()]
+
+    def _chosen(self, statement: Statement, algorithm: Any) -> MethodSetting:
+        """The setting under the rule that a user's method has."""
+        every = self._settings(statement.id.partition("/")[2])
+        return next((s for s in every if s.has_rule_of(algorithm)), every[0])
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
         """Random instances of every statement, a third of them in fractions, and problems of the
         package."""
         out: list[Any] = []
-        for kind in self.kinds:
-            setting = self._of(kind)
+        for kind, setting in ((k, s) for k in self.kinds for s in self._settings(k)):
+            rule = setting.of_statement.rule
             for i, instance in enumerate(islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))):
-                out.append(DrawnInstance(kind, str(instance), instance.to_data(), i % 3 == 0))
+                out.append(DrawnInstance(kind, _label(setting, instance), instance.to_data(), i % 3 == 0, rule))
             if setting.refusal() is None:
-                out += [DrawnProblem(kind, i, plan.seed) for i in range(max(2, round(PROBLEMS * plan.scale)))]
+                numbers = range(max(2, round(PROBLEMS * plan.scale)))
+                out += [DrawnProblem(kind, i, plan.seed, rule) for i in numbers]
         return out
 
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
@@ -138,7 +154,7 @@ class AuthoredSetting(Setting):
         """Every form of the instance's statement."""
         if not self.concerns(instance, statements):
             return []
-        setting = self._of(instance.kind)
+        setting = self._of(instance.kind, instance.rule)
         statement = setting.of_statement
         try:
             if isinstance(instance, DrawnProblem):
@@ -178,15 +194,18 @@ class AuthoredSetting(Setting):
 
         A problem outside the class is 'not applicable', with the property's name; so is another method.
         """
-        authored = self._of(statement.id.partition("/")[2]).of_statement
-        return on_problem(
-            authored, case.problem, case.algorithm, sampling=case.sampling, forms=[f.name for f in forms], seed=case.seed,
+        authored = self._chosen(statement, case.algorithm).of_statement
+        claimed = [f.name for f in forms if authored.rule in f.established]
+        found = on_problem(
+            authored, case.problem, case.algorithm, sampling=case.sampling, forms=claimed, seed=case.seed,
             scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence, at_once=case.at_once,
         )  # fmt: skip
+        why = f"not claimed for the {authored.rule} rule"
+        return found + [outside(statement, f, authored.rule, why) for f in forms if f.name not in claimed]
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
-        return own_run(self._of(statement.id.partition("/")[2]), form, case, record)
+        return own_run(self._chosen(statement, case.algorithm), form, case, record)
 
     def refuses(self, statement: Statement) -> tuple[str, ...]:
         """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
@@ -202,7 +221,7 @@ class AuthoredSetting(Setting):
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse(_NOT_OURS, own)
         setting = self._of(statement.id.partition("/")[2])
-        if not setting.free:
+        if not setting.free:  # of a file's method everything is said
             request.refuse_hyperparameters(own)
         problem = request.problem("quadratic")
         if request.participants is not None and setting.sampling is not Uniform:
@@ -215,6 +234,7 @@ class AuthoredSetting(Setting):
             usual = {name: getattr(algorithm, name) for name in setting.free}
             algorithm = request.algorithm(algorithm.name, problem, **usual)
             numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
+            setting = self._chosen(statement, algorithm)
         chosen = ", ".join(f"{k} = {v if isinstance(v, str) else format(v, '.6g')}" for k, v in numbers.items())
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
@@ -245,13 +265,22 @@ class AuthoredSetting(Setting):
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
-        """One instance of a statement."""
-        setting = self._of(kind)
+        """One instance of a statement, under any of its rules."""
+        every = self._settings(kind)
+        setting = every[int(rng.integers(len(every)))] if len(every) > 1 else every[0]
         return _Searched(setting, setting.random_instance(rng))
+
+    def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
+        """As `Setting.exact_view`; also of data that older files have."""
+        view = super().exact_view(statement, form, self.authored.older(witness))
+        view_forms = self.authored[statement.id].on(view)
+        if form.name in view_forms.absent:
+            raise InvalidInput(f"the assumptions of {statement.id} [{form.name}] fail: {view_forms.why(form.name)}")
+        return view
 
     def built(self, witness: Witness) -> Any:
         """Make the view of a witness's data, also without an assumption, or with other constants."""
-        setting, declared = self._of(witness.kind), self.authored[witness.statement].constants
+        setting, declared = self._of(witness.kind, witness.rule), self.authored[witness.statement].constants
         if unknown := [k for k in witness.constants if k not in declared]:
             raise InvalidInput(f"constants {', '.join(unknown)}: {witness.statement} declares none of that name")
         if witness.without:
@@ -275,7 +304,7 @@ class AuthoredSetting(Setting):
         found = super().exact_check(statement, witness)
         from fedtheory.theory.studies.counterexamples import needless  # loads what searches
 
-        if witness.without and found[0].verdict == "violated" and needless(self._of(witness.kind), witness):
+        if witness.without and found[0].verdict == "violated" and needless(self._of(witness.kind, witness.rule), witness):
             raise InvalidInput(
                 f"without {witness.without}: the instance does not need that, it violates {statement.id} as it stands"
             )
@@ -283,12 +312,12 @@ class AuthoredSetting(Setting):
 
     def summary(self, witness: Witness) -> str:
         """The losses, the start, and what was drawn."""
-        return f"{witness.statement} [{witness.form}]: {Draw.from_data(witness.data)}"
+        return f"{witness.statement} [{witness.form}]: {Draw.from_data(self.authored.older(witness).data)}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
         instance = Draw.from_data(witness.data)
-        read = read_there(self._of(witness.kind), witness.form, instance)
+        read = read_there(self._of(witness.kind, witness.rule), witness.form, instance)
         return [("instance", str(instance)), *super().facts(witness)[1:], *read.items()]
 
     def study(
@@ -302,21 +331,32 @@ class AuthoredSetting(Setting):
 
         tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
         authored = self.authored[statement.id]
-        again = _drawn_again(MethodSetting.of(authored), seed, {c.instance for c in checks if c.verdict == "violated"})
+        names = {c.instance for c in checks if c.verdict == "violated"}
+        every = [_drawn_again(s, seed, names) for s in self._settings(authored.name)]
+        again = {name: instance for found in every for name, instance in found.items()}
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
 
 
 def _draws(setting: MethodSetting, seed: int) -> Iterator[Draw]:
     """The random instances of a campaign, one after another."""
-    rng = Stream(seed).generator(f"authoring campaign {setting.of_statement.id}")
+    statement = setting.of_statement
+    rng = Stream(seed).generator(f"authoring campaign {statement.id}{_told(statement.rule)}")
     while True:
         yield setting.random_instance(rng)
+
+
+def _told(rule: str) -> str:
+    return "" if rule == "any" else f", {rule} rule"
+
+
+def _label(setting: MethodSetting, instance: Draw) -> str:
+    return f"{instance}{_told(setting.of_statement.rule)}"
 
 
 def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Draw]:
     """Of a campaign's first instances those with one of these names, by name."""
     kind = setting.of_statement.name
-    drawn = {f"{kind}: {i}": i for i in islice(_draws(setting, seed), INSTANCES if names else 0)}
+    drawn = {f"{kind}: {_label(setting, i)}": i for i in islice(_draws(setting, seed), INSTANCES if names else 0)}
     return {name: i for name, i in drawn.items() if name in names}
 
 
@@ -330,4 +370,4 @@ def _view(setting: MethodSetting, data: dict[str, Any]) -> Any:
 
 
 def _outside(statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable") -> Check:
-    return outside(statement.statement, statement.statement.form(form), "any", reason, instance, verdict)
+    return outside(statement.statement, statement.statement.form(form), statement.rule, reason, instance, verdict)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.rational import fraction
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
-from fedtheory.theorems.fedelasticnet.notation import RATIO
+from fedtheory.theorems.fedelasticnet.notation import RATIO, REPAIRED_THRESHOLD
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["DiagonalWitness", "at_the_last_horizon", "exact_view", "instance_of", "read_version_1"]
+__all__ = ["DiagonalWitness", "as_draw", "at_the_last_horizon", "exact_view", "instance_of", "read_version_1"]
 
 MAX_ROUNDS = 2000
 _CLAIM = ("statement", "form", "rule", "lhs", "rhs", "found_by", "provenance")
@@ -139,6 +140,30 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
         if not isinstance(fields[key], str):
             raise DataFileError(f"{label}: {key} is {fields[key]!r}; write it as a string, for example \"1/2\"")
     return DiagonalWitness(**fields).witness()
+
+
+def as_draw(witness: Witness) -> Witness:
+    """Give a witness about a round the data of statements in the language of one file.
+
+    Raises
+    ------
+    InvalidInput
+        Malformed data; merged clients; a horizon.
+    """
+    if witness.kind not in ("round", "run"):
+        return witness
+    w = DiagonalWitness.from_witness(witness)
+    if w.T is not None or w.copies is not None or (w.cohorts is None) == (w.state is None):
+        raise InvalidInput(f"{w.statement} is about one round, after cohorts or from a state, of clients that are written out")
+    beta = max(fraction(v, "h") for row in w.h for v in row)
+    distance = fraction(w.lambda2, "lambda2") / beta - Fraction(REPAIRED_THRESHOLD) if beta else beta
+    state = {} if w.state is None else {"state": {k: w.state[k] for k in ("stored", "local")}}
+    data = {
+        "h": w.h, "c": w.c, "weights": [f"1/{w.m}"] * w.m, "start": w.x0 if w.state is None else w.state["theta"],
+        "rounds": len(w.cohorts or ()), "before": w.cohorts or [], "cohort_size": w.P,
+        "drawn": {"method.l1": w.lambda1, "method.l2": str(distance)}, **state,
+    }  # fmt: skip
+    return replace(witness, kind=w.statement.partition("/")[2], data=data)
 
 
 def instance_of(w: DiagonalWitness) -> DiagonalInstance:

@@ -28,6 +28,7 @@ from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import STATEMENTS as O
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import STATEMENTS as OF_B4
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import Sides, eq, le
 
@@ -130,6 +131,17 @@ def _step(label: str, words: str, id: str, form: str, weight: Weight | None, **m
     return Step(label, words, f"fedelasticnet/{id}" if id else "", form, weight, **more)
 
 
+def _theorem_b6(words: str, form: str) -> Step:
+    """Theorem B.6 along a walk, whose rounds are of this room's own kind."""
+
+    def sides(v: RoundView) -> Sides:
+        of_printed = form == "printed"
+        floor = v.constants.printed[0] / 2 * v.lambda1 * v.lambda1 * (1 if of_printed else v.d)
+        return potential_step(v, v.constants.printed, floor + 0 * v.D, v.lambda1_sign if of_printed else v.lambda1_s)
+
+    return _step("Theorem B.6", words, "theorem-b6", form, None, sides=sides)
+
+
 _B3 = "what Algorithm 3 makes gamma do in expectation; (32) puts it in"
 _B32 = "the square of gamma's distance from the optimum is expanded, and Lemma B.3 put in"
 _B33 = "convexity and smoothness of each client, (15), turn the gradients into values of the losses"
@@ -220,13 +232,7 @@ _REPAIRED = Proof(
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("repaired", _exact_s),
-        _step(
-            "Theorem B.6",
-            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
-            "theorem-b6",
-            "repaired",
-            None,
-        ),
+        _theorem_b6("the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "repaired"),
         *_END,
     ),
     course,
@@ -258,13 +264,7 @@ _REPAIRED_SIGN = replace(
             "repaired",
             _drift,
         ),
-        _step(
-            "Theorem B.6",
-            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
-            "theorem-b6",
-            "repaired",
-            None,
-        ),
+        _theorem_b6("the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "repaired"),
         Step(
             "floor for all d",
             "the floor counts all d coordinates, where only those that stay need one",
@@ -288,13 +288,7 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("printed", None),
-        _step(
-            "Theorem B.6",
-            "the lemmas added up; as it stands, d is missing, which the next line has again",
-            "theorem-b6",
-            "printed",
-            None,
-        ),
+        _theorem_b6("the lemmas added up; as it stands, d is missing, which the next line has again", "printed"),
         *_END,
         *ends,
     )

@@ -284,6 +284,10 @@ class Method:
         """As the method calls itself."""
         return getattr(self.cls, "name", self.cls.__name__)
 
+    def changed(self, hyperparameters: Mapping[str, Any]) -> Method:
+        """The method with other values of some hyperparameters."""
+        return Method(self.cls, {**self.hyperparameters, **hyperparameters})
+
     def build(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> Any:
         """The algorithm with its numbers; in fractions where ``exact``.
 

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -93,8 +93,9 @@ class Claimed:
     note: str = ""
     proof: str = ""
     mutants: tuple[Wrong, ...] = ()
-    needs: tuple[str, ...] = ()
+    needs: Any = ()  # words; of a statement about a method {words: whether they are true here}
     more: dict[str, Any] = field(default_factory=dict)
+    witness: str = ""
 
 
 def form(
@@ -107,7 +108,8 @@ def form(
     pathwise: bool = False,
     note: str = "",
     proof: str = "",
-    needs: tuple[str, ...] = (),
+    needs: tuple[str, ...] | Mapping[str, Any] = (),
+    witness: str = "",
     **more: Any,
 ) -> Claimed:
     """A form of a statement.
@@ -129,7 +131,9 @@ def form(
         entry.
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
-    needs : over a `World`: each `Fact` without which the form says nothing of an instance
+    needs : over a `World`: each `Fact` without which the form says nothing of an instance; of a
+        statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``
+    witness : the name of the file that has the instance on which it fails, of a paper in a package
     more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
         rules, the variants of the method (`World.rule`) that it is claimed for (default
         `World.rules`), or a dict with the verdict for each; over, a world that it is about in place
@@ -146,8 +150,9 @@ def form(
         mutants, latex = (latex, *mutants), ""
     established = "violated" if fails else "holds" if holds else "open"
     return Claimed(
-        name, sides, latex, established, pathwise, note, proof, mutants, tuple(needs), more
-    )
+        name, sides, latex, established, pathwise, note, proof, mutants,
+        needs if isinstance(needs, Mapping) else tuple(needs), more, witness,
+    )  # fmt: skip
 
 
 def printed(
@@ -223,9 +228,12 @@ def outlined(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
 
 
 class Outline:
-    """Stands for every world: its numbers are absent."""
+    """Stands for every world, or for every round of a method: its numbers are absent."""
 
     rational = True
+
+    def __init__(self, rule: str = "any") -> None:
+        self.rule = rule
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -384,11 +392,14 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
     if later:
         out[name] = claimed
         return
-    if claimed.needs or claimed.more:
+    if claimed.more or (claimed.needs and not isinstance(claimed.needs, Mapping)):
         raise InvalidInput(
-            f"form {name!r}: needs, {', '.join(MORE)} are of statements over a World; "
+            f"form {name!r}: needs as words, {', '.join(MORE)} are of statements over a World; "
             "leave them out"
         )
+    if lacking := [words for words, met in dict(claimed.needs).items() if not np.all(met)]:
+        gone = Absent(Undefined(f"{', '.join(lacking)} is not met"))
+        claimed = replace(claimed, sides=Sides(gone, gone, gone, "<="))
     mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
     sides = _numbers_or_absent(claimed.sides, view, name, where)
     made = replace(claimed, sides=sides, mutants=mutants)

@@ -36,6 +36,8 @@ class Draw:
         P, where cohorts have one size.
     drawn : dict of fractions
         What varies in the hyperparameters, by name ('lr', 'steps', 'method.mu').
+    state : dict of arrays of fractions
+        What may be anything in the state before the round, by name; {} where it is a run's.
     """
 
     h: np.ndarray
@@ -49,6 +51,7 @@ class Draw:
     before: tuple[tuple[int, ...], ...] = ()
     cohort_size: int | None = None
     drawn: dict[str, Fraction] = field(default_factory=dict)
+    state: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def num_clients(self) -> int:
@@ -88,6 +91,8 @@ class Draw:
             data["cohort_size"] = self.cohort_size
         if self.drawn:
             data["drawn"] = {k: str(v) for k, v in self.drawn.items()}
+        if self.state:
+            data["state"] = {k: _text(v) for k, v in self.state.items()}
         return data
 
     @classmethod
@@ -99,14 +104,14 @@ class Draw:
         InvalidInput
             Fields are missing, unknown, or of the wrong shape; numbers that are no fractions.
         """
-        known = (*ARRAYS, "weights", "start", "rounds", "before", "cohort_size", "drawn")
+        known = (*ARRAYS, "weights", "start", "rounds", "before", "cohort_size", "drawn", "state")
         wrong = [k for k in data if k not in known]
         missing = [k for k in ("h", "c", "weights", "start", "rounds") if k not in data]
         if wrong or missing:
             raise InvalidInput(
                 f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
             )
-        floats = [k for k in (*ARRAYS, "weights", "start", "before", "drawn") if k in data and _floats(data[k])]
+        floats = [k for k in (*ARRAYS, "weights", "start", "before", "drawn", "state") if k in data and _floats(data[k])]
         if floats:
             raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
         try:
@@ -117,6 +122,7 @@ class Draw:
             delta = fractions([[None if v in ("inf", None) else v for v in row] for row in data.get("delta", none)])
             weights, start = fractions(data["weights"]), fractions(data["start"])
             drawn = {k: fraction(v, k) for k, v in data.get("drawn", {}).items()}
+            state = {k: fractions(v) for k, v in data.get("state", {}).items()}
             before = tuple(tuple(int(k) for k in cohort) for cohort in data.get("before", ()))
         except (TypeError, ValueError, ZeroDivisionError, AttributeError, IndexError) as error:
             raise InvalidInput(
@@ -124,7 +130,7 @@ class Draw:
             ) from error
         rounds, size = integer(data["rounds"], "rounds"), data.get("cohort_size")
         size = None if size is None else integer(size, "cohort_size", 1)
-        made = cls(h, c, m, a, delta, weights, start, rounds, before, size, drawn)
+        made = cls(h, c, m, a, delta, weights, start, rounds, before, size, drawn, state)
         made.check_shapes()
         return made
 
@@ -174,6 +180,8 @@ class Draw:
         words.append(f"start {_list(self.start)}")
         if self.rounds:
             words.append(f"{self.rounds} round{'s' if self.rounds > 1 else ''}")
+        if self.state:
+            words.append("from a state of its own")
         if self.cohort_size is not None:
             words.append(f"P = {self.cohort_size}")
         words += [f"{k} = {v}{' of its limit' if k == 'lr' else ''}" for k, v in self.drawn.items()]

@@ -67,7 +67,7 @@ def judged(
 ) -> Check:
     """One form, or with ``pick`` a mutant of it, on a view. Raises `NotInFractions` where the view is in
     fractions and the form is not."""
-    fields = {"statement": statement.id, "form": name, "rule": "any", "instance": instance}
+    fields = {"statement": statement.id, "form": name, "rule": view.rule, "instance": instance}
     try:
         with np.errstate(all="ignore"):
             sides = with_noise(statement, view, name, pick)

@@ -56,6 +56,8 @@ class Quantities:
 
     Attributes
     ----------
+    rule : str
+        Of the statement's rules the one that the method runs under.
     rational : bool
         Whether all numbers are fractions.
     exact : bool
@@ -66,7 +68,6 @@ class Quantities:
         The constants that the bound declared by `constant`, with the values stated.
     """
 
-    rule = "any"
     table: ClassVar[Named] = {}
     axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method

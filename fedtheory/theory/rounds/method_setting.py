@@ -7,7 +7,7 @@ variant of it has one assumption dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -36,12 +36,15 @@ from fedtheory.theory.rounds.measured import Quantities, RoundQuantities, RunQua
 from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
 from fedtheory.theory.rounds.problem_classes import ProblemClass
 from fedtheory.theory.rounds.undefined import Undefined
+from fedtheory.theory.rounds.units import POSITIONS, simple
 
 __all__ = ["MANY", "MAX_PATHS", "MethodSetting", "at_minimiser"]
 
 MAX_PATHS = 4096
 MANY = 128  # cohorts of one round of more clients than need be
 DRAWS = 200
+STATES = 32
+REACHED = 6  # rounds of a run whose states are looked at
 EXACT_PATHS = 81  # of a run in fractions
 
 
@@ -63,7 +66,8 @@ class MethodSetting:
 
     @classmethod
     def of(cls, statement: Any) -> MethodSetting:
-        """The setting as declared."""
+        """The setting as declared; of several rules that of the first."""
+        statement = next(iter(statement.variants.values()))
         return cls(statement, statement.about, statement.local, statement.sampling, statement.problems)
 
     @property
@@ -83,8 +87,13 @@ class MethodSetting:
         """The hyperparameters of a method of the package that a user may choose."""
         if not isinstance(self.method, Method) or not self.method.cls.__module__.startswith("fedtheory."):
             return ()
-        given = self.method.hyperparameters.items()
-        return tuple(name for name, value in given if isinstance(value, Family | Words))
+        given, rules = self.method.hyperparameters.items(), self.of_statement.rule_values
+        return tuple(n for n, value in given if isinstance(value, Family | Words) or n in rules)
+
+    def has_rule_of(self, algorithm: Any) -> bool:
+        """True of a method with the hyperparameters that make the rule of this variant."""
+        rules = self.of_statement.rule_values
+        return all(getattr(algorithm, name, value) == value for name, value in rules.items())
 
     def random_instance(self, rng: np.random.Generator) -> Draw:
         """One instance of the class, with everything drawn that varies, and few enough sequences
@@ -133,7 +142,33 @@ class MethodSetting:
         if self.scope == "round" and size is not None and size < n:
             before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
         drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()}
-        return base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
+        made = base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
+        if not self._free or rng.random() < 0.5:
+            return made
+        units = (Fraction(1), base.exact_losses.constants["beta"])  # of a model, or of a gradient
+        state = {name: np.empty(shape, dtype=object) for name, shape in self._shapes(n, base.dim).items()}
+        for values in state.values():
+            unit = units[int(rng.integers(2))]
+            for index in np.ndindex(values.shape):
+                values[index] = simple(rng, POSITIONS, 3.0) * unit
+        return made.changed(rounds=0, before=(), state=state)
+
+    @property
+    def _free(self) -> dict[str, str]:
+        """The axes of what may be anything in the state before a round."""
+        return {name: axes for name, axes in self.of_statement.states.items() if isinstance(axes, str)}
+
+    def _shapes(self, n: int, d: int) -> dict[str, tuple[int, ...]]:
+        return {name: tuple({"N": n, "d": d}[a] for a in axes.split()) for name, axes in self._free.items()}
+
+    def _begun(self, state: Mapping[str, Any], count: int, exact: bool) -> dict[str, Any] | None:
+        """The fields of the state that ``count`` scenarios begin in, with what follows from the free ones."""
+        if not state:
+            return None
+        whole = {k: v if exact else np.asarray(v, dtype=float) for k, v in state.items()}
+        rules = {k: v for k, v in self.of_statement.states.items() if callable(v)}
+        whole |= {k: np.asarray(made(whole)) for k, made in rules.items()}
+        return {k: np.repeat(v[None], count, axis=0) for k, v in whole.items()}
 
     def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
         """A new value of something that varies."""
@@ -143,12 +178,17 @@ class MethodSetting:
         """Why an instance is none of this setting's, or None."""
         reason = self.problems.why_not(instance)
         least, most = self.of_statement.rounds
+        least = 0 if instance.state else least
         if reason is None and not least <= instance.rounds <= most:
             reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
         if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
             reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
         if reason is None and set(instance.drawn) != set(self.open_numbers()):
             reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self.open_numbers())}"
+        if reason is None and instance.state:
+            shapes = {name: v.shape for name, v in instance.state.items()}
+            if shapes != (wanted := self._shapes(instance.num_clients, instance.dim)) or instance.rounds:
+                reason = f"state {shapes} after {instance.rounds} rounds: the statement is about {wanted or 'states of runs'}"
         if reason is None:
             reason = self._not_drawn(instance) or self._not_before(instance)
         if reason is None and self.scope == "run":
@@ -160,7 +200,7 @@ class MethodSetting:
     def _not_before(self, instance: Draw) -> str | None:
         """Why the cohorts of the rounds before cannot have been drawn, or None."""
         n, before, rounds = instance.num_clients, instance.before, instance.rounds
-        if self.scope != "round":
+        if self.scope != "round" or instance.state:
             return None
         law = self.law(instance)
         size = law.size if isinstance(law, Uniform) else n if isinstance(law, Full) else None
@@ -212,12 +252,13 @@ class MethodSetting:
             return self._made(
                 world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn
             )
-        return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn)
+        return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn, instance.state)
 
     def view_from(self, instance: Draw, starts: Any) -> Quantities:
         """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
         world = SeparableWorld(instance.losses(False), instance.start.astype(float))
-        return self._round(world, starts, self.law(instance), instance.rounds, instance.before, instance.drawn)
+        more = instance.rounds, instance.before, instance.drawn, instance.state
+        return self._round(world, starts, self.law(instance), *more)
 
     def view_twice(self, instance: Draw) -> Quantities:
         """In floats a run with every sequence of cohorts twice, with half its chance each time."""
@@ -230,8 +271,9 @@ class MethodSetting:
 
     def _round(
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
+        state: Mapping[str, Any] | None = None,
     ) -> Quantities:  # fmt: skip
-        """One round after some others: starts (S, d), all cohorts of the law each."""
+        """One round after some others: starts (S, d), all cohorts of the law each; ``state`` : what else they begin in."""
         fixed = self.scope == "fixed-point"
         if fixed:
             starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
@@ -246,7 +288,29 @@ class MethodSetting:
                 cohorts.append(Cohort(world.num_clients, mask=np.ones((scenarios, world.num_clients), dtype=bool)))
         cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
         chance = probabilities(sampling, law, world.exact)
-        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed)
+        begun = self._begun(state or {}, scenarios, world.exact)
+        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed, state=begun)
+
+    def _any_round(
+        self, world: Any, starts: Any, sampling: Sampling, rounds: int, drawn: dict[str, Fraction], rng: np.random.Generator,
+    ) -> Quantities:  # fmt: skip
+        """One round in floats from every state of a few runs, and from `STATES` of any kind."""
+        n, S = world.num_clients, len(starts)
+        facts, work, algorithm = self.resolved(world, sampling, drawn, rounds + 1)
+        law = sampling.enumerate(n)
+        cohorts = [rows(law, rng.integers(law.scenarios, size=S)) for _ in range(min(rounds, REACHED))]
+        reached = run(world, algorithm, work, starts, cohorts).states
+        kept = {name: np.concatenate([getattr(s, name) for s in reached]) for name in reached[0]._fields}
+        count = STATES
+        size = 10.0 ** rng.uniform(-2, 1, (count, 1))
+        x = world.centre + np.where(np.arange(count)[:, None] % 4 == 3, 1e-3, 1.0) * size * rng.standard_normal((count, world.dim))
+        shapes = self._shapes(n, world.dim).items()
+        units = size[:, 0] * rng.choice([1.0, facts.beta], count)  # of a model, or of a gradient
+        begun = [self._begun({k: unit * rng.standard_normal(shape) for k, shape in shapes}, 1, False) or {} for unit in units]
+        both = {k: np.concatenate([kept[k], *(b[k] for b in begun)]) for k in begun[0]} | {"x": np.concatenate([kept["x"], x])}
+        each = {k: np.repeat(v, law.scenarios, axis=0) for k, v in both.items()}
+        last = rows(law, np.tile(np.arange(law.scenarios), len(both["x"])))
+        return self._made(world, each["x"], sampling, [last], law.probability, drawn, state=each)
 
     def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
         """The model that a round of all clients leaves where it is (1, d)."""
@@ -271,21 +335,22 @@ class MethodSetting:
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
-        sampled: bool = False, seed: int = 0, fixed: bool = False,
+        sampled: bool = False, seed: int = 0, fixed: bool = False, state: dict[str, Any] | None = None,
     ) -> Quantities:  # fmt: skip
         facts, work, algorithm = self.resolved(world, sampling, drawn, len(cohorts))
         with np.errstate(all="ignore"):
-            path = run(world, algorithm, work, x, cohorts, seed)
+            path = run(world, algorithm, work, x, cohorts, seed, state)
         kind = RunQuantities if self.scope == "run" else RoundQuantities
         return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
     def facts(self, world: Any, sampling: Sampling, rounds: int) -> Facts:
         """The constants that hyperparameters are functions of."""
         n = world.num_clients
+        rule = {"rule": self.of_statement.rule}
         counts = {"N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n}
         if self.scope == "run":
             counts["T"] = rounds
-        return Facts({**world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}})
+        return Facts({**rule, **world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}})
 
     def resolved(
         self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int
@@ -335,6 +400,8 @@ class MethodSetting:
             before: tuple[tuple[int, ...], ...] = ()
             if isinstance(sampling, Uniform) and sampling.size < n:
                 before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[: sampling.size])) for _ in range(rounds))
+            if self._free:
+                return self._any_round(world, starts, sampling, rounds, drawn, rng)
             return self._round(world, starts, sampling, rounds, before, drawn)
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
         start = world.start = _starts(world, rng, 1, x0)

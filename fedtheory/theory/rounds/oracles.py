@@ -163,8 +163,11 @@ class Path(NamedTuple):
     clients: list[Clients]
 
 
-def run(world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort], seed: int = 0) -> Path:
-    """The method from x (S, d), one cohort of S scenarios a round.
+def run(
+    world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort], seed: int = 0,
+    state: dict[str, Any] | None = None,
+) -> Path:  # fmt: skip
+    """The method from x (S, d), one cohort of S scenarios a round; ``state`` : fields of the state it begins in.
 
     Raises
     ------
@@ -174,7 +177,8 @@ def run(world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Seque
     name = getattr(algorithm, "name", type(algorithm).__name__)
     stream = Stream(seed)
     try:
-        loop = Loop("rounds", ([check_state(algorithm.init(x, world.num_clients), name)], []))
+        begun = check_state(algorithm.init(x, world.num_clients), name)
+        loop = Loop("rounds", ([begun._replace(**state) if state else begun], []))
         states, moved = loop.state
         kept = [world.clients(cohort, work, x, stream, t) for t, (cohort, _) in enumerate(zip(cohorts, moved, strict=False), 1)]
         for clients, y in zip(kept, moved, strict=True):  # what another process did: views ask for no more of it

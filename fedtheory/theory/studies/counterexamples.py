@@ -77,7 +77,7 @@ def prove(
     moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
     statement, by = setting.of_statement, {"search": "study"}
     return Witness(
-        statement.id, form, "any", statement.name, small.to_data(), str(lhs), str(rhs),
+        statement.id, form, statement.rule, statement.name, small.to_data(), str(lhs), str(rhs),
         without=without, constants=moved, found_by=by,
     )  # fmt: skip
 

@@ -95,7 +95,8 @@ class StatementStudy:
         tightest = max(tight, key=lambda c: c.tightness, default=None)
         found = self.counterexamples.get(form)
         return Row(
-            self.statement.id, form, "any", self.statement.forms[form].established, verdict, len(judged), len(violated), len(unclear),
+            self.statement.id, form, self.statement.rule, self.statement.forms[form].established, verdict,
+            len(judged), len(violated), len(unclear),
             sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
             tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
             tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
@@ -124,7 +125,8 @@ class StatementStudy:
         rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
         worst, most = ({} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
         return SearchResult(
-            self.statement.id, form, "any", seed, budget, search.tried - search.skipped, score if score > VISIBLE else min(score, 0.0),
+            self.statement.id, form, self.statement.rule, seed, budget, search.tried - search.skipped,
+            score if score > VISIBLE else min(score, 0.0),
             tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found,
             0.0 if rounding else None,
         )  # fmt: skip

@@ -212,8 +212,11 @@ def study(
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
     tell = on_progress or (lambda done, total, words: None)
-    known = {s.id: [c for c in checks if c.statement == s.id] for s in statements}
-    return Study([_one(s, budget, seed, necessity, tell, known[s.id], instances or {}) for s in statements], seed, budget)
+    found = []
+    for one in (variant for s in statements for variant in s.variants.values()):
+        known = [c for c in checks if (c.statement, c.rule) == (one.id, one.rule)]
+        found.append(_one(one, budget, seed, necessity, tell, known, instances or {}))
+    return Study(found, seed, budget)
 
 
 def quantities(over: str = "round") -> dict[str, str]:
@@ -335,7 +338,7 @@ def _checks(
             out.checks += check(statement, view, None, name)
         except NotCertified as error:
             out.checks += [
-                Check(statement.id, f, "any", "inconclusive", "exact", reason=str(error), instance=name)
+                Check(statement.id, f, statement.rule, "inconclusive", "exact", reason=str(error), instance=name)
                 for f in statement.forms
             ]
         except (InvalidInput, MissingCapability):

@@ -18,7 +18,6 @@ from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView
 from fedtheory.theorems.fedelasticnet.search import Shape, _Target
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import _small_floor
-from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import _b6_small
 from fedtheory.theory.judge.check import judge
 from fedtheory.theory.judge.replay import builtin_witnesses, exact_check, replay
 
@@ -44,11 +43,15 @@ def test_without_the_penalty_no_statement_on_algorithm_3_applies():
         if statement.scope in ("round", "run"):
             checks = statement.verify(problem, FedElasticNetDyn(0.0, 30.0), rounds=2)
             assert {c.verdict for c in checks} == {"not applicable"}
-            assert all("lambda_1 = 0 is not above 0" in c.reason and "choose lambda_1 > 0" in c.reason for c in checks)
+            if statement.id == B6.id:
+                assert all("l1 = 0.0: fedelasticnet/theorem-b6 is about l1 above 0" in c.reason for c in checks)
+            else:
+                assert all("lambda_1 = 0 is not above 0" in c.reason and "choose lambda_1 > 0" in c.reason for c in checks)
 
 
 def test_the_search_and_the_battery_stay_within_algorithm_3():
-    for statement, shape in ((THEOREM, Shape(2, 1, 1, 3)), (B6, Shape(1, 1, 2, cohorts=None))):
+    one_step = theorems.get("fedelasticnet/theorem-b-step")
+    for statement, shape in ((THEOREM, Shape(2, 1, 1, 3)), (one_step, Shape(1, 1, 2, cohorts=None))):
         target = _Target(statement, statement.form("repaired"), "sign", shape, statement.form("repaired").sides)
         u = np.random.default_rng(0).uniform(0, 1, (400, target.size))
         u[:50] = 0.0
@@ -196,10 +199,11 @@ def test_the_missing_factor_d_needs_five_coordinates():
 def test_the_small_floor_is_nearly_needed(scale, verdict):
     """On the drift the floor of one round is 0.2003 kappa' lambda_1^2: 0.22 is enough, a tenth less is not."""
     w = stalled_drift(250, 1)
-    instance = DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, 1, "sign", w.x0)
-    view = instance.round_view(instance.after(w.cohorts))
-    assert view.zeros[0] == 1 and view.stored[0, 0, 0] == F(250, 249)
-    assert judge(_b6_small(view, 1, scale), statement="", form="", rule="sign", mode="rational").verdict == verdict
+    small, none = (exact_check(replace(w, form=name).witness()) for name in ("small floor", "no floor"))
+    a = F(10 * 251, 250 * (250**2 - 25))
+    floor = small[2] - none[2]
+    assert floor == F(11, 100) * a and small[1] == none[1]
+    assert ("holds" if none[1] <= none[2] + scale * floor else "violated") == verdict
 
 
 def test_the_constants_of_the_small_floors_proof():

@@ -58,7 +58,7 @@ class _MoreCoordinates(RoundView):
 MODELS_ARE_COMPARED = (  # models, values or their squares: float64 has them up to a rounding error that no term shows
     *("eq-11", "eq-12", "eq-14", "eq-15", "eq-21", "lemma-b3", "eq-23", "eq-29", "lemma-b4", "eq-32", "eq-33", "eq-34"),
     *("eq-35", "eq-36"),
-    *("eq-40", "eq-41", "theorem-b6", "theorem-a-step", "theorem-b-step"),
+    *("eq-40", "eq-41", "theorem-a-step", "theorem-b-step"),
 )
 BY_VALUE = ("lambda1_s", "lambda1_sign", "zeros", "C", "C_next", "epsilon", "D", "A", "A_next", "move", "drift")
 ROUND_LETTERS = {  # attribute of a RoundView: how a formula writes it

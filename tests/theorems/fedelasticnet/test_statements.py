@@ -30,7 +30,7 @@ from fedtheory.theory.rounds.run_matches_claim import as_said
 
 RULES = ("sign", "true-gradient")
 AT_REST = MethodSetting.of(FILE["algorithm-1-fixed-point"])
-SCOPES = ("round", "run", "fixed-point")  # of Algorithm 3 and of Algorithm 1 at rest: other kinds have files of their own
+KINDS = ("round", "run", "algorithm-1-fixed-point")  # of Algorithm 3 and of Algorithm 1 at rest: other kinds have files of their own
 
 
 def _instances() -> list[battery.ProblemInstance]:
@@ -83,7 +83,7 @@ def _cases(with_mutants: bool) -> list:
     return [
         pytest.param(s, f, m, id=f"{s.id}-{f.name}-{m.name if m else 'itself'}")
         for s in theorems.all_statements("fedelasticnet/")
-        if s.scope in SCOPES
+        if s.forms[0].kind in KINDS
         for f in s.forms
         for m in (f.mutants if with_mutants else [None])
     ]

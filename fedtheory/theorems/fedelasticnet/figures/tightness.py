@@ -33,6 +33,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     THEOREM_B_THRESHOLD,
 )
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.registry import get
@@ -134,6 +135,11 @@ def compute(
                         continue
                     statement = get(f"fedelasticnet/{name}")
                     form = statement.form(forms[rule])
+                    if name in FILE.statements:  # judged from states of its own
+                        how = {"sampling": sampling, "x0": x0, "seed": seed, "forms": [form.name]}
+                        [check] = statement.verify(problem, algorithm, **how)
+                        out[title][rule][i, j] = check.tightness
+                        continue
                     if assumption_failure(form, problem, algorithm, sampling) is not None:
                         continue
                     if statement.scope not in views:

@@ -1,4 +1,4 @@
-"""FedElasticNet, (40)-(41): Theorem B.6, one step of the potential, printed, repaired and sharpened."""
+"""FedElasticNet, (40)-(41) and what follows, and one step of Theorems A and B."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fedtheory.theorems.fedelasticnet.notation import (
     PRINTED_THRESHOLD,
     PROOF_OF_A,
     PROOF_OF_B,
-    PROOF_OF_B6,
     REPAIRED_THRESHOLD,
     SIGN_NOTE,
     THEOREM_A_THRESHOLD,
@@ -27,13 +26,13 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
+from fedtheory.theorems.fedelasticnet.statements.one_step import theorem_b6
 from fedtheory.theory.judge.statement import Sides, eq, form, le
 from fedtheory.theory.judge.symbolic import closed
 
 __all__ = ["STATEMENTS", "potential_step"]
 
 
-# --- Theorem B.6 ------------------------------------------------------------------------------------------------------
 def _eq40(v: RoundView, subgradient: Any, sign_floor: bool = False, gap: int = 4) -> Sides:
     kappa, l2, b, share = v.constants.printed[1], v.lambda2, v.beta, v.P / v.m
     noise = (12 * b * kappa + 2 / l2) * v.noise_D + v.noise_A
@@ -67,21 +66,6 @@ def potential_step(
         v.last_term(subgradient),
         noise=kappa_0 * v.noise_D + v.noise_A,
     )
-
-
-def _b6(v: RoundView, d: Any, subgradient: Any, kappa_scale: Any = 1) -> Sides:
-    a = v.constants.printed[0]
-    return potential_step(v, v.constants.printed, a / 2 * v.lambda1 * v.lambda1 * d + 0 * v.D, subgradient, kappa_scale)
-
-
-def _b6_zeros(v: RoundView, kappa_scale: Any = 1) -> Sides:
-    floor = 33 * v.constants.printed[0] / 80 * v.lambda1 * v.lambda1 * v.zeros  # 0.4125 = 0.3 (1 + 3/8)
-    return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
-
-
-def _b6_small(v: RoundView, kappa_scale: Any = 1, floor_scale: Any = 1) -> Sides:
-    floor = floor_scale * 11 * v.constants.printed[0] / 100 * v.lambda1 * v.lambda1 * v.zeros
-    return potential_step(v, v.constants.printed, floor, v.lambda1_s, kappa_scale)
 
 
 def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Sides:
@@ -191,72 +175,7 @@ STATEMENTS = (
         scope="algebra",
         assumptions=(),
     ),
-    statement(
-        "theorem-b6",
-        "one step of the potential",
-        "Theorem B.6",
-        closed(
-            "printed",
-            ROUND,
-            lambda v: _b6(v, 1, v.lambda1_sign),
-            BOTH_FAIL,
-            limits=above(PRINTED_THRESHOLD),
-            note="sign(0) = 0, and the factor d is missing",
-        ),
-        closed(
-            "repaired",
-            ROUND,
-            lambda v: _b6(v, v.d, v.lambda1_s),
-            BOTH_HOLD,
-            ("kappa a hundred times smaller", lambda v: _b6(v, v.d, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
-            ("last term dropped", lambda v: _b6(v, 0, 0 * v.lambda1_s)),
-            limits=above(REPAIRED_THRESHOLD),
-            note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
-            proof=PROOF_OF_B6,
-        ),
-        closed(
-            "d missing",
-            ROUND,
-            lambda v: _b6(v, 1, v.lambda1_s),
-            {"sign": "violated", "true-gradient": "holds"},
-            ("kappa a hundred times smaller", lambda v: _b6(v, 1, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
-            limits=above(PRINTED_THRESHOLD),
-            note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
-            "by the small floor",
-            proof="weaker than the form without a floor",
-        ),
-        closed(
-            "no floor",
-            ROUND,
-            lambda v: _b6(v, 0, v.lambda1_s),
-            {"sign": "violated", "true-gradient": "holds"},
-            ("kappa a hundred times smaller", lambda v: _b6(v, 0, v.lambda1_s, kappa_scale=1 / (100 * v.P / v.P))),
-            limits=above(REPAIRED_THRESHOLD),
-            note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
-            proof=PROOF_OF_A,
-        ),
-        closed(
-            "sharpened",
-            ROUND,
-            lambda v: _b6_zeros(v),
-            {"sign": "holds"},
-            ("kappa a hundred times smaller", lambda v: _b6_zeros(v, 1 / (100 * v.P / v.P))),
-            limits=above(REPAIRED_THRESHOLD),
-            note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
-            proof=PROOF_OF_B6,
-        ),
-        closed(
-            "small floor",
-            ROUND,
-            _b6_small,
-            {"sign": "holds"},
-            ("kappa a hundred times smaller", lambda v: _b6_small(v, 1 / (100 * v.P / v.P))),
-            limits=above(REPAIRED_THRESHOLD),
-            note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
-            proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d",
-        ),
-        measures="suboptimality before the round, times kappa_0",
-    ),
+    theorem_b6.statement,
     statement(
         "theorem-a-step",
         "one step of Theorem A's potential",

@@ -35,6 +35,7 @@ def _written_as(sp: Any) -> Any:
         """A symbol with LaTeX of its own."""
 
         __slots__ = ("bare", "drawn", "latex", "states")
+        _iterable = False  # for SymPy, which asks iter(...) otherwise
 
         def __new__(cls, name: str, latex: str) -> Any:
             made = cls.__xnew__(cls, name, real=True)  # none that SymPy keeps for the name, which may be written otherwise

@@ -66,7 +66,8 @@ made by the code;
 mutants (`wrong`) that a study must reject; and what is on record (``holds=True``, ``fails=True``,
 or open). Numbers that may be asked how small they could be are declared: ``q.constant("c", 1)``.
 ``needs={"mu > 0": q.mu > 0}`` says where a form is claimed. Half is ``Fraction(1, 2)``: with 0.5 in
-a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)`` and in hyperparameters, a float is the fraction that it prints as.
+a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)``
+and in hyperparameters, a float is the fraction that it prints as.
 Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
 cohorts stand on the others. Each form is judged by itself: where one divides by 0, or needs a
 minimiser that does not exist, the others are judged all the same.

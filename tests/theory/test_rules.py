@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,24 @@ import pytest
 from fedtheory.algorithms import FedProx, Scaffold
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.problems import random_quadratic
-from fedtheory.theory import GradientSteps, Paper, SmoothConvex, above, among, eq, form, le, method, repaired, study, upto, verify, wrong
+from fedtheory.theory import (
+    GradientSteps,
+    Paper,
+    SmoothConvex,
+    above,
+    among,
+    eq,
+    form,
+    le,
+    method,
+    repaired,
+    study,
+    upto,
+    verify,
+    wrong,
+)
 from fedtheory.theory.judge.campaign import Plan
+from fedtheory.theory.judge.case import Case
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 
@@ -61,7 +78,7 @@ def test_a_campaign_and_a_study_judge_every_rule():
 def test_a_users_method_says_which_rule_it_has():
     paper, problem = made(), random_quadratic(3, 2, seed=1)
     setting, [statement] = paper.as_paper().setting, paper.as_paper().statements
-    case = type("Case", (), dict(problem=problem, sampling=None, seed=0, scenarios=40, x0=None, rounds=None, confidence=0.999, at_once=False))
+    case = SimpleNamespace(**vars(Case(problem, None, sampling=None, scenarios=40)))
     for mu, rule, verdict in ((1, "light", "holds"), (9, "heavy", "violated")):
         case.algorithm = FedProx(mu=mu)
         found = {c.form: c for c in setting.verify(statement, statement.forms, case)}

@@ -13,10 +13,8 @@ import numpy as np
 from fedtheory.errors import FedTheoryError
 from fedtheory.rational import complexity, near, round_numbers
 from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses, exact_array
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, at_the_last_horizon, exact_view, instance_of
-from fedtheory.theory.judge.check import worst_sides
-from fedtheory.theory.judge.registry import get
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
+from fedtheory.theory.judge.registry import get, setting_of
 
 __all__ = ["claims", "margin", "shrink"]
 
@@ -26,12 +24,10 @@ Numbers = dict[str, Any]  # the fields of a witness as Fractions
 
 
 def claims(witness: DiagonalWitness) -> tuple[Fraction, Fraction, Fraction]:
-    """(lhs, rhs, scale) where rhs - lhs is least, for a run at its last horizon. Raises as `exact_view` does."""
+    """Give (lhs, rhs, scale) where rhs - lhs is least, of a run at its last horizon; raises as `Setting.exact_check` does."""
     statement = get(witness.statement)
-    form = statement.form(witness.form)
-    view = exact_view(statement, form, witness)
-    sides: Callable[[Any], Sides] = at_the_last_horizon(form.sides_on) if form.kind == "run" else form.sides_on
-    return worst_sides(sides(view))
+    _, lhs, rhs, scale = setting_of(statement).exact_check(statement, witness.witness())
+    return lhs, rhs, scale
 
 
 def margin(witness: DiagonalWitness) -> float:

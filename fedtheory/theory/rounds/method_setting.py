@@ -178,8 +178,8 @@ class MethodSetting:
         """Why an instance is none of this setting's, or None."""
         reason = self.problems.why_not(instance)
         least, most = self.of_statement.rounds
-        least = 0 if instance.state else least
-        if reason is None and not least <= instance.rounds <= most:
+        anywhere = bool(self._free)  # any state, and so those of runs of any length
+        if reason is None and not anywhere and not least <= instance.rounds <= most:
             reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
         if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
             reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"

@@ -83,8 +83,8 @@ class Notation:
 
     rational, exact, sampled, fixed = True, True, False, False
 
-    def __init__(self, over: str) -> None:
-        self._over = "run" if over == "run" else "round"
+    def __init__(self, over: str, rule: str = "any") -> None:
+        self._over, self.rule = "run" if over == "run" else "round", rule
         self._x = r"x^\infty" if over == "fixed-point" else "x"
         self.method, self.state, self.state_next = _Named(), _Named(), _Named("^+", drawn=True)
 
@@ -158,7 +158,9 @@ def formula(statement: Any, name: str) -> str:
     A form that is claimed in expectation has it around what depends on the cohorts.
     """
     try:
-        claimed = outlined(statement.function, Notation(statement.over), statement.id)[name]
+        variants = statement.variants.values()
+        variant = next(v for v in variants if name in v.forms)
+        claimed = outlined(statement.function, Notation(statement.over, variant.rule), statement.id)[name]
         made = claimed.sides() if callable(claimed.sides) else claimed.sides
         lhs, relation, terms = expressions(lambda _: made, None)
         expected = relation == "<=" and not claimed.pathwise

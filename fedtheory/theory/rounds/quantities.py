@@ -231,7 +231,7 @@ def client_models(q: Any) -> Any:
     return q._fold(q._clients.results[-1].y)
 
 
-@_quantity(of_round="(S, 1, N, d)", latex="y_k")
+@_quantity(of_round="(S, 1, N, d)", latex=r"\tilde y_k")
 def local_models(q: Any) -> Any:
     """What the local work of every client gives from the state before the round, whether it takes part or not."""
     return _of_everyone(q, q._before)[:, None]

@@ -79,7 +79,7 @@ def test_data_that_do_not_violate_are_refused():
 
 def test_assumptions_are_part_of_the_claim():
     b6 = replace(STALL, statement="fedelasticnet/theorem-b6", lambda2="50")
-    assert rerun(b6).verdict == "violated"
+    assert margin(b6) > 0
     with pytest.raises(InvalidInput, match="lambda_2/beta > 27 is not met"):
         rerun(replace(b6, lambda2="27"))
     with pytest.raises(InvalidInput, match="negative"):

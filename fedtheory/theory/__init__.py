@@ -50,7 +50,8 @@ over
     'fixed-point' (a round that begins where it ends). Or a `World`: a class of your own that says
     what an instance is (``draw``, ``from_data``) and what is known of it, for identities and claims
     about numbers, or for losses that none of these classes has; then problems, local and sampling
-    are left out, and ``q`` is an instance of it. examples/own_world.py is such a file.
+    are left out, and ``q`` is an instance of it. examples/own_world.py is such a file. An
+    `IrregularRun` is the world of runs in which clients are inactive or stop early.
 
 rules, states
     ``rules={"printed": {"sign": 1}, "repaired": {"sign": -1}}`` are variants of the method within

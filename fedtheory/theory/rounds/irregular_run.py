@@ -32,6 +32,7 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import integer, table, vector
 from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
 from fedtheory.theory.world import Draws, World
@@ -41,7 +42,7 @@ __all__ = [
     "laws_of_rounds", "local_sgd_of",
 ]  # fmt: skip
 
-COMMON = "common mini-batches: all clients have the same draw in a step"
+COMMON = Fact("common mini-batches: all clients have the same draw in a step")
 HOW = {
     "L, mu": "extreme eigenvalues of the clients' Hessians",
     "G_sq": "largest E||g||^2 over rounds, clients and virtual steps, exact",

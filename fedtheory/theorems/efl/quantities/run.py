@@ -27,6 +27,7 @@ from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.moments import Moments
 from fedtheory.rational import text
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
 
 __all__ = [
@@ -34,10 +35,10 @@ __all__ = [
     "given_curvatures", "step_sizes", "unmet",
 ]  # fmt: skip
 
-EVERY_D = "every D_k > 0"
-UNCORRELATED = "mini-batches of different clients uncorrelated within a step"
-FROZEN = "frozen anchors: lambda > 0, and they never move"
-MOVING = "moving anchors: lambda > 0, and they are where the clients ended the round before"
+EVERY_D = Fact("every D_k > 0")
+UNCORRELATED = Fact("mini-batches of different clients uncorrelated within a step")
+FROZEN = Fact("frozen anchors: lambda > 0, and they never move")
+MOVING = Fact("moving anchors: lambda > 0, and they are where the clients ended the round before")
 
 
 def gamma_of(E: int, theta: Any, L: Any, mu: Any, S: list[Any]) -> Any:

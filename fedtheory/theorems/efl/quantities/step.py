@@ -23,14 +23,15 @@ from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, unmet
 from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form, Sides
+from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
 __all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]
 
-COMPLETE = "all clients do all E steps along full gradients, t < 4/3 and eta mu < 1"
-EQUAL = "E[p^k s^k]/p^k the same for all clients"
+COMPLETE = Fact("all clients do all E steps along full gradients, t < 4/3 and eta mu < 1")
+EQUAL = Fact("E[p^k s^k]/p^k the same for all clients")
 
 MAX_ENTRIES = 2_000_000
 

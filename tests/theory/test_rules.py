@@ -31,6 +31,7 @@ from fedtheory.theory.judge.campaign import Plan
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.studies.declared import as_written, declared
 
 STEPS = GradientSteps(1, lr=lambda c: 1 / c.beta)
 
@@ -162,6 +163,13 @@ def test_what_a_form_needs():
     assert set(forms) == {"repaired", "zero"} and "mu > 0 is not met" in str(forms.why("strongly convex"))
     assert "strongly convex" in statement.on(setting.view(flat.changed(h=flat.h + 1)))
     assert statement.statement.form("strongly convex").conditions == ("mu > 0",)
+
+
+def test_what_is_declared_is_told():
+    setting, [statement] = made().as_paper().setting, made().as_paper().statements
+    assert setting.declares(statement)["rules"] == "light, heavy"
+    assert declared(memories(rounds=0))["state before"] == "any c_k, besides those of runs"
+    assert as_written(above(3)) == "every number above 3" and as_written(among("a", "b")) == "a or b"
 
 
 def test_a_run_begins_as_its_method_does():

@@ -31,6 +31,10 @@ def declared(statement: Any) -> dict[str, str]:
         "sampling": "uniform cohorts of every size P" if sampling is Uniform else everyone,
         "problems": str(statement.problems),
     }
+    if statement.rules:
+        out["rules"] = ", ".join(statement.rules)
+    if free := [name for name, axes in statement.states.items() if isinstance(axes, str)]:
+        out["state before"] = f"any {' and '.join(free)}, besides those of runs"
     span = str(least) if least == most else f"{least} to {most}"
     if statement.over == "run":
         out["horizon"] = f"T = {span}"

@@ -624,7 +624,10 @@ def _check(made: AuthoredStatement, at: str) -> None:
             f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
         )
     if made.rules and not isinstance(about, Method):
-        raise InvalidInput(f"{at}: rules: write about=method({type(about).__name__}, ...), whose hyperparameters they set")
+        raise InvalidInput(
+            f"{at}: rules: write about=method({type(about).__name__}, ...), "
+            "whose hyperparameters they set"
+        )
     if made.states and made.over != "round":
         raise InvalidInput(f"{at}: states: a {made.over} begins as the method does; leave them out")
     if made.over not in SCOPES:

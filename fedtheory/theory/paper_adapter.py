@@ -63,7 +63,13 @@ class DrawnInstance:
 
     def to_json(self) -> dict[str, Any]:
         """All its parameters."""
-        return {"kind": self.kind, "name": self.name, "data": self.data, "rational": self.rational, "rule": self.rule}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "data": self.data,
+            "rational": self.rational,
+            "rule": self.rule,
+        }
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,13 @@ class DrawnProblem:
 
     def to_json(self) -> dict[str, Any]:
         """All its parameters."""
-        return {"kind": self.kind, "name": self.name, "number": self.number, "seed": self.seed, "rule": self.rule}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "number": self.number,
+            "seed": self.seed,
+            "rule": self.rule,
+        }
 
 
 class _Searched:
@@ -139,8 +151,14 @@ class AuthoredSetting(Setting):
         out: list[Any] = []
         for kind, setting in ((k, s) for k in self.kinds for s in self._settings(k)):
             rule = setting.of_statement.rule
-            for i, instance in enumerate(islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))):
-                out.append(DrawnInstance(kind, _label(setting, instance), instance.to_data(), i % 3 == 0, rule))
+            for i, instance in enumerate(
+                islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))
+            ):
+                out.append(
+                    DrawnInstance(
+                        kind, _label(setting, instance), instance.to_data(), i % 3 == 0, rule
+                    )
+                )
             if setting.refusal() is None:
                 numbers = range(max(2, round(PROBLEMS * plan.scale)))
                 out += [DrawnProblem(kind, i, plan.seed, rule) for i in numbers]
@@ -185,7 +203,9 @@ class AuthoredSetting(Setting):
     def local_work(self, statement: Statement) -> LocalWork:
         """None but the statement's own; a run of anyone's is judged by its points."""
         if isinstance(self._of(statement.id.partition("/")[2]).local, Minimise):
-            words = "the statement is about exact local solutions; leave local_solver out, or use Exact()"
+            words = (
+                "the statement is about exact local solutions; leave local_solver out, or use Exact()"
+            )
             return LocalWork((Exact,), words, of_runs=False)
         return LocalWork((), "the statement says itself what clients do; leave local_solver out", of_runs=False)
 
@@ -197,11 +217,14 @@ class AuthoredSetting(Setting):
         authored = self._chosen(statement, case.algorithm).of_statement
         claimed = [f.name for f in forms if authored.rule in f.established]
         found = on_problem(
-            authored, case.problem, case.algorithm, sampling=case.sampling, forms=claimed, seed=case.seed,
+            authored, case.problem, case.algorithm, sampling=case.sampling, forms=claimed,
+            seed=case.seed,
             scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence, at_once=case.at_once,
         )  # fmt: skip
         why = f"not claimed for the {authored.rule} rule"
-        return found + [outside(statement, f, authored.rule, why) for f in forms if f.name not in claimed]
+        return found + [
+            outside(statement, f, authored.rule, why) for f in forms if f.name not in claimed
+        ]
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
@@ -235,7 +258,9 @@ class AuthoredSetting(Setting):
             algorithm = request.algorithm(algorithm.name, problem, **usual)
             numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
             setting = self._chosen(statement, algorithm)
-        chosen = ", ".join(f"{k} = {v if isinstance(v, str) else format(v, '.6g')}" for k, v in numbers.items())
+        chosen = ", ".join(
+            f"{k} = {v if isinstance(v, str) else format(v, '.6g')}" for k, v in numbers.items()
+        )
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
@@ -275,12 +300,17 @@ class AuthoredSetting(Setting):
         view = super().exact_view(statement, form, self.authored.older(witness))
         view_forms = self.authored[statement.id].on(view)
         if form.name in view_forms.absent:
-            raise InvalidInput(f"the assumptions of {statement.id} [{form.name}] fail: {view_forms.why(form.name)}")
+            raise InvalidInput(
+                f"the assumptions of {statement.id} [{form.name}] fail: {view_forms.why(form.name)}"
+            )
         return view
 
     def built(self, witness: Witness) -> Any:
         """Make the view of a witness's data, also without an assumption, or with other constants."""
-        setting, declared = self._of(witness.kind, witness.rule), self.authored[witness.statement].constants
+        setting, declared = (
+            self._of(witness.kind, witness.rule),
+            self.authored[witness.statement].constants,
+        )
         if unknown := [k for k in witness.constants if k not in declared]:
             raise InvalidInput(f"constants {', '.join(unknown)}: {witness.statement} declares none of that name")
         if witness.without:
@@ -304,7 +334,11 @@ class AuthoredSetting(Setting):
         found = super().exact_check(statement, witness)
         from fedtheory.theory.studies.counterexamples import needless  # loads what searches
 
-        if witness.without and found[0].verdict == "violated" and needless(self._of(witness.kind, witness.rule), witness):
+        if (
+            witness.without
+            and found[0].verdict == "violated"
+            and needless(self._of(witness.kind, witness.rule), witness)
+        ):
             raise InvalidInput(
                 f"without {witness.without}: the instance does not need that, it violates {statement.id} as it stands"
             )
@@ -312,7 +346,8 @@ class AuthoredSetting(Setting):
 
     def summary(self, witness: Witness) -> str:
         """The losses, the start, and what was drawn."""
-        return f"{witness.statement} [{witness.form}]: {Draw.from_data(self.authored.older(witness).data)}"
+        instance = Draw.from_data(self.authored.older(witness).data)
+        return f"{witness.statement} [{witness.form}]: {instance}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
@@ -356,7 +391,10 @@ def _label(setting: MethodSetting, instance: Draw) -> str:
 def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Draw]:
     """Of a campaign's first instances those with one of these names, by name."""
     kind = setting.of_statement.name
-    drawn = {f"{kind}: {_label(setting, i)}": i for i in islice(_draws(setting, seed), INSTANCES if names else 0)}
+    drawn = {
+        f"{kind}: {_label(setting, i)}": i
+        for i in islice(_draws(setting, seed), INSTANCES if names else 0)
+    }
     return {name: i for name, i in drawn.items() if name in names}
 
 
@@ -369,5 +407,14 @@ def _view(setting: MethodSetting, data: dict[str, Any]) -> Any:
     return setting.view(instance, exact=True)
 
 
-def _outside(statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable") -> Check:
-    return outside(statement.statement, statement.statement.form(form), statement.rule, reason, instance, verdict)
+def _outside(
+    statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable"
+) -> Check:
+    return outside(
+        statement.statement,
+        statement.statement.form(form),
+        statement.rule,
+        reason,
+        instance,
+        verdict,
+    )

@@ -1,4 +1,4 @@
-"""Statements about several variants of a method, numbers above a limit, states of any kind, and what a form needs."""
+"""Variants of a method, numbers above a limit, states of any kind, and what a form needs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,13 @@ STEPS = GradientSteps(1, lr=lambda c: 1 / c.beta)
 
 
 def made(**how):
-    """A statement about FedProx, light and heavy: its one step from the server's model is that of gradient descent."""
+    """A statement about FedProx, light and heavy, whose one step is that of gradient descent."""
     paper = Paper("variants")
-    how = {"about": method(FedProx, mu=1), "rules": {"light": {"mu": 1}, "heavy": {"mu": 9}}, "local": STEPS} | how
+    how = {
+        "about": method(FedProx, mu=1),
+        "rules": {"light": {"mu": 1}, "heavy": {"mu": 9}},
+        "local": STEPS,
+    } | how
 
     @paper.statement("step", problems=SmoothConvex((1, 3), (1, 2)), **how)
     def step(q):
@@ -49,7 +53,12 @@ def made(**how):
         yield repaired(half, "", wrong("all of it", le(q.F_next, q.F, -gain)), holds=True)
         if q.rule == "heavy":
             yield form("the method's mu", eq(q.method.mu + 0 * q.F, 9 + 0 * q.F), holds=True)
-        yield form("mu at most 1", le(q.method.mu + 0 * q.F, 1), fails=q.rule == "heavy", holds=q.rule == "light")
+        yield form(
+            "mu at most 1",
+            le(q.method.mu + 0 * q.F, 1),
+            fails=q.rule == "heavy",
+            holds=q.rule == "light",
+        )
 
     return paper
 
@@ -67,9 +76,13 @@ def test_a_campaign_and_a_study_judge_every_rule():
     paper = made()
     setting = paper.as_paper().setting
     instances = setting.instances(Plan(0, 0.1))
-    assert {i.rule for i in instances} == {"light", "heavy"} and len({i.name for i in instances}) == len(instances)
+    assert {i.rule for i in instances} == {"light", "heavy"} and len(
+        {i.name for i in instances}
+    ) == len(instances)
     checks = [c for i in instances for c in setting.check(i, [paper["step"].statement])]
-    assert {(c.form, c.rule) for c in checks if c.verdict == "violated"} == {("mu at most 1", "heavy")}
+    assert {(c.form, c.rule) for c in checks if c.verdict == "violated"} == {
+        ("mu at most 1", "heavy")
+    }
     found = study(paper, budget=20, necessity=False)
     assert [one.statement.rule for one in found.studies] == ["light", "heavy"]
     assert {(r.form, r.rule): r.verdict for r in found.rows}["mu at most 1", "heavy"] == "violated"
@@ -83,9 +96,13 @@ def test_a_users_method_says_which_rule_it_has():
     for mu, rule, verdict in ((1, "light", "holds"), (9, "heavy", "violated")):
         case.algorithm = FedProx(mu=mu)
         found = {c.form: c for c in setting.verify(statement, statement.forms, case)}
-        assert {c.rule for c in found.values()} == {rule} and found["mu at most 1"].verdict == verdict
+        assert {c.rule for c in found.values()} == {rule} and found[
+            "mu at most 1"
+        ].verdict == verdict
     case.algorithm = FedProx(mu=3)
-    assert {c.verdict for c in setting.verify(statement, statement.forms, case)} == {"not applicable"}
+    assert {c.verdict for c in setting.verify(statement, statement.forms, case)} == {
+        "not applicable"
+    }
 
 
 def test_rules_that_cannot_be():
@@ -96,7 +113,10 @@ def test_rules_that_cannot_be():
 
 
 def test_numbers_above_a_limit():
-    paper = made(about=method(FedProx, mu=above(lambda c: 2 * c.beta, unit=lambda c: c.beta, usual=3)), rules=None)
+    paper = made(
+        about=method(FedProx, mu=above(lambda c: 2 * c.beta, unit=lambda c: c.beta, usual=3)),
+        rules=None,
+    )
     setting, rng = MethodSetting.of(paper["step"]), np.random.default_rng(0)
     for _ in range(20):
         drawn = setting.random_instance(rng)
@@ -115,11 +135,13 @@ def test_words_are_the_users_choice():
     paper = made(about=method(FedProx, mu=upto(1), aggregation=words), rules=None)
     problem = random_quadratic(3, 2, seed=1)
     assert MethodSetting.of(paper["step"]).on_problem(problem)[0].aggregation == "cohort"
-    assert {c.verdict for c in verify(paper["step"], problem, FedProx(mu=1, aggregation="samples"))} == {"holds"}
+    assert {
+        c.verdict for c in verify(paper["step"], problem, FedProx(mu=1, aggregation="samples"))
+    } == {"holds"}
     assert among("1/2", "1").choices == ("1/2", "1")
 
 
-# --- states of any kind -----------------------------------------------------------------------------------------------------
+# --- states of any kind -----------------------------------------------------------------------
 def memories(**how):
     paper = Paper("memories")
 
@@ -158,9 +180,19 @@ def test_any_state_before_a_round():
 def test_what_a_form_needs():
     statement = memories(rounds=0)
     setting = MethodSetting.of(statement)
-    flat = Draw.from_data({"h": [["0"], ["1"]], "c": [["0"], ["1"]], "weights": ["1/2", "1/2"], "start": ["1"], "rounds": 0})
+    flat = Draw.from_data(
+        {
+            "h": [["0"], ["1"]],
+            "c": [["0"], ["1"]],
+            "weights": ["1/2", "1/2"],
+            "start": ["1"],
+            "rounds": 0,
+        }
+    )
     forms = statement.on(setting.view(flat))
-    assert set(forms) == {"repaired", "zero"} and "mu > 0 is not met" in str(forms.why("strongly convex"))
+    assert set(forms) == {"repaired", "zero"} and "mu > 0 is not met" in str(
+        forms.why("strongly convex")
+    )
     assert "strongly convex" in statement.on(setting.view(flat.changed(h=flat.h + 1)))
     assert statement.statement.form("strongly convex").conditions == ("mu > 0",)
 
@@ -169,7 +201,9 @@ def test_what_is_declared_is_told():
     setting, [statement] = made().as_paper().setting, made().as_paper().statements
     assert setting.declares(statement)["rules"] == "light, heavy"
     assert declared(memories(rounds=0))["state before"] == "any c_k, besides those of runs"
-    assert as_written(above(3)) == "every number above 3" and as_written(among("a", "b")) == "a or b"
+    assert (
+        as_written(above(3)) == "every number above 3" and as_written(among("a", "b")) == "a or b"
+    )
 
 
 def test_a_run_begins_as_its_method_does():

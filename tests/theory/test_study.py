@@ -290,8 +290,13 @@ def test_what_varies_is_drawn_and_kept():
     free = sentence(drawn, local=GradientSteps(among(1, 2), upto(lambda c: 1 / (c.beta * c.E))))
     setting, rng = MethodSetting.of(free), np.random.default_rng(0)
     made = [setting.random_instance(rng) for _ in range(20)]
-    assert {int(i.drawn["steps"]) for i in made} == {1, 2} and all(0 < i.drawn["lr"] <= 1 for i in made)
-    assert setting.why_not(made[0].changed(drawn={"steps": Q(3), "lr": Q(1)})) == "steps: 3 is none of 1, 2"
+    assert {int(i.drawn["steps"]) for i in made} == {1, 2} and all(
+        0 < i.drawn["lr"] <= 1 for i in made
+    )
+    assert (
+        setting.why_not(made[0].changed(drawn={"steps": Q(3), "lr": Q(1)}))
+        == "steps: 3 is none of 1, 2"
+    )
     needs = {a.assumption: a for a in study(free, budget=100).studies[0].assumptions}
     assert needs["the limit of the step size"].needed
 

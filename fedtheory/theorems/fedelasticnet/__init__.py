@@ -6,7 +6,9 @@ sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index
 """
 
 from fedtheory.theorems.fedelasticnet.proofs import PROOFS
-from fedtheory.theorems.fedelasticnet.statements import STATEMENTS  # before SETTING, which asks what FILE holds
+from fedtheory.theorems.fedelasticnet.statements import (
+    STATEMENTS,
+)  # before SETTING, which asks what FILE holds
 
 from fedtheory.theorems.fedelasticnet.setting import SETTING  # isort: skip
 from fedtheory.theory.judge.registry import Paper

@@ -17,7 +17,14 @@ from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["DiagonalWitness", "as_draw", "at_the_last_horizon", "exact_view", "instance_of", "read_version_1"]
+__all__ = [
+    "DiagonalWitness",
+    "as_draw",
+    "at_the_last_horizon",
+    "exact_view",
+    "instance_of",
+    "read_version_1",
+]
 
 MAX_ROUNDS = 2000
 _CLAIM = ("statement", "form", "rule", "lhs", "rhs", "found_by", "provenance")
@@ -154,12 +161,18 @@ def as_draw(witness: Witness) -> Witness:
         return witness
     w = DiagonalWitness.from_witness(witness)
     if w.T is not None or w.copies is not None or (w.cohorts is None) == (w.state is None):
-        raise InvalidInput(f"{w.statement} is about one round, after cohorts or from a state, of clients that are written out")
+        raise InvalidInput(
+            f"{w.statement} is about one round, after cohorts or from a state, "
+            "of clients that are written out"
+        )
     beta = max(fraction(v, "h") for row in w.h for v in row)
-    distance = fraction(w.lambda2, "lambda2") / beta - Fraction(REPAIRED_THRESHOLD) if beta else beta
+    distance = (
+        fraction(w.lambda2, "lambda2") / beta - Fraction(REPAIRED_THRESHOLD) if beta else beta
+    )
     state = {} if w.state is None else {"state": {k: w.state[k] for k in ("stored", "local")}}
     data = {
-        "h": w.h, "c": w.c, "weights": [f"1/{w.m}"] * w.m, "start": w.x0 if w.state is None else w.state["theta"],
+        "h": w.h, "c": w.c, "weights": [f"1/{w.m}"] * w.m,
+        "start": w.x0 if w.state is None else w.state["theta"],
         "rounds": len(w.cohorts or ()), "before": w.cohorts or [], "cohort_size": w.P,
         "drawn": {"method.l1": w.lambda1, "method.l2": str(distance)}, **state,
     }  # fmt: skip

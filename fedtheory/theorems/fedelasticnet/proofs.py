@@ -137,7 +137,9 @@ def _theorem_b6(words: str, form: str) -> Step:
     def sides(v: RoundView) -> Sides:
         of_printed = form == "printed"
         floor = v.constants.printed[0] / 2 * v.lambda1 * v.lambda1 * (1 if of_printed else v.d)
-        return potential_step(v, v.constants.printed, floor + 0 * v.D, v.lambda1_sign if of_printed else v.lambda1_s)
+        return potential_step(
+            v, v.constants.printed, floor + 0 * v.D, v.lambda1_sign if of_printed else v.lambda1_s
+        )
 
     return _step("Theorem B.6", words, "theorem-b6", form, None, sides=sides)
 
@@ -232,7 +234,10 @@ _REPAIRED = Proof(
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("repaired", _exact_s),
-        _theorem_b6("the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "repaired"),
+        _theorem_b6(
+            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
+            "repaired",
+        ),
         *_END,
     ),
     course,
@@ -264,7 +269,10 @@ _REPAIRED_SIGN = replace(
             "repaired",
             _drift,
         ),
-        _theorem_b6("the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C", "repaired"),
+        _theorem_b6(
+            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
+            "repaired",
+        ),
         Step(
             "floor for all d",
             "the floor counts all d coordinates, where only those that stay need one",
@@ -288,7 +296,10 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("printed", None),
-        _theorem_b6("the lemmas added up; as it stands, d is missing, which the next line has again", "printed"),
+        _theorem_b6(
+            "the lemmas added up; as it stands, d is missing, which the next line has again",
+            "printed",
+        ),
         *_END,
         *ends,
     )

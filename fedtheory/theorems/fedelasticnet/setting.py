@@ -172,7 +172,8 @@ class FedElasticNetSetting(Setting):
         battery = random_battery(plan.seed, plan.scale)
         deep = {n for n in range(0, len(battery), max(1, len(battery) // 8))}  # whole trees near the limit
         return trials + [
-            Trial("exact", i, max_leaves=50_000 if n in deep else 150) for n, i in enumerate(battery)
+            Trial("exact", i, max_leaves=50_000 if n in deep else 150)
+            for n, i in enumerate(battery)
         ]
 
     def check(self, instance: Trial, statements: Sequence[Statement]) -> list[Check]:

@@ -24,7 +24,10 @@ Numbers = dict[str, Any]  # the fields of a witness as Fractions
 
 
 def claims(witness: DiagonalWitness) -> tuple[Fraction, Fraction, Fraction]:
-    """Give (lhs, rhs, scale) where rhs - lhs is least, of a run at its last horizon; raises as `Setting.exact_check` does."""
+    """Give (lhs, rhs, scale) where rhs - lhs is least, of a run at its last horizon.
+
+    Raises as `Setting.exact_check` does.
+    """
     statement = get(witness.statement)
     _, lhs, rhs, scale = setting_of(statement).exact_check(statement, witness.witness())
     return lhs, rhs, scale

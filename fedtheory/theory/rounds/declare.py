@@ -23,7 +23,8 @@ from fedtheory.inputs import flag
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = [
-    "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method", "Minimise", "Upto", "Whole", "Words", "above", "alias",
+    "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method",
+    "Minimise", "Upto", "Whole", "Words", "above", "alias",
     "among", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
@@ -147,7 +148,9 @@ class Upto:
 
     def why_not(self, drawn: Fraction) -> str | None:
         """The reason for which a share is none, or None."""
-        return None if 0 < drawn <= self.beyond else f"the share {drawn} is not in (0, {self.beyond}]"
+        return (
+            None if 0 < drawn <= self.beyond else f"the share {drawn} is not in (0, {self.beyond}]"
+        )
 
 
 @dataclass(frozen=True)

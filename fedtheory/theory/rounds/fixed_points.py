@@ -62,7 +62,9 @@ def in_floats(after: Callable[[Any], Any], x: Any) -> Any:
         if _at_rest(moved, move, x):
             return x
         x = x + move
-    raise NotCertified(f"{NONE}, the method still moves by {np.abs(moved).max():.2g}: give another start")
+    raise NotCertified(
+        f"{NONE}, the method still moves by {np.abs(moved).max():.2g}: give another start"
+    )
 
 
 def _at_rest(moved: Any, move: Any, x: Any) -> bool:

@@ -111,7 +111,11 @@ class Draw:
             raise InvalidInput(
                 f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
             )
-        floats = [k for k in (*ARRAYS, "weights", "start", "before", "drawn", "state") if k in data and _floats(data[k])]
+        floats = [
+            k
+            for k in (*ARRAYS, "weights", "start", "before", "drawn", "state")
+            if k in data and _floats(data[k])
+        ]
         if floats:
             raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
         try:

@@ -85,7 +85,9 @@ class MethodSetting:
     @property
     def free(self) -> tuple[str, ...]:
         """The hyperparameters of a method of the package that a user may choose."""
-        if not isinstance(self.method, Method) or not self.method.cls.__module__.startswith("fedtheory."):
+        if not isinstance(self.method, Method) or not self.method.cls.__module__.startswith(
+            "fedtheory."
+        ):
             return ()
         given, rules = self.method.hyperparameters.items(), self.of_statement.rule_values
         return tuple(n for n, value in given if isinstance(value, Family | Words) or n in rules)
@@ -146,7 +148,9 @@ class MethodSetting:
         if not self._free or rng.random() < 0.5:
             return made
         units = (Fraction(1), base.exact_losses.constants["beta"])  # of a model, or of a gradient
-        state = {name: np.empty(shape, dtype=object) for name, shape in self._shapes(n, base.dim).items()}
+        state = {
+            name: np.empty(shape, dtype=object) for name, shape in self._shapes(n, base.dim).items()
+        }
         for values in state.values():
             unit = units[int(rng.integers(2))]
             for index in np.ndindex(values.shape):
@@ -156,13 +160,18 @@ class MethodSetting:
     @property
     def _free(self) -> dict[str, str]:
         """The axes of what may be anything in the state before a round."""
-        return {name: axes for name, axes in self.of_statement.states.items() if isinstance(axes, str)}
+        return {
+            name: axes for name, axes in self.of_statement.states.items() if isinstance(axes, str)
+        }
 
     def _shapes(self, n: int, d: int) -> dict[str, tuple[int, ...]]:
-        return {name: tuple({"N": n, "d": d}[a] for a in axes.split()) for name, axes in self._free.items()}
+        return {
+            name: tuple({"N": n, "d": d}[a] for a in axes.split())
+            for name, axes in self._free.items()
+        }
 
     def _begun(self, state: Mapping[str, Any], count: int, exact: bool) -> dict[str, Any] | None:
-        """The fields of the state that ``count`` scenarios begin in, with what follows from the free ones."""
+        """The fields of the state that ``count`` scenarios begin in, the free ones and the rest."""
         if not state:
             return None
         whole = {k: v if exact else np.asarray(v, dtype=float) for k, v in state.items()}
@@ -187,8 +196,12 @@ class MethodSetting:
             reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self.open_numbers())}"
         if reason is None and instance.state:
             shapes = {name: v.shape for name, v in instance.state.items()}
-            if shapes != (wanted := self._shapes(instance.num_clients, instance.dim)) or instance.rounds:
-                reason = f"state {shapes} after {instance.rounds} rounds: the statement is about {wanted or 'states of runs'}"
+            if (
+                shapes != (wanted := self._shapes(instance.num_clients, instance.dim))
+                or instance.rounds
+            ):
+                about = wanted or "states of runs"
+                reason = f"state {shapes} after {instance.rounds} rounds: the statement is about {about}"
         if reason is None:
             reason = self._not_drawn(instance) or self._not_before(instance)
         if reason is None and self.scope == "run":
@@ -252,7 +265,15 @@ class MethodSetting:
             return self._made(
                 world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn
             )
-        return self._round(world, like[None], sampling, instance.rounds, instance.before, instance.drawn, instance.state)
+        return self._round(
+            world,
+            like[None],
+            sampling,
+            instance.rounds,
+            instance.before,
+            instance.drawn,
+            instance.state,
+        )
 
     def view_from(self, instance: Draw, starts: Any) -> Quantities:
         """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
@@ -273,7 +294,10 @@ class MethodSetting:
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
         state: Mapping[str, Any] | None = None,
     ) -> Quantities:  # fmt: skip
-        """One round after some others: starts (S, d), all cohorts of the law each; ``state`` : what else they begin in."""
+        """One round after some others: starts (S, d), all cohorts of the law each.
+
+        ``state`` : what else they begin in
+        """
         fixed = self.scope == "fixed-point"
         if fixed:
             starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
@@ -289,25 +313,47 @@ class MethodSetting:
         cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
         chance = probabilities(sampling, law, world.exact)
         begun = self._begun(state or {}, scenarios, world.exact)
-        return self._made(world, np.repeat(starts, count, axis=0), sampling, cohorts, chance, drawn, fixed=fixed, state=begun)
+        return self._made(
+            world,
+            np.repeat(starts, count, axis=0),
+            sampling,
+            cohorts,
+            chance,
+            drawn,
+            fixed=fixed,
+            state=begun,
+        )
 
     def _any_round(
-        self, world: Any, starts: Any, sampling: Sampling, rounds: int, drawn: dict[str, Fraction], rng: np.random.Generator,
+        self, world: Any, starts: Any, sampling: Sampling, rounds: int, drawn: dict[str, Fraction],
+        rng: np.random.Generator,
     ) -> Quantities:  # fmt: skip
         """One round in floats from every state of a few runs, and from `STATES` of any kind."""
         n, S = world.num_clients, len(starts)
         facts, work, algorithm = self.resolved(world, sampling, drawn, rounds + 1)
         law = sampling.enumerate(n)
-        cohorts = [rows(law, rng.integers(law.scenarios, size=S)) for _ in range(min(rounds, REACHED))]
+        cohorts = [
+            rows(law, rng.integers(law.scenarios, size=S)) for _ in range(min(rounds, REACHED))
+        ]
         reached = run(world, algorithm, work, starts, cohorts).states
-        kept = {name: np.concatenate([getattr(s, name) for s in reached]) for name in reached[0]._fields}
+        kept = {
+            name: np.concatenate([getattr(s, name) for s in reached]) for name in reached[0]._fields
+        }
         count = STATES
         size = 10.0 ** rng.uniform(-2, 1, (count, 1))
-        x = world.centre + np.where(np.arange(count)[:, None] % 4 == 3, 1e-3, 1.0) * size * rng.standard_normal((count, world.dim))
+        x = world.centre + np.where(
+            np.arange(count)[:, None] % 4 == 3, 1e-3, 1.0
+        ) * size * rng.standard_normal((count, world.dim))
         shapes = self._shapes(n, world.dim).items()
         units = size[:, 0] * rng.choice([1.0, facts.beta], count)  # of a model, or of a gradient
-        begun = [self._begun({k: unit * rng.standard_normal(shape) for k, shape in shapes}, 1, False) or {} for unit in units]
-        both = {k: np.concatenate([kept[k], *(b[k] for b in begun)]) for k in begun[0]} | {"x": np.concatenate([kept["x"], x])}
+        begun = [
+            self._begun({k: unit * rng.standard_normal(shape) for k, shape in shapes}, 1, False)
+            or {}
+            for unit in units
+        ]
+        both = {k: np.concatenate([kept[k], *(b[k] for b in begun)]) for k in begun[0]} | {
+            "x": np.concatenate([kept["x"], x])
+        }
         each = {k: np.repeat(v, law.scenarios, axis=0) for k, v in both.items()}
         last = rows(law, np.tile(np.arange(law.scenarios), len(both["x"])))
         return self._made(world, each["x"], sampling, [last], law.probability, drawn, state=each)
@@ -335,7 +381,8 @@ class MethodSetting:
 
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
-        sampled: bool = False, seed: int = 0, fixed: bool = False, state: dict[str, Any] | None = None,
+        sampled: bool = False, seed: int = 0, fixed: bool = False,
+        state: dict[str, Any] | None = None,
     ) -> Quantities:  # fmt: skip
         facts, work, algorithm = self.resolved(world, sampling, drawn, len(cohorts))
         with np.errstate(all="ignore"):
@@ -350,7 +397,9 @@ class MethodSetting:
         counts = {"N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n}
         if self.scope == "run":
             counts["T"] = rounds
-        return Facts({**rule, **world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}})
+        return Facts(
+            {**rule, **world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}}
+        )
 
     def resolved(
         self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int
@@ -426,7 +475,9 @@ class MethodSetting:
 
     def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
         """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
-        _, work, algorithm = self.resolved(self.world(problem), sampling or Full(), self.first_choice, 1)
+        _, work, algorithm = self.resolved(
+            self.world(problem), sampling or Full(), self.first_choice, 1
+        )
         return algorithm, work
 
     def refusal(self) -> str | None:

@@ -160,7 +160,9 @@ def formula(statement: Any, name: str) -> str:
     try:
         variants = statement.variants.values()
         variant = next(v for v in variants if name in v.forms)
-        claimed = outlined(statement.function, Notation(statement.over, variant.rule), statement.id)[name]
+        claimed = outlined(
+            statement.function, Notation(statement.over, variant.rule), statement.id
+        )[name]
         made = claimed.sides() if callable(claimed.sides) else claimed.sides
         lhs, relation, terms = expressions(lambda _: made, None)
         expected = relation == "<=" and not claimed.pathwise

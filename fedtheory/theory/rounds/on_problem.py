@@ -73,7 +73,10 @@ def verify(
         except InvalidInput as error:
             reason = str(error)
     if reason is not None:
-        return [Check(statement.id, f, statement.rule, "not applicable", "exact", reason=reason) for f in chosen]
+        return [
+            Check(statement.id, f, statement.rule, "not applicable", "exact", reason=reason)
+            for f in chosen
+        ]
     begun = rng.bit_generator.state
 
     def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
@@ -82,7 +85,10 @@ def verify(
             view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, choice)
             return check(statement, view, names, problem.name, each)
         except NotCertified as error:
-            return [Check(statement.id, f, statement.rule, "inconclusive", "exact", reason=str(error)) for f in names]
+            return [
+                Check(statement.id, f, statement.rule, "inconclusive", "exact", reason=str(error))
+                for f in names
+            ]
 
     first, *others = setting.choices()
     looks = scenarios if at_once else FIRST

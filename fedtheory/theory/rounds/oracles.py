@@ -120,7 +120,9 @@ class ProblemWorld:
         """The certified optimum; x is within ||grad F(x)||/mu_F of the minimiser where F is
         strongly convex."""
         if self.by_samples:
-            raise MissingCapability("the optimum is known of F with its own weights, and not by sample counts")
+            raise MissingCapability(
+                "the optimum is known of F with its own weights, and not by sample counts"
+            )
         o = self._newton or self.problem.optimum()
         mu = self.constants["mu_F"]
         size = 4 * EPS * float(np.abs(o.x).max(initial=0.0))
@@ -164,10 +166,12 @@ class Path(NamedTuple):
 
 
 def run(
-    world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort], seed: int = 0,
-    state: dict[str, Any] | None = None,
+    world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort],
+    seed: int = 0, state: dict[str, Any] | None = None,
 ) -> Path:  # fmt: skip
-    """The method from x (S, d), one cohort of S scenarios a round; ``state`` : fields of the state it begins in.
+    """The method from x (S, d), one cohort of S scenarios a round.
+
+    ``state`` : fields of the state that it begins in, in place of its own
 
     Raises
     ------

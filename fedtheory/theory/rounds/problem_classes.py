@@ -69,7 +69,9 @@ class ProblemClass(Keywords):
         object.__setattr__(self, "clients", _range("clients", self.clients))
         object.__setattr__(self, "dimension", _range("dimension", self.dimension))
         if self.weights not in ("equal", "any", "samples"):
-            raise InvalidInput(f"weights = {self.weights!r}: use 'equal' (w_k = 1/N), 'any' or 'samples'")
+            raise InvalidInput(
+                f"weights = {self.weights!r}: use 'equal' (w_k = 1/N), 'any' or 'samples'"
+            )
 
     # --- instances in fractions -------------------------------------------------------------------------------------------
     def draw(self, rng: np.random.Generator) -> Draw:
@@ -184,7 +186,8 @@ class ProblemClass(Keywords):
 
         same = "identical " if self.identical else ""
         who = f"{same}client{'s' * (self.clients[1] > 1)}"
-        return f"{self.words}, {span(self.clients)} {who}, dimension {span(self.dimension)}, {WEIGHTS[self.weights]}"
+        size = f"{span(self.clients)} {who}, dimension {span(self.dimension)}"
+        return f"{self.words}, {size}, {WEIGHTS[self.weights]}"
 
 
 def not_shares(problem: Any) -> str | None:

@@ -19,7 +19,17 @@ from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 from fedtheory.theory.rounds.forms import Undefined
 
-__all__ = ["CONSTANTS", "FUNCTIONS", "LATEX", "ROUND", "RUN", "SHAPES", "of_the_other", "sq", "told_quantities"]
+__all__ = [
+    "CONSTANTS",
+    "FUNCTIONS",
+    "LATEX",
+    "ROUND",
+    "RUN",
+    "SHAPES",
+    "of_the_other",
+    "sq",
+    "told_quantities",
+]
 
 Named = dict[str, Callable[[Any], Any]]
 ROUND: Named = {}
@@ -27,7 +37,8 @@ RUN: Named = {}
 SHAPES: dict[str, dict[str, str]] = {"round": {}, "run": {}}
 LATEX: dict[str, dict[str, str]] = {"round": {}, "run": {}}
 CONSTANTS = {
-    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute curvature)",
+    "beta": "max_k beta_k, beta_k the smoothness of f_k (for quadratics the largest absolute "
+    "curvature)",
     "mu": "min_k mu_k, mu_k the strong convexity of f_k",
     "beta_F": "smoothness of F (an upper bound where it is not known exactly)",
     "mu_F": "strong convexity of F (a lower bound where it is not known exactly)",
@@ -39,7 +50,8 @@ CONSTANTS = {
     "eta": "the local step size",
 }
 FUNCTIONS = {
-    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it may be tightened",
+    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it "
+    "may be tightened",
     "mean(v)": "the expectation over the cohorts",
     "sq(v)": "||v||^2 along the last axis",
     "dot(v, w)": "<v, w> along the last axis",
@@ -233,7 +245,8 @@ def client_models(q: Any) -> Any:
 
 @_quantity(of_round="(S, 1, N, d)", latex=r"\tilde y_k")
 def local_models(q: Any) -> Any:
-    """What the local work of every client gives from the state before the round, whether it takes part or not."""
+    """What the local work of every client gives from the state before the round, in the cohort
+    or not."""
     return _of_everyone(q, q._before)[:, None]
 
 
@@ -241,10 +254,14 @@ def _of_everyone(q: Any, state: Any) -> Any:
     """The local models (S, N, d) of a round in which all clients take part."""
     count = q.world.num_clients
     cohort = Cohort(count, mask=np.ones((len(state.x), count), dtype=bool))
-    clients = q.world.clients(cohort, {k: q.facts[k] for k in ("E", "eta") if k in q.facts}, state.x, Stream(0), 1)
+    clients = q.world.clients(
+        cohort, {k: q.facts[k] for k in ("E", "eta") if k in q.facts}, state.x, Stream(0), 1
+    )
     q.method.round(state, clients)
     if not clients.results:
-        raise MissingCapability("local_models: this method asks its clients for no local minimisation")
+        raise MissingCapability(
+            "local_models: this method asks its clients for no local minimisation"
+        )
     return clients.results[-1].y
 
 
@@ -325,4 +342,9 @@ def told_quantities(over: str) -> dict[str, str]:
     """Every quantity by name, in words; 'run' or another scope."""
     table = RUN if over == "run" else ROUND
     first = {name: " ".join((function.__doc__ or "").split()) for name, function in table.items()}
-    return {**first, **CONSTANTS, **({"T": "rounds of the run"} if over == "run" else {}), **FUNCTIONS}
+    return {
+        **first,
+        **CONSTANTS,
+        **({"T": "rounds of the run"} if over == "run" else {}),
+        **FUNCTIONS,
+    }

@@ -17,7 +17,17 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps as Steps
 from fedtheory.local.exact import Exact
 from fedtheory.theory.judge.case import named
-from fedtheory.theory.rounds.declare import Above, Among, Facts, Family, GradientSteps, Method, Upto, Words, resolve
+from fedtheory.theory.rounds.declare import (
+    Above,
+    Among,
+    Facts,
+    Family,
+    GradientSteps,
+    Method,
+    Upto,
+    Words,
+    resolve,
+)
 
 __all__ = ["as_said", "depends_on_the_horizon", "others"]
 CLOSE = 1e-9  # of numbers that are the same but for rounding
@@ -54,7 +64,9 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     for name, declared in about.hyperparameters.items():
         if isinstance(declared, Words):
             said = getattr(algorithm, name)
-            numbers[name] = said if said in declared else _refuse(where, name, said, " or ".join(declared))
+            numbers[name] = (
+                said if said in declared else _refuse(where, name, said, " or ".join(declared))
+            )
         elif isinstance(declared, Family | int | float | Fraction) or callable(declared):
             if not isinstance(declared, bool) and hasattr(algorithm, name):
                 numbers[name] = _number(where, name, getattr(algorithm, name), declared, facts)

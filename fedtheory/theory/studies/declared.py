@@ -44,12 +44,21 @@ def declared(statement: Any) -> dict[str, str]:
 
 
 def scope(statement: Any) -> str:
-    """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, where not all clients take part."""
+    """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, if any."""
     least, most = statement.rounds
     rounds = f"{least} to {most} rounds" if least < most else f"{most} round{'s' * (most != 1)}"
-    words = {"run": f"a run of {rounds}", "round": f"one round after {rounds}" if most else "the first round"}
-    law = "cohorts of every size, drawn uniformly" if statement.sampling is Uniform else f"cohorts by {statement.sampling}"
-    return words.get(statement.over, "a fixed point of the method") + ("" if isinstance(statement.sampling, Full) else f", {law}")
+    words = {
+        "run": f"a run of {rounds}",
+        "round": f"one round after {rounds}" if most else "the first round",
+    }
+    law = (
+        "cohorts of every size, drawn uniformly"
+        if statement.sampling is Uniform
+        else f"cohorts by {statement.sampling}"
+    )
+    return words.get(statement.over, "a fixed point of the method") + (
+        "" if isinstance(statement.sampling, Full) else f", {law}"
+    )
 
 
 def symbols(statement: Any) -> dict[str, str]:

@@ -338,7 +338,15 @@ def _checks(
             out.checks += check(statement, view, None, name)
         except NotCertified as error:
             out.checks += [
-                Check(statement.id, f, statement.rule, "inconclusive", "exact", reason=str(error), instance=name)
+                Check(
+                    statement.id,
+                    f,
+                    statement.rule,
+                    "inconclusive",
+                    "exact",
+                    reason=str(error),
+                    instance=name,
+                )
                 for f in statement.forms
             ]
         except (InvalidInput, MissingCapability):

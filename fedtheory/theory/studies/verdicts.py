@@ -99,7 +99,9 @@ def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
             return found[0]
         reason = found[0].reason if found else reason
     why = f"the search found it violated on {name}, which could not be judged again: {reason}"
-    return Check(statement.id, form, statement.rule, "inconclusive", "exact", reason=why, instance=name)
+    return Check(
+        statement.id, form, statement.rule, "inconclusive", "exact", reason=why, instance=name
+    )
 
 
 def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
@@ -149,8 +151,22 @@ def agree(out: StatementStudy, setting: MethodSetting, seed: int, budget: int) -
         if not found.empty or ratio > 1 + VISIBLE:
             name = found.best_instance.get("name", "") if not found.empty else found.tightest_instance.get("name", "")
             why = f"the search found it violated on {name}, and it was not decided"
-            out.checks.append(Check(out.statement.id, row.form, row.rule, "inconclusive", "exact", reason=why, instance=name))
-        elif out.search is not None and not out.search.finite[row.form] and _both_zero(setting, row.form):
+            out.checks.append(
+                Check(
+                    out.statement.id,
+                    row.form,
+                    row.rule,
+                    "inconclusive",
+                    "exact",
+                    reason=why,
+                    instance=name,
+                )
+            )
+        elif (
+            out.search is not None
+            and not out.search.finite[row.form]
+            and _both_zero(setting, row.form)
+        ):
             out.notes[row.form] = "both sides are 0 wherever it was judged"
 
 

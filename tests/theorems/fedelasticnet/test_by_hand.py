@@ -33,7 +33,10 @@ WITHIN = [w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS]
 @pytest.mark.parametrize("witness", WITHIN, ids=lambda w: w.name)
 def test_every_shipped_witness_is_within_algorithm_3(witness):
     assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
-    with pytest.raises(InvalidInput, match=r"lambda_1 = 0 is not above 0|method.l1: the distance 0 from the limit is not above 0"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"lambda_1 = 0 is not above 0|method.l1: the distance 0 from the limit is not above",
+    ):
         replay(replace(witness, data={**witness.data, "lambda1": "0"}))
 
 
@@ -44,15 +47,26 @@ def test_without_the_penalty_no_statement_on_algorithm_3_applies():
             checks = statement.verify(problem, FedElasticNetDyn(0.0, 30.0), rounds=2)
             assert {c.verdict for c in checks} == {"not applicable"}
             if statement.id == B6.id:
-                assert all("l1 = 0.0: fedelasticnet/theorem-b6 is about l1 above 0" in c.reason for c in checks)
+                assert all(
+                    "l1 = 0.0: fedelasticnet/theorem-b6 is about l1 above 0" in c.reason
+                    for c in checks
+                )
             else:
-                assert all("lambda_1 = 0 is not above 0" in c.reason and "choose lambda_1 > 0" in c.reason for c in checks)
+                assert all(
+                    "lambda_1 = 0 is not above 0" in c.reason and "choose lambda_1 > 0" in c.reason
+                    for c in checks
+                )
 
 
 def test_the_search_and_the_battery_stay_within_algorithm_3():
     one_step = theorems.get("fedelasticnet/theorem-b-step")
-    for statement, shape in ((THEOREM, Shape(2, 1, 1, 3)), (one_step, Shape(1, 1, 2, cohorts=None))):
-        target = _Target(statement, statement.form("repaired"), "sign", shape, statement.form("repaired").sides)
+    for statement, shape in (
+        (THEOREM, Shape(2, 1, 1, 3)),
+        (one_step, Shape(1, 1, 2, cohorts=None)),
+    ):
+        target = _Target(
+            statement, statement.form("repaired"), "sign", shape, statement.form("repaired").sides
+        )
         u = np.random.default_rng(0).uniform(0, 1, (400, target.size))
         u[:50] = 0.0
         assert (target.numbers(u)["l1"] > 0).all()
@@ -199,7 +213,9 @@ def test_the_missing_factor_d_needs_five_coordinates():
 def test_the_small_floor_is_nearly_needed(scale, verdict):
     """On the drift the floor of one round is 0.2003 kappa' lambda_1^2: 0.22 is enough, a tenth less is not."""
     w = stalled_drift(250, 1)
-    small, none = (exact_check(replace(w, form=name).witness()) for name in ("small floor", "no floor"))
+    small, none = (
+        exact_check(replace(w, form=name).witness()) for name in ("small floor", "no floor")
+    )
     a = F(10 * 251, 250 * (250**2 - 25))
     floor = small[2] - none[2]
     assert floor == F(11, 100) * a and small[1] == none[1]

@@ -20,8 +20,15 @@ from fedtheory.theorems.fedelasticnet.statements import lemma_b5
 from fedtheory.theory.judge.statement import le
 from fedtheory.theory.judge.symbolic import closed, expressions
 
-ALL = [(s, f) for s in all_statements("fedelasticnet/") if s.forms[0].kind in ("round", "run") for f in s.forms]
-FORMS = [(s, f) for s, f in ALL if f.letters is None]  # of the others the formula is made by the code
+ALL = [
+    (s, f)
+    for s in all_statements("fedelasticnet/")
+    if s.forms[0].kind in ("round", "run")
+    for f in s.forms
+]
+FORMS = [
+    (s, f) for s, f in ALL if f.letters is None
+]  # of the others the formula is made by the code
 CLOSED = [(s, f) for s, f in ALL if f.letters is not None]
 EVERY_ROUND = [(s, f) for s, f in ALL if s.scope == "round"]
 ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]

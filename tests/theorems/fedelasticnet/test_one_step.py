@@ -1,4 +1,4 @@
-"""Theorem B.6, said in the language of one-file statements: numbers, witnesses, mutants, a user's problem."""
+"""Theorem B.6: worked numbers, witnesses, mutants, a user's problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tests.theorems.fedelasticnet.test_worked_theorems import OTHER
 
 STATEMENT = FILE["theorem-b6"]
 B6 = theorems.get("fedelasticnet/theorem-b6")
-WORKED = {  # three clients, two of them drawn, two coordinates; lambda_2 = 30 beta; the second round
+# Three clients, two of them drawn, two coordinates; lambda_2 = 30 beta; the second round.
+WORKED = {
     "sign": {
         "printed": ("57157/6149220", "32772468485357/97233188421600"),
         "repaired": ("57157/6149220", "1772444664959/5401843801200"),
@@ -48,7 +49,7 @@ ROWS = [(rule, name) for rule, table in WORKED.items() for name in table]
 
 
 def told(rule, form, of, starts, before):
-    """Both sides in fractions on an instance of a worked reference, read from a witness file of older times."""
+    """Both sides in fractions on an instance of a worked reference, from an older witness file."""
     rows = {"h": of["H"], "c": of["C"], "x0": [starts], "cohorts": [before]}
     h, c, [x0] = ([[str(v) for v in row] for row in rows[k]] for k in ("h", "c", "x0"))
     numbers = str(of["LAMBDA_1"]), str(of["LAMBDA_2"]), of["P"]
@@ -77,11 +78,13 @@ def test_every_form_of_every_rule_has_worked_numbers():
 
 def test_where_the_floors_are():
     numbers = [F(WORKED["sign"][name][1]) for name in ("sharpened", "small floor", "no floor")]
-    assert numbers[0] - numbers[2] == F("0.825") * worked.KAPPA_PRIME * 25 * F(4, 3)  # lambda_1^2 = 25; 4 of the 6 moves are 0
+    assert numbers[0] - numbers[2] == F("0.825") * worked.KAPPA_PRIME * 25 * F(
+        4, 3
+    )  # lambda_1^2 = 25; 4 of the 6 moves are 0
     assert numbers[1] - numbers[2] == F("0.22") * worked.KAPPA_PRIME * 25 * F(4, 3)
 
 
-# --- evidence ---------------------------------------------------------------------------------------------------------------
+# --- evidence ----------------------------------------------------------------------------------
 def refuted():
     return [
         pytest.param(variant, claimed, id=f"{variant.name}-{claimed.name}-{rule}")
@@ -96,24 +99,37 @@ def refuted():
 def test_a_form_that_fails_names_its_witness(variant, claimed):
     known = {w.name: w for w in builtin_witnesses("fedelasticnet")}
     witness = known[claimed.witness]
-    assert (witness.statement, witness.form, witness.rule) == (variant.id, claimed.name, variant.rule)
+    assert (witness.statement, witness.form, witness.rule) == (
+        variant.id,
+        claimed.name,
+        variant.rule,
+    )
     assert replay(witness).verdict == "violated"
 
 
 def test_no_form_that_holds_names_one():
-    every = [c for s in FILE.statements.values() for v in s.variants.values() for c in v.forms.values()]
+    every = [
+        c for s in FILE.statements.values() for v in s.variants.values() for c in v.forms.values()
+    ]
     assert {c.established for c in every if not c.witness} == {"holds"}
 
 
 def test_an_older_file_may_have_any_state():
-    """The same sides as the room's own round from it, of which the file says what is stored and each client's model."""
-    state = {"theta": ["2", "-1"], "stored": [["1", "-3"], ["1/2", "4"]], "local": [["0", "1"], ["3", "-2"]]}
+    """The same sides as the room's own round from it."""
+    state = {
+        "theta": ["2", "-1"],
+        "stored": [["1", "-3"], ["1/2", "4"]],
+        "local": [["0", "1"], ["3", "-2"]],
+    }
     h, c = [["1", "1/2"], ["2", "1"]], [["1", "0"], ["-1", "3"]]
     for rule, name in (("sign", "repaired"), ("true-gradient", "no floor")):
         w = DiagonalWitness(B6.id, name, rule, h, c, "1/3", "60", 1, ["0", "0"], state=state)
         _, lhs, rhs, _ = exact_check(w.witness())
         instance = DiagonalInstance.exact(h, c, "1/3", "60", 1, rule, ["0", "0"])
-        theta, stored, local = (np.array([[F(x) for x in np.ravel(state[k])]], dtype=object) for k in ("theta", "stored", "local"))
+        theta, stored, local = (
+            np.array([[F(x) for x in np.ravel(state[k])]], dtype=object)
+            for k in ("theta", "stored", "local")
+        )
         stored, local = stored.reshape(1, 2, 2), local.reshape(1, 2, 2)
         view = instance.round_view(RationalState(theta, stored.sum(axis=1) / F(2), stored, local))
         floor = view.constants.printed[0] / 2 * view.lambda1**2 * view.d * (name == "repaired")
@@ -121,7 +137,7 @@ def test_an_older_file_may_have_any_state():
         assert (lhs, rhs) == (old.lhs[0], old.rhs[0])
 
 
-# --- instances that are drawn -----------------------------------------------------------------------------------------------
+# --- instances that are drawn ------------------------------------------------------------------
 @pytest.mark.parametrize("rule", STATEMENT.variants)
 def test_what_is_on_record_is_found_and_mutants_are_rejected(rule):
     variant = STATEMENT.variants[rule]
@@ -134,11 +150,16 @@ def test_what_is_on_record_is_found_and_mutants_are_rejected(rule):
         if drawn.state and rng.random() < 0.5:  # gamma at the optimum: only the memories are wrong
             lambda_2 = (LEAST + drawn.drawn["method.l2"]) * drawn.exact_losses.constants["beta"]
             star = drawn.exact_losses.minimiser(drawn.start)
-            drawn = drawn.changed(start=star - drawn.state["stored"].sum(axis=0) / (drawn.num_clients * lambda_2))
+            drawn = drawn.changed(
+                start=star - drawn.state["stored"].sum(axis=0) / (drawn.num_clients * lambda_2)
+            )
         view = setting.view(drawn, exact=True)
         for name, claimed in variant.on(view).items():
             sides = reduced(view, claimed)
-            assert claimed.established == "violated" or (sides.lhs <= sides.rhs).all(), (name, str(drawn))
+            assert claimed.established == "violated" or (sides.lhs <= sides.rhs).all(), (
+                name,
+                str(drawn),
+            )
             for m in claimed.mutants:
                 wrong = reduced(view, claimed, m.sides)
                 left -= {(name, m.name)} if (wrong.lhs > wrong.rhs).any() else set()
@@ -148,18 +169,35 @@ def test_what_is_on_record_is_found_and_mutants_are_rejected(rule):
 def test_a_problem_of_a_users():
     problem, cohorts = problems.random_quadratic(4, 2, seed=3), Uniform(2)
     beta = float(problem.beta_k.max())
-    found = {c.form: c for c in B6.verify(problem, FedElasticNetDyn(0.1, 30 * beta, "true-gradient"), sampling=cohorts)}
-    assert {c.rule for c in found.values()} == {"true-gradient"} and found["no floor"].verdict == "holds"
+    found = {
+        c.form: c
+        for c in B6.verify(
+            problem, FedElasticNetDyn(0.1, 30 * beta, "true-gradient"), sampling=cohorts
+        )
+    }
+    assert {c.rule for c in found.values()} == {"true-gradient"} and found[
+        "no floor"
+    ].verdict == "holds"
     assert found["sharpened"].reason == "not claimed for the true-gradient rule"
-    near = {c.form: c for c in B6.verify(problem, FedElasticNetDyn(0.1, 26.9 * beta), sampling=cohorts)}
-    assert near["repaired"].verdict == "holds" and "lambda_2/beta > 27 is not met" in near["printed"].reason
+    near = {
+        c.form: c for c in B6.verify(problem, FedElasticNetDyn(0.1, 26.9 * beta), sampling=cohorts)
+    }
+    assert (
+        near["repaired"].verdict == "holds"
+        and "lambda_2/beta > 27 is not met" in near["printed"].reason
+    )
     for method in (FedElasticNetDyn(0.1, 20 * beta), FedDyn(30 * beta)):
-        assert {c.verdict for c in B6.verify(problem, method, sampling=cohorts)} == {"not applicable"}
+        assert {c.verdict for c in B6.verify(problem, method, sampling=cohorts)} == {
+            "not applicable"
+        }
 
 
 def test_printed_is_refuted_from_states_of_any_kind():
     problem = problems.Quadratic([[[1.0]], [[1.0]]], [[0.0], [0.0]])
-    found = {c.form: c.verdict for c in B6.verify(problem, FedElasticNetDyn(1.0, 300.0), sampling=Uniform(1))}
+    found = {
+        c.form: c.verdict
+        for c in B6.verify(problem, FedElasticNetDyn(1.0, 300.0), sampling=Uniform(1))
+    }
     assert found["printed"] == "violated" and found["repaired"] == "holds"
 
 
@@ -173,6 +211,11 @@ def test_the_search_finds_a_planted_mistake():
 
 def test_views_know_their_rule():
     for rule, variant in STATEMENT.variants.items():
-        view = MethodSetting.of(variant).view(MethodSetting.of(variant).random_instance(np.random.default_rng(1)))
-        assert view.rule == rule == view.method.rule and judge_view(B6, B6.form("repaired"), view).rule == rule
+        view = MethodSetting.of(variant).view(
+            MethodSetting.of(variant).random_instance(np.random.default_rng(1))
+        )
+        assert (
+            view.rule == rule == view.method.rule
+            and judge_view(B6, B6.form("repaired"), view).rule == rule
+        )
     assert replace(STATEMENT, rules={}).variants.keys() == {"any"}

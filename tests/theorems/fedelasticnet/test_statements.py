@@ -30,7 +30,11 @@ from fedtheory.theory.rounds.run_matches_claim import as_said
 
 RULES = ("sign", "true-gradient")
 AT_REST = MethodSetting.of(FILE["algorithm-1-fixed-point"])
-KINDS = ("round", "run", "algorithm-1-fixed-point")  # of Algorithm 3 and of Algorithm 1 at rest: other kinds have files of their own
+KINDS = (
+    "round",
+    "run",
+    "algorithm-1-fixed-point",
+)  # of Algorithm 3 and of Algorithm 1 at rest: other kinds have files of their own
 
 
 def _instances() -> list[battery.ProblemInstance]:

@@ -125,8 +125,14 @@ NOT_SIDES = {  # (statement, form): why it is not in the tables, and where its n
     ("feddyn-every-lambda", "optimal"): "tables of symbols: tests/worst_cases/test_best.py, with one of them in numbers by hand",
     ("sag-identity", "repaired"): "both sides are 0: test_a_round_in_which_nobody_moves has the models that are equal",
 }
-OURS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("round", "run", "algebra")]
-OURS = [s for s in OURS[[s.id for s in OURS].index("fedelasticnet/eq-40") :] if s.id.partition("/")[2] not in FILE.statements]
+OURS = [
+    s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("round", "run", "algebra")
+]
+OURS = [
+    s
+    for s in OURS[[s.id for s in OURS].index("fedelasticnet/eq-40") :]
+    if s.id.partition("/")[2] not in FILE.statements
+]
 ROWS = [(rule, *key) for rule, table in WORKED.items() for key in table]
 
 
@@ -364,7 +370,13 @@ ABOVE_27 = ["1/kappa_0 missing", "C_0 from the true gradients", "C_0 not squared
 ABOVE_27 += ["expectation of the sign only", "printed", "printed, whole expectation", "sign(0) = 0"]
 LEADS = {"theorem-a": 9, "theorem-a-step": 9, "theorem-b": 21, "theorem-b-step": 21}  # c of the others is 25
 NO_LIMIT = ["without lambda_2 > 27 beta"]
-NO_LIMIT_STATEMENTS = ["eq-41-chain", "constants", "feddyn-every-lambda", "theorem-e-proof", "sag-identity"]
+NO_LIMIT_STATEMENTS = [
+    "eq-41-chain",
+    "constants",
+    "feddyn-every-lambda",
+    "theorem-e-proof",
+    "sag-identity",
+]
 NO_LIMIT_STATEMENTS += ["theorem-d-proof", "theorem-f", "silent-cohorts"]
 LIMITED = [
     pytest.param(s, f, id=f"{s.id.partition('/')[2]}-{f.name}")

@@ -1,4 +1,4 @@
-r"""FedElasticNet, Algorithm 1: what its fixed points are. The paper states no theorem for it; this is ours."""
+"""FedElasticNet, Algorithm 1: its fixed points. The paper has no theorem for it; this is ours."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def algorithm_1(q: Any) -> Any:
     norm = q.sqrt(q.sq((w * q.client_gradients).sum(axis=-2)))
     drift, signs = (w[:, 0] * q.sqrt(q.sq(delta))).sum(axis=-1), q.sqrt(q.sq(s))
     mean, size = (w * slope).sum(axis=-2), (w * abs(slope)).sum(axis=-2)
-    left = abs((w * delta).sum(axis=-2)) + (w * q.rounding(y)).sum(axis=-2)  # of the mean move, in floats
+    left = abs((w * delta).sum(axis=-2)) + (w * q.rounding(y)).sum(axis=-2)  # of the mean move
     off = (q.method.l2 + q.beta) * left.max(axis=-1)
     bound = partial(le, norm, noise=q.d * off)
 
@@ -66,9 +66,11 @@ def algorithm_1(q: Any) -> Any:
         identity(-1),
         r"\sum_kw_k\delta_k=0,\quad\sum_kw_k\nabla L_k(\theta+\delta_k)=-\lambda_1\sum_kw_ks_k",
         wrong("sign of s", identity(1)),
-        note="a fixed point may be an optimum though the clients disagree (L_k = (x - c_k)^2/2, c = +-1, lambda_1 = 1/10, "
-        "lambda_2 = 1, x = 0), and another point though they agree (L_k = x^2/2 for all k, lambda_1 = 1, x = 1/2)",
-        proof="line 7 leaves theta as it is; the clients' first-order conditions, averaged with w_k",
+        note="a fixed point may be an optimum though the clients disagree (L_k = (x - c_k)^2/2, "
+        "c = +-1, lambda_1 = 1/10, lambda_2 = 1, x = 0), and another point though they agree "
+        "(L_k = x^2/2 for all k, lambda_1 = 1, x = 1/2)",
+        proof="line 7 leaves theta as it is; the clients' first-order conditions, averaged with "
+        "w_k",
         holds=True,
     )
     yield form(
@@ -86,8 +88,8 @@ def algorithm_1(q: Any) -> Any:
         BOUND % r"\tfrac\beta2",
         wrong("drift dropped", bound(signs)),
         wrong("sum of s a tenth smaller", bound(q.beta * drift / 2, Fraction(9, 10) * signs)),
-        note="by cocoercivity, as the mean move is 0; attained by a client of curvature beta against one that is linear "
-        "(fedelasticnet/algorithm-1-bias, distance)",
+        note="by cocoercivity, as the mean move is 0; attained by a client of curvature beta "
+        "against one that is linear (fedelasticnet/algorithm-1-bias, distance)",
         proof="docs/fedelasticnet_dynamics.md#algorithm-1",
         holds=True,
     )

@@ -1,9 +1,10 @@
-r"""FedElasticNet, Theorem B.6: one step of the potential A + kappa C, printed, repaired and sharpened.
+r"""FedElasticNet, Theorem B.6: one step of A + kappa C, printed, repaired and sharpened.
 
 In the paper's letters gamma = theta + h/lambda_2, and g_k is what client k stores. From any state,
 with uniform cohorts of any size P,
 
-    kappa_0 D <= (A + kappa C) - E(A + kappa C)^+ + floor - (2/lambda_2) <gamma - theta*, mean_k lambda_1 s_k>.
+    kappa_0 D <= (A + kappa C) - E(A + kappa C)^+ + floor
+                 - (2/lambda_2) <gamma - theta*, mean_k lambda_1 s_k>.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theory.rounds.declare import above, method
-from fedtheory.theory.rounds.forms import form, le, printed, repaired, wrong
+from fedtheory.theory.rounds.forms import form, le, printed, wrong
 from fedtheory.theory.rounds.problem_classes import SmoothConvex
 
 __all__ = ["letters", "theorem_b6"]
@@ -60,10 +61,10 @@ def letters(q: Any) -> Any:
         return q.sq(g - at_star).sum(axis=-1) / m
 
     return SimpleNamespace(
-        a=a, kappa=a * m / q.P, kappa_0=2 * (core - 25 * b * l2 - 25 * b * b) / (l2 * core), unit=a * l1 * l1,
+        kappa=a * m / q.P, kappa_0=2 * (core - 25 * b * l2 - 25 * b * b) / (l2 * core),
         A=q.sq(gamma - q.x_star), A_next=q.mean(q.sq(after - q.x_star)), D=q.gap_at(gamma),
-        C=spread(stored), C_next=q.mean(spread(q.state_next.stored)),
-        s=last(s), sign=last(l1 * np.sign(delta)), zeros=np.equal(delta, 0).sum(axis=(-2, -1)) / m, d=q.d,
+        C=spread(stored), C_next=q.mean(spread(q.state_next.stored)), unit=a * l1 * l1, d=q.d,
+        s=last(s), sign=last(l1 * np.sign(delta)), z=np.equal(delta, 0).sum(axis=(-2, -1)) / m,
     )  # fmt: skip
 
 
@@ -77,7 +78,9 @@ def letters(q: Any) -> Any:
     rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")},
     sampling=Uniform,
     problems=SmoothConvex(clients=(1, 4), dimension=(1, 7)),
-    states={"stored": "N d", "local": "N d", "h": lambda s: s["stored"].sum(axis=0) / len(s["stored"])},
+    states={
+        "stored": "N d", "local": "N d", "h": lambda s: s["stored"].sum(axis=0) / len(s["stored"]),
+    },
     rounds=(0, 60),
     title="one step of the potential",
     source="Theorem B.6",
@@ -89,50 +92,57 @@ def theorem_b6(q: Any) -> Any:
     """Bound one step of the potential."""
     v, of_sign = letters(q), q.rule == "sign"
     as_printed, as_repaired = (
-        {f"{RATIO} > {float(limit):.6g}": q.method.l2 > limit * q.beta} for limit in (Fraction(PRINTED_THRESHOLD), LEAST)
+        {f"{RATIO} > {float(limit):.6g}": q.method.l2 > limit * q.beta}
+        for limit in (Fraction(PRINTED_THRESHOLD), LEAST)
     )
 
     def step(floor: Any, last: Any = v.s, kappa: Any = v.kappa) -> Any:
-        return le(v.kappa_0 * v.D, v.A, kappa * v.C, -v.A_next, -kappa * v.C_next, floor * v.unit, last)
+        before, after = (v.A, kappa * v.C), (-v.A_next, -kappa * v.C_next)
+        return le(v.kappa_0 * v.D, *before, *after, floor * v.unit, last)
 
-    def told(name: str, floor: Any, words: str, needs: Any = as_repaired, **more: Any) -> Any:
+    def told(name: str, floor: Any, words: str, *more: Any, **how: Any) -> Any:
         small = wrong("kappa a hundred times smaller", step(floor, kappa=v.kappa / 100))
-        return form(name, step(floor), STEP % (words, "s_k^t"), small, needs=needs, **more)
+        how = {"needs": as_repaired, **how}
+        return form(name, step(floor), STEP % (words, "s_k^t"), small, *more, **how)
 
-    half, z = Fraction(1, 2), v.zeros
+    half = Fraction(1, 2)
     yield printed(
         step(half, v.sign), STEP % (FLOOR % (r"\tfrac{\kappa P}{2m}", ""), SIGN), needs=as_printed,
         note="sign(0) = 0, and the factor d is missing",
         fails=True, witness=f"fedelasticnet-theorem-b6-printed-{q.rule}",
     )  # fmt: skip
-    yield repaired(
-        step(half * v.d), STEP % (FLOOR % (r"\tfrac{\kappa P}{2m}", "d"), "s_k^t"),
-        wrong("kappa a hundred times smaller", step(half * v.d, kappa=v.kappa / 100)),
+    yield told(
+        "repaired", half * v.d, FLOOR % (r"\tfrac{\kappa P}{2m}", "d"),
         wrong("last term dropped", step(0, 0 * v.s)),
         note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
-        proof=PROOF_OF_B6, holds=True, needs=as_repaired,
+        proof=PROOF_OF_B6, holds=True,
     )  # fmt: skip
     yield told(
         "d missing", half, FLOOR % (r"\tfrac{\kappa P}{2m}", ""), needs=as_printed,
-        note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; with four or fewer it holds, "
-        "by the small floor",
+        note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; "
+        "with four or fewer it holds, by the small floor",
         proof="weaker than the form without a floor",
-        fails=of_sign, holds=not of_sign, witness="fedelasticnet-theorem-b6-d-missing-sign" * of_sign,
+        fails=of_sign, holds=not of_sign,
+        witness="fedelasticnet-theorem-b6-d-missing-sign" * of_sign,
     )  # fmt: skip
     yield told(
         "no floor", 0, "",
-        note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled state shows the sign rule does",
+        note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled "
+        "state shows the sign rule does",
         proof=PROOF_OF_A,
-        fails=of_sign, holds=not of_sign, witness="fedelasticnet-theorem-b6-no-floor-sign" * of_sign,
+        fails=of_sign, holds=not of_sign,
+        witness="fedelasticnet-theorem-b6-no-floor-sign" * of_sign,
     )  # fmt: skip
     if of_sign:
         yield told(
-            "sharpened", Fraction(33, 80) * z, FLOOR % (r"\tfrac{33\kappa P}{80m}", "z_t"),
-            note="the floor counts only the zero coordinates: there the stored gradient stays what it was",
+            "sharpened", Fraction(33, 80) * v.z, FLOOR % (r"\tfrac{33\kappa P}{80m}", "z_t"),
+            note="the floor counts only the zero coordinates: there the stored gradient stays "
+            "what it was",
             proof=PROOF_OF_B6, holds=True,
         )  # fmt: skip
         yield told(
-            "small floor", Fraction(11, 100) * z, FLOOR % (r"\tfrac{11\kappa P}{100m}", "z_t"),
-            note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta grows, and a little more before",
+            "small floor", Fraction(11, 100) * v.z, FLOOR % (r"\tfrac{11\kappa P}{100m}", "z_t"),
+            note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta "
+            "grows, and a little more before",
             proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d", holds=True,
         )  # fmt: skip

@@ -523,12 +523,8 @@ class Paper:
             raise suggest(short, self.statements, f"statement of {self.name}")
         return self.statements[short]
 
-    def as_paper(
-        self, setting: Callable[[Sequence[AuthoredStatement]], Any] = WorldSetting
-    ) -> core.Paper:
+    def as_paper(self) -> core.Paper:
         """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
-
-        setting : makes what judges the statements over worlds
 
         Raises
         ------
@@ -542,7 +538,7 @@ class Paper:
             from fedtheory.theory.paper_adapter import AuthoredSetting
 
             rooms.append(AuthoredSetting(self))
-        rooms += [setting(worlds)] if worlds or self.claims else []
+        rooms += [WorldSetting(worlds)] if worlds or self.claims else []
         if len(rooms) > 1 and self.claims:
             rooms[1].kinds = (*rooms[1].kinds, "")  # that of a claim
         fields = {

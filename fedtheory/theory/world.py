@@ -11,6 +11,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.rational import to_file
 from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory.judge.record import not_about_runs
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
 __all__ = ["Draws", "World", "WorldInstance"]
@@ -76,6 +77,7 @@ class World(ClosedView):
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
     accepts : what a user may set of a theorem over it by ``given``, and its meaning
+    computed : dict method -> {option of the command line: what `tuned` takes it from}
     scope : the word of `Statement.scope`, default the paper's id
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     rules : the variants of the method that a form is claimed for where it does not say
@@ -95,6 +97,7 @@ class World(ClosedView):
     problem: ClassVar[str] = "quadratic"
     takes: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[Mapping[str, str]] = {}
+    computed: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     scope: ClassVar[str] = ""
     scenarios: ClassVar[tuple[int, int] | None] = None
     rules: ClassVar[tuple[str, ...]] = ("any",)
@@ -165,14 +168,31 @@ class World(ClosedView):
                 break
 
     @classmethod
+    def search_instance(cls, rng: Any) -> Any:
+        """Draw an instance for the search for counterexamples, default one of its ``draws``.
+
+        A world whose numbers take long in fractions gives a `WorldInstance` whose `view` is in
+        floats; its data are what a violation is proved from.
+        """
+        return cls.instance(*cls.draws[0].draw(rng))
+
+    @classmethod
+    def read_version_1(cls, fields: dict[str, Any], label: str) -> Any:
+        """A `Witness` from a file of version 1 with fields of its own; None of another file."""
+        return None
+
+    @classmethod
     def of_problems(cls) -> bool:
         """True if an instance can be made of a user's problem."""
         own: Any = cls.on_problem
         return own.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
 
     @classmethod
-    def on_problem(cls, statement: str, case: Any) -> dict[str, Any] | Self:
+    def on_problem(cls, statement: str, case: Any) -> Any:
         """Give the data that a user's case makes for a statement, or the instance itself.
+
+        Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
+        gives that of a form, or raises as below; it may have a ``rule``, that of the case.
 
         Parameters
         ----------
@@ -201,6 +221,36 @@ class World(ClosedView):
     @classmethod
     def prepare(cls, statement: Any, request: Any) -> Any:
         """Make a `Prepared` case of a user's options; None leaves it to what `takes` says."""
+        return None
+
+    @classmethod
+    def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
+        """Give the sides of a form on a run of anyone's.
+
+        Parameters
+        ----------
+        record : `fedtheory.theory.judge.record.Record`
+
+        Returns
+        -------
+        `fedtheory.theory.judge.record.OwnRun`
+
+        Raises
+        ------
+        InvalidInput, MissingCapability, NotCertified, NotRecorded
+            What the run is none of, or what is not known of it.
+        """
+        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {cls.about}"))
+
+    @classmethod
+    def tuned(
+        cls, method: str, request: Any, rounds: Any = None, batch_size: int | None = None
+    ) -> Any:
+        """Make a method with the hyperparameters that the theorem gives it, for a user's run.
+
+        It is a `fedtheory.theory.judge.request.Tuned`; None where the world says nothing of it.
+        ``computed`` says where its options come from.
+        """
         return None
 
     @classmethod

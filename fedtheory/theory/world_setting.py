@@ -13,9 +13,10 @@ from fedtheory.rational import Builders
 from fedtheory.theory.judge.case import Case, LocalWork, Plan
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
+from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
 from fedtheory.theory.judge.replay import read_kind_and_data
-from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.request import Prepared, Request, Tuned
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
@@ -44,12 +45,12 @@ NUMBERS = LocalWork(
 
 @dataclass(frozen=True)
 class _Seen:
-    """A world that was made of a user's run, as an instance."""
+    """What was made of a user's run, as an instance."""
 
-    made: World
+    made: Any
 
-    def view(self) -> World:
-        """The world."""
+    def view(self) -> Any:
+        """It, a world or what gives one for each form."""
         return self.made
 
 
@@ -61,11 +62,14 @@ class WorldSetting(Setting):
         self.worlds: dict[str, type[World]] = {s.over.kind: s.over for s in statements}
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
+        self.computed = {m: o for world in self.worlds.values() for m, o in world.computed.items()}
+        self.own_method = any(s.about is None and s.over.of_problems() for s in statements)
+        compared = {f.kind for s in statements for f in s.statement.forms if f.sides is not None}
         self.builders = Builders()
         for kind, world in self.worlds.items():
             runs: Any = world.runs
             own_runs = runs.__func__ is not World.runs.__func__  # type: ignore[attr-defined]
-            if not world.draws and not own_runs:
+            if kind in compared and not world.draws and not own_runs:
                 name = world.__name__
                 raise InvalidInput(f"{name} has no draw: write draw(rng) -> (label, data)")
             self.builders.add(kind)(world.from_data)
@@ -95,10 +99,13 @@ class WorldSetting(Setting):
         """
         if kind not in self.worlds or not self.worlds[kind].draws:
             raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")
-        return self.worlds[kind].instance(*self.worlds[kind].draws[0].draw(rng))
+        return self.worlds[kind].search_instance(rng)
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        """Read a file of version 1, which had the kind and the data under "efl"."""
+        """Read a file of version 1: a world's own, or one with kind and data under "efl"."""
+        own = (world.read_version_1(fields, label) for world in self.worlds.values())
+        if (found := next((w for w in own if w is not None), None)) is not None:
+            return found
         mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
         return read_kind_and_data(fields, "efl", label) if mine else None
 
@@ -123,6 +130,8 @@ class WorldSetting(Setting):
     def refusal(self, statement: Statement) -> str | None:
         """The reason for which the statement does not run on a user's problem, or None."""
         world = self._world(statement)
+        if _symbolic(statement):
+            return None
         if world is None:
             return (
                 "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
@@ -201,19 +210,39 @@ class WorldSetting(Setting):
         world = self._world(statement)
         if world is None or not world.of_problems():
             return super().instance(statement, form, case)
+        self._check_about(statement, case)
+        made = world.on_problem(statement.id, case)
+        return world.instance(case.problem.name, made) if isinstance(made, dict) else _Seen(made)
+
+    def _check_about(self, statement: Statement, case: Case) -> None:
+        """Raise `InvalidInput` for another method than the statement's."""
         about = self.authored[statement.id].about
         if about is not None:
             check_method(about, case.algorithm)
-        made = world.on_problem(statement.id, case)
-        return (
-            _Seen(made)
-            if isinstance(made, World)
-            else world.instance(case.problem.name, made)
-        )
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """The sides of a form on a run of anyone's, as the world makes them."""
+        world = self._world(statement)
+        if world is None:
+            return super().own_run(statement, form, case, record)
+        self._check_about(statement, case)
+        made: OwnRun = world.own_run(statement, form, case, record)
+        return made
+
+    def tuned(
+        self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None
+    ) -> Tuned | None:
+        """The method as the first world makes it that says something of it."""
+        worlds = self.worlds.values()
+        found = (world.tuned(method, request, rounds, batch_size) for world in worlds)
+        return next((made for made in found if made is not None), None)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
+        if world is not None and _symbolic(statement):
+            head = ["an identity between symbols: no data enter"]
+            return Prepared(request.problem(world.problem), None, head=head)
         if world is None or not world.of_problems():
             return super().prepare(statement, request)
         if (own := world.prepare(statement, request)) is not None:
@@ -254,6 +283,11 @@ class WorldSetting(Setting):
         if request is not asked:
             head.append(f"no problem was named, so it is the example's: {world.example}")
         return Prepared(problem, algorithm, options, head, details)
+
+
+def _symbolic(statement: Statement) -> bool:
+    """True if all its forms are identities between symbols: no data enter."""
+    return all(form.symbolic is not None for form in statement.forms)
 
 
 def _under(form: Form, rules: Sequence[str]) -> Form:

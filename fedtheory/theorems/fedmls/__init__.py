@@ -8,9 +8,8 @@ paper.read(__name__, first=(
 ))
 
 from fedtheory.theorems.fedmls.proofs import PROOFS  # noqa: E402 - after the statements
-from fedtheory.theorems.fedmls.setting import joined  # noqa: E402
 
 paper.proofs.extend(PROOFS)
-PAPER = paper.as_paper(joined)
+PAPER = paper.as_paper()
 
 __all__ = ["PAPER"]

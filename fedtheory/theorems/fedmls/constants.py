@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, isqrt
+from itertools import accumulate
+from math import ceil, isqrt, sqrt
 from typing import Any
 
 import numpy as np
 
-__all__ = ["MLSConstants", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise"]
+__all__ = [
+    "LinesConstants", "MLSConstants", "c_factor", "harmonic", "k_min", "kappa", "kappa_last",
+    "kappa_noise",
+]
 
 
 def harmonic(n: Any) -> Any:
-    """H_n, from scipy's digamma."""
+    """H_n, from scipy's digamma; of fractions the sum."""
+    n = np.asarray(n)
+    if n.dtype == object:
+        terms = (Fraction(1, i) for i in range(1, int(n.max()) + 1))
+        sums = list(accumulate(terms, initial=Fraction(0)))
+        return np.array([sums[int(i)] for i in n.flat], dtype=object).reshape(n.shape)
     from scipy.special import digamma
 
     return digamma(np.asarray(n, dtype=float) + 1) + np.euler_gamma
@@ -21,7 +30,8 @@ def harmonic(n: Any) -> Any:
 
 def c_factor(steps: Any) -> Any:
     """c(T) = (T+1)(T+2)/(T(T+3)), decreasing, 3/2 at T = 1."""
-    t = np.asarray(steps, dtype=float)
+    t = np.asarray(steps)
+    t = t if t.dtype == object else t.astype(float)
     return (t + 1) * (t + 2) / (t * (t + 3))
 
 
@@ -148,4 +158,31 @@ class MLSConstants:
     def large_k(self) -> float:
         """lam G^2/4 + G sqrt(lam e/2) + e, with e = `excess_of_psi` of any point of the ball."""
         e = self.excess_of_psi(self.reach_sq)
-        return self.lam * self.G_sq / 4 + float(np.sqrt(self.G_sq * self.lam * e / 2)) + e
+        return self.lam * self.G_sq / 4 + sqrt(self.G_sq * self.lam * e / 2) + e
+
+
+@dataclass(frozen=True)
+class LinesConstants(MLSConstants):
+    """The same in fractions, of losses of which each has as many copies.
+
+    Attributes
+    ----------
+    copies : (n,) how many clients have each of the G_i and sigma_i
+    """
+
+    copies: Any = ()
+
+    @property
+    def N(self) -> int:
+        """How many clients there are."""
+        return int(sum(self.copies))
+
+    @property
+    def G_sq(self) -> Any:
+        """Mean of G_i^2."""
+        return (self.G_i**2 * self.copies).sum() / Fraction(self.N)
+
+    @property
+    def sigma_sq(self) -> Any:
+        """0: subgradients are exact."""
+        return Fraction(0)

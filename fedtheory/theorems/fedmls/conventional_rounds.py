@@ -24,7 +24,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import integer
-from fedtheory.theorems.fedmls.exact import _clip
+from fedtheory.theorems.fedmls.lines import clip
 from fedtheory.theorems.fedmls.of_files import column, numbers_of
 from fedtheory.theorems.fedmls.paper import drawn_instances, paper
 from fedtheory.theory import Draws, Fact, World, form, le, wrong
@@ -115,9 +115,9 @@ class ConventionalView(World):
         for k in range(rounds + 1):
             excess.append(s1 * abs(u - c1) + s * abs(v - c))
             floor.append(s1 * min(c1, h) + s * max(Fraction(0), c - s * h * k))
-            v = v + _clip(c - v, s * h)  # both clients pull v towards c
+            v = v + clip(c - v, s * h)  # both clients pull v towards c
             # -u pushes by h, the kink takes back up to 2 s_1 h
-            second = u + h + _clip(c1 - (u + h), 2 * s1 * h)
+            second = u + h + clip(c1 - (u + h), 2 * s1 * h)
             u = ((u - h) + second) / 2
         return cls(column(excess), column(floor), frozenset({FEDPROX}))
 

@@ -20,7 +20,7 @@ from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
-from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, check_given
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
 from fedtheory.theorems.fedmls.requests import prepare_run
@@ -128,22 +128,20 @@ class ProxView(OfRounds):
     @classmethod
     def check_given(cls, case: Any) -> None:
         """Check G_i, sigma_i and the optimum, where they are given."""
-        given_numbers(case.given, case.problem.num_clients)
+        check_given(case)
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:
         """Make the run of a user's, where no assumption fails."""
         runs = UsersRuns(case)
         form = paper[statement].statement.forms[0]  # all are about the same runs
-        reason = runs.not_about(form)
-        if reason is None and not runs.algorithm.solved:
-            reason = (
+        runs.check(runs.not_about(form))
+        if not runs.algorithm.solved:
+            raise InvalidInput(
                 "local_training = 'sliding': the statement is about local problems that are "
                 "solved; use 'exact-prox'"
             )
-        reason = reason or runs.assumption_failure(form)
-        if reason is not None:
-            raise InvalidInput(reason)
+        runs.check(runs.outside(form))
         bounds = Bounds(runs.optimum, runs.G_i, runs.sigma_i)
         return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, bounds)
 

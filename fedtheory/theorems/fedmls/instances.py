@@ -13,8 +13,9 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.problems import nonsmooth, nonsmooth_instances
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedmls.constants import k_min
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK
-from fedtheory.theorems.fedmls.quantities import MLSView, k_min, view_of_run
+from fedtheory.theorems.fedmls.quantities import MLSView, view_of_run
 
 __all__ = ["ANALYTIC", "FAMILIES", "RADIUS", "MLSInstance", "facts_of", "mls_battery"]
 
@@ -57,7 +58,7 @@ class MLSInstance:
     average: Literal["averaged", "printed"] = "averaged"  # line 14: 'averaged' or 'printed'
     norm: Literal["mean", "product"] = "mean"  # line 22: along grad f_i, or along grad f_i/N
 
-    kind = "run"
+    kind, reading = MLSView.kind, ""
 
     @property
     def rule(self) -> str:

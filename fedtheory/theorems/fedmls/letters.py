@@ -39,6 +39,10 @@ class _Run(Letters):
         """The number itself."""
         return value
 
+    def decimal(self, value: float) -> float:
+        """The number itself, written with its digits."""
+        return value
+
     def values(self, view: Any) -> dict[Any, Any]:
         """The letters on a view, with its constants."""
         return super().values(view) | self.constants.values(view.constants)

@@ -1,191 +1,311 @@
-"""Runs in one dimension in fractions: MOPES on an interval, FedMLS with exact local work, and MOPES on the product space.
+"""Runs in one dimension in fractions: FedMLS in every reading of it, and MOPES on an interval.
 
-Every loss is a maximum of affine functions, f(u) = max_j p_j u + q_j, written as a list of (p_j, q_j).
+Every loss is a maximum of affine functions, f(u) = max_j p_j u + q_j, written as a list of
+(p_j, q_j). Clients with the same loss start alike and receive alike, so that their iterates are the
+same at all times: they are one client here, with the number of its copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil
+from itertools import pairwise
+from math import ceil, lcm
+from typing import Any
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedmls.exact import _clip, _kinks, _mean, _subgradient, _value, train_exactly
+from fedtheory.rational import fraction
 
-__all__ = ["LOCAL", "History", "Run", "history", "least_on", "product_mopes", "prox", "slopes_at", "steepest"]
+__all__ = [
+    "LOCAL", "Lines", "Run", "Trained", "clip", "consensus_slope", "excess", "history", "kinks",
+    "least_on", "mean", "product_mopes", "prox", "read_losses", "steepest", "train", "value",
+]
 
-LOCAL = ("sliding", "exact", "flat")  # local training; 'flat' is the prox that is printed without its square
-MOST_STEPS, MOST_ROUNDS = 4_000, 200
+LOCAL = ("sliding", "exact", "flat")  # local training; 'flat' is the prox printed without its square
+MOST_STEPS, MOST_ROUNDS = 10_000, 500  # the numbers grow with every step, and with every round
 Lines = Sequence[tuple[Fraction, Fraction]]
 
 
+# --- losses ---------------------------------------------------------------------------------------
+def read_losses(slopes: Any, offsets: Any) -> tuple[Lines, ...]:
+    """The pieces of every client from the lists of a file.
+
+    Raises
+    ------
+    InvalidInput
+        Lists of other shapes, or entries that are no fractions.
+    """
+    both = isinstance(slopes, list) and isinstance(offsets, list)
+    rows = both and all(isinstance(row, list) for row in (*slopes, *offsets))
+    if not rows or not slopes or not all(slopes) or [*map(len, slopes)] != [*map(len, offsets)]:
+        raise InvalidInput(
+            "slopes and offsets: expected one list of fractions for each client, as many offsets "
+            "as slopes"
+        )
+    return tuple(
+        [(fraction(p, f"slopes[{i}]"), fraction(q, f"offsets[{i}]")) for p, q in zip(a, b)]
+        for i, (a, b) in enumerate(zip(slopes, offsets, strict=True))
+    )
+
+
+def value(lines: Lines, u: Fraction) -> Fraction:
+    """f(u)."""
+    return max(p * u + q for p, q in lines)
+
+
+def slopes_at(lines: Lines, u: Fraction) -> list[Fraction]:
+    """The slopes of the pieces that are largest at u; the first one is the subgradient there."""
+    best = value(lines, u)
+    return [p for p, q in lines if p * u + q == best]
+
+
+def kinks(lines: Lines) -> list[Fraction]:
+    """The points where two pieces cross."""
+    return [(s - q) / (p - r) for i, (p, q) in enumerate(lines) for r, s in lines[:i] if r != p]
+
+
+def steepest(lines: Lines, radius: Fraction, closed: bool = True) -> Fraction:
+    """The longest subgradient on [-radius, radius]; without the ends the Lipschitz constant."""
+    start, end = slopes_at(lines, -radius), slopes_at(lines, radius)
+    ends = (min(start), max(end)) if closed else (max(start), min(end))
+    return max(abs(p) for p in ends)
+
+
+def clip(u: Fraction, radius: Fraction) -> Fraction:
+    """The point of [-radius, radius] that is nearest to u."""
+    return min(max(u, -radius), radius)
+
+
+def mean(values: Sequence[Fraction], copies: Sequence[int] = ()) -> Fraction:
+    """The mean over the clients."""
+    if not copies:
+        return sum(values, Fraction(0)) / len(values)
+    return sum((c * v for c, v in zip(copies, values, strict=True)), Fraction(0)) / sum(copies)
+
+
+def least_on(
+    clients: Sequence[Lines], low: Fraction, high: Fraction, near: Fraction,
+    copies: Sequence[int] = (),
+) -> tuple[Fraction, Fraction]:
+    """F* over [low, high], and the minimiser that is nearest to ``near``."""
+    points = [low, high, *(c for lines in clients for c in kinks(lines) if low < c < high)]
+    values = [(mean([value(lines, u) for lines in clients], copies), u) for u in points]
+    least = min(values)[0]
+    flat = [u for v, u in values if v == least]  # minimisers are what lies between these
+    return least, min(max(near, min(flat)), max(flat))
+
+
+def excess(
+    clients: Sequence[Lines], at: Fraction, least: Fraction, copies: Sequence[int] = ()
+) -> Fraction:
+    """F(at) - F*."""
+    return mean([value(lines, at) for lines in clients], copies) - least
+
+
+def consensus_slope(
+    clients: Sequence[Lines], radius: Fraction, copies: Sequence[int] = ()
+) -> Fraction:
+    """The longest subgradient of x -> F(x, ..., x) inside the interval."""
+    inner = {x for lines in clients for x in kinks(lines) if -radius < x < radius}
+    middle = [(a + b) / 2 for a, b in pairwise(sorted({-radius, radius, *inner}))]
+    return max(abs(mean([slopes_at(lines, x)[0] for lines in clients], copies)) for x in middle)
+
+
+# --- local training -------------------------------------------------------------------------------
+def train(
+    lines: Lines, u0: Fraction, g: Fraction, beta: Fraction, steps: int, radius: Fraction,
+    share: int = 1,
+) -> tuple[Fraction, Fraction]:
+    """Lines 18-27: (u_T, u~_T), thousands of steps in a moment.
+
+    With P_t = (t+1)(t+2) u_t the step with slope p is P_t = P_{t-1} + 2(t+1) (u_0 - g/beta -
+    p/(share beta)), then cut at (t+1)(t+2) R, so that all P_t have one denominator; and u~_T =
+    2/(T(T+3)) sum_t P_t/(t+2).
+    """
+    moves = [u0 - g / beta - p / (share * beta) for p, _ in lines]
+    unit = lcm(*(v.denominator for v in (u0, radius, *moves)))
+    whole = lcm(*(v.denominator for line in lines for v in line))
+    end, moves_in_units = int(radius * unit), [int(m * unit) for m in moves]
+    pieces = [(int(p * whole), int(q * whole) * unit) for p, q in lines]
+    under = lcm(*range(3, steps + 3))
+    at, total = 2 * int(u0 * unit), 0
+    for t in range(1, steps + 1):
+        values = [p * at + q * (t * (t + 1)) for p, q in pieces]
+        most = (t + 1) * (t + 2) * end
+        at += 2 * (t + 1) * moves_in_units[values.index(max(values))]
+        at = min(max(at, -most), most)
+        total += at * (under // (t + 2))
+    last = Fraction(at, (steps + 1) * (steps + 2) * unit)
+    return last, Fraction(2 * total, steps * (steps + 3) * under * unit)
+
+
+def prox(
+    lines: Lines, centre: Fraction, beta: Fraction, radius: Fraction, power: int = 2
+) -> Fraction:
+    """argmin f(u) + (beta/2)|u - centre|^power over [-radius, radius], for a power of 1 or 2.
+
+    It is R, -R, a stationary point of a piece (with the power 1 the centre) or a kink, and the
+    first of several in this order.
+    """
+    points = [centre] if power == 1 else [centre - p / beta for p, _ in lines]
+    points = [radius, -radius, *(clip(u, radius) for u in (*points, *kinks(lines)))]
+    return min(points, key=lambda u: value(lines, u) + beta / 2 * abs(u - centre) ** power)
+
+
+# --- runs -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Run:
-    """What a run is made of.
+    """Everything that a run is made of.
 
     Attributes
     ----------
-    clients : the losses; MOPES has one
-    low, high : X = [low, high]
+    clients, copies : the losses, and how many clients have each of them, default one; MOPES has one
+    low, high : X = [low, high]; infinite where nothing is projected
     radius : X' = [-radius, radius]
     g_sq : G^2 of T_k
     local : of `LOCAL`
     last : line 14 with the last iterate z' as printed, in place of the average
+    share : what the clients' subgradients are divided by in line 22
     """
 
     clients: tuple[Lines, ...]
     lam: Fraction
     d: Fraction
-    low: Fraction
-    high: Fraction
+    low: Any
+    high: Any
     radius: Fraction
     x0: Fraction
     rounds: int
     g_sq: Fraction
     local: str = "sliding"
     last: bool = False
+    share: int = 1
+    copies: tuple[int, ...] = ()
 
     @property
     def steps(self) -> list[int]:
         """T_1..T_K; 0 where there are no steps, as the local problem is solved exactly."""
         if self.local != "sliding":
             return [0] * self.rounds
-        return [max(1, ceil(4 * self.g_sq * self.lam**2 * self.rounds * k * k / (2 * self.d))) for k in range(1, self.rounds + 1)]
+        unit = 4 * self.g_sq * self.lam**2 * self.rounds / (2 * self.d)
+        return [max(1, ceil(unit * k * k)) for k in range(1, self.rounds + 1)]
+
+    def train(
+        self, lines: Lines, u0: Fraction, g: Fraction, beta: Fraction, steps: int
+    ) -> tuple[Fraction, Fraction]:
+        """Local training of one client: the last iterate and the average, or what both stand for."""
+        if self.local == "sliding":
+            return train(lines, u0, g, beta, steps, self.radius, self.share)
+        power = 2 if self.local == "exact" else 1
+        return (prox(lines, u0 - g / beta, beta, self.radius, power),) * 2
+
+    def checked_steps(self, last: bool) -> list[int]:
+        """T_1..T_K. Raises `InvalidInput` for more of them than fractions can carry."""
+        if self.rounds > MOST_ROUNDS:
+            raise InvalidInput(
+                f"K = {self.rounds} exact rounds, more than {MOST_ROUNDS}: take fewer rounds"
+            )
+        total = sum(self.steps if last else self.steps[:-1]) * len(self.clients)
+        if total > MOST_STEPS:
+            raise InvalidInput(
+                f"{total} exact local steps, more than {MOST_STEPS}: take fewer rounds or a larger D"
+            )
+        return self.steps
 
 
 @dataclass(frozen=True)
-class History:
-    """Rounds 0..K: x_k, z_k, and of every client x'_k and z'_k; round K's local training is left out, where x_K does not need it."""
+class Trained:
+    """Rounds 0..K of a run, x_k and z_k, and of every client x'_k, z'_k, the average and line 13's g.
+
+    Round K's local training is left out, where x_K alone is asked for.
+    """
 
     x: list[Fraction]
     z: list[Fraction]
-    x_client: list[list[Fraction]]
-    z_client: list[list[Fraction]]
+    x_client: list[list[Fraction]] = field(default_factory=list)
+    z_client: list[list[Fraction]] = field(default_factory=list)
+    z_average: list[list[Fraction]] = field(default_factory=list)
+    gradient: list[list[Fraction]] = field(default_factory=list)
 
 
-def prox(lines: Lines, centre: Fraction, beta: Fraction, radius: Fraction) -> Fraction:
-    """argmin f(u) + (beta/2)(u - centre)^2 over [-radius, radius]: the stationary point of a piece, a kink or an end."""
-    points = [radius, -radius, *(_clip(centre - p / beta, radius) for p, _ in lines)]
-    points += [_clip(c, radius) for c in _kinks(list(lines))]
-    return min(points, key=lambda u: _value(list(lines), u) + beta / 2 * (u - centre) ** 2)
-
-
-def _flat(lines: Lines, centre: Fraction, beta: Fraction, radius: Fraction) -> Fraction:
-    """argmin f(u) + (beta/2) |u - centre| over [-radius, radius]; of several minimisers the one that is listed first."""
-    points = [radius, -radius, _clip(centre, radius), *(_clip(c, radius) for c in _kinks(list(lines)))]
-    return min(points, key=lambda u: _value(list(lines), u) + beta / 2 * abs(u - centre))
-
-
-def _trainer(run: Run) -> Callable[[Lines, Fraction, Fraction, Fraction, int], tuple[Fraction, Fraction]]:
-    """(loss, u_0, g, beta, T) -> (z', what x' takes)."""
-
-    def train(lines: Lines, u0: Fraction, g: Fraction, beta: Fraction, steps: int) -> tuple[Fraction, Fraction]:
-        if run.local == "sliding":
-            last, average = train_exactly(list(lines), u0, g, beta, steps, run.radius)
-            return last, last if run.last else average
-        u = (prox if run.local == "exact" else _flat)(lines, u0 - g / beta, beta, run.radius)
-        return u, u
-
-    return train
-
-
-def history(run: Run) -> History:
+def history(run: Run, last: bool = False) -> Trained:
     """Algorithm 1, or MOPES's update where there is one client, in fractions.
+
+    Parameters
+    ----------
+    last : with round K's local training
 
     Raises
     ------
     InvalidInput
         More rounds or local steps than fractions can carry.
     """
-    steps = run.steps[:-1]
-    if run.rounds > MOST_ROUNDS or sum(steps) * len(run.clients) > MOST_STEPS:
-        raise InvalidInput(
-            f"{run.rounds} exact rounds with {sum(steps)} local steps a client: at most {MOST_ROUNDS} rounds and {MOST_STEPS} steps "
-            "of all clients can be run in fractions; take fewer rounds or a larger D"
-        )
-    train, n = _trainer(run), len(run.clients)
-    out = History([run.x0], [run.x0], [[run.x0] * n], [[run.x0] * n])
+    steps, n, zero = run.checked_steps(last), len(run.clients), Fraction(0)
+    starts, none = [run.x0] * n, [zero] * n
+    out = Trained([run.x0], [run.x0], [starts], [starts], [none], [none])
     for k in range(1, run.rounds + 1):
         beta, gamma = 4 / (run.lam * k), Fraction(2, k + 1)
-        y_client = [(1 - gamma) * a + gamma * b for a, b in zip(out.x_client[-1], out.z_client[-1], strict=True)]
+        before = list(zip(out.x_client[-1], out.z_client[-1], strict=True))
+        own = [(1 - gamma) * a + gamma * b for a, b in before]
         y = (1 - gamma) * out.x[-1] + gamma * out.z[-1]
-        z = min(max(out.z[-1] - (y - _mean(y_client)) * k / 4, run.low), run.high)
+        z = min(max(out.z[-1] - (y - mean(own, run.copies)) * k / 4, run.low), run.high)
         out.x.append((1 - gamma) * out.x[-1] + gamma * z)
         out.z.append(z)
-        if k == run.rounds:
+        if k == run.rounds and not last:
             break
+        pull = [(v - y) / run.lam for v in own]
         trained = [
-            train(lines, u0, (v - y) / run.lam, beta, steps[k - 1])
-            for lines, u0, v in zip(run.clients, out.z_client[-1], y_client, strict=True)
+            run.train(lines, u0, g, beta, steps[k - 1])
+            for lines, (_, u0), g in zip(run.clients, before, pull, strict=True)
         ]
-        out.x_client.append([(1 - gamma) * a + gamma * t[1] for a, t in zip(out.x_client[-1], trained, strict=True)])
+        taken = [t[0] if run.last else t[1] for t in trained]
+        out.x_client.append(
+            [(1 - gamma) * a + gamma * u for (a, _), u in zip(before, taken, strict=True)]
+        )
         out.z_client.append([t[0] for t in trained])
+        out.z_average.append([t[1] for t in trained])
+        out.gradient.append(pull)
     return out
 
 
-def product_mopes(
-    clients: Sequence[Lines], lam: Fraction, d: Fraction, radius: Fraction, x0: Fraction, rounds: int, g_sq: Fraction, share: int
-) -> list[list[Fraction]]:
-    """x_0..x_K of MOPES on R^N, one coordinate a client, with the consensus set in the ball for X: vectors, not a server and clients.
+def product_mopes(run: Run) -> list[list[Fraction]]:
+    """x_0..x_K of MOPES on R^N, one coordinate a client, with the consensus set in the ball for X.
 
-    The projection onto the consensus is the mean in every coordinate. ``share`` is what divides the clients' subgradients: 1 in the
-    mean product, where the gradient of (1/N) sum f_i(u_i) is (f_1', ..., f_N'), and N in the plain one.
+    There are vectors, not a server and clients, and the projection onto the consensus is the mean
+    in every coordinate. The run's ``share`` divides the clients' subgradients: 1 in the mean
+    product, where the gradient of (1/N) sum f_i(u_i) is (f_1', ..., f_N'), and N in the plain one.
     """
-    n = len(clients)
-    steps = [max(1, ceil(4 * g_sq * lam**2 * rounds * k * k / (2 * d))) for k in range(1, rounds)]
-    if rounds > MOST_ROUNDS or sum(steps) * n > MOST_STEPS:
-        raise InvalidInput(f"{rounds} rounds with {sum(steps)} local steps a client are too many for fractions: take fewer rounds")
+    n, lam, radius, steps = len(run.clients), run.lam, run.radius, run.checked_steps(last=False)
 
     def project(v: list[Fraction]) -> list[Fraction]:
-        return [_clip(sum(v, Fraction(0)) / n, radius)] * n
+        return [clip(mean(v), radius)] * n
 
     def mix(weight: Fraction, a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
         return [(1 - weight) * s + weight * t for s, t in zip(a, b, strict=True)]
 
-    x = z = x_local = z_local = [x0] * n
+    x = z = x_local = z_local = [run.x0] * n
     out = [x]
-    for k in range(1, rounds + 1):
+    for k in range(1, run.rounds + 1):
         beta, gamma = 4 / (lam * k), Fraction(2, k + 1)
         y, y_local = mix(gamma, x, z), mix(gamma, x_local, z_local)
         pull = [(a - b) / lam for a, b in zip(y_local, y, strict=True)]
         z = project([a + p / beta for a, p in zip(z, pull, strict=True)])
         x = mix(gamma, x, z)
         out.append(x)
-        if k == rounds:
+        if k == run.rounds:
             break
         u, average = z_local, z_local
         for t in range(1, steps[k - 1] + 1):
-            slope = [_subgradient(list(lines), v) / share for lines, v in zip(clients, u, strict=True)]
-            moved = [s + p + beta * (v - w) for s, p, v, w in zip(slope, pull, u, z_local, strict=True)]
-            u = [_clip(v - m / ((1 + Fraction(t, 2)) * beta), radius) for v, m in zip(u, moved, strict=True)]
-            average = mix(Fraction(2 * (t + 1), t * (t + 3)), average, u)
+            slope = [
+                slopes_at(lines, v)[0] / run.share for lines, v in zip(run.clients, u, strict=True)
+            ]
+            moved = [
+                s + p + beta * (v - w) for s, p, v, w in zip(slope, pull, u, z_local, strict=True)
+            ]
+            theta = Fraction(2 * (t + 1), t * (t + 3))
+            size = (1 + Fraction(t, 2)) * beta
+            u = [clip(v - m / size, radius) for v, m in zip(u, moved, strict=True)]
+            average = mix(theta, average, u)
         z_local, x_local = u, mix(gamma, x_local, average)
     return out
-
-
-# --- a loss on an interval --------------------------------------------------------------------------------------------------
-def least_on(clients: Sequence[Lines], low: Fraction, high: Fraction, near: Fraction) -> tuple[Fraction, Fraction]:
-    """(F*, the minimiser nearest to ``near``) of the mean loss F over [low, high]."""
-    inner = [c for lines in clients for c in _kinks(list(lines)) if low < c < high]
-    values = [(_mean([_value(list(lines), u) for lines in clients]), u) for u in (low, high, *inner)]
-    least = min(values)[0]
-    flat = [u for value, u in values if value == least]
-    return least, min(max(near, min(flat)), max(flat))
-
-
-def slopes_at(lines: Lines, u: Fraction) -> tuple[Fraction, Fraction]:
-    """The least and the greatest subgradient of a loss at u."""
-    best = _value(list(lines), u)
-    met = [p for p, q in lines if p * u + q == best]
-    return min(met), max(met)
-
-
-def steepest(lines: Lines, radius: Fraction) -> Fraction:
-    """The longest subgradient on the closed interval [-radius, radius]: slopes grow, so that it stands at an end."""
-    return max(abs(v) for end in (-radius, radius) for v in slopes_at(lines, end))
-
-
-def excess(clients: Sequence[Lines], at: Fraction, least: Fraction) -> Fraction:
-    """F(at) - F*."""
-    return _mean([_value(list(lines), at) for lines in clients]) - least

@@ -54,9 +54,9 @@ class SameView(World):
 
         The clients' subgradients are divided by ``share``.
         """
-        r = self.run
-        numbers = (scale * r.lam, scale * r.d, r.radius, r.x0, r.rounds, r.g_sq / scale)
-        return objects(lines.product_mopes(r.clients, *numbers, share))
+        numbers: Any = {"lam": scale * self.run.lam, "d": scale * self.run.d, "share": share}
+        run = replace(self.run, **numbers, g_sq=self.run.g_sq / scale)
+        return objects(lines.product_mopes(run))
 
     @property
     def clients(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, objects, table
 from fedtheory.theorems.fedmls import of_files
-from fedtheory.theorems.fedmls.exact import _kinks, _mean, _value
+from fedtheory.theorems.fedmls.lines import kinks, mean, value
 from fedtheory.theorems.fedmls.of_files import entry, numbers_of, quarter
 from fedtheory.theorems.fedmls.paper import drawn_instances, paper
 from fedtheory.theory import Draws, World, form, le, wrong
@@ -46,7 +46,7 @@ class Loss(NamedTuple):
 
 def mean_loss(losses: Sequence[Loss], x: np.ndarray) -> Fraction:
     """F(x)."""
-    return _mean([loss.values(x).max() for loss in losses])
+    return mean([loss.values(x).max() for loss in losses])
 
 
 @dataclass
@@ -107,7 +107,7 @@ class EnvelopeView(World):
                 "the u_i must add up to 0 in more than one dimension, where X is all of R^d"
             )
         least = least_in_line(losses, lean[0]) if len(lean) == 1 else certified(data, losses)
-        g_sq = _mean([(a * a).sum(axis=1).max() for a in slopes])
+        g_sq = mean([(a * a).sum(axis=1).max() for a in slopes])
         psi = (u * u).sum() / (2 * lam * len(u))
         return cls(lam, g_sq, psi, least, mean_loss(losses, 0 * lean))
 
@@ -148,8 +148,8 @@ def least_in_line(losses: Sequence[Loss], lean: Fraction) -> Fraction:
     pieces = [
         [(p[0], -p[0] * f.u[0] - s) for p, s in zip(f.slopes, f.drops, strict=True)] for f in losses
     ]
-    inner = [c for piece in pieces for c in _kinks(piece) if not lean or c * lean > 0]
-    return min(_mean([_value(piece, c) for piece in pieces]) for c in [Fraction(0), *inner])
+    inner = [c for piece in pieces for c in kinks(piece) if not lean or c * lean > 0]
+    return min(mean([value(piece, c) for piece in pieces]) for c in [Fraction(0), *inner])
 
 
 def certified(data: dict[str, Any], losses: Sequence[Loss]) -> Fraction:

@@ -70,15 +70,20 @@ def applies(form: Form, run: Any) -> str | None:
 
     Parameters
     ----------
-    run : with ``rule`` ('deterministic' or 'stochastic') and ``facts`` (of `LINE_14`, `LINE_22` and `ROUNDS`)
+    run : with ``rule`` ('deterministic' or 'stochastic'), ``facts`` (of `LINE_14`, `LINE_22` and
+        `ROUNDS`), and ``reading``
     """
     if run.rule not in form.established:
         return f"not claimed for {run.rule} subgradients"
     if is_reading(form):
-        return "judged by its witness in exact arithmetic"
-    for line, name in ((LINE_14, "line 14"), (LINE_22, "line 22")):
-        if (line in form.needs) != (line in run.facts):
-            return f"{name} is read the other way"
+        if form.name != run.reading:
+            return "judged by its witness in exact arithmetic"
+    elif run.reading:
+        return f"the run is the one of [{run.reading}]"
+    else:
+        for line, name in ((LINE_14, "line 14"), (LINE_22, "line 22")):
+            if (line in form.needs) != (line in run.facts):
+                return f"{name} is read the other way"
     for need in form.needs:
         if need in ROUNDS.values() and need not in run.facts:
             return f"K is not Theorem 2's: {need}"

@@ -11,7 +11,6 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction
 from fedtheory.theorems.fedmls import lines
-from fedtheory.theorems.fedmls.exact import _lines, _mean
 from fedtheory.theory import World
 
 __all__ = [
@@ -53,12 +52,12 @@ def numbers_of(
 
 def clients_of(data: dict[str, Any]) -> tuple[lines.Lines, ...]:
     """The losses, from slopes and offsets: a row of pieces for every client."""
-    return tuple(_lines(data["slopes"], data["offsets"]))
+    return lines.read_losses(data["slopes"], data["offsets"])
 
 
 def g_sq_of(clients: Sequence[lines.Lines], radius: Fraction) -> Fraction:
     """G^2, the mean of the squared lengths of the longest subgradients on the ball."""
-    return _mean([lines.steepest(c, radius) ** 2 for c in clients])
+    return lines.mean([lines.steepest(c, radius) ** 2 for c in clients])
 
 
 def check_start(x0: Fraction, radius: Fraction) -> None:

@@ -1,12 +1,13 @@
-"""A user's problem and a user's FedMLS: which assumptions fail, and the runs that the forms are judged on."""
+"""A user's problem and FedMLS: the assumptions that fail, and the runs that forms are judged on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ from fedtheory.inputs import real_array
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.cohorts import Full
+from fedtheory.theorems.fedmls.constants import k_min
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, is_reading
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST
-from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, k_min, view_of_run
+from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
-from fedtheory.theory.judge.setting import Case
-from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.statement import Form
 
-__all__ = ["UsersRuns", "given_numbers"]
+__all__ = ["UsersRuns", "check_given", "given_numbers"]
 
 
 def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
@@ -35,21 +37,40 @@ def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     InvalidInput
         No finite numbers >= 0, or not as many as clients; an optimum that is none.
     """
-    if (optimum := given.get("optimum")) is not None and not isinstance(optimum, Optimum):
-        raise InvalidInput(f"optimum = {optimum!r}: give an Optimum, such as problem.optimum_on_ball(radius) returns")
+    optimum = given.get("optimum")
+    if not (optimum is None or isinstance(optimum, Optimum)):
+        raise InvalidInput(
+            f"optimum = {optimum!r}: give an Optimum, such as problem.optimum_on_ball(radius) "
+            "returns"
+        )
     out = {}
     for name in ("G_i", "sigma_i"):
         if (value := given.get(name)) is None:
             continue
         found = real_array(name, value)
-        if found.shape not in ((), (1,), (n,)) or not (np.isfinite(found).all() and (found >= 0).all()):
-            raise InvalidInput(f"{name} = {value!r}: give one finite number >= 0, or one for each of the {n} clients")
+        fits = found.shape in ((), (1,), (n,))
+        if not (fits and np.isfinite(found).all() and (found >= 0).all()):
+            raise InvalidInput(
+                f"{name} = {value!r}: give one finite number >= 0, or one for each of the {n} "
+                "clients"
+            )
         out[name] = np.broadcast_to(found, (n,)).astype(float)
     return out
 
 
+def check_given(case: Case) -> None:
+    """Raise `InvalidInput` for given numbers or a given optimum that can be none."""
+    known = UsersRuns(case)
+    if case.given.get("optimum") is not None and isinstance(case.algorithm, FedMLS):
+        known.optimum  # noqa: B018 - checked when it is read
+
+
 class UsersRuns:
     """What is known of a user's problem, and its runs, each made once.
+
+    Parameters
+    ----------
+    statement : the id of the statement that is judged; Theorem 2's readings have a plan of their own
 
     Raises
     ------
@@ -57,13 +78,15 @@ class UsersRuns:
         Given constants that are no finite numbers >= 0, or not as many as clients.
     """
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.problem, self.algorithm, self.x0 = case, case.problem, case.algorithm, np.asarray(case.x0, dtype=float)
-        self.solver = case.local_solver if isinstance(case.local_solver, SubgradientSliding) else None
+    def __init__(self, case: Case, statement: str = "") -> None:
+        self.case, self.problem, self.algorithm = case, case.problem, case.algorithm
+        self.x0 = np.asarray(case.x0, dtype=float)
+        given, self.two = case.local_solver, statement.endswith("theorem-2")
+        self.solver = given if isinstance(given, SubgradientSliding) else None
         self.given = given_numbers(case.given, self.problem.num_clients)
         self._views: dict[Any, MLSView] = {}
 
-    # --- what is known --------------------------------------------------------------------------------------------------
+    # --- what is known ----------------------------------------------------------------------------
     @property
     def rule(self) -> str:
         """'stochastic' where local training sees noise."""
@@ -80,12 +103,15 @@ class UsersRuns:
 
     @cached_property
     def radius(self) -> float:
+        """R."""
         return float(self.algorithm.radius)
 
     @cached_property
     def G_i(self) -> np.ndarray:
-        """(N,) as given, or the problem's own; the latter raises `MissingCapability` where there are none."""
-        return self.given["G_i"] if "G_i" in self.given else np.asarray(self.problem.lipschitz(self.radius), dtype=float)
+        """(N,) as given, or the problem's own; raises `MissingCapability` where there are none."""
+        if "G_i" in self.given:
+            return self.given["G_i"]
+        return np.asarray(self.problem.lipschitz(self.radius), dtype=float)
 
     @cached_property
     def sigma_i(self) -> np.ndarray:
@@ -94,11 +120,12 @@ class UsersRuns:
             return self.given["sigma_i"]
         if self._batch is None:
             return np.full(self.problem.num_clients, self._noise_std)
-        return np.sqrt(self._noise_std**2 + np.asarray(self.problem.batch_noise_sq(self.radius, self._batch)))
+        drawn_sq = np.asarray(self.problem.batch_noise_sq(self.radius, self._batch))
+        return np.sqrt(self._noise_std**2 + drawn_sq)
 
     @cached_property
     def optimum(self) -> Optimum:
-        """Over the ball: as given, or the problem's own, or its minimiser where that lies in the ball."""
+        """Over the ball: as given, or the problem's own, or its minimiser if it lies in the ball."""
         found = self.case.given.get("optimum")
         if found is not None:
             return self._checked(found)
@@ -109,8 +136,9 @@ class UsersRuns:
             size = float(np.linalg.norm(found.x))
             if size > self.radius:
                 raise NotCertified(
-                    f"{self.problem.name}: its minimiser, ||x*|| = {size:.6g}, is outside the ball of radius {self.radius:.6g}, and no "
-                    "optimum on the ball can be certified: enlarge the radius"
+                    f"{self.problem.name}: its minimiser, ||x*|| = {size:.6g}, is outside the ball "
+                    f"of radius {self.radius:.6g}, and no optimum on the ball can be certified: "
+                    "enlarge the radius"
                 ) from None
             return found
 
@@ -124,14 +152,18 @@ class UsersRuns:
         """
         x = real_array("optimum.x", given.x)
         if x.shape != (self.problem.dim,):
-            raise InvalidInput(f"optimum.x has the shape {x.shape}: {(self.problem.dim,)} is needed")
+            needed = (self.problem.dim,)
+            raise InvalidInput(f"optimum.x has the shape {x.shape}: {needed} is needed")
         size, at = float(np.linalg.norm(x)), float(self.problem.objective(x))
         if size > self.radius * (1 + 1e-9):
-            raise InvalidInput(f"optimum: ||x*|| = {size:.6g} is outside the ball of radius {self.radius:.6g}")
+            raise InvalidInput(
+                f"optimum: ||x*|| = {size:.6g} is outside the ball of radius {self.radius:.6g}"
+            )
         off = 1e-9 * max(1.0, abs(at))
         if not given.lower_bound - off <= at <= given.value + off:
             raise InvalidInput(
-                f"optimum: F(x*) = {at:.6g} is not between its lower bound {given.lower_bound:.6g} and its value {given.value:.6g}"
+                f"optimum: F(x*) = {at:.6g} is not between its lower bound "
+                f"{given.lower_bound:.6g} and its value {given.value:.6g}"
             )
         return given
 
@@ -142,7 +174,10 @@ class UsersRuns:
 
     @property
     def _shorter(self) -> float:
-        """How many times shorter G and sigma are, and longer ||x_0 - x*|| is, in the norm of the algorithm than in the mean's."""
+        """How many times shorter G is in the norm of the algorithm than in the mean's.
+
+        So is sigma, and ||x_0 - x*|| is longer.
+        """
         return math.sqrt(self.problem.num_clients) if self.algorithm.norm == "product" else 1.0
 
     @property
@@ -150,150 +185,188 @@ class UsersRuns:
         """||x_0 - x*||^2 in R^d."""
         return float(((self.x0 - self.optimum.x) ** 2).sum())
 
-    # --- the run of a form ----------------------------------------------------------------------------------------------
-    def view(self, statement: Statement, form: Form) -> MLSView | str:
-        """The run that a form is judged on, or the first assumption that fails.
+    # --- the run of a form ------------------------------------------------------------------------
+    def for_form(self, form: Form) -> MLSView:
+        """The run that a form is judged on.
 
         Raises
         ------
+        InvalidInput, MissingCapability
+            The first assumption that fails.
         NotCertified
             No optimum on the ball can be certified.
         """
-        reason = self.not_about(form)
-        if reason is not None:
-            return reason
-        reading = reading_of(form.name) if is_reading(form) else None
-        if isinstance(reading, str):
-            return reading
-        try:
-            reason = self.assumption_failure(form, reading)
-            if reason is not None:
-                return reason
-            if reading is None:
-                return self._run(replace(self.algorithm, skip_last=False), self.G_i)
-            return self._run_as_read(statement, reading)
-        except MissingCapability as error:
-            return str(error)
+        if not is_reading(form):
+            self.check(self.objections(form))
+            view = self._run(replace(self.algorithm, skip_last=False), self.G_i)
+            known = frozenset(form.needs)  # as the run has no objection to the form
+            return view if known <= view.facts else replace(view, facts=view.facts | known)
+        reading = reading_of(form.name)
+        self.check(self.not_about(form), [reading.one_dimension] * bool(reading.one_dimension))
+        self.check(self.outside(form, reading))
+        G_i = reading.bounds(self.problem, self.radius, self.G_i, "G_i" in self.given)
+        algorithm = reading.algorithm(self.algorithm, G_i)
+        if self.two:
+            epsilon = float(self.algorithm.lam) * self.G**2
+            algorithm = reading.plan(self.algorithm, G_i, epsilon, self.distance_sq)
+        numbers = {"G": float(algorithm.lipschitz), "lambda": float(algorithm.lam)}
+        shown = {**numbers, "K": int(algorithm.rounds)}
+        return replace(self._run(algorithm, G_i), shown=shown, reading=form.name)
 
-    def not_about(self, form: Form) -> str | None:
+    @staticmethod
+    def check(*objections: Iterable[str]) -> None:
+        """Raise `InvalidInput` with the first objection, where there is one."""
+        for reason in chain(*objections):
+            raise InvalidInput(reason)
+
+    def objections(self, form: Form) -> Iterator[str]:
+        """Why the form is not about the run that the user's method makes, one reason by one."""
+        yield from self.not_about(form)
+        yield from self.outside(form)
+
+    def not_about(self, form: Form) -> Iterator[str]:
         """Why the form is not about such a method at all."""
-        if not isinstance(self.algorithm, FedMLS):
-            return f"the statement is about FedMLS, not {type(self.algorithm).__name__}"
-        if self.algorithm.solved and form.kind == "run":
-            return "local_training = 'exact-prox': the local problems are solved, which fedmls/exact-prox is about"
+        a, case, n = self.algorithm, self.case, self.problem.num_clients
+        if not isinstance(a, FedMLS):
+            yield f"the statement is about FedMLS, not {type(a).__name__}"
+        if a.solved and form.kind == MLSView.kind:
+            yield (
+                "local_training = 'exact-prox': the local problems are solved, which "
+                "fedmls/exact-prox is about"
+            )
         if self.rule not in form.established:
-            return f"not claimed for {self.rule} subgradients"
-        if self.case.mode == "exact" and self.rule == "stochastic":
-            return "mode = 'exact': what noise does is not enumerated, use mode='auto'"
-        sampling = self.case.sampling
-        if sampling is not None and not isinstance(sampling, Full) and getattr(sampling, "size", 0) != self.problem.num_clients:
-            return f"FedMLS needs every client in every round, not {sampling!r}: leave out the sampling"
-        if self.case.rounds is not None and self.case.rounds != self.algorithm.rounds:
-            return f"rounds = {self.case.rounds}, but this FedMLS is made for K = {self.algorithm.rounds}, on which T_k depends"
-        return None
+            yield f"not claimed for {self.rule} subgradients"
+        if case.mode == "exact" and self.rule == "stochastic":
+            yield "mode = 'exact': what noise does is not enumerated, use mode='auto'"
+        law = case.sampling
+        if not (law is None or isinstance(law, Full) or getattr(law, "size", 0) == n):
+            yield f"FedMLS needs every client in every round, not {law!r}: leave out the sampling"
+        if case.rounds is not None and case.rounds != a.rounds:
+            yield (
+                f"rounds = {case.rounds}, but this FedMLS is made for K = {a.rounds}, on which T_k "
+                "depends"
+            )
 
-    def assumption_failure(self, form: Form, reading: Reading | None = None) -> str | None:
-        """The first assumption of the repaired theorems that the run fails, or None; a reading is about runs of its own."""
+    def outside(self, form: Form, reading: Reading | None = None) -> Iterator[str]:
+        """The assumptions of the repaired theorems that fail; a reading makes runs of its own."""
         a = self.algorithm
-        if reading is None and not a.solved and (LINE_14 in form.needs) != (a.average == "printed"):
-            taken = "last" if a.average == "printed" else "averaged"
-            return f"line 14 takes the {taken} iterate; this form is about the other reading"
-        if reading is None and not a.server_projection:
-            return "the server does not project: x_K may leave the ball on which the losses are Lipschitz"
-        if reading is not None and a.norm != "mean":
-            return "norm = 'product': the readings are made from a method in the mean product; use norm='mean'"
-        if reading is None and (LINE_22 in form.needs) != (a.norm == "product"):
-            step, other = ("grad f_i/N", "mean") if a.norm == "product" else ("grad f_i", "product")
-            return f"norm = {a.norm!r}: line 22 steps along {step}; this form is about the other step, use norm={other!r}"
+        if reading is None:
+            yield from self._other_lines(form)
+        elif a.norm != "mean":
+            yield (
+                "norm = 'product': the readings are made from a method in the mean product; use "
+                "norm='mean'"
+            )
         try:
             noise = math.sqrt(float(np.mean(self.sigma_i**2)))
         except MissingCapability as error:
-            return f"{error}; or give sigma_i"
+            raise InvalidInput(f"{error}; or give sigma_i") from error
         if noise / self._shorter > float(a.sigma) * (1 + 1e-12):
-            return f"the noise {noise / self._shorter:.6g} is above the algorithm's sigma = {float(a.sigma):.6g}"
+            yield (
+                f"the noise {noise / self._shorter:.6g} is above the algorithm's sigma = "
+                f"{float(a.sigma):.6g}"
+            )
         if noise < self._noise_std * (1 - 1e-12):
-            return f"sigma_i have root mean square {noise:.6g}, below the noise that is added, {self._noise_std:.6g}"
-        return self._bad_bounds(reading) or self._bad_start() or (None if reading else self._not_theorem_2(form))
+            yield (
+                f"sigma_i have root mean square {noise:.6g}, below the noise that is added, "
+                f"{self._noise_std:.6g}"
+            )
+        yield from self._bad_bounds(reading)
+        size = float(np.linalg.norm(self.x0))
+        if size > self.radius * (1 + 1e-12):
+            yield f"||x_0|| = {size:.6g} is outside the ball of radius {self.radius:.6g}"
+        if reading is None:
+            yield from self._not_theorem_2(form)
 
-    def _bad_bounds(self, reading: Reading | None) -> str | None:
+    def _other_lines(self, form: Form) -> Iterator[str]:
+        a = self.algorithm
+        if not a.solved and (LINE_14 in form.needs) != (a.average == "printed"):
+            taken = "last" if a.average == "printed" else "averaged"
+            yield f"line 14 takes the {taken} iterate; this form is about the other reading"
+        if not a.server_projection:
+            yield (
+                "the server does not project: x_K may leave the ball on which the losses are "
+                "Lipschitz"
+            )
+        if (LINE_22 in form.needs) != (a.norm == "product"):
+            step, other = ("grad f_i/N", "mean") if a.norm == "product" else ("grad f_i", "product")
+            yield (
+                f"norm = {a.norm!r}: line 22 steps along {step}; this form is about the other "
+                f"step, use norm={other!r}"
+            )
+
+    def _bad_bounds(self, reading: Reading | None) -> Iterator[str]:
+        given = "G_i" in self.given
         try:
             known = np.asarray(self.problem.lipschitz(self.radius), dtype=float)
+            if given:
+                yield from self._too_short(known, self.problem.lipschitz_exact(self.radius))
         except MissingCapability as error:
-            if "G_i" not in self.given:
-                return f"{error}; or give G_i"
-        else:
-            reason = self._too_short(known, self.problem.lipschitz_exact(self.radius)) if "G_i" in self.given else None
-            if reason is not None:
-                return reason
-        if reading is None and float(self.algorithm.lipschitz) < self.G / self._shorter * (1 - 1e-12):
-            taken, share = float(self.algorithm.lipschitz), "" if self._shorter == 1 else " over sqrt(N)"
-            return f"G = {taken:.6g} is below the root mean square of the G_i on the closed ball{share}, {self.G / self._shorter:.6g}"
-        return None if self.problem.convex else "some client's loss is not convex"
+            if not given:
+                raise InvalidInput(f"{error}; or give G_i") from error
+        taken, needed = float(self.algorithm.lipschitz), self.G / self._shorter
+        if reading is None and taken < needed * (1 - 1e-12):
+            share = "" if self._shorter == 1 else " over sqrt(N)"
+            yield (
+                f"G = {taken:.6g} is below the root mean square of the G_i on the closed "
+                f"ball{share}, {needed:.6g}"
+            )
+        if not self.problem.convex:
+            yield "some client's loss is not convex"
 
-    def _too_short(self, longest: np.ndarray, attained: Any = True) -> str | None:
-        """Whether a client's G_i is below the length of a subgradient of its own."""
-        short = np.flatnonzero((self.G_i < longest * (1 - 1e-12)) & attained)
-        if not len(short):
-            return None
-        i = int(short[0])
-        return f"G_i = {self.G_i[i]:.6g} of client {i} is below a subgradient of its own on the closed ball, {longest[i]:.6g}"
+    def _too_short(self, longest: np.ndarray, attained: Any = True) -> Iterator[str]:
+        """The clients whose G_i is below the length of a subgradient of their own."""
+        for i in np.flatnonzero((self.G_i < longest * (1 - 1e-12)) & attained):
+            yield (
+                f"G_i = {self.G_i[i]:.6g} of client {i} is below a subgradient of its own on the "
+                f"closed ball, {longest[i]:.6g}"
+            )
 
-    def _bad_start(self) -> str | None:
-        size = float(np.linalg.norm(self.x0))
-        outside = size > self.radius * (1 + 1e-12)
-        return f"||x_0|| = {size:.6g} is outside the ball of radius {self.radius:.6g}" if outside else None
-
-    def _not_theorem_2(self, form: Form) -> str | None:
-        """Whether lambda, D~ and K are Theorem 2's for some epsilon, where the form is about them."""
+    def _not_theorem_2(self, form: Form) -> Iterator[str]:
+        """Why lambda, D~ and K are not Theorem 2's for any epsilon, where the form is about them."""
         asked = next((name for name, words in ROUNDS.items() if words in form.needs), None)
         if asked is None:
-            return None
-        lam, d = float(self.algorithm.lam), float(self.algorithm.D)
+            return
+        lam, d, K = float(self.algorithm.lam), float(self.algorithm.D), self.algorithm.rounds
         g_sq, distance_sq = (self.G / self._shorter) ** 2, self.distance_sq * self._shorter**2
         epsilon = lam * g_sq
         product = g_sq * d / epsilon**2
-        slack = SLACK.get(asked)
-        if slack is None:
-            need = math.ceil(6 * math.sqrt(2 * product) - 1e-9)
+        if asked in SLACK:
+            need = k_min(Fraction(product * (1 - 1e-12)), SLACK[asked])
         else:
-            need = k_min(Fraction(product * (1 - 1e-12)), slack)
-        if self.algorithm.rounds < need:
-            return f"K = {self.algorithm.rounds} is below Theorem 2's {need} for epsilon = lambda G^2 = {epsilon:.6g}"
+            need = math.ceil(6 * math.sqrt(2 * product) - 1e-9)
+        if need > K:
+            yield f"K = {K} is below Theorem 2's {need} for epsilon = lambda G^2 = {epsilon:.6g}"
         if d < distance_sq * (1 - 1e-9):
-            return f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {distance_sq:.6g}"
-        return None
+            yield f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {distance_sq:.6g}"
 
-    # --- runs -----------------------------------------------------------------------------------------------------------
-    def _run(self, algorithm: FedMLS, G_i: np.ndarray) -> MLSView | str:
-        """The view of a run, made once; or why the given G_i are wrong, where a subgradient on its way is longer."""
+    # --- runs -------------------------------------------------------------------------------------
+    def _run(self, algorithm: FedMLS, G_i: np.ndarray) -> MLSView:
+        """The view of a run, made once.
+
+        Raises
+        ------
+        InvalidInput
+            Given G_i of which one is below a subgradient on the way.
+        """
         if algorithm not in self._views:
             case = self.case
             count = max(FEWEST, min(case.scenarios, MOST)) if self.rule == "stochastic" else 1
             bounds = Bounds(self.optimum, G_i, self.sigma_i)
             self._views[algorithm] = view_of_run(
-                self.problem, algorithm, self.x0, count, case.seed, bounds=bounds, solver=self.solver
-            )
+                self.problem, algorithm, self.x0, count, case.seed, bounds=bounds,
+                solver=self.solver,
+            )  # fmt: skip
         view = self._views[algorithm]
-        reason = self._too_short(self._met(view)) if "G_i" in self.given and algorithm.server_projection else None
+        if "G_i" in self.given and algorithm.server_projection:
+            self.check(self._too_short(self._met(view)))
         same = view.constants.G_i is G_i
-        return reason or (view if same else replace(view, constants=replace(view.constants, G_i=G_i)))
+        return view if same else replace(view, constants=replace(view.constants, G_i=G_i))
 
     def _met(self, view: MLSView) -> np.ndarray:
         """(N,) the longest subgradient of every client at its own iterates."""
-        points = np.moveaxis(np.stack([view.x_client, view.z_client]), (-3, -2), (0, -1))  # (N, ..., S, d)
-        rows = np.ascontiguousarray(points).reshape(self.problem.num_clients, -1, self.problem.dim)
-        return np.linalg.norm(np.asarray(self.problem.client_gradient(rows)), axis=-1).max(axis=1)
-
-    def _run_as_read(self, statement: Statement, reading: Reading) -> MLSView | str:
-        G_i = reading.bounds(self.problem, self.radius, self.G_i, "G_i" in self.given)
-        if statement.id.endswith("theorem-2"):
-            try:
-                algorithm = reading.plan(self.algorithm, G_i, float(self.algorithm.lam) * self.G**2, self.distance_sq)
-            except InvalidInput as error:
-                return str(error)
-        else:
-            algorithm = reading.algorithm(self.algorithm, G_i)
-        view = self._run(algorithm, G_i)
-        if isinstance(view, str):
-            return view
-        return replace(view, shown={"G": float(algorithm.lipschitz), "lambda": float(algorithm.lam), "K": int(algorithm.rounds)})
+        points = np.stack([view.x_client, view.z_client])
+        points = np.moveaxis(points, (-3, -2), (0, -1))  # (N, ..., S, d)
+        n, d = self.problem.num_clients, self.problem.dim
+        gradient = self.problem.client_gradient(np.ascontiguousarray(points).reshape(n, -1, d))
+        return np.linalg.norm(np.asarray(gradient), axis=-1).max(axis=1)

@@ -19,113 +19,106 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.courses import SlidingRound, SlidingRun, course, replayed
-from fedtheory.theorems.fedmls.exact import make_witness
+from fedtheory.theorems.fedmls.courses import SlidingRound, course, replayed
+from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import Sides, le
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["PROOFS"]
 
 
 def _arrives(e: Ended) -> Any:
     """Gamma_K/Gamma_k of every round: (K,)."""
-    run = e.run
-    weights = [k * (k + 1) * (run.lam * 0 + 1) / (run.K * (run.K + 1)) for k in range(1, run.K + 1)]
-    return np.array(weights, dtype=object if run.rational else float)
+    k = e.run.k[:, 0]
+    return k * (k + 1) / (e.run.K * (e.run.K + 1))
 
 
 def _once(e: Ended) -> Any:
     return 1
 
 
-# --- the penalty ------------------------------------------------------------------------------------------------------------
-def _h(run: SlidingRun, x: Any, clients: Any) -> Any:
-    """mean_i ||x - x'_i||^2/(2 lambda): (S,)."""
-    return _mean_sq(run, x[None] - clients) / (2 * run.lam)
-
-
-def _mean_sq(run: SlidingRun, values: Any) -> Any:
-    """(1/N) sum_i ||u_i||^2: (N, d, S) -> (S,)."""
-    return (values * values).sum(axis=(0, 1)) / len(values)
-
-
+# --- the penalty ----------------------------------------------------------------------------------
 def _sq(values: Any) -> Any:
     return (values * values).sum(axis=0)
 
 
-def _before(run: SlidingRun, k: int) -> tuple[Any, Any]:
+def _mean(values: Any) -> Any:
+    """The mean over the clients, who stand first."""
+    return values.sum(axis=0) / len(values)
+
+
+def _before(round: SlidingRound) -> tuple[Any, Any]:
     """y_k: (d, S) and (N, d, S)."""
-    g = run.gamma(k)
-    return (1 - g) * run.x[k - 1] + g * run.z[k - 1], (1 - g) * run.x_client[k - 1] + g * run.z_client[k - 1]
+    run, k, g = round.run, round.k, round.of(round.run.gamma)
+    server = (1 - g) * run.x[k - 1] + g * run.z[k - 1]
+    return server, (1 - g) * run.x_client[k - 1] + g * run.z_client[k - 1]
 
 
-def _star(run: SlidingRun) -> Any:
-    return run.star[:, None]
+def _star(run: MLSView) -> Any:
+    return run.points[0][:, None]
 
 
 def _losses(round: SlidingRound) -> Sides:
     """f(x'_k) <= (1 - gamma) f(x'_{k-1}) + gamma f(u~_k)."""
-    run, k = round.run, round.k
-    g = run.gamma(k)
-    after, before, new = (
-        run.values(u).sum(axis=0) / len(u) for u in (run.x_client[k], run.x_client[k - 1], run.z_average[k])
-    )
+    run, k, g = round.run, round.k, round.of(round.run.gamma)
+    points = run.x_client[k], run.x_client[k - 1], run.z_average[k]
+    after, before, new = (_mean(run.values(u)) for u in points)
     return le(after, (1 - g) * before, g * new, noise=run.noise)
 
 
 def _penalty(round: SlidingRound) -> Sides:
     """0 <= (1 - gamma) h(p_{k-1} - y_k) + gamma h(y_k)."""
-    run, k = round.run, round.k
-    g, (y, own) = run.gamma(k), _before(run, k)
-    moved = (1 - g) * _h(run, run.x[k - 1] - y, run.x_client[k - 1] - own)
-    return le(0 * moved, moved, g * _h(run, y, own))
+    run, k, g = round.run, round.k, round.of(round.run.gamma)
+    y, own = _before(round)
+    moved = (1 - g) * run.penalty(run.x[k - 1] - y, run.x_client[k - 1] - own)
+    return le(0 * moved, moved, g * run.penalty(y, own))
 
 
 def _length(round: SlidingRound) -> Sides:
     """gamma^2 h(q_k - (z, z')) <= gamma beta/2 ||q_k - (z, z')||^2."""
-    run, k = round.run, round.k
-    g, server, clients = run.gamma(k), run.z[k] - run.z[k - 1], run.z_average[k] - run.z_client[k - 1]
-    half = g * run.beta(k) / 2
-    return le(g * g * _h(run, server, clients), half * _sq(server), half * _mean_sq(run, clients))
+    run, k, g = round.run, round.k, round.of(round.run.gamma)
+    server, clients = run.z[k] - run.z[k - 1], run.z_average[k] - run.z_client[k - 1]
+    half = g * round.of(run.beta) / 2
+    left = g * g * run.penalty(server, clients)
+    return le(left, half * _sq(server), half * run.mean_sq(clients))
 
 
 def _inner(round: SlidingRound) -> Sides:
     """gamma times the inner loop's bound against x*, in the mean over the clients."""
     run, k = round.run, round.k
     start, last, average = run.z_client[k - 1], run.z_client[k], run.z_average[k]
-    g, beta, T, star = run.gamma(k), run.beta(k), run.steps(k), np.broadcast_to(_star(run), run.z_client[k].shape)
+    g, beta, T, c = (round.of(v) for v in (run.gamma, run.beta, run.T, run.c))
+    star = np.broadcast_to(_star(run), start.shape)
 
     def penalised(u: Any) -> Any:
-        own = run.values(u) + (run.gradient[k] * u).sum(axis=1) + beta / 2 * ((u - start) ** 2).sum(axis=1)
-        return own.sum(axis=0) / len(own)
+        away = beta / 2 * ((u - start) ** 2).sum(axis=1)
+        return _mean(run.values(u) + (run.gradient[k] * u).sum(axis=1) + away)
 
     left = g * (penalised(average) - penalised(star))
-    error = run.error(k)
     return le(
-        left,
-        g * beta / (T * (T + 3)) * _mean_sq(run, star - start),
-        -g * run.c(k) * beta / 2 * _mean_sq(run, star - last),
-        g * error.sum(axis=0) / len(error) + 0 * left,
-        noise=run.noise,
-    )
+        left, g * beta / (T * (T + 3)) * run.mean_sq(star - start),
+        -g * c * beta / 2 * run.mean_sq(star - last),
+        g * _mean(round.of(run.inner_errors)) + 0 * left, noise=run.noise,
+    )  # fmt: skip
 
 
 def _server(round: SlidingRound) -> Sides:
-    """gamma times the server's projected step: <v, z_k - x*> <= beta/2 [||x* - z_{k-1}||^2 - ||x* - z_k||^2 - ||z_k - z_{k-1}||^2]."""
-    run, k = round.run, round.k
-    g, beta, (y, own), star = run.gamma(k), run.beta(k), _before(run, k), _star(run)
-    pull = (y - own.sum(axis=0) / len(own)) / run.lam
-    half = g * beta / 2
-    return le(
-        g * (pull * (run.z[k] - star)).sum(axis=0),
-        half * _sq(star - run.z[k - 1]),
-        -half * _sq(star - run.z[k]),
-        -half * _sq(run.z[k] - run.z[k - 1]),
-    )
+    """gamma times the server's projected step.
+
+    <v, z_k - x*> <= beta/2 [||x* - z_{k-1}||^2 - ||x* - z_k||^2 - ||z_k - z_{k-1}||^2].
+    """
+    run, k, (y, own), star = round.run, round.k, _before(round), _star(round.run)
+    g = round.of(run.gamma)
+    pull, half = (y - _mean(own)) / run.lam, g * round.of(run.beta) / 2
+    before, after = run.z[k - 1], run.z[k]
+    left = g * (pull * (after - star)).sum(axis=0)
+    squares = _sq(star - before), -_sq(star - after), -_sq(after - before)
+    return le(left, *(half * square for square in squares))
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------------
-def _unit(run: SlidingRun) -> Any:
+# --- the end --------------------------------------------------------------------------------------
+def _unit(run: MLSView) -> Any:
     """Gamma_K 2/lambda = 4/(lambda K (K + 1))."""
     return 4 / (run.lam * run.K * (run.K + 1))
 
@@ -133,41 +126,40 @@ def _unit(run: SlidingRun) -> Any:
 def _distances(e: Ended) -> Sides:
     """0 <= ||x* - z_K||^2 + sum_k (c(T_k) - c(T_{k+1})) ||x* - z'_k||^2, with c(T_{K+1}) = 0."""
     run, star = e.run, _star(e.run)
-    c = [run.c(k) for k in range(1, run.K + 1)] + [run.lam * 0]
-    parts = [(c[k - 1] - c[k]) * _mean_sq(run, star[None] - run.z_client[k]) for k in range(1, run.K + 1)]
-    left, clients = _sq(star - run.z[-1]), sum(parts[1:], parts[0])
+    smaller = run.c - np.concatenate([run.c[1:], 0 * run.c[:1]])
+    left = _sq(star - run.z[-1])
+    clients = (smaller * run.mean_sq(star - run.z_client[1:])).sum(axis=0)
     return le(0 * left, _unit(run) * left, _unit(run) * clients)
 
 
 def _three_halves(e: Ended) -> Sides:
     """(4 + 4 c(T_1)) ||x_0 - x*||^2 <= 10 ||x_0 - x*||^2, over lambda K (K + 1)."""
     run = e.run
-    unit = _unit(run) / 4 * run.constants.distance_sq + 0 * run.excess_last
-    return le((4 + 4 * run.c(1)) * unit, 10 * unit)
+    unit = run.constant(_unit(run) / 4 * run.constants.distance_sq)[0]
+    return le((4 + 4 * run.c[0]) * unit, 10 * unit)
 
 
 def _local_steps(e: Ended) -> Sides:
     """Gamma_K sum_k k mean E_i <= 8 D~/(lambda K (K + 1))."""
     run = e.run
-    errors = [k * run.error(k).sum(axis=0)[0] / run.constants.N for k in range(1, run.K + 1)]
-    left = sum(errors[1:], errors[0]) * 2 / (run.lam * 0 + run.K * (run.K + 1))
-    zero = 0 * run.excess_last
-    return le(left + zero, _unit(run) * 2 * run.constants.D + zero)
+    errors = (run.k * run.inner_errors.mean(axis=1)).sum(axis=0) * 2 / (run.K * (run.K + 1))
+    zero = 0 * run.last_excess[0]
+    return le(errors + zero, _unit(run) * 2 * run.constants.D + zero)
 
 
 def _gap(e: Ended) -> Sides:
     """F(x_K) - F* <= Psi_K - F* + lambda G^2/2."""
     run = e.run
-    own = run.values(run.x_client[-1]).sum(axis=0) / run.constants.N
-    above = own + _h(run, run.x[-1], run.x_client[-1]) - run.least
-    return le(run.excess_last, above, run.lam * run.constants.G_sq / 2 + 0 * above, noise=run.noise)
+    above = run.Psi[-1] - run.Psi_targets[0]
+    gap = run.lam * run.constants.G_sq / 2
+    return le(run.last_excess[0], above, gap + 0 * above, noise=run.noise)
 
 
 def _joint(e: Ended) -> Sides:
-    """lambda G^2/2, with the root mean square of the G_i, and with a bound of the joint gradient."""
-    run = e.run
-    zero = 0 * run.excess_last
-    return le(run.lam * run.constants.G_sq / 2 + zero, run.lam * run.constants.joint_G_sq / 2 + zero)
+    """lambda G^2/2, with the root mean square of the G_i, and a bound of the joint gradient."""
+    run, zero = e.run, 0 * e.run.last_excess[0]
+    half = run.lam / 2
+    return le(half * run.constants.G_sq + zero, half * run.constants.joint_G_sq + zero)
 
 
 def _step(label: str, words: str, statement: str, form: str, sides: Callable[[Any], Sides], formula: str = "", over: str = "round",
@@ -277,37 +269,29 @@ _JOINT = _step(
 
 
 def _recursion(round: SlidingRound) -> Sides:
-    """One round of the outer loop against x*: what the lines above add up to."""
-    run, k = round.run, round.k
-    g, beta, star = run.gamma(k), run.beta(k), _star(run)
-
-    def psi(i: int) -> Any:
-        return (
-            run.values(run.x_client[i]).sum(axis=0) / run.constants.N + _h(run, run.x[i], run.x_client[i]) - run.least
-        )
-
+    """One round of the outer loop against x*: the sum of the lines above."""
+    run, k, star = round.run, round.k, _star(round.run)
+    g, half = round.of(run.gamma), round.of(run.gamma * run.beta) / 2
+    gap = run.Psi[k - 1 : k + 1] - run.Psi_targets[0]
     server = _sq(star - run.z[k - 1]) - _sq(star - run.z[k])
-    client = _mean_sq(run, star[None] - run.z_client[k - 1]) - _mean_sq(run, star[None] - run.z_client[k])
-    error = run.error(k).sum(axis=0) / run.constants.N
+    client = run.mean_sq(star - run.z_client[k - 1]) - run.mean_sq(star - run.z_client[k])
+    error = g * _mean(round.of(run.inner_errors)) + 0 * server
     return le(
-        psi(k),
-        (1 - g) * psi(k - 1),
-        g * beta / 2 * server,
-        run.c(k) * g * beta / 2 * client,
-        g * error + 0 * server,
+        gap[1], (1 - g) * gap[0], half * server, round.of(run.c) * half * client, error,
         noise=run.noise,
-    )
+    )  # fmt: skip
 
 
 _WITNESS = "fedmls-theorem-1-joint-g"
-_SMALL = make_witness(
-    "repaired",
-    [["1", "-1"], ["1/2", "-2"], ["-1", "3"]],
-    [["0", "1/2"], ["0", "0"], ["0", "-1"]],
-    {"lam": "1/2", "D": "1/4", "radius": "1", "x0": "1"},
-    3,
+_SMALL = Witness(
+    "fedmls/theorem-1", "repaired", "deterministic", MLSView.kind,
+    {
+        "variant": "repaired", "slopes": [["1", "-1"], ["1/2", "-2"], ["-1", "3"]],
+        "offsets": [["0", "1/2"], ["0", "0"], ["0", "-1"]], "lam": "1/2", "D": "1/4",
+        "radius": "1", "x0": "1", "rounds": 3,
+    },
     label="three losses on an interval",
-)
+)  # fmt: skip
 PROOFS = (
     Proof(
         "fedmls/theorem-1",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
+from numbers import Rational
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.algorithms.fedmls import FedMLS, FedMLSState
+from fedtheory.algorithms.fedmls import FedMLS, FedMLSState, exact_number
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.local.sliding import SubgradientSliding
@@ -22,24 +24,13 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.theorems.fedmls.constants import (
-    MLSConstants,
-    c_factor,
-    harmonic,
-    k_min,
-    kappa,
-    kappa_last,
-    kappa_noise,
-)
+from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form
 
-__all__ = [
-    "Bounds", "MLSConstants", "MLSView", "c_factor", "harmonic", "k_min", "kappa", "kappa_last", "kappa_noise", "values_of",
-    "view_of_run",
-]  # fmt: skip
+__all__ = ["Bounds", "MLSView", "constants_of", "values_of", "view_of_run"]
 
 
 @dataclass
@@ -56,39 +47,45 @@ class MLSView(World):
         g of line 13, (1/lambda)(y'_k - y_k).
     values : callable
         f_i at a point of its own for each client: (..., N, d, S) -> (..., N, S).
-    excess : (K + 1, S)
+    excess : (K + 1, S), or at least of the last round
         F(x_k) - F*, against the certified lower bound.
     points : (Q, d)
         Points u of the ball at which 'for every u' is checked; x* first.
-    exact : bool
-        Whether the run is deterministic.
+    exact : True if the run is deterministic
     facts : what holds of it, of those that a form may need
     shown : constants that are shown with the verdict
+    reading : the form on record as violated whose run it is, '' for the others
     """
 
-    kind, scope, letters = "run", "fedmls", RUN
+    kind, family, scope, letters = "lines", "FedMLS on an interval", "fedmls", RUN
     about = "about a run of FedMLS with K rounds"
 
     constants: MLSConstants
-    x: np.ndarray
-    z: np.ndarray
-    x_client: np.ndarray
-    z_client: np.ndarray
-    z_average: np.ndarray
-    gradient: np.ndarray
-    values: Callable[[np.ndarray], np.ndarray]
+    x: Any
+    z: Any
+    x_client: Any
+    z_client: Any
+    z_average: Any
+    gradient: Any
+    values: Callable[[Any], Any]
     excess: np.ndarray
-    noise: float
+    noise: Any
     points: np.ndarray
     exact: bool
     facts: frozenset[str] = frozenset()
     shown: dict[str, Any] = field(default_factory=dict)
+    reading: str = ""
     horizon: ClassVar[str] = "K"
+
+    @property
+    def rational(self) -> bool:  # type: ignore[override]
+        """True if its numbers are fractions."""
+        return self.excess.dtype == object
 
     @property
     def horizons(self) -> np.ndarray:
         """(1,) K, the round that a bound on F(x_K) - F* is about."""
-        return np.array([len(self.x) - 1])
+        return np.array([self.K])
 
     @property
     def rule(self) -> str:  # type: ignore[override]
@@ -108,32 +105,52 @@ class MLSView(World):
         """F(x_K) - F*: (1, S)."""
         return self.excess[-1:]
 
-    def constant(self, value: float) -> np.ndarray:
-        """The same number for every scenario: (1, S)."""
-        return np.full((1, self.excess.shape[-1]), value)
+    def constant(self, value: Any) -> np.ndarray:
+        """The same number for every scenario: (1, S).
+
+        Raises
+        ------
+        InvalidInput
+            A float of a run in fractions, where it would stand for another number.
+        """
+        if self.rational and not isinstance(value, Rational):
+            raise InvalidInput(f"a side is {value!r}, and no fraction: it proves nothing")
+        return np.full((1, self.excess.shape[-1]), value, dtype=self.excess.dtype)
+
+    def decimal(self, value: float) -> Any:
+        """A decimal of a formula as the run's numbers have it: 9.9 is 99/10 in fractions."""
+        return exact_number(value) if self.rational else value
 
     @property
-    def epsilon(self) -> float:
+    def epsilon(self) -> Any:
         """The accuracy that lambda = epsilon/G^2 stands for."""
         return self.lam * self.constants.G_sq
 
     @property
-    def joint_epsilon(self) -> float:
+    def joint_epsilon(self) -> Any:
         """The same with a bound of the joint gradient for G."""
         return self.lam * self.constants.joint_G_sq
 
     @property
     def K(self) -> int:
+        """How many rounds there are."""
         return self.constants.K
 
     @property
-    def lam(self) -> float:
+    def lam(self) -> Any:
+        """lambda."""
         return self.constants.lam
+
+    def _column(self, values: Any) -> np.ndarray:
+        """Whole numbers of the rounds (K, 1) as the run has numbers."""
+        if self.rational:
+            return np.array([Fraction(int(v)) for v in values], dtype=object)[:, None]
+        return np.asarray(values)[:, None]
 
     @cached_property
     def k(self) -> np.ndarray:
         """1..K as a column."""
-        return np.arange(1, self.K + 1)[:, None]
+        return self._column(np.arange(1, self.K + 1))
 
     @cached_property
     def beta(self) -> np.ndarray:
@@ -148,16 +165,25 @@ class MLSView(World):
     @cached_property
     def T(self) -> np.ndarray:
         """T_k: (K, 1)."""
-        return self.constants.steps[:, None].astype(float)
+        return self._column(self.constants.steps) * (1 if self.rational else 1.0)
+
+    @cached_property
+    def c(self) -> np.ndarray:
+        """c(T_k): (K, 1)."""
+        return np.asarray(c_factor(self.T))
 
     @staticmethod
     def mean_sq(values: np.ndarray) -> np.ndarray:
         """(1/N) sum_i ||u_i||^2: (..., N, d, S) -> (..., S)."""
         return (values**2).sum(axis=-2).mean(axis=-2)
 
+    def penalty(self, x: np.ndarray, clients: np.ndarray) -> np.ndarray:
+        """mean_i ||x - x'_i||^2/(2 lambda): (..., d, S), (..., N, d, S) -> (..., S)."""
+        return self.mean_sq(x[..., None, :, :] - clients) / (2 * self.lam)
+
     def psi(self, x: np.ndarray, clients: np.ndarray) -> np.ndarray:
-        """Psi(x, x') = mean_i f_i(x'_i) + mean_i ||x - x'_i||^2/(2 lambda): (..., d, S), (..., N, d, S) -> (..., S)."""
-        return self.values(clients).mean(axis=-2) + self.mean_sq(x[..., None, :, :] - clients) / (2 * self.lam)
+        """Psi(x, x') = mean_i f_i(x'_i) + mean_i ||x - x'_i||^2/(2 lambda)."""
+        return self.values(clients).mean(axis=-2) + self.penalty(x, clients)
 
     @cached_property
     def Psi(self) -> np.ndarray:
@@ -167,7 +193,9 @@ class MLSView(World):
     @cached_property
     def targets(self) -> np.ndarray:
         """The points u as consensus points of every client: (Q, N, d, S)."""
-        shape = (len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1])
+        shape = (
+            len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1]
+        )
         return np.broadcast_to(self.points[:, None, :, None], shape)
 
     @cached_property
@@ -178,14 +206,21 @@ class MLSView(World):
     def inner_error(self, kind: str = "sharp") -> np.ndarray:
         """E_i of the inner loop's bound: (K, N, 1).
 
-        'lan': 8 (4 G^2 + sigma^2)/(beta (T + 3)), as Lan prints it; 'sharp': [8 G^2 (T + H_T) + 4 sigma^2 (T + 3/2 - H_{T+2})]
-        /(beta T (T + 3)).
+        'lan': 8 (4 G^2 + sigma^2)/(beta (T + 3)), as Lan prints it; 'sharp': [8 G^2 (T + H_T) +
+        4 sigma^2 (T + 3/2 - H_{T+2})]/(beta T (T + 3)).
         """
-        g_sq, s_sq = self.constants.G_i[None, :, None] ** 2, self.constants.sigma_i[None, :, None] ** 2
+        g_sq = self.constants.G_i[None, :, None] ** 2
+        s_sq = self.constants.sigma_i[None, :, None] ** 2
         t, beta = self.T[:, None], self.beta[:, None]
         if kind == "lan":
             return 8 * (4 * g_sq + s_sq) / (beta * (t + 3))
-        return (8 * g_sq * (t + harmonic(t)) + 4 * s_sq * (t + 1.5 - harmonic(t + 2))) / (beta * t * (t + 3))
+        noise = t + (t * 0 + 3) / 2 - harmonic(t + 2)
+        return (8 * g_sq * (t + harmonic(t)) + 4 * s_sq * noise) / (beta * t * (t + 3))
+
+    @cached_property
+    def inner_errors(self) -> np.ndarray:
+        """`inner_error`, (K, N, 1)."""
+        return self.inner_error()
 
 
 # --- a run ----------------------------------------------------------------------------------------------------------------
@@ -264,13 +299,8 @@ def view_of_run(
     rng = Stream(seed).generator("points of the ball")
     others = rng.standard_normal((points, problem.dim))
     others *= radius * rng.random((points, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
-    steps = np.array([algorithm.steps(k) for k in range(1, algorithm.rounds + 1)])
     start = check_start(problem, x0, 1)[0]
-    constants = MLSConstants(
-        algorithm.rounds, float(algorithm.lam), float(algorithm.D), bounds.G_i, bounds.sigma_i,
-        float(((start - optimum.x) ** 2).sum()), steps, (radius + float(np.linalg.norm(start))) ** 2,
-        (float(algorithm.lipschitz), float(algorithm.sigma)),
-    )  # fmt: skip
+    constants = constants_of(algorithm, bounds, start, radius)
     objective = problem.objective(np.moveaxis(x, -1, 1))
     size = float(np.abs(objective).max() + abs(optimum.value))
     noisy = bool(algorithm.noise_std) or (solver is not None and (bool(solver.noise_std) or solver.batch_size is not None))
@@ -280,6 +310,20 @@ def view_of_run(
         noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
         points=np.concatenate([optimum.x[None], others]),
         exact=not noisy, facts=facts,
+    )  # fmt: skip
+
+
+def constants_of(
+    algorithm: FedMLS, bounds: Bounds, start: np.ndarray, radius: float
+) -> MLSConstants:
+    """The constants of the theorems for a run from ``start``."""
+    K = int(algorithm.rounds)
+    distance_sq = float(((start - bounds.optimum.x) ** 2).sum())
+    steps = np.array([algorithm.steps(k) for k in range(1, K + 1)])
+    reach_sq = (radius + float(np.linalg.norm(start))) ** 2
+    return MLSConstants(
+        K, float(algorithm.lam), float(algorithm.D), bounds.G_i, bounds.sigma_i, distance_sq, steps,
+        reach_sq, (float(algorithm.lipschitz), float(algorithm.sigma)),
     )  # fmt: skip
 
 

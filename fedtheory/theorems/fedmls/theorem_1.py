@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from fedtheory.theorems.fedmls.constants import kappa_last
-from fedtheory.theorems.fedmls.exact import VARIANTS
 from fedtheory.theorems.fedmls.notation import (
     ASSUMPTIONS,
     BOTH_RULES,
@@ -13,7 +12,8 @@ from fedtheory.theorems.fedmls.notation import (
     PROVED,
 )
 from fedtheory.theorems.fedmls.paper import paper
-from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theorems.fedmls.readings import reading_of
+from fedtheory.theorems.fedmls.runs import FedMLSRuns
 from fedtheory.theorems.fedmls.worst import worst_of
 from fedtheory.theory import form, le, printed, repaired, wrong
 
@@ -99,7 +99,7 @@ def of_the_mean_product(q):
         note="4 for 8 with noise or without",
     )
     yield form(
-        "sharpened, without noise", lambda: theorem(q, slack=NOISELESS), "",
+        "sharpened, without noise", lambda: theorem(q, slack=q.decimal(NOISELESS)), "",
         wrong(THOUSANDTH, lambda: theorem(q, start=0.01, slack=0.002)),
         holds=True, rules=EXACT_RULES, proof=PROVED,
         worst=worst_of("fedmls", 10, Fraction(NOISELESS).limit_denominator(10**4)),
@@ -107,7 +107,7 @@ def of_the_mean_product(q):
         "claimed to be sharp",
     )
     yield form(
-        "9.9 for 10", lambda: theorem(q, start=9.9), fails=True, rules=EXACT_RULES,
+        "9.9 for 10", lambda: theorem(q, start=q.decimal(9.9)), fails=True, rules=EXACT_RULES,
         note="the 10 is tight: f = -u from 0 on [-1, 1] with lambda = 20/(K(K+1)+7), D = delta and "
         "K >= 800/delta has every T_k = 1, and measured/bound tends to 1 as delta falls; the "
         "witness takes delta = 1/100, and its left side is a lower bound of F(x_K) - F* in closed "
@@ -154,7 +154,7 @@ def of_the_last_iterate(q):
 
 
 @paper.statement(
-    "theorem-1", over=MLSView,
+    "theorem-1", over=FedMLSRuns,
     title="convergence of FedMLS", source="Theorem 1", assumptions=ASSUMPTIONS,
     measures="suboptimality of the last iterate",
 )
@@ -166,5 +166,5 @@ def theorem_1(q):
     for name in UNDONE:
         yield form(
             name, lambda: theorem(q), after=r",\quad\text{" + name + "}",
-            fails=True, rules=EXACT_RULES, note=VARIANTS[name],
+            fails=True, rules=EXACT_RULES, note=reading_of(name).words,
         )

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from fedtheory.theorems.fedmls.constants import c_factor
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS, BOTH_RULES, PROVED
-from fedtheory.theorems.fedmls.paper import paper
-from fedtheory.theorems.fedmls.quantities import MLSView, c_factor
+from fedtheory.theorems.fedmls.paper import ACCEPTS, SLIDING, paper
+from fedtheory.theorems.fedmls.runs import FedMLSRuns
 from fedtheory.theory import World, form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
 
@@ -21,6 +22,7 @@ class Algebra(World):
     """Symbols alone: there are no instances."""
 
     kind, scope, about = "algebra", "algebra", "no data enter"
+    problem, accepts, work = "lad", ACCEPTS, SLIDING  # as beside statements about runs
 
 
 def identities(start: int = 2) -> bool:
@@ -143,7 +145,7 @@ def weights(q):
 
 
 @paper.statement(
-    "inner-loop", over=MLSView, title="local training nearly solves the proximal problem",
+    "inner-loop", over=FedMLSRuns, title="local training nearly solves the proximal problem",
     source="Lan 2016, Proposition 1, for lines 18-27", assumptions=ASSUMPTIONS,
     measures="gap of the local problem",
 )
@@ -166,7 +168,7 @@ def inner_loop(q):
 
 
 @paper.statement(
-    "recursion", over=MLSView, title="one round of the outer loop",
+    "recursion", over=FedMLSRuns, title="one round of the outer loop",
     source="proof of Theorem 1, the recursion", assumptions=ASSUMPTIONS,
     measures="gap of the penalised loss",
 )
@@ -183,7 +185,7 @@ def recursion(q):
 
 
 @paper.statement(
-    "telescoped", over=MLSView, title="the recursion summed over the rounds",
+    "telescoped", over=FedMLSRuns, title="the recursion summed over the rounds",
     source="proof of Theorem 1, the telescoped sum", assumptions=ASSUMPTIONS,
     measures="gap of the penalised loss",
 )
@@ -201,7 +203,7 @@ def telescoped(q):
 
 
 @paper.statement(
-    "penalty-gap", over=MLSView, title="what the penalty costs",
+    "penalty-gap", over=FedMLSRuns, title="what the penalty costs",
     source="proof of Theorem 1, from Psi to F", assumptions=ASSUMPTIONS,
     measures="loss of the server model",
 )

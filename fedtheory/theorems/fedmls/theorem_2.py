@@ -11,7 +11,7 @@ from fedtheory.theorems.fedmls.notation import (
     ROUNDS,
 )
 from fedtheory.theorems.fedmls.paper import paper
-from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theorems.fedmls.runs import FedMLSRuns
 from fedtheory.theorems.fedmls.theorem_1 import JOINT, LINE_22_PROOF, STEP, below
 from fedtheory.theory import form, le, printed, repaired, wrong
 
@@ -58,7 +58,7 @@ def tenth_more(q):
 
 
 @paper.statement(
-    "theorem-2", over=MLSView,
+    "theorem-2", over=FedMLSRuns,
     title="rounds and local steps to epsilon", source="Theorem 2", assumptions=ASSUMPTIONS,
     measures="suboptimality of the last iterate",
 )

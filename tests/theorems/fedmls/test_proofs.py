@@ -7,11 +7,12 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
+from lines_of_fedmls import both_sides, witness_of
 
 from fedtheory.algorithms import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import LAD
-from fedtheory.theorems.fedmls.exact import evaluate, make_witness, numbers_of
+from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.proofs import PROOFS
 from fedtheory.theory.judge.proof_trace import walk, walk_witness
 
@@ -20,7 +21,7 @@ LINES = [["1", "-1"], ["1/2", "-2"], ["-1", "3"]], [["0", "1/2"], ["0", "0"], ["
 
 
 def witness(variant: str, rounds: int, lam: str = "1/2", start: str = "1", copies: tuple[int, ...] = ()):
-    return make_witness(variant, *LINES, {"lam": lam, "D": "1/4", "radius": "1", "x0": start}, rounds, copies=copies)
+    return witness_of(variant, *LINES, {"lam": lam, "D": "1/4", "radius": "1", "x0": start}, rounds, copies=copies)
 
 
 @pytest.mark.parametrize(("form", "variant"), [("repaired", "repaired"), ("printed", "joint G")])
@@ -31,7 +32,9 @@ def test_the_steps_lose_exactly_the_slack(form, variant, rounds, lam, start, cop
     data = witness(variant, rounds, lam, start, copies)
     found = walk_witness(THEOREM, data, form=form)
     assert isinstance(found.unexplained, Q) and found.unexplained == 0
-    assert (found.lhs, found.rhs) == evaluate(*numbers_of(data))  # both sides of the other engine's run
+    run = OneDimension.of(data.data)
+    numbers = run.clients, run.lam, run.d, run.radius, run.x0, run.rounds
+    assert (found.lhs, found.rhs) == both_sides(*numbers, variant, run.copies)  # without the clients' iterates
     assert sum(t.lost for t in found.tallies if t.lost is not None) == found.rhs - found.lhs
     for t in range(1, rounds + 1):  # and the recursion's slack is that of its lines
         rows = {r["step"]: r["slack"] for r in found.rows(t)}
@@ -80,5 +83,5 @@ def test_what_is_refused(problem):
         walk(THEOREM, problem, FedMLS(0.3, 1.0, 5, 2.0, 0.1))
     with pytest.raises(InvalidInput, match="a proof is walked for 'printed' and for 'repaired'"):
         walk_witness(THEOREM, "fedmls-theorem-1-consensus-g", form="repaired")
-    with pytest.raises(InvalidInput, match="local steps in fractions, more than"):
+    with pytest.raises(InvalidInput, match="exact local steps, more than"):
         walk_witness(THEOREM, witness("repaired", 40, "9"), form="repaired")

@@ -7,16 +7,18 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
+from lines_of_fedmls import both_sides, in_one_dimension, witness_of
 
 from fedtheory import theorems
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import nonsmooth
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, NesterovWorst, TwoClientPull
-from fedtheory.theorems.fedmls.exact import constants, evaluate, exact_run, make_witness, minimum, train, train_exactly
+from fedtheory.theorems.fedmls.constants import c_factor, kappa, kappa_last
 from fedtheory.theorems.fedmls.instances import MLSInstance, mls_battery
+from fedtheory.theorems.fedmls.lines import clip, history, least_on, slopes_at, train
 from fedtheory.theorems.fedmls.notation import applies
-from fedtheory.theorems.fedmls.quantities import c_factor, kappa, kappa_last, view_of_run
+from fedtheory.theorems.fedmls.quantities import view_of_run
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
 
@@ -101,7 +103,7 @@ def test_theorem_2_fails_with_theorem_1s_g_and_holds_with_the_root_mean_square(n
     assert form[witness.form] == {"deterministic": "violated"} and form["repaired"]["deterministic"] == "holds"
     with pytest.raises(InvalidInput, match="are not Theorem 2's"):
         replay(changed(witness, rounds=witness.data["rounds"] + 1))
-    with pytest.raises(InvalidInput, match="not about"):
+    with pytest.raises(InvalidInput, match=r"not a witness|changed after it was found"):
         replay(replace(witness, statement="fedmls/theorem-1"))
     # the same losses, with the root mean square for G and its own lambda, T_k and K for the same epsilon
     clients = [[(float(Q(p)), float(Q(q))) for p, q in zip(a, b)] for a, b in zip(witness.data["slopes"], witness.data["offsets"])]
@@ -118,9 +120,10 @@ def test_theorem_2_fails_with_theorem_1s_g_and_holds_with_the_root_mean_square(n
 def test_theorem_2_with_the_joint_g_by_hand():
     """Twenty clients u and twenty -u + 2|u - 1|: ||grad F||^2 = (1 + 9)/2/40 = 1/8, and epsilon = 1 gives lambda = 8, K = 3."""
     lines = [[(Q(1), Q(0))], [(Q(1), Q(-2)), (Q(-3), Q(2))]]
-    assert constants(lines, Q(4), "Theorem 2, joint G", [20, 20]) == Q(1, 8)
+    numbers = lines, Q(8), Q(1), Q(4), Q(0), 3, "Theorem 2, joint G", [20, 20]
+    assert in_one_dimension(*numbers).g_sq == Q(1, 8)
     assert 72 * Q(1, 8) == 9 == 3**2  # K^2 = 72 G^2 D/epsilon^2
-    lhs, rhs = evaluate(lines, Q(8), Q(1), Q(4), Q(0), 3, "Theorem 2, joint G", [20, 20])
+    lhs, rhs = both_sides(*numbers)
     assert rhs == 1 and lhs > Q(8, 5)
     assert lhs == Q(WITNESSES["fedmls-theorem-2-joint-g"].lhs)
 
@@ -133,7 +136,7 @@ def test_the_joint_g_fails_from_the_optimum_too_and_exactly():
     assert Q(166, 100) < lhs / rhs < Q(167, 100)
     clients = [[(Q(1, 9), Q(0))], [(Q(0), Q(0)), (Q(-2), Q(0))]]
     for variant in ("joint G", "joint G, joint distance"):
-        assert evaluate(clients, Q(1), Q(3, 10), Q(50), Q(0), 14, variant, [9, 1]) == (lhs, rhs)
+        assert both_sides(clients, Q(1), Q(3, 10), Q(50), Q(0), 14, variant, [9, 1]) == (lhs, rhs)
 
 
 # --- exact runs ---------------------------------------------------------------------------------------------------------
@@ -141,17 +144,19 @@ def test_copies_are_clients_written_out():
     two = [[(Q(1), Q(0)), (Q(-1), Q(1, 2))], [(Q(-3), Q(1))]]
     copies = [3, 2]
     out = [two[0]] * 3 + [two[1]] * 2
-    assert minimum(two, Q(2), copies=copies) == minimum(out, Q(2))
-    for variant in ("repaired", "mixed norms", "joint G", "consensus G", "line 14 as printed", "prox without the square"):
-        numbers = (Q(1, 4), Q(2), Q(2), Q(1), 4)
-        assert evaluate(two, *numbers, variant, copies) == evaluate(out, *numbers, variant), variant
-    assert exact_run(two, Q(1, 4), Q(2), Q(2), Q(1), 4, Q(5), copies=copies) != exact_run(two, Q(1, 4), Q(2), Q(2), Q(1), 4, Q(5))
+    assert least_on(two, -Q(2), Q(2), Q(1), copies) == least_on(out, -Q(2), Q(2), Q(1))
+    numbers = (Q(1, 4), Q(2), Q(2), Q(1), 4)
+    for variant in ("repaired", "mixed norms", "joint G", "consensus G", "prox without the square"):
+        assert both_sides(two, *numbers, variant, copies) == both_sides(out, *numbers, variant), variant
+    run = in_one_dimension(two, *numbers, "line 14 as printed", copies).run
+    assert history(run).x == history(in_one_dimension(out, *numbers, "line 14 as printed").run).x
+    assert history(run).x != history(replace(run, copies=(1, 1))).x
 
 
 @pytest.mark.parametrize("copies", [[2, 1], [0], [True], ["2"]])
 def test_wrong_copies_are_refused(copies):
     with pytest.raises(InvalidInput, match="copies = "):
-        replay(changed(make_witness("joint G", [["1"]], [["0"]], dict.fromkeys(("lam", "D", "radius", "x0"), "1"), 1), copies=copies))
+        replay(changed(witness_of("joint G", [["1"]], [["0"]], dict.fromkeys(("lam", "D", "radius", "x0"), "1"), 1), copies=copies))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 24])
@@ -159,9 +164,15 @@ def test_wrong_copies_are_refused(copies):
 @pytest.mark.parametrize("radius", [Q(1, 4), Q(5)])  # the first one cuts
 def test_local_training_in_whole_numbers_is_the_loop_as_printed(steps, share, radius):
     lines = [(Q(1), Q(0)), (Q(-7, 3), Q(1, 5)), (Q(1, 2), Q(1, 7))]
+    beta = Q(5, 2)
     for u0, g in ((Q(1, 5), Q(-3, 7)), (Q(-1, 6), Q(2)), (Q(0), Q(0))):
-        numbers = (lines, u0, g, Q(5, 2), steps, radius, share)
-        assert train_exactly(*numbers) == train(*numbers)
+        u = average = u0
+        for t in range(1, steps + 1):
+            slope = slopes_at(lines, u)[0] / share
+            u = clip(u - (slope + beta * (u - u0) + g) / ((1 + Q(t, 2)) * beta), radius)
+            theta = Q(2 * (t + 1), t * (t + 3))
+            average = (1 - theta) * average + theta * u
+        assert train(lines, u0, g, beta, steps, radius, share) == (u, average)
 
 
 # --- which subgradients G must bound ------------------------------------------------------------------------------------
@@ -171,8 +182,8 @@ def test_a_subgradient_at_the_boundary_counts():
     assert problem.client_gradient(np.ones((1, 1, 1))).item() == 100
     assert problem.lipschitz(1.0).tolist() == [100] and problem.lipschitz_exact(1.0).all()
     assert problem.lipschitz(0.999).tolist() == [1]
-    lines = [[(Q(100), Q(-101)), (Q(-1), Q(0))]]
-    assert [constants(lines, Q(1), v) for v in ("repaired", "Lipschitz G")] == [100**2, 1]
+    numbers = [[(Q(100), Q(-101)), (Q(-1), Q(0))]], Q(1), Q(1), Q(1), Q(1), 1
+    assert [in_one_dimension(*numbers, v).g_sq for v in ("repaired", "Lipschitz G")] == [100**2, 1]
     witness = WITNESSES["fedmls-theorem-1-lipschitz-g"]
     assert replay(witness).verdict == "violated" and witness.data["slopes"] == [["100", "-1"]]
     text = theorems.get("fedmls/theorem-1").assumptions[0]
@@ -222,9 +233,10 @@ def test_the_closed_form_of_one_slope_is_above_the_exact_run():
     """f = -u from 0, every T_k = 1: 2 x_k + 3 x'_k = 5 M_k, so x_K <= M_K, and no further away than 12/25 lambda."""
     for rounds in (2, 3, 6, 20, 50):
         lam = Q(20, rounds * (rounds + 1) + 7)
-        path, steps = exact_run([[(Q(-1), Q(0))]], lam, 2 * lam**2 * rounds * (rounds - 1) ** 2, Q(1), Q(0), rounds, Q(1))
-        above = lam * (Q(rounds * (rounds + 1), 40) + Q(2 * rounds + 1, 60)) - path[-1]
-        assert set(steps) == {1} and 0 <= above <= Q(12, 25) * lam
+        d = 2 * lam**2 * rounds * (rounds - 1) ** 2
+        run = in_one_dimension([[(Q(-1), Q(0))]], lam, d, Q(1), Q(0), rounds).run
+        above = lam * (Q(rounds * (rounds + 1), 40) + Q(2 * rounds + 1, 60)) - history(run).x[-1]
+        assert set(run.steps[:-1]) == {1} and 0 <= above <= Q(12, 25) * lam
     assert above == pytest.approx(0.24 * float(lam))  # the penalty's balance
 
 

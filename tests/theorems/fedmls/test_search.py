@@ -7,12 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from lines_of_fedmls import both_sides, witness_of
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedmls.exact import evaluate, make_witness, minimum
-from fedtheory.theorems.fedmls.search import Lines, draw, search, search_all
-from fedtheory.theory.judge.registry import all_statements
+from fedtheory.rational import to_file
+from fedtheory.theorems.fedmls.lines import least_on
+from fedtheory.theorems.fedmls.notation import ROUNDS
+from fedtheory.theorems.fedmls.one_dimension import OneDimension, draw
+from fedtheory.theorems.fedmls.runs import FedMLSRuns
+from fedtheory.theory.judge.registry import all_statements, setting_of
 from fedtheory.theory.judge.replay import replay
 from fedtheory.theory.judge.statement import Sides
 
@@ -25,8 +29,15 @@ FORMS = [
 ]
 
 
+def search(statement, form="repaired", budget=400, seed=0, sides=None):
+    about = theorems.get(statement)
+    return setting_of(about).search(about, about.form(form), "deterministic", budget, seed, sides)
+
+
 def test_every_form_is_searched_and_none_is_refuted():
-    found = search_all(160, seed=3)
+    statements = [*all_statements("fedmls/")]
+    assert ("lines",) in setting_of("fedmls/theorem-1").searches(statements)
+    found = setting_of("fedmls/theorem-1").run_search(("lines",), statements, 4 * 160, 3)
     assert {(r.statement, r.form) for r in found} == {(s, f.name) for s, f in FORMS}
     assert all(r.empty and r.evaluations >= 10 and -1 < r.best <= 1e-9 for r in found)
 
@@ -34,7 +45,7 @@ def test_every_form_is_searched_and_none_is_refuted():
 @pytest.mark.parametrize("statement, form", FORMS, ids=lambda v: getattr(v, "name", v))
 def test_mutants_are_refuted(statement, form):
     for mutant in form.mutants:
-        assert not search(statement, form, 150, sides=mutant.sides).empty, mutant.name
+        assert not search(statement, form.name, 150, sides=mutant.sides).empty, mutant.name
 
 
 def _scaled(factor: float):
@@ -56,50 +67,74 @@ def test_the_same_seed_gives_the_same():
     assert first == again and first.best != other.best
 
 
-@pytest.mark.parametrize(("norm", "form"), [("mean", "repaired"), ("product", "line 22 with grad f_i/N")])
+@pytest.mark.parametrize("variant", ["repaired", "line 22 with grad f_i/N"])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_float_run_is_the_rational_one(seed, norm, form):
-    """Both sides of Theorem 1 on the instance in fractions, by the second implementation."""
-    fixed = {"rounds": 4, "lam": Fraction(1, 2), "D": Fraction(1), "parameters": "free", "average": "averaged", "norm": norm}
-    lines = replace(draw(np.random.default_rng(seed)), **fixed)
-    view = lines.view()
-    sides = theorems.get("fedmls/theorem-1").form(form).sides(view)
-    lhs, rhs = evaluate(lines.clients, lines.lam, lines.D, Fraction(1), lines.x0, lines.rounds, form)
-    star = minimum(lines.clients, Fraction(1))[1], minimum(lines.clients, Fraction(1), near=lines.x0)[1]
-    assert float(sides.lhs.squeeze()) == pytest.approx(float(lhs), abs=1e-9)
-    if star[0] == star[1]:  # else the float run is judged with the minimiser nearest to x_0
-        assert float(sides.rhs.squeeze()) == pytest.approx(float(rhs), rel=1e-9)
-    else:
-        assert float(sides.rhs.squeeze()) <= float(rhs) * (1 + 1e-9)
+def test_the_float_run_is_the_rational_one(seed, variant):
+    """Both sides of Theorem 1 on an instance in fractions, and by the library's FedMLS in floats."""
+    fixed = {"rounds": 4, "lam": Fraction(1, 2), "D": Fraction(1), "variant": variant}
+    run = OneDimension.of(to_file({**draw(np.random.default_rng(seed))[1], **fixed}))
+    form = theorems.get("fedmls/theorem-1").form(variant)
+    exact, floats = (form.sides(view) for view in (run.in_fractions(), run.in_floats()))
+    assert exact.lhs.dtype == exact.rhs.dtype == object
+    assert float(floats.lhs.squeeze()) == pytest.approx(float(exact.lhs.item()), abs=1e-9)
+    assert float(floats.rhs.squeeze()) == pytest.approx(float(exact.rhs.item()), rel=1e-9)
+
+
+def test_a_side_in_floats_proves_nothing_on_a_run_in_fractions():
+    """kappa_l is a float: the form is refused there, and not judged by a number that is rounded."""
+    witness = witness_of("line 14 as printed", [["1", "-1"]], [["0", "0"]], dict.fromkeys(("lam", "D", "radius", "x0"), "1"), 2)
+    with pytest.raises(InvalidInput, match="no fraction: it proves nothing"):
+        replay(witness)
+
+
+def test_the_rounds_of_an_instance_are_read_off_its_numbers():
+    """K(K+1) lambda^2 G^2 >= 36 D is what [fewer rounds] needs, 28 D what is left of it sharpened."""
+    both = {"slopes": [["1", "-1"]], "offsets": [["0", "0"]], "D": "1", "radius": "1", "x0": "1", "rounds": 3}
+    facts = {
+        lam: {k for k, words in ROUNDS.items() if words in OneDimension.of({**both, "variant": "repaired", "lam": lam}).facts}
+        for lam in ("3", "2", "8/5", "3/2")
+    }  # 12 lambda^2 is 108, 48, 30.72 and 27; 9 lambda^2 is 81, 36, 23.04 and 20.25
+    assert facts == {"3": {"printed", "fewest", "sharpened"}, "2": {"fewest", "sharpened"}, "8/5": {"sharpened"}, "3/2": set()}
+    assert not OneDimension.of({**both, "variant": "repaired", "lam": "3", "D": "1/2"}).facts  # below ||x_0 - x*||^2
+
+
+def test_a_violation_is_proved_from_the_data_of_its_instance():
+    """A tenth of the bound is refuted: the search's instance, in floats, is the witness in fractions."""
+    statement = theorems.get("fedmls/theorem-1")
+    form = statement.form("repaired")
+    wrong = replace(form, sides=lambda view: replace(form.sides(view), rhs=form.sides(view).rhs * Fraction(1, 10)))
+    false = replace(statement, forms=(wrong,))
+    found = setting_of(statement).search(false, wrong, "deterministic", 24, 2)
+    assert found.witness is not None and found.witness.kind == "lines"
+    lhs, rhs = Fraction(found.witness.lhs), Fraction(found.witness.rhs)
+    run = OneDimension.of(found.witness.data)
+    numbers = run.clients, run.lam, run.d, run.radius, run.x0, run.rounds, "repaired"
+    assert (lhs, 10 * rhs) == both_sides(*numbers, run.copies) and lhs > rhs
 
 
 def test_the_nearest_minimiser():
     flat = [[(Fraction(-1), Fraction(0)), (Fraction(0), Fraction(0)), (Fraction(1), Fraction(-1))]]  # 0 on [0, 1]
     for x0, nearest in ((-1, 0), (Fraction(1, 3), Fraction(1, 3)), (2, 1)):
-        assert minimum(flat, Fraction(3), near=Fraction(x0)) == (0, nearest)
+        assert least_on(flat, -Fraction(3), Fraction(3), Fraction(x0)) == (0, nearest)
 
 
 def test_a_file_that_claims_less_than_the_theorem_is_no_witness():
-    lines = Lines(((Fraction(1),),), ((Fraction(0),),), Fraction(1), Fraction(1), Fraction(1), 1, "free", "averaged", "mean")
-    lhs, rhs = evaluate(lines.clients, lines.lam, lines.D, Fraction(1), lines.x0, 1, "repaired")
     ones = dict.fromkeys(("lam", "D", "radius", "x0"), "1")
-    claimed = make_witness("repaired", [["1"]], [["0"]], ones, 1, lhs=str(lhs), rhs=str(rhs / 4))
+    lhs, rhs = both_sides([[(Fraction(1), Fraction(0))]], *[Fraction(1)] * 4, 1)
+    claimed = witness_of("repaired", [["1"]], [["0"]], ones, 1, lhs=str(lhs), rhs=str(rhs / 4))
     with pytest.raises(InvalidInput, match="not a witness"):
         replay(claimed)
 
 
 def test_instances_are_short_fractions_and_told_in_full():
-    lines = draw(np.random.default_rng(0))
-    numbers = [*(v for row in lines.slopes + lines.offsets for v in row), lines.x0]
-    assert all(64 % v.denominator == 0 for v in numbers)
-    told = lines.to_json()
-    assert told["slopes"] == [[str(v) for v in row] for row in lines.slopes] and told["rounds"] == lines.rounds
+    made = FedMLSRuns.search_instance(np.random.default_rng(0))
+    numbers = [Fraction(v) for name in ("slopes", "offsets") for row in made.data[name] for v in row]
+    assert all(64 % v.denominator == 0 for v in (*numbers, Fraction(made.data["x0"])))
+    assert made.to_json()["data"] == made.data and OneDimension.of(made.data).rounds == made.data["rounds"]
 
 
 def test_bad_input():
-    with pytest.raises(InvalidInput, match="budget = 0"):
-        search_all(0)
-    with pytest.raises(InvalidInput, match="nothing to search"):
-        search("fedmls/theorem-1", "consensus G")
-    with pytest.raises(InvalidInput, match="nothing to search"):
-        search("fedelasticnet/theorem-3.1")
+    with pytest.raises(InvalidInput, match="budget is 0"):
+        search("fedmls/theorem-1", budget=0)
+    with pytest.raises(InvalidInput, match="no sides to compare"):
+        search("fedmls/identities")

@@ -11,14 +11,18 @@ from importlib import resources
 import numpy as np
 import pytest
 import reference_fedmls as reference
+from lines_of_fedmls import both_sides, in_one_dimension
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.theorems.fedmls.exact import VARIANTS, evaluate, exact_run, numbers_of
+from fedtheory.theorems.fedmls.constants import c_factor, k_min, kappa, kappa_last, kappa_noise
 from fedtheory.theorems.fedmls.instances import FAMILIES, MLSInstance
+from fedtheory.theorems.fedmls.lines import history
 from fedtheory.theorems.fedmls.notation import applies
-from fedtheory.theorems.fedmls.quantities import c_factor, k_min, kappa, kappa_last, kappa_noise, view_of_run
+from fedtheory.theorems.fedmls.one_dimension import OneDimension
+from fedtheory.theorems.fedmls.quantities import view_of_run
+from fedtheory.theorems.fedmls.readings import READINGS
 from fedtheory.theorems.fedmls.theorem_1_proof import identities
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import builtin_witnesses, load, replay, save
@@ -177,11 +181,12 @@ def test_line_22_along_the_gradient_of_f_has_the_bound_of_the_mean_product(state
 @pytest.mark.parametrize(("name", "share"), [("theorem-2-joint-g-joint-distance", 0.2427), ("theorem-1-joint-g", 0.1334)])
 def test_where_the_joint_constant_fails_line_22_along_the_gradient_of_f_does_not(name, share):
     witness = next(w for w in SHIPPED if w.name == f"fedmls-{name}")
-    *given, variant, copies = numbers_of(witness)
-    lhs, rhs = evaluate(*given, variant, copies)
+    run = OneDimension.of(witness.data)
+    given = run.clients, run.lam, run.d, run.radius, run.x0, run.rounds
+    lhs, rhs = both_sides(*given, run.variant, run.copies)
     assert lhs > rhs
     variant = "Theorem 2, line 22 with grad f_i/N" if "theorem-2" in name else "line 22 with grad f_i/N"
-    lhs, rhs = evaluate(*given, variant, copies)
+    lhs, rhs = both_sides(*given, variant, run.copies)
     assert 0 < lhs <= rhs and float(lhs / rhs) == pytest.approx(share, abs=1e-4)
 
 
@@ -207,9 +212,10 @@ def test_every_form_on_record_as_violated_has_a_witness():
 @pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
 def test_with_the_repair_the_bound_holds_on_the_same_data(witness):
     """What breaks each witness is its reading and nothing else."""
-    clients, lam, d, radius, x0, rounds, _, copies = numbers_of(witness)
-    pieces = max(map(len, clients))
-    lines = np.array([c + c[:1] * (pieces - len(c)) for c in clients], dtype=float).repeat(copies or 1, axis=0)
+    run = OneDimension.of(witness.data)
+    lam, d, radius, x0, rounds = run.lam, run.d, run.radius, run.x0, run.rounds
+    pieces = max(map(len, run.clients))
+    lines = np.array([c + c[:1] * (pieces - len(c)) for c in run.clients], dtype=float).repeat(run.copies, axis=0)
     problem = problems.nonsmooth.MaxAffine(lines[:, :, :1], lines[:, :, 1])
     g = problem.lipschitz_rms(float(radius))
     algorithm = FedMLS(float(lam), float(d), rounds, float(radius), g, skip_last=False)
@@ -224,11 +230,12 @@ def test_the_exact_run_is_the_librarys():
     lines = [[(Fraction(1), Fraction(0)), (Fraction(-1), Fraction(1, 2))], [(Fraction(7), Fraction(0)), (Fraction(-1), Fraction(1, 3))]]
     slopes = np.array([[[1.0], [-1.0]], [[7.0], [-1.0]]])
     problem = problems.nonsmooth.MaxAffine(slopes, np.array([[0, 0.5], [0, 1 / 3]]))
-    path, steps = exact_run(lines, Fraction(1, 8), Fraction(2), Fraction(2), Fraction(1), 5, Fraction(25))  # mean of 1 and 49
+    run = in_one_dimension(lines, Fraction(1, 8), Fraction(2), Fraction(2), Fraction(1), 5).run
+    assert run.g_sq == 25  # mean of 1 and 49
     algorithm = FedMLS(0.125, 2.0, 5, 2.0, 5.0, skip_last=False)
     view = view_of_run(problem, algorithm, np.array([1.0]), radius=2.0)
-    assert list(view.constants.steps[:4]) == steps
-    assert np.allclose(view.x[:, 0, 0], [float(x) for x in path], atol=1e-12)
+    assert list(view.constants.steps) == run.steps
+    assert np.allclose(view.x[:, 0, 0], [float(x) for x in history(run).x], atol=1e-12)
 
 
 def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
@@ -247,7 +254,7 @@ def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
     path.write_text(before.replace('"radius"', '"radios"'))
     with pytest.raises(DataFileError, match="radios"):
         load(path)
-    assert set(VARIANTS) >= {w.data["variant"] for w in SHIPPED}
+    assert set(READINGS) >= {w.data["variant"] for w in SHIPPED}
 
 
 @pytest.mark.parametrize("change", [{"copies": 3}, {"variant": ["joint G"]}, {"rhs": 0.5}, {"slopes": "1"}], ids=str)

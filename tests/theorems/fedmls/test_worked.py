@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 import worked_fedmls as paper
 import worked_fedmls_instances as worked
+from lines_of_fedmls import both_sides, form_of, statement_of
 
 from fedtheory import theorems
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters, fewest_rounds, printed_rounds
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.theorems.fedmls import exact
-from fedtheory.theorems.fedmls.quantities import MLSConstants, MLSView, k_min, view_of_run
+from fedtheory.theorems.fedmls.constants import MLSConstants, k_min
+from fedtheory.theorems.fedmls.quantities import MLSView, view_of_run
+from fedtheory.theorems.fedmls.readings import READINGS as VARIANTS
 from fedtheory.theory.judge.check import judge_view
 
 for file in sorted(Path(worked.__file__).parent.glob("worked_fedmls_*.py")):
@@ -190,11 +192,11 @@ def test_both_sides_of_a_reading_are_the_numbers(name):
     else:
         p, (lhs, rhs) = worked.LINES, worked.reading(form)
     _check((lhs, rhs), READINGS[name])
-    variants = [v for v in exact.VARIANTS if exact.form_of(v) == form and v.startswith("Theorem 2") == (statement == "theorem-2")]
+    variants = [v for v in VARIANTS if form_of(v) == form and statement_of(v) == f"fedmls/{statement}"]
     assert len(variants) == 1
     copies = None if p is worked.SLOPE else [1, 2]
     clients = _lines(p)[:2]
-    assert exact.evaluate(clients, p.lam, p.D, p.R, p.x0[0], p.K, variants[0], copies) == (lhs, rhs)
+    assert both_sides(clients, p.lam, p.D, p.R, p.x0[0], p.K, variants[0], copies) == (lhs, rhs)
 
 
 def test_every_form_is_written_a_second_time():

@@ -1,0 +1,125 @@
+"""The world of FedMLS's statements about runs: where its runs come from, and what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from fedtheory.algorithms.fedmls import FedMLS
+from fedtheory.errors import DataFileError
+from fedtheory.rational import to_file
+from fedtheory.theorems.fedmls.instances import mls_battery
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, check_given
+from fedtheory.theorems.fedmls.one_dimension import FIELDS, InFloats, OneDimension, draw
+from fedtheory.theorems.fedmls.own_run import own_run
+from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
+from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
+from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theorems.fedmls.readings import READINGS
+from fedtheory.theorems.fedmls.requests import prepare_run, refuse_cohorts
+from fedtheory.theory import Draws
+from fedtheory.theory.judge.replay import check_fields
+from fedtheory.theory.judge.request import Prepared, Tuned
+from fedtheory.theory.judge.witness import Witness
+
+__all__ = ["FedMLSRuns"]
+
+COMPUTED = {  # what `tuned` finds itself
+    "--lam": "from --epsilon", "--D": "from --epsilon", "--rounds": "from --epsilon",
+    "--radius": "least power of 2", "--lipschitz": "the problem's", "--epsilon": f"{ACCURACY:g}",
+    "--noise": "0.0",
+}  # fmt: skip
+
+
+class FedMLSRuns(MLSView):
+    """Runs of FedMLS, as its statements are judged on them.
+
+    They are the battery's, in floats, a user's, and in fractions in one dimension.
+    """
+
+    draws = (Draws("fedmls lines", draw, 0),)
+    example, problem = "--problem lad", "lad"
+    accepts = ACCEPTS
+    scenarios, work = (FEWEST, MOST), SLIDING
+    searched = ("deterministic",)
+    computed: ClassVar[Mapping[str, Mapping[str, str]]] = {FedMLS.name: COMPUTED}
+
+    @classmethod
+    def runs(cls, plan: Any) -> Sequence[Any]:
+        """Give the runs of the battery."""
+        return mls_battery(plan.seed, plan.scale)
+
+    # --- a problem of the user's ------------------------------------------------------------------
+    @classmethod
+    def check_given(cls, case: Any) -> None:
+        """Check G_i, sigma_i and the optimum, where they are given."""
+        check_given(case)
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> Any:
+        """Give what makes the run that a form is judged on."""
+        return UsersRuns(case, statement)
+
+    @classmethod
+    def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
+        """Give the sides of a form on a recorded run."""
+        return own_run(statement, form, case, record)
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Prepared:
+        """Make a case of FedMLS with Theorem 2's parameters."""
+        return prepare_run(statement, request)
+
+    @classmethod
+    def tuned(
+        cls, method: str, request: Any, rounds: Any = None, batch_size: int | None = None
+    ) -> Tuned | None:
+        """Make FedMLS with Theorem 2's parameters for an accuracy, with the fewest rounds."""
+        if method != FedMLS.name:
+            return None
+        problem = request.problem(cls.problem)
+        refuse_cohorts(request, problem)
+        start, K = request.start(problem), "fewest" if rounds is None else rounds
+        made = make_fedmls(problem, request.options, start, K, batch_size)
+        a = made.algorithm
+        told = made.rows(a.skip_last), made.to_json(a.skip_last)
+        return Tuned(a, problem, int(a.rounds), made.radius, *told)
+
+    # --- one dimension ----------------------------------------------------------------------------
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Any:
+        """Make a run in fractions of variant, slopes, offsets, lam, D, radius, x0, and rounds.
+
+        Losses may have ``copies``, numbers of clients that have them.
+        """
+        return OneDimension.of(data).in_fractions()
+
+    @classmethod
+    def search_instance(cls, rng: Any) -> InFloats:
+        """Draw a run that is made in floats; the data of one that violates a form prove it."""
+        label, data = draw(rng)
+        return InFloats({cls.kind: cls.from_data}, cls.kind, label, to_file(data), of=cls.family)
+
+    @classmethod
+    def read_version_1(cls, fields: dict[str, Any], label: str) -> Witness | None:
+        """Read a file of version 1, which had the data among its fields."""
+        if "variant" not in fields:
+            return None
+        check_fields(
+            fields, (*FIELDS, "lhs", "rhs"), ("statement", "rule", "copies", "found_by"), label
+        )
+        kinds: dict[str, type] = dict.fromkeys(("variant", "lhs", "rhs", "statement", "rule"), str)
+        kinds |= dict.fromkeys(("slopes", "offsets", "copies"), list)
+        for name, kind in kinds.items():
+            if not isinstance(fields.get(name, kind()), kind):
+                word = "string" if kind is str else "list"
+                raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a {word}")
+        variant, statement = fields["variant"], fields.get("statement", "fedmls/theorem-1")
+        reading = READINGS.get(variant)
+        form = variant if reading is None else reading.form or variant
+        data = {name: fields[name] for name in (*FIELDS, "copies") if name in fields}
+        return Witness(
+            statement, form, fields.get("rule", "deterministic"), cls.kind, data,
+            fields["lhs"], fields["rhs"], found_by=fields.get("found_by", {}),
+            label=f"{statement}-{variant.removeprefix('Theorem 2, ')}",
+        )  # fmt: skip

@@ -9,9 +9,11 @@ import pytest
 from command_line import call, refused
 from repository import ROOT
 
-from fedtheory import theory
+from fedtheory import problems, theory
+from fedtheory.algorithms import FedAvg
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.theory.judge import Plan, registry, replay
+from fedtheory.theory.judge import own_run as theory_of_runs
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.witness import Witness
 
@@ -263,3 +265,88 @@ def test_a_form_is_about_a_world_of_its_own_and_has_a_verdict_under_each_rule():
     assert (first.kind, first.established) == ("halves", {"left": "holds", "right": "holds"})
     assert (apart.kind, apart.established) == ("halves", {"left": "holds", "right": "violated"})
     assert (elsewhere.kind, elsewhere.established) == ("wholes", {"any": "violated"})
+
+
+# --- runs of a user's, form by form, and of anyone's -----------------------------------------------
+RUNS = '''
+from fractions import Fraction
+import numpy as np
+from fedtheory.errors import InvalidInput
+from fedtheory.theory import *
+from fedtheory.theory.judge.record import OwnRun
+from fedtheory.theory.judge.request import Tuned
+
+paper = Paper("runs", title="Numbers of runs")
+
+class Ends(World):
+    kind, about, example = "ends", "about where a run ends", "--problem quadratic"
+    computed = {"fedavg": {"--rounds": "7"}}
+    def __init__(self, a, facts=()):
+        self.a, self.facts = a, frozenset(facts)
+    @classmethod
+    def draw(cls, rng):
+        return "a", {"a": Fraction(int(rng.integers(1, 10)), 4)}
+    @classmethod
+    def from_data(cls, data):
+        return cls(Fraction(data["a"]))
+    @classmethod
+    def on_problem(cls, statement, case):
+        return Asked(float(case.x0[0]))
+    @classmethod
+    def own_run(cls, statement, form, case, record):
+        sides = form.sides_on(cls(record.models[-1, :, 0]))
+        return OwnRun(sides, np.array([record.rounds]), "T", True, "the end", "any", {"a": 1})
+    @classmethod
+    def tuned(cls, method, request, rounds=None, batch_size=None):
+        return Tuned(method, None, 7) if method == "fedavg" else None
+
+class Asked:
+    def __init__(self, a):
+        self.a, self.rule = a, "other"
+    def for_form(self, form):
+        if form.name == "twice":
+            return Ends(2 * self.a)
+        if form.name == "never":
+            raise InvalidInput("there is no such run")
+        return Ends(self.a)
+
+@paper.statement("ends", over=Ends)
+def ends(q):
+    for name in ("printed", "twice"):
+        yield form(name, lambda: le(q.a, 3 + 0 * q.a), r"a\\le3")
+    yield form("never", lambda: le(q.a, 3 + 0 * q.a), r"a\\le3", rules=("some", "other"))
+'''
+
+
+@pytest.fixture
+def runs(tmp_path):
+    (tmp_path / "runs.py").write_text(RUNS)
+    (found,) = registry.load_file(tmp_path / "runs.py")
+    yield found
+    registry._forget(registry.paper("runs"))
+
+
+def test_each_form_is_judged_on_the_run_that_its_world_makes_for_it(runs):
+    """The start is 2: it is below 3 as it is, and above it twice."""
+    problem = problems.random_quadratic(2, 1, seed=0, condition=1.0)
+    checks = {c.form: c for c in runs.statements[0].verify(problem, None, x0=[2.0])}
+    assert {name: c.verdict for name, c in checks.items()} == {
+        "printed": "holds", "twice": "violated", "never": "not applicable"
+    }  # fmt: skip
+    assert (checks["twice"].lhs, checks["never"].reason, checks["never"].rule) == (4.0, "there is no such run", "other")
+
+
+def test_a_world_judges_a_run_of_anyones_and_gives_a_method_its_parameters(runs):
+    problem = problems.random_quadratic(2, 1, seed=0, condition=1.0)
+    for end, verdict in ((2.0, "holds"), (5.0, "violated")):
+        [check] = theory_of_runs.check_run("runs/ends", problem, FedAvg(), [[0.0], [end]], forms=["printed"])
+        assert (check.verdict, check.lhs, check.where["T"]) == (verdict, end, 1)
+    assert runs.setting.tuned("fedavg", None).rounds == 7 and runs.setting.tuned("fedprox", None) is None
+    assert runs.setting.computed == {"fedavg": {"--rounds": "7"}} and runs.setting.own_method
+
+
+def test_a_world_without_runs_bounds_nothing_along_one(mixed):
+    problem = problems.random_quadratic(2, 1, seed=0, condition=1.0)
+    method = FedAvg(aggregation="samples")
+    [check] = theory_of_runs.check_run("mixed/square", problem, method, [[0.0], [1.0]], forms=["repaired"])
+    assert check.verdict == "not applicable" and "about a number: it bounds nothing along a run's models" in check.reason

@@ -1,15 +1,17 @@
 r"""The proof of FedMLS's Theorem 1 as a chain of steps, printed and repaired.
 
-Psi(x, x') = mean_i f_i(x'_i) + h(x, x') with the penalty h = mean_i ||x - x'_i||^2/(2 lambda), a quadratic. Round k moves p_{k-1} =
-(x_{k-1}, x'_{k-1}) to p_k = (1 - gamma) p_{k-1} + gamma q_k with q_k = (z_k, u~_k), and linearises h at y_k = (1 - gamma) p_{k-1} +
-gamma (z_{k-1}, z'_{k-1}). With every term written out,
+Psi(x, x') = mean_i f_i(x'_i) + h(x, x') with the penalty h = mean_i ||x - x'_i||^2/(2 lambda), a
+quadratic. Round k moves p_{k-1} = (x_{k-1}, x'_{k-1}) to p_k = (1 - gamma) p_{k-1} + gamma q_k with
+q_k = (z_k, u~_k), and linearises h at y_k = (1 - gamma) p_{k-1} + gamma (z_{k-1}, z'_{k-1}). With
+every term written out,
 
     slack of the recursion = [losses are convex] + (1 - gamma) h(p_{k-1} - y_k) + gamma h(y_k)
-                             + [gamma beta/2 ||s||^2 - gamma^2 h(s)] + gamma [inner loop] + gamma [server's projection]
+        + [gamma beta/2 ||s||^2 - gamma^2 h(s)] + gamma [inner loop] + gamma [server's projection]
 
-with s = q_k - (z_{k-1}, z'_{k-1}), for h is a quadratic that vanishes at (x*, x*). Times Gamma_K/Gamma_k = k (k + 1)/(K (K + 1))
-and summed, what is left are the distances at the end, which the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are
-enough for 8 D~, and the penalty gap.
+with s = q_k - (z_{k-1}, z'_{k-1}), for h is a quadratic that vanishes at (x*, x*). Times
+Gamma_K/Gamma_k = k (k + 1)/(K (K + 1)) and summed, what is left are the distances at the end, which
+the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are enough for 8 D~, and the
+penalty gap.
 """
 
 from __future__ import annotations
@@ -162,110 +164,67 @@ def _joint(e: Ended) -> Sides:
     return le(half * run.constants.G_sq + zero, half * run.constants.joint_G_sq + zero)
 
 
-def _step(label: str, words: str, statement: str, form: str, sides: Callable[[Any], Sides], formula: str = "", over: str = "round",
-          where: str = "") -> Step:  # fmt: skip
-    weight = _arrives if over == "round" else _once
-    part = "the recursion" if over == "round" else ""
-    return Step(
-        label, words, f"fedmls/{statement}" if statement else "", form, weight, sides, over, formula, part, where=where
-    )
+def _step(
+    label: str, words: str, sides: Callable[[Any], Sides], formula: str = "", statement: str = "",
+    over: str = "round", where: str = "",
+) -> Step:  # fmt: skip
+    named = (f"fedmls/{statement}", "repaired") if statement else ("", "")
+    weight, part = (_arrives, "the recursion") if over == "round" else (_once, "")
+    return Step(label, words, *named, weight, sides, over, formula, part, where=where)
 
 
 _STEPS = (
     _step(
-        "inner loop", "local training nearly solves every client's proximal problem", "inner-loop", "repaired", _inner
+        "inner loop", "local training nearly solves every client's proximal problem", _inner,
+        statement="inner-loop",
     ),
     _step(
-        "server step",
-        "the server's projected step, against x*",
-        "",
-        "",
-        _server,
-        r"\langle v_k,z_k-x^*\rangle\le\tfrac{\beta_k}2[\|x^*-z_{k-1}\|^2-\|x^*-z_k\|^2-\|z_k-z_{k-1}\|^2],"
-        r"\ v_k=\tfrac1\lambda(y_k-\bar y'_k)",
+        "server step", "the server's projected step, against x*", _server,
+        r"\langle v_k,z_k-x^*\rangle\le\tfrac{\beta_k}2[\|x^*-z_{k-1}\|^2-\|x^*-z_k\|^2"
+        r"-\|z_k-z_{k-1}\|^2],\ v_k=\tfrac1\lambda(y_k-\bar y'_k)",
     ),
     _step(
-        "losses convex",
-        "x'_k is a mean of x'_{k-1} and the new point",
-        "",
-        "",
-        _losses,
+        "losses convex", "x'_k is a mean of x'_{k-1} and the new point", _losses,
         r"f(x'_k)\le(1-\gamma_k)f(x'_{k-1})+\gamma_kf(\tilde u_k)",
     ),
     _step(
-        "penalty convex",
-        "the penalty lies above its tangent at y_k, at the old point and at x*",
-        "",
-        "",
-        _penalty,
-        r"0\le(1-\gamma_k)h(p_{k-1}-y_k)+\gamma_kh(y_k)",
+        "penalty convex", "the penalty lies above its tangent at y_k, at the old point and at x*",
+        _penalty, r"0\le(1-\gamma_k)h(p_{k-1}-y_k)+\gamma_kh(y_k)",
     ),
     _step(
-        "penalty smooth",
-        "beta_k is larger than the penalty's curvature asks for",
-        "",
-        "",
-        _length,
-        r"\gamma_k^2h(q_k-(z_{k-1},z'_{k-1}))\le\tfrac{\gamma_k\beta_k}2\|q_k-(z_{k-1},z'_{k-1})\|^2",
+        "penalty smooth", "beta_k is larger than the penalty's curvature asks for", _length,
+        r"\gamma_k^2h(q_k-(z_{k-1},z'_{k-1}))\le\tfrac{\gamma_k\beta_k}2"
+        r"\|q_k-(z_{k-1},z'_{k-1})\|^2",
     ),
     Step(
-        "one round",
-        "the lines above, added up for one round",
-        "fedmls/recursion",
-        "repaired",
-        None,
-        lambda round: _recursion(round),
+        "one round", "the lines above, added up for one round", "fedmls/recursion", "repaired",
+        None, lambda round: _recursion(round),
     ),
     _step(
-        "last distances",
-        "the distances after the last round are not negative, and are dropped",
-        "telescoped",
-        "repaired",
-        _distances,
-        r"0\le\|x^*-z_K\|^2+\sum_k(c(T_k)-c(T_{k+1}))\|x^*-z'_k\|^2",
-        "end",
-        "where the distances at the end are dropped",
+        "last distances", "the distances after the last round are not negative, and are dropped",
+        _distances, r"0\le\|x^*-z_K\|^2+\sum_k(c(T_k)-c(T_{k+1}))\|x^*-z'_k\|^2", "telescoped",
+        "end", "where the distances at the end are dropped",
     ),
     _step(
-        "c(T_1) is 3/2",
-        "c(T_1) is at most 3/2, which makes the 10",
-        "",
-        "",
-        _three_halves,
-        r"(4+4c(T_1))\|x_0-x^*\|^2\le10\|x_0-x^*\|^2",
-        "end",
-        "where c(T_1) is taken for 3/2",
+        "c(T_1) is 3/2", "c(T_1) is at most 3/2, which makes the 10", _three_halves,
+        r"(4+4c(T_1))\|x_0-x^*\|^2\le10\|x_0-x^*\|^2", "", "end", "where c(T_1) is taken for 3/2",
     ),
     _step(
-        "local steps",
-        "line 4 makes T_k large enough for 8 D~",
-        "",
-        "",
-        _local_steps,
-        r"\tfrac2{K(K+1)}\sum_kk\bar E_k\le\tfrac{8\tilde D}{\lambda K(K+1)}",
-        "end",
+        "local steps", "line 4 makes T_k large enough for 8 D~", _local_steps,
+        r"\tfrac2{K(K+1)}\sum_kk\bar E_k\le\tfrac{8\tilde D}{\lambda K(K+1)}", "", "end",
         "in the number of local steps (line 4)",
     ),
     _step(
-        "penalty gap",
-        "clients and server may disagree: from Psi to F",
-        "penalty-gap",
-        "repaired",
-        _gap,
-        "",
-        "end",
-        "in the penalty gap",
+        "penalty gap", "clients and server may disagree: from Psi to F", _gap, "", "penalty-gap",
+        "end", "in the penalty gap",
     ),
-)
+)  # fmt: skip
 _JOINT = _step(
     "joint G",
-    "G is read as a bound of the joint gradient on R^{Nd}: its square is N times smaller",
-    "",
-    "",
-    _joint,
+    "G is read as a bound of the joint gradient on R^{Nd}: its square is N times smaller", _joint,
     r"\tfrac{\lambda}2\cdot\tfrac1N\sum_iG_i^2\le\tfrac\lambda2\cdot\tfrac1{N^2}\sum_iG_i^2",
-    "end",
-)
+    over="end",
+)  # fmt: skip
 
 
 def _recursion(round: SlidingRound) -> Sides:
@@ -282,7 +241,6 @@ def _recursion(round: SlidingRound) -> Sides:
     )  # fmt: skip
 
 
-_WITNESS = "fedmls-theorem-1-joint-g"
 _SMALL = Witness(
     "fedmls/theorem-1", "repaired", "deterministic", MLSView.kind,
     {
@@ -294,21 +252,13 @@ _SMALL = Witness(
 )  # fmt: skip
 PROOFS = (
     Proof(
-        "fedmls/theorem-1",
-        "printed",
-        (*_STEPS, _JOINT),
-        course,
-        replayed,
-        witness=_WITNESS,
-        note="the repaired proof with the G of the poster, a bound of the joint gradient, in T_k and in the bound",
+        "fedmls/theorem-1", "printed", (*_STEPS, _JOINT), course, replayed,
+        witness="fedmls-theorem-1-joint-g",
+        note="the repaired proof with the G of the poster, a bound of the joint gradient, in T_k "
+        "and in the bound",
     ),
     Proof(
-        "fedmls/theorem-1",
-        "repaired",
-        _STEPS,
-        course,
-        replayed,
-        witness=_SMALL,
+        "fedmls/theorem-1", "repaired", _STEPS, course, replayed, witness=_SMALL,
         note="a slack in round k arrives at the end times k (k + 1)/(K (K + 1))",
     ),
-)
+)  # fmt: skip

@@ -79,7 +79,8 @@ class FedMLSRuns(MLSView):
             return None
         problem = request.problem(cls.problem)
         refuse_cohorts(request, problem)
-        start, K = request.start(problem), "fewest" if rounds is None else rounds
+        K: Any
+        start, K = request.start(problem), rounds or "fewest"
         made = make_fedmls(problem, request.options, start, K, batch_size)
         a = made.algorithm
         told = made.rows(a.skip_last), made.to_json(a.skip_last)

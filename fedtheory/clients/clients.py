@@ -224,7 +224,7 @@ class Clients:
         return self.layout.to_slots(client_sensitivity(problem, self.layout.to_rows(y), batch_size, mu, ema))
 
     # --- the wire -----------------------------------------------------------------------------------------------------
-    @cached_property
+    @property
     def float_bits(self) -> int:
         """Bits of one uncompressed number: the width of the run's dtype."""
         return int(self.xp.finfo(self._like.dtype).bits)

@@ -40,6 +40,11 @@ class Layout:
 
     def __init__(self, cohort: Cohort, like: Array) -> None:
         self.cohort, self._like, self.xp = cohort, like, namespace(like)
+        self._slots, self._shape = cohort.slots, (cohort.scenarios, cohort.slots)
+        # rows and slots of a gathered cohort of one scenario are the same numbers in the same order
+        self._one = cohort.members is not None and self._shape[0] == 1
+        if cohort.members is not None and self._one:
+            self._gathered = cohort.members[0], *_one_row_each(self._slots)[:3]
 
     # --- slots <-> a memory of every client ---------------------------------------------------------------------------
     @cached_property
@@ -83,18 +88,10 @@ class Layout:
         return astype_like(np.ascontiguousarray(host[:, :, None]), self._like)
 
     # --- slots <-> rows -----------------------------------------------------------------------------------------------
-    @property
-    def _one(self) -> bool:
-        """True if the cohort is gathered and of one scenario: rows and slots are then the same numbers in the same order."""
-        return self.cohort.members is not None and self.cohort.scenarios == 1
-
     @cached_property
     def _gathered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """clients (U,), row -> flat slot (U, B), valid (U, B), flat slot -> flat row (S*P,) of the gathered layout."""
-        flat = cast(np.ndarray, self.cohort.members).ravel()
-        if self._one:  # every participant has one row, in the order of the slots
-            return flat, *_one_row_each(flat.size)[:3]
-        num_clients = self.cohort.num_clients
+        flat, num_clients = cast(np.ndarray, self.cohort.members).ravel(), self.cohort.num_clients
         small = flat.astype(np.int16 if num_clients < 2**15 else np.int64)
         order = np.argsort(small, kind="stable")  # a radix sort for 16 bits
         counts = np.bincount(flat, minlength=num_clients)
@@ -129,8 +126,8 @@ class Layout:
         if self.cohort.members is None:
             return broadcast_to(np.arange(self.cohort.scenarios)[None, :], (self.cohort.num_clients, self.cohort.scenarios))
         if self._one:
-            return _one_row_each(self.cohort.slots)[3]
-        return self._gathered[1] // self.cohort.slots
+            return _one_row_each(self._slots)[3]
+        return self._gathered[1] // self._slots
 
     @cached_property
     def _index(self) -> tuple[Array, Array]:
@@ -139,26 +136,26 @@ class Layout:
 
     def to_rows(self, values: Array) -> Array:
         """(S, P, d), or what broadcasts to it, -> (U, B, d)."""
-        xp, slots, width = self.xp, self.cohort.slots, values.shape[-1]
-        shape = (self.cohort.scenarios, slots, width)
+        xp, width = self.xp, values.shape[-1]
+        shape = (*self._shape, width)
         model = is_numpy(values) and self.cohort.members is not None and values.ndim == 3 and values.strides[1] == 0
         if model and not self._one:  # the server's model: no copy for each slot first
             return broadcast_to(values, shape)[:, 0].take(self.scenario_of_row(), axis=0)
         values = values if values.shape == shape else xp.broadcast_to(values, shape)
+        if self._one:
+            rows = xp.reshape(values, (self._slots, 1, width))
+            return rows.copy() if model else rows
         if self.cohort.members is None:
             return xp.permute_dims(values, (1, 0, 2))
-        if self._one:
-            rows = xp.reshape(values, (slots, 1, width))
-            return rows.copy() if model else rows
         rows = xp.take(xp.reshape(values, (-1, width)), self._index[0], axis=0)
         return xp.reshape(rows, (*self._gathered[1].shape, width))
 
     def to_slots(self, rows: Array) -> Array:
         """(U, B, d) -> (S, P, d); padding is left out."""
-        xp, width = self.xp, rows.shape[-1]
+        xp, shape = self.xp, (*self._shape, rows.shape[-1])
+        if self._one:
+            return xp.reshape(rows, shape)
         if self.cohort.members is None:
             return xp.permute_dims(rows, (1, 0, 2))
-        if self._one:
-            return xp.reshape(rows, (1, self.cohort.slots, width))
-        flat = xp.take(xp.reshape(rows, (-1, width)), self._index[1], axis=0)
-        return xp.reshape(flat, (self.cohort.scenarios, self.cohort.slots, width))
+        flat = xp.take(xp.reshape(rows, (-1, shape[-1])), self._index[1], axis=0)
+        return xp.reshape(flat, shape)

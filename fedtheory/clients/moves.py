@@ -6,7 +6,6 @@ no such rows is left to NumPy, which says so; a compiled loop would go on. The n
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -63,8 +62,10 @@ def _is_worth(memory: Array, members: Array, written: bool = False, *values: Arr
     arrays of the shape (S, P, d)."""
     if not (is_numpy(memory) and memory.ndim == 3 and memory.dtype == np.float64 and memory.flags.c_contiguous):
         return False
+    if not worth(members.size * memory.shape[2], FEW) or (written and not memory.flags.writeable):
+        return False
     shape = *members.shape, memory.shape[2]
-    if not worth(math.prod(shape), FEW) or any(v.shape != shape for v in values) or (written and not memory.flags.writeable):
+    if any(v.shape != shape for v in values):
         return False
     return len(members) == len(memory) and 0 <= members.min() and members.max() < memory.shape[1]
 

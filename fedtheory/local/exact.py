@@ -12,7 +12,7 @@ import numpy as np
 from fedtheory.arrays import Array, all_true, astype_like, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
-from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
+from fedtheory.local.objective import NUMBERS, LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
 from fedtheory.local.quadratic import (
     REFINED,
     affine_proximal_gradient,
@@ -77,7 +77,7 @@ class Exact(LocalSolver):
         path, count = self._plan(problem, objective, lower, upper, fast)
         flat = lower <= _FLAT * upper
         if path == "direct":
-            if flat.any():
+            if np.count_nonzero(flat):
                 self._not_unique(rows, int(np.argmax(flat)), float((lower / np.maximum(upper, 1e-300))[np.argmax(flat)]))
             result = _direct(problem, objective, start, upper)
         elif path == "prox":
@@ -121,7 +121,7 @@ class Exact(LocalSolver):
         self, problem: Problem, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool
     ) -> tuple[str, int]:
         """Path and number of proximal gradient steps."""
-        if problem.constant_hessian and not objective.l1 and _is_scalar(objective.curvature):
+        if problem.constant_hessian and not objective.l1 and isinstance(objective.curvature, NUMBERS):
             if self.method in ("auto", "direct"):
                 return "direct", 0
         elif self.method == "direct":
@@ -177,10 +177,6 @@ class Exact(LocalSolver):
         )
 
 
-def _is_scalar(curvature: object) -> bool:
-    return isinstance(curvature, float | int)
-
-
 def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     """Proximal gradient steps after which every client's distance to its minimiser has shrunk by `_REDUCTION`."""
     if (lower <= 0).any():
@@ -194,7 +190,8 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
 def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np.ndarray) -> LocalResult:
     """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse; refined, twice at most, where rounding leaves more to do."""
     xp = namespace(start)
-    center, inverse = xp.broadcast_to(objective.center, start.shape), inverses(problem, float(objective.curvature), start)
+    center, inverse = objective.center, inverses(problem, float(objective.curvature), start)
+    center = center if center is start else xp.broadcast_to(center, start.shape)
     fine = astype_like(REFINED / 2 * upper[:, None], start) * xp.finfo(start.dtype).eps
     gradient = problem.client_gradient(center)
     gradient = gradient if objective.linear is None else gradient - objective.linear

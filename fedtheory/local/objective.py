@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
     from fedtheory.randomness import Stream
 
-__all__ = ["LocalObjective", "LocalResult", "LocalSolver", "Rows", "residual_scale"]
+__all__ = ["NUMBERS", "LocalObjective", "LocalResult", "LocalSolver", "Rows", "residual_scale"]
+
+NUMBERS = (float, int)  # a union of them is made anew at each look
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,14 @@ class LocalObjective:
     @property
     def none(self) -> bool:
         """True if there is no penalty at all, so that the objective is f_k."""
-        plain = isinstance(self.curvature, float | int) and self.curvature == 0
+        plain = isinstance(self.curvature, NUMBERS) and self.curvature == 0
         return plain and self.linear is None and not self.l1
 
     def map(self, change: Any) -> LocalObjective:
         """The same penalty with every array passed through ``change`` (a layout change)."""
 
         def changed(value: Any) -> Any:
-            return value if value is None or isinstance(value, float | int) else change(value)
+            return value if value is None or isinstance(value, NUMBERS) else change(value)
 
         center, linear, curvature = changed(self.center), changed(self.linear), changed(self.curvature)
         return LocalObjective(center, linear, curvature, self.l1, changed(self.anchor), changed(self.momentum))

@@ -27,7 +27,7 @@ from fedtheory.arrays import (
     namespace,
 )
 from fedtheory.compiled import available
-from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.local.objective import NUMBERS, LocalObjective, LocalResult, Rows
 from fedtheory.problems.base import Problem
 
 __all__ = [
@@ -71,7 +71,7 @@ def _of_one_class(kind: type[Problem]) -> bool:
 
 def is_affine(problem: Problem, objective: LocalObjective, start: Array) -> bool:
     """True if the smooth part's gradient is H y + c with one H a client, in NumPy's float64."""
-    one = isinstance(objective.curvature, float | int) and problem.constant_hessian
+    one = isinstance(objective.curvature, NUMBERS) and problem.constant_hessian
     double = is_numpy(start) and start.dtype == np.float64
     return bool(one and double and _of_one_class(cast(Any, type(problem))))
 
@@ -105,10 +105,15 @@ def affine_proximal_gradient(
 def curvature_bounds(problem: Problem, objective: LocalObjective) -> tuple[np.ndarray, np.ndarray]:
     """Least and largest curvature of the smooth part of the local objectives, (N,) each."""
     q = objective.curvature
-    xp = None if isinstance(q, float | int) else namespace(q)
-    q_min, q_max = (float(q), float(q)) if xp is None else (float(xp.min(q)), float(xp.max(q)))
-    mu = problem.mu_k if problem.convex else -problem.beta_k
-    return mu + q_min, problem.beta_k + q_max
+    xp = None if isinstance(q, NUMBERS) else namespace(q)
+    most = (float(q), float(q)) if xp is None else (float(xp.min(q)), float(xp.max(q)))
+
+    def bounds(some: Problem) -> np.ndarray:
+        mu = some.mu_k if some.convex else -some.beta_k
+        return np.stack([mu + most[0], some.beta_k + most[1]], axis=1)
+
+    found = kept(problem, "curvatures", most, bounds, None)
+    return found[:, 0], found[:, 1]
 
 
 def affine_steps(
@@ -140,9 +145,8 @@ def affine_steps(
         None with slots where it is not compiled, and for steps without a residual where their
         matrices are too large to be kept, so that making them costs more than they save.
     """
-    scalars = steps(problem), *(ends or (np.zeros(problem.num_clients),) * 2)
-    counts, shape = _prefix_counts(rows.valid), start.shape
-    compiled = _is_worth(counts, count, shape[2])
+    step, shape = steps(problem), start.shape
+    compiled = _is_worth(rows.valid, count, shape[2])
     dear = slots is not None or (ends is None and not _is_kept(problem))
     if dear and not compiled:
         return None
@@ -159,7 +163,8 @@ def affine_steps(
             views = _views(list(copies), shape)
         y, residual = (np.zeros if slots is None else np.empty)(shape), np.zeros(shape[:2])
         models = _writeable(problem, start), slope
-        _solve(y, residual, slots, views, models, scalars, counts, count, curvature, l1)
+        scalars = step, *(ends or (np.zeros_like(step),) * 2)
+        _solve(y, residual, slots, views, models, scalars, _prefix_counts(rows.valid), count, curvature, l1)
         return LocalResult(y, residual)
 
     def matrices(some: Problem) -> np.ndarray:
@@ -167,8 +172,8 @@ def affine_steps(
 
     matrix = kept(problem, "steps", (name, curvature), matrices, start)
     y, residual = np.empty(shape), np.zeros(shape[:2])
-    whole = [None if a is None else broadcast_to(a, shape) for a in arrays]
-    _in_tiles(y, residual, whole, (slope, matrix), scalars, counts, count, curvature, l1)
+    whole = [a if a is None or a.shape == shape else broadcast_to(a, shape) for a in arrays]
+    _in_tiles(y, residual, whole, (slope, matrix), step, ends, rows.valid, count, curvature, l1)
     return LocalResult(y, residual)
 
 
@@ -196,8 +201,8 @@ def direct_solve(
     of the inverse shows it to be within the tolerance. None comes back where it is not compiled.
     """
     center, curvature = objective.center, float(objective.curvature)
-    counts, shape = _prefix_counts(rows.valid), center.shape
-    if not _is_worth(counts, PRODUCTS, shape[2]):
+    shape = center.shape
+    if not _is_worth(rows.valid, PRODUCTS, shape[2]):
         return None
     slope, arrays = _parts(problem, objective, center)
     views = _views(arrays, shape)
@@ -219,7 +224,7 @@ def direct_solve(
         views,
         (hessian, slope, inverse),
         scalars,
-        counts,
+        _prefix_counts(rows.valid),
         0,
         curvature,
         tolerance,
@@ -269,8 +274,11 @@ def _solve(
     solve(y, residual, slots, views, tuple(map(_plain, models)), *more)
 
 
-def _is_worth(counts: np.ndarray, count: int, dim: int) -> bool:
-    return bool(2.0 * counts.sum() * count * dim**2 >= COMPILED and available())
+def _is_worth(valid: np.ndarray, count: int, dim: int) -> bool:
+    each = 2.0 * count * dim**2
+    if valid.size * each < COMPILED:
+        return False
+    return bool(_prefix_counts(valid).sum() * each >= COMPILED and available())
 
 
 def _parts(
@@ -301,6 +309,7 @@ def _writeable(problem: Problem, like: np.ndarray) -> np.ndarray:
 
 
 KEPT = 2**22  # numbers that are kept with a problem under one name, 32 MiB
+_NEVER = object()  # a key that nobody asks for
 
 
 def _source(problem: Problem) -> tuple[Problem, np.ndarray | None]:
@@ -323,18 +332,19 @@ def kept(
     one key twice, and hands it to the problems of its cohorts.
     """
     whole, clients = _source(problem)
-    if not _is_kept(problem):
-        return make(problem)
     known = whole.__dict__.setdefault("_prepared", {})
-    if name not in known or known[name][0] != key:
-        known[name] = key, None
-        if clients is not None:
+    asked, of_all = known.get(name, (_NEVER, None))
+    if of_all is None or asked != key:
+        if not _is_kept(problem):
             return make(problem)
-    if known[name][1] is None:
-        known[name] = key, make(whole)
-    of_all = known[name][1]
+        known[name] = key, make(whole) if asked == key or clients is None else None
+        of_all = known[name][1]
+        if of_all is None:
+            return make(problem)
     if clients is None:
         return of_all
+    if is_numpy(of_all):
+        return of_all.take(clients, axis=0)
     return namespace(like).take(of_all, astype_like(clients, like), axis=0)
 
 
@@ -359,22 +369,21 @@ def _plain(values: np.ndarray) -> np.ndarray:
     )
 
 
-def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) -> None:
-    """All rows by NumPy, tile by tile."""
-    (anchor, start, linear, center), (slope, matrix), (step, shrink, coarse) = rows, models, scalars
-    cuts = (
-        [(slice(0, y.shape[0]), slice(0, y.shape[1]))]
-        if y.size <= TILE
-        else list(tiles(counts, y.shape[2]))
-    )
-    pool = np.empty((4, max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * y.shape[2]))
+def _in_tiles(y, residual, rows, models, step, ends, valid, count, curvature, l1) -> None:
+    """All rows by NumPy, tile by tile; without ends (N,) twice there is no residual."""
+    (anchor, start, linear, center), (slope, matrix) = rows, models
+    cuts, size = [(slice(0, y.shape[0]), slice(0, y.shape[1]))], y.size
+    if size > TILE:
+        cuts = list(tiles(_prefix_counts(valid), y.shape[2]))
+        size = max((c.stop - c.start) * (p.stop - p.start) for c, p in cuts) * y.shape[2]
+    pool = np.empty((4, size))
     for part in cuts:
         clients, points = part
         cells = (clients.stop - clients.start, points.stop - points.start, y.shape[2])
         b, z, v, w = pool[:, : cells[0] * cells[1] * cells[2]].reshape(4, *cells)
         m, s, a = matrix[clients], step[clients, None, None], anchor[part]
         if center is None:
-            np.negative(np.broadcast_to(slope[clients], cells), out=w)
+            np.negative(slope[clients], out=w)
         else:
             np.subtract(center[part], a, out=w)
             w *= curvature
@@ -394,9 +403,10 @@ def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) 
             np.subtract(start[part], a, out=z)
             np.matmul(z, m, out=v)
             v += b
-        low, high = -s * l1, s * l1
-        if cells[0] == 1:  # numbers make the clip faster than arrays
-            low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
+        if l1:
+            low, high = -s * l1, s * l1
+            if cells[0] == 1:  # numbers make the clip faster than arrays
+                low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
         for _ in range(count - 1):
             if l1:
                 v.clip(low, high, out=w)
@@ -409,16 +419,18 @@ def _in_tiles(y, residual, rows, models, scalars, counts, count, curvature, l1) 
             v.clip(low, high, out=w)
             v -= w
         np.add(a, v, out=y[part])
-        if not coarse.any():
+        if ends is None:
             continue
         if count > 1 or start is not None:
             z -= v
         else:
             np.negative(v, out=z)
-        bound = np.sqrt(np.vecdot(z, z)) * shrink[clients, None]
-        residual[part] = bound + np.sqrt(np.vecdot(y[part], y[part])) * coarse[clients, None]
-    for n in np.nonzero(counts < y.shape[1])[0] if y.shape[1] > 1 else ():
-        y[n, counts[n] :] = residual[n, counts[n] :] = 0.0
+        bound = np.sqrt(np.vecdot(z, z)) * ends[0][clients, None]
+        residual[part] = bound + np.sqrt(np.vecdot(y[part], y[part])) * ends[1][clients, None]
+    if y.shape[1] > 1:
+        counts = _prefix_counts(valid)
+        for n in np.nonzero(counts < y.shape[1])[0]:
+            y[n, counts[n] :] = residual[n, counts[n] :] = 0.0
 
 
 def _prefix_counts(valid: np.ndarray) -> np.ndarray:

@@ -50,9 +50,8 @@ class Board:
         """The last round anyone need run; 0 once nobody waits for the result."""
         if self._owner is not None and self._owner not in (os.getpid(), os.getppid()):
             return 0  # orphaned
-        limits = self._cells[self._chunks :]
-        return limits.item(limits.argmin())
+        return min(self._cells[self._chunks :].tolist())
 
     @property
     def done(self) -> int:
-        return int(self._cells[: self._chunks].sum())
+        return sum(self._cells[: self._chunks].tolist())

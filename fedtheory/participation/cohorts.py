@@ -75,10 +75,8 @@ class Cohort:
     @classmethod
     def drawn(cls, num_clients: int, members: np.ndarray, active_probability: np.ndarray) -> Cohort:
         """Make a cohort of read-only arrays that a law has drawn, without checking them again."""
-        made = cls.__new__(cls)
-        made.__dict__.update(dict.fromkeys(("mask", "probability", "steps", "max_steps", "present")))
-        made.__dict__.update(num_clients=num_clients, members=members)
-        made.__dict__["active_probability"] = active_probability
+        made = cls.__new__(cls)  # what is not set is the class's None
+        made.__dict__.update(num_clients=num_clients, members=members, active_probability=active_probability)
         return made
 
     def taking_part(self) -> np.ndarray:
@@ -120,7 +118,7 @@ class Cohort:
 
     @property
     def scenarios(self) -> int:
-        return len(self.members if self.members is not None else self.dense_mask)
+        return len(self.dense_mask if self.members is None else self.members)
 
     @property
     def slots(self) -> int:

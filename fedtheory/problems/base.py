@@ -388,13 +388,17 @@ class Problem:
         clients = numbered("clients", clients, self.num_clients, "client")
         other: Any = type(self).__new__(type(self))
         fields = other.__dict__  # written to at once: what is put in is read-only
-        of_each = {*OF_EACH, *self.client_data}
-        fields.update({k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each})
+        fields.update(prepared(self, "shared", self._shared))
         fields["_whole"] = (self.__dict__.setdefault("_parts", [self]), clients)
         if self.held_out is not None:
-            other.held_out = self.held_out.subset(clients)
+            fields["held_out"] = self.held_out.subset(clients)
         fields["num_clients"] = len(clients)
         return other
+
+    def _shared(self) -> dict[str, Any]:
+        """What a part has from its whole as it is: of no one client, nor worked out."""
+        of_each = {*OF_EACH, *self.client_data}
+        return {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each}
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 

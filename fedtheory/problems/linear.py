@@ -271,7 +271,7 @@ class LeastSquares(LinearModel):
     def gram(self) -> Array:
         """Hessians A_k'A_k/n_k + ridge I (N, d, d)."""
         if "_grams" not in self.__dict__ and isinstance(self.__dict__.get("_whole", (0, 0))[1], np.ndarray):
-            self._grams = part_of(self._whole[0][0].gram, self._whole[1])
+            self.__dict__["_grams"] = part_of(self._whole[0][0].gram, self._whole[1])
         elif "_grams" not in self.__dict__:
             xp = namespace(self.features)
             weighted = self.features * self.sample_weights[..., None]

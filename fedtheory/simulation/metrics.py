@@ -82,7 +82,7 @@ def remember(models: Array | None, clients: Clients) -> Array | None:
 
 def updates(record: tuple[str, ...], clients: Clients, x: Array) -> Array | None:
     """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began with; None: no metric asks for it."""
-    name = next((name for name in OF_UPDATES if name in record), None)
+    name = next(filter(record.__contains__, OF_UPDATES), None)
     return None if name is None else _local_models(clients, x.shape[1], name) - x[:, None, :]
 
 

@@ -171,10 +171,9 @@ class Job:
         cohort = cohort.dense() if self.how.dense else _gathered(cohort)
         return Clients(self.problem, cohort, self.solver, x, self.stream, t, scenarios, self.how.in_place)
 
-    def _prepared(self, t: int, scenarios: range, x: Array) -> Clients | None:
+    def _prepared(self, plans: Any, t: int, scenarios: range, x: Array) -> Clients | None:
         """The clients of the next round, where a network's mini-batches are planned while a GPU is still at work on this one."""
-        plans = getattr(self.problem, "batch_plans", None)
-        if t > self.rounds or plans is None or not plans.ahead:
+        if plans is None or t > self.rounds or not plans.ahead:
             return None
         try:
             clients = self._clients(t, scenarios, x)
@@ -235,7 +234,7 @@ class Job:
         models = self._models(scenarios, x)
         states = [state] if self.kept.states else None
         traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
-        upcoming: Clients | None = None
+        upcoming, plans = None, getattr(problem, "batch_plans", None)
         name = None if checkpoint is not None or self.past is not None else self._called(scenarios, x)
         kept = KeptRounds(meters, bins, states, traffic, on_round, name)
         begun, state, models = kept.found(state, models)
@@ -246,7 +245,7 @@ class Job:
                 clients = upcoming or self._clients(t, scenarios, x)
                 with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
                     new = keep_idle(state, self.algorithm.round(state, clients), clients.cohort)
-                    upcoming = self._prepared(t + 1, scenarios, x)
+                    upcoming = self._prepared(plans, t + 1, scenarios, x)
                     check_finite_state(new, clients, t)
                     models = remember(models, clients)
                     moved = updates(self.kept.record, clients, state.x)

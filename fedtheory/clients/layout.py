@@ -45,6 +45,8 @@ class Layout:
         self._one = cohort.members is not None and self._shape[0] == 1
         if cohort.members is not None and self._one:
             self._gathered = cohort.members[0], *_one_row_each(self._slots)[:3]
+        if is_numpy(like):
+            self._members = cohort.members
 
     # --- slots <-> a memory of every client ---------------------------------------------------------------------------
     @cached_property

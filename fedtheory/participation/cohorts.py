@@ -19,6 +19,7 @@ from fedtheory.randomness import Stream
 __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
 
 
+NOT_DRAWN = dict.fromkeys(("mask", "probability", "steps", "max_steps", "present"))
 ARRAYS = ("members", "mask", "probability", "steps", "active_probability", "present")
 
 
@@ -75,8 +76,10 @@ class Cohort:
     @classmethod
     def drawn(cls, num_clients: int, members: np.ndarray, active_probability: np.ndarray) -> Cohort:
         """Make a cohort of read-only arrays that a law has drawn, without checking them again."""
-        made = cls.__new__(cls)  # what is not set is the class's None
-        made.__dict__.update(num_clients=num_clients, members=members, active_probability=active_probability)
+        made = cls.__new__(cls)
+        made.__dict__.update(
+            NOT_DRAWN, num_clients=num_clients, members=members, active_probability=active_probability
+        )
         return made
 
     def taking_part(self) -> np.ndarray:

@@ -187,7 +187,7 @@ def test_the_curvature_of_the_smooth_part():
     np.testing.assert_array_equal(lower, PROBLEM.mu_k + 0.5)
     np.testing.assert_array_equal(upper, PROBLEM.beta_k + 2.0)
     np.testing.assert_array_equal(curvature_bounds(PROBLEM, LocalObjective(CENTER, curvature=3))[0], PROBLEM.mu_k + 3.0)
-    saddle = SimpleNamespace(convex=False, beta_k=np.array([3.0, 0.5]))
+    saddle = SimpleNamespace(convex=False, beta_k=np.array([3.0, 0.5]), num_clients=2, dim=1)
     lower, upper = curvature_bounds(saddle, LocalObjective(CENTER, curvature=5.0))
     assert lower.tolist() == [2.0, 4.5] and upper.tolist() == [8.0, 5.5]
 

@@ -7,10 +7,14 @@ FedDyn makes ten gradient steps, or solves exactly by kept inverses. FedElasticN
 makes proximal gradient steps. One scenario is a batch of the cohort's ten clients. Of many, the rows
 of each client lie side by side, and one product a client and step serves them all. Nothing is
 checked, counted or kept beside the states: no residual, no divergence, no bits on the wire.
+
+Between the two stands the least that leaves a method a class of its own: fedtheory's FedDyn and its
+law of cohorts, and clients that do by hand what FedDyn asks of them, for this one problem.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,11 +29,12 @@ from threadpoolctl import threadpool_limits
 from fedtheory import simulate
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn
 from fedtheory.local import Exact, GradientSteps
+from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import LeastSquares
 from fedtheory.randomness import Stream
 
-__all__ = ["ByHand", "core_rows", "least_squares", "rounds_by_hand"]
+__all__ = ["ByHand", "Least", "core_rows", "least_squares", "rounds_by_hand"]
 
 CLIENTS, COHORT, DIM, SAMPLES, SCENARIOS, STEPS, ALPHA, SEED = 100, 10, 50, 100, 1000, 10, 0.5, 1
 
@@ -62,6 +67,13 @@ class ByHand:
     scenarios: int
     certified: bool = False
 
+    def matrices(self) -> np.ndarray:
+        """What a local model is multiplied with: inverses (N, d, d), or the matrices of steps."""
+        eye = np.eye(self.moment.shape[1])
+        if not self.count:
+            return np.linalg.inv(self.gram + self.l2 * eye)
+        return eye - self.step[:, None, None] * (self.gram + self.l2 * eye)
+
     def start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x (S, d), the clients' duals (S, N, d) and the server's (S, d)."""
         clients, dim = self.moment.shape
@@ -73,11 +85,8 @@ class ByHand:
 
     def rounds(self, cohorts: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
         """x (S, d) after one round and another; cohorts (S, P) each."""
-        (clients, dim), penalty = self.moment.shape, self.l2 * np.eye(self.moment.shape[1])
+        (clients, dim), matrix = self.moment.shape, self.matrices()
         x, duals, h = self.start()
-        matrix = np.linalg.inv(self.gram + penalty)
-        if self.count:
-            matrix = np.eye(dim) - self.step[:, None, None] * (self.gram + penalty)
         for members in cohorts:
             size = members.shape[1]
             if self.scenarios == 1:
@@ -164,6 +173,53 @@ class ByHand:
         return y + theta if self.l1 else y
 
 
+class Least:
+    """A cohort of one scenario that does by hand what `FedDyn.round` asks of it, and nothing else."""
+
+    num_clients = CLIENTS
+
+    def __init__(self, hand: ByHand, matrices: np.ndarray, members: np.ndarray) -> None:
+        self.hand, self.matrices, self.members = hand, matrices, members
+
+    def broadcast(self, x: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(x[:, None, :], (1, self.members.size, x.shape[1]))
+
+    def take(self, memory: np.ndarray) -> np.ndarray:
+        return memory.take(self.members, axis=1)
+
+    def minimise(self, objective: LocalObjective, start: np.ndarray) -> LocalResult:
+        hand, chosen, theta = self.hand, self.members, start[0, 0]
+        pull = hand.moment.take(chosen, axis=0) + objective.linear[0] + objective.curvature * theta
+        step = hand.step.take(chosen)[:, None]
+        return LocalResult(hand._batch(self.matrices.take(chosen, axis=0), pull, step, theta)[None])
+
+    def moved(self, y: np.ndarray, start: np.ndarray) -> np.ndarray:
+        return y - start
+
+    def send(self, message: np.ndarray) -> None:
+        """Nobody counts it."""
+
+    def dual_step(
+        self, memory: np.ndarray, duals: np.ndarray, moved: np.ndarray, l2: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        new = duals - l2 * moved
+        memory[0, self.members] = new[0]
+        return memory, np.add.reduce(new - duals, 1)
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduce(values, 1) / values.shape[1]
+
+
+def least_rounds(hand: ByHand, method: FedDyn) -> Iterator[np.ndarray]:
+    """x (1, d) after one round and another of the method on `Least`."""
+    matrices, law, stream = hand.matrices(), Uniform(COHORT), Stream(SEED)
+    state = method.init(np.zeros((1, DIM)), CLIENTS)
+    for t in itertools.count(1):
+        members = law.sample(stream, t, range(1), CLIENTS).members[0]
+        state = method.round(state, Least(hand, matrices, members))
+        yield state.x
+
+
 def drawn(scenarios: int, size: int) -> Iterator[np.ndarray]:
     """Cohorts (S, P), uniform without replacement."""
     rng = np.random.default_rng(SEED)
@@ -175,10 +231,16 @@ def drawn(scenarios: int, size: int) -> Iterator[np.ndarray]:
 
 
 def rounds_by_hand(
-    hand: ByHand, count: int, clock: Callable[[], float] = time.process_time
+    hand: ByHand,
+    count: int,
+    clock: Callable[[], float] = time.process_time,
+    method: FedDyn | None = None,
 ) -> float:
-    """Seconds a round, of so many after two; CPU seconds unless another clock is given."""
-    run = hand.rounds(drawn(hand.scenarios, COHORT))
+    """Seconds a round, of so many after two; CPU seconds unless another clock is given.
+
+    With a method, the rounds are that method's, on `Least`.
+    """
+    run = least_rounds(hand, method) if method else hand.rounds(drawn(hand.scenarios, COHORT))
     next(run), next(run)
     begin = clock()
     for _ in range(count):
@@ -194,7 +256,10 @@ def apart(hand: ByHand, problem: LeastSquares, method: Any, solver: Any, rounds:
         Uniform(COHORT).sample(Stream(SEED), t, range(hand.scenarios), CLIENTS).members
         for t in range(1, rounds + 1)
     )
-    difference = float(np.abs(list(hand.rounds(same))[-1] - found.x).max())
+    ways = [hand.rounds(same)]
+    if hand.scenarios == 1:
+        ways.append(itertools.islice(least_rounds(hand, method), rounds))
+    difference = max(float(np.abs(list(way)[-1] - found.x).max()) for way in ways)
     if not difference < 1e-11:
         raise SystemExit(
             f"by hand and fedtheory differ by {difference:.3g}: the ratios would mean nothing"
@@ -255,14 +320,19 @@ def core_rows(repeats: int = 7, tick: Callable[[], None] = lambda: None) -> list
                     hand = partial(rounds_by_hand, make(scenarios, certified), rounds)
                 else:
                     hand = partial(two_by_hand, make(scenarios // 2), rounds)
-                mine, theirs = _in_turns([partial(ours, scenarios, rounds, workers), hand], repeats)
+                ways = [partial(ours, scenarios, rounds, workers), hand]
+                if scenarios == 1:
+                    ways.append(partial(rounds_by_hand, make(1), rounds, method=method))
+                mine, theirs, *least = _in_turns(ways, repeats)
             title = (
                 f"FedDyn, {name}, {scenarios:,} scenario{'s' * (scenarios > 1)}"
                 + ", two cores" * (workers == 2)
             )
             title += ", residuals by hand, too" * certified
             clock = "wall" if workers == 2 else "CPU"
-            how = f"a round {1e6 * mine:,.0f} us, by hand {1e6 * theirs:,.0f}; {clock} time, medians of {repeats} in turns"
+            how = f"a round {1e6 * mine:,.0f} us, by hand {1e6 * theirs:,.0f}"
+            how += "".join(f", FedDyn's class on clients by hand {1e6 * v:,.0f}" for v in least)
+            how += f"; {clock} time, medians of {repeats} in turns"
             out.append(Figure(title, theirs / mine, "x by hand", ">= 0.9", how))
             tick()
     return out

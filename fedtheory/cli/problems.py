@@ -66,7 +66,7 @@ def _bundled(name: str, ridge: float) -> Callable[[dict[str, Any], int], Problem
 
 
 def _axes(o: dict[str, Any], seed: int) -> Problem:
-    """Make random least squares whose samples have one feature each, so that Hessians are diagonal."""
+    """Make random least squares of one feature a sample, so that Hessians are diagonal."""
     import numpy as np
 
     from fedtheory.problems import LeastSquares
@@ -130,7 +130,9 @@ PROBLEMS: dict[str, NamedProblem] = {
     ),
     "identical": NamedProblem("one random quadratic at every client", _identical, _SIZES),
     "least-squares": NamedProblem("random least squares", _random("random_least_squares"), (*_SIZES, "ridge")),
-    "axes": NamedProblem("random least squares, one feature a sample: diagonal Hessians", _axes, (*_SIZES, "ridge")),
+    "axes": NamedProblem(
+        "random least squares, one feature a sample: diagonal Hessians", _axes, (*_SIZES, "ridge")
+    ),
     "logistic": NamedProblem("random logistic regression, ridge 0.1", _random("random_logistic"), (*_SIZES, "ridge")),
     "huber": NamedProblem("random Huber regression, ridge 0.05", _random("random_huber", ridge=0.05), (*_SIZES, "ridge")),
     "diabetes": NamedProblem("scikit-learn's diabetes (442 x 10), ridge 0.001", _bundled("diabetes", 1e-3), _DEAL),

@@ -38,7 +38,7 @@ class CommandRequest:
     made: Any = None
 
     def or_else(self, example: str) -> CommandRequest:
-        """The same; where no problem was named, with the options of an example that were not given."""
+        """The same; where no problem is named, with what an example says and the user does not."""
         if self.made is not None or self.problem_name or self.options.get("data"):
             return self
         verify: Any = get_command(app).commands["verify"]  # type: ignore[attr-defined]

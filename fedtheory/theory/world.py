@@ -72,8 +72,8 @@ class World(ClosedView):
         the formulas of forms without LaTeX are made
     about : the subject of a statement over it, in words
     asks : demands on a user's problem, in words, where `on_problem` makes an instance of one
-    example : options of `fedtheory verify` that show a statement at work, taken where a user names
-        no problem and says nothing else
+    example : options of `fedtheory verify` that show a statement at work; where a user names no
+        problem they are taken, but for those that he gives
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
     accepts : what a user may set of a theorem over it by ``given``, and its meaning

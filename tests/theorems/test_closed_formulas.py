@@ -103,7 +103,7 @@ def test_the_formulas_that_are_shown_are_those_that_the_code_makes():
     for file, formulas in made().items():
         shipped = json.loads(file.read_text(encoding="utf-8"))
         other = sorted(name for name in shipped.keys() | formulas.keys() if shipped.get(name) != formulas.get(name))
-        remedy = "work the sides again of those that no code makes, from their formulas; then `make formulas`"
+        remedy = "of those that no code makes work the sides again; then `make formulas`"
         assert len(formulas) > 100 and not other, f"{file.name} has {other[:5]} otherwise: {remedy}"
     assert all(f.latex == f.formula() for _, f in CLOSED if callable(f.formula))
 

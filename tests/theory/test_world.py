@@ -192,12 +192,13 @@ def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
 @pytest.mark.parametrize(
     ("needs", "words"),
     [
-        ('"a > O"', r"line 28, misspelt/square: needs of form 'printed': unknown fact 'a > O': did you mean 'a > 0'\?; use its name"),
-        ('Fact("b > 0", lambda q: q.b > 0)', r"the test of the fact 'b > 0': AttributeError: 'Numbers' object has no attribute 'b'"),
+        ('"a > O"', r"line 28, misspelt/square: needs of form 'printed': .*did you mean 'a > 0'\?"),
+        ('Fact("b > 0", lambda q: q.b > 0)', r"the test of the fact 'b > 0': .* no attribute 'b'"),
     ],
 )
 def test_a_fact_that_there_is_not_is_told(tmp_path, needs, words):
-    (tmp_path / "misspelt.py").write_text(MIXED.replace("needs=(POSITIVE,)", f"needs=({needs},)").replace('"mixed"', '"misspelt"'))
+    text = MIXED.replace("needs=(POSITIVE,)", f"needs=({needs},)")
+    (tmp_path / "misspelt.py").write_text(text.replace('"mixed"', '"misspelt"'))
     said = refused("verify", tmp_path / "misspelt.py", "--workers", 1, "--out", tmp_path)
     assert re.search(words, " ".join(said.split())), said
 
@@ -231,14 +232,16 @@ def test_wrong_variants_are_tried_on_a_users_file(tmp_path):
     assert kept[0]["rejected"] is False and kept[0]["by"] == "" and kept[0]["tried"] > 10
 
 
-# --- a folder of files -----------------------------------------------------------------------------
+# --- a folder of files ----------------------------------------------------------------------------
 def test_the_files_of_a_folder_are_found(tmp_path, monkeypatch):
-    """In the order that is asked for, then by name; pictures, folders and what the paper names are left for later."""
+    """In the order asked for, then by name, without pictures, folders and what the paper names."""
     room = tmp_path / "a_room"
     (room / "deeper").mkdir(parents=True)
-    (room / "__init__.py").write_text('from a_room.paper import paper\npaper.read(__name__, first=("second",))\n')
-    (room / "paper.py").write_text('from fedtheory.theory import Paper\npaper = Paper("a-room", headline="a_room.told")\n')
-    says = 'from a_room.paper import paper\npaper.claim("{0}", "{0}", "{0}")\n'
+    of_it = "from a_room.paper import paper\n"
+    (room / "__init__.py").write_text(of_it + 'paper.read(__name__, first=("second",))\n')
+    made_there = 'paper = Paper("a-room", headline="a_room.told")\n'
+    (room / "paper.py").write_text("from fedtheory.theory import Paper\n" + made_there)
+    says = of_it + 'paper.claim("{0}", "{0}", "{0}")\n'
     for file in ("first", "second", "third", "figures_of_it", "told", "deeper/__init__"):
         (room / f"{file}.py").write_text(says.format(Path(file).stem.strip("_")))
     monkeypatch.syspath_prepend(tmp_path)

@@ -20,7 +20,7 @@ Vector = list[Fraction]
 Matrix = list[Vector]
 
 KINDS: dict[str, Any] = {}  # kind -> what works its data out
-FORMS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {}  # (statement, form) -> its sides
+FORMS: dict[tuple[str, str], Any] = {}  # (statement, form) -> what gives its sides
 EDGES: list[tuple[str, str, dict[str, Any], bool]] = []  # a condition, kind, data, and if it holds
 FACTS: dict[str, set[str]] = {}  # an instance -> the conditions that hold
 

@@ -51,6 +51,7 @@ PAIR = INSTANCES["pair"][1]
 AGAINST = INSTANCES["pair, against"][1]
 ALIKE_2 = {**PAIR, "H": [["2", "1"], ["2", "1"]]}  # of equal curvature
 NEAR = {**TWO, "eta": "4/7"}
+PASSES = [[["1", "-2"], ["-2", "5"]], ["1", "3"]]
 LONGEST = 2 / ((1 + Fraction(TWO["tau"])) * Near(NEAR).L)
 ROWS = [
     (SMALL, "aggregation", {**LINE, "eta": "1777/1000"}, True),  # eta < 2/(9/8) = 16/9
@@ -112,7 +113,7 @@ ROWS = [
     (STABLE_STEP, "linearised", {**NEAR, "eta": str(LONGEST * Fraction(99, 100))}, True),
     # Client 1 alone: both coordinates are the most sensitive; or its first output passes 0.
     (SMOOTH, "sampled", {**PAIR, "theta": ["2", "4"], "S": [["2", "1"], ["1", "3"]]}, False),
-    (SMOOTH, "sampled", {**PAIR, "theta": ["2", "1"], "S": [[["1", "-2"], ["-2", "5"]], ["1", "3"]]}, False),
+    (SMOOTH, "sampled", {**PAIR, "theta": ["2", "1"], "S": PASSES}, False),
 ]
 for row in ROWS:
     edge(*row)

@@ -3,8 +3,8 @@
 `PLANE` has three clients, two coordinates and K = 3, and the ball cuts nothing: exact, with a given noise, and with line 14 as printed.
 `plan` has the same losses with Theorem 2's parameters. `LINES` has one dimension, and the ball cuts.
 
-Other files `worked_fedmls_*.py`, which a test finds by their names, add to `SIDES` by `form`, and to
-`EDGES` by `edge`.
+Other files `worked_fedmls_*.py`, which a test finds by their names, add to `SIDES` by `form`, and
+to `EDGES` by `edge`.
 """
 
 from __future__ import annotations

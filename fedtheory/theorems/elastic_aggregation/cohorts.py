@@ -75,7 +75,8 @@ class Cohorts(clients.QuadraticClients):
     @property
     def pair(self) -> bool:
         """True of two clients with as many samples and diagonal Hessians, one a round."""
-        return len(self.counts) == 2 and self.P == 1 and self.diagonal and len(set(self.counts)) == 1
+        alike = len(self.counts) == 2 and len(set(self.counts)) == 1
+        return alike and self.P == 1 and self.diagonal
 
     @property
     def follows(self) -> bool:

@@ -35,7 +35,7 @@ class Request(Protocol):
     def seed(self) -> int: ...
 
     def or_else(self, example: str) -> Request:
-        """The same; where no problem was named, with the options of an example that were not given."""
+        """The same; where no problem is named, with what an example says and the user does not."""
 
     def problem(self, default: str) -> Any:
         """The user's problem, or the named one."""

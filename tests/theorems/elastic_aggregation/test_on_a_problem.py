@@ -178,17 +178,17 @@ def test_no_statement_is_refused_but_claims():
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.id)
 def test_without_a_problem_it_is_judged_on_its_example(statement, tmp_path):
     found = call("verify", statement.id, "--json", "--out", tmp_path).stdout
-    judged = [c["form"] for c in json.loads(found)["checks"] if c["verdict"] in ("holds", "violated")]
-    assert 2 * len(judged) >= len(statement.forms)
+    verdicts = [c["verdict"] for c in json.loads(found)["checks"]]
+    assert verdicts.count("not applicable") <= len(verdicts) / 2 and "inconclusive" not in verdicts
 
 
 def test_what_a_user_says_stands_before_the_example(tmp_path):
-    said = call("verify", "elastic-aggregation/factors", "--clients", 2, "--server-lr", 0.5, "--out", tmp_path).stdout
-    told = " ".join(said.split())
+    of = ("verify", "elastic-aggregation/factors", "--out", tmp_path)
+    told = " ".join(call(*of, "--clients", 2, "--server-lr", 0.5).stdout.split())
     assert "axes: N = 2, P = 2, d = 4, tau = 0.5, sensitivities on held-out samples" in told
     assert "no problem was named, so it is the example's: --problem axes --clients 3" in told
-    own = call("verify", "elastic-aggregation/factors", "--problem", "least-squares", "--out", tmp_path).stdout
-    assert "example's" not in own and "sensitivities on the samples that are trained on" in " ".join(own.split())
+    own = " ".join(call(*of, "--problem", "least-squares").stdout.split())
+    assert "example's" not in own and "sensitivities on the samples that are trained on" in own
 
 
 def test_clients_with_fewer_samples_than_parameters():

@@ -153,7 +153,8 @@ TWO = {
 }  # fmt: skip
 FULL = {**TWO, "H": [[["5/2", "1/3"], ["1/3", "2"]], *TWO["H"][1:]], "S": [[["2", "1/5"], ["1/5", "3/4"]], *TWO["S"][1:]]}
 REPELS = {**TWO, "c": [["-13/2", "9"], ["-19/4", "15"]], "P": 1}
-NEAR = {"attracts": TWO, "not diagonal": FULL, "against": worked.INSTANCES["cohorts, step"][1], "repels": REPELS}
+AGAINST = worked.INSTANCES["cohorts, step"][1]
+NEAR = {"attracts": TWO, "not diagonal": FULL, "against": AGAINST, "repels": REPELS}
 NEAR["one is never seen"] = {**TWO, "S": [["2", "0"], ["2/5", "0"], ["3/5", "0"]]}
 STEPS = (F(1, 10), F(1), F(3), F(4), F(6), F(9))
 

@@ -1,8 +1,8 @@
 """What is stated about Elastic Aggregation, worked out a second time: sides, and conditions.
 
 A bound that holds with room holds with a slightly wrong constant too, but does not give the numbers
-of the second writing, `validation/references/worked_elastic_aggregation*.py`. It shares nothing with
-the package, which must give its fractions exactly, on every instance that a form is about.
+of the second writing, `validation/references/worked_elastic_aggregation*.py`. It shares nothing
+with the package, which must give its fractions exactly, on every instance that a form is about.
 """
 
 from __future__ import annotations

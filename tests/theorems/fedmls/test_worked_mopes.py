@@ -1,6 +1,6 @@
-"""Every form about MOPES, MOLES, the exact proximal step, Moreau's envelope and the orders on a worked instance.
+"""Both sides of every form about MOPES, MOLES, exact proximal steps, Moreau's envelope and orders.
 
-Both sides, as the package has them and as they are worked out without it in fractions
+On worked instances they are what is worked out without the package, in fractions
 (`validation/references/worked_mopes.py`).
 """
 
@@ -39,6 +39,7 @@ STATED = [
     if f.sides
 ]
 PATHS = [form for statement, form in STATED if statement == "mopes-is-fedmls"]
+BOUNDS = [key for key in STATED if key[0] != "mopes-is-fedmls"]
 COUNTS = [key for key in STATED if key[0] in ("theorem-2-orders", "mopes-calls")]
 LOCAL = {"prox without the square": ("flat", Q(-1, 4)), "local problem solved": ("exact", Q(0)), "x_0 outside X": ("sliding", Q(3, 2)),
          "x_0 outside X'": ("sliding", Q(5, 2)), "10 and 8": ("sliding", Q(0)), "10 and 4": ("sliding", Q(0))}  # fmt: skip
@@ -112,7 +113,7 @@ def worked_out(statement, form):
     return make(view), [worked.orders(Q(5, 2), Q(1, 2), printed)[form]]
 
 
-@pytest.mark.parametrize("name", [key for key in STATED if key[0] != "mopes-is-fedmls"], ids=" ".join)
+@pytest.mark.parametrize("name", BOUNDS, ids=" ".join)
 def test_both_sides_are_the_numbers(name):
     sides, rows = worked_out(*name)
     assert sides.relation == "<=" and sides.lhs.shape == (len(rows), 1)

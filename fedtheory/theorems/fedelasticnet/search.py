@@ -254,7 +254,7 @@ def search(
     form = statement.form(form) if isinstance(form, str) else form
     if form.sides is None:
         raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: there is nothing to search")
-    if statement.scope not in ("round", "run"):
+    if form.kind not in ("round", "run"):
         raise InvalidInput(f"{statement.id} is about {statement.scope}s: the search runs rounds and runs of Algorithm 3 only")
     if rule not in form.established:
         raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")

@@ -91,7 +91,7 @@ class Trial:
 
 
 def _forms(statements: Sequence[Statement], scope: str) -> list[tuple[Statement, Form]]:
-    return [(s, f) for s in statements if s.scope == scope for f in s.forms]
+    return [(s, f) for s in statements if s.forms[0].kind == scope for f in s.forms]
 
 
 def check_instance(trial: Trial, statements: Sequence[Statement]) -> list[Check]:
@@ -268,7 +268,7 @@ class FedElasticNetSetting(Setting):
         return [
             (s.id, f.name, rule)
             for s in statements
-            if s.scope in ("round", "run")
+            if s.forms[0].kind in self.kinds
             for f in s.forms
             for rule, verdict in f.established.items()
             if verdict != "violated"

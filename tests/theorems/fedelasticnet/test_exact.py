@@ -25,7 +25,7 @@ from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
 
 RULES = ("sign", "true-gradient")
 SCOPES = ("round", "run")
-FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.scope in SCOPES for f in s.forms]
+FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.forms[0].kind in SCOPES for f in s.forms]
 
 
 def numbers(rng, *shape):

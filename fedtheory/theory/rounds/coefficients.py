@@ -65,9 +65,10 @@ def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: An
         state = check_state(method.init(np.tile(points[:1], (len(some), 1)), n), name)
         if any(field is not None for field in state[1:]):
             raise MissingCapability(f"{name} keeps more than the server's model: {NONE}")
-        losses = SimpleNamespace(weights=weights, pieces=None)
+        losses: Any = SimpleNamespace(weights=weights, pieces=None)
         models = np.tile(points[None, 1:], (len(some), 1, 1))
-        clients = SlotClients(losses, cohort, _Given(models=models), state.x)  # type: ignore[arg-type]
+        work: Any = _Given(models=models)
+        clients = SlotClients(losses, cohort, work, state.x)
         parts.append(method.round(state, clients).x)
     after = np.concatenate(parts)
     p = after[:, :n]
@@ -83,7 +84,7 @@ def _same(a: Any, b: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RoundLaw:
-    """One round of a method under a law (N, E + 1) of s_k = 0..E, of clients independent of each other."""
+    """One round of a method under a law (N, E + 1) of s_k = 0..E, of independent clients."""
 
     method: Any
     law: np.ndarray
@@ -111,14 +112,15 @@ class RoundLaw:
         p, ps, p2s = first.sum(axis=1), (first * steps).sum(axis=1), (second * steps).sum(axis=1)
         largest = self._alone if self.by_count is None else self.by_count.max(axis=-1)
         ratio = ps / w
+        none: Any = ""
         return Moments(
-            "", p, ps, p2s, p.sum(), ps.sum(), None, None, False, ratio, _same(ratio[:1], ratio),  # type: ignore[arg-type]
+            none, p, ps, p2s, p.sum(), ps.sum(), None, None, False, ratio, _same(ratio[:1], ratio),
             (largest.max(axis=1) / w).max(),
         )  # fmt: skip
 
     @cached_property
     def fixed(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The only steps (N,) that are possible and their coefficients (N,), if there is only one case."""
+        """The only possible steps (N,) and their coefficients (N,), if there is only one case."""
         if (self.law.max(axis=1) != 1).any():
             return None
         steps = np.argmax(self.law == 1, axis=1)

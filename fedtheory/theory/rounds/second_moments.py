@@ -1,13 +1,16 @@
-"""E||x_t - x*||^2 of local SGD with irregular clients on quadratic losses, exactly, in floats or Fractions.
+"""Exact E||x_t - x*||^2 of local SGD with irregular clients on quadratics, in floats or fractions.
 
-A local step is a random affine map, so that a round takes the second moment of (x - x*, 1) to the next one linearly. With P_k^s the
-mean map of s steps of client k, Y_k^s the second moment after them, X = P - I and p_k the coefficient, which is read off the method's
-own round (`fedtheory.theory.rounds.coefficients`),
+A local step is a random affine map, so that a round takes the second moment of (x - x*, 1) to the
+next one linearly. With P_k^s the mean map of s steps of client k, Y_k^s the second moment after
+them, X = P - I and p_k the coefficient, which is read off the method's own round
+(`fedtheory.theory.rounds.coefficients`),
 
-    M+ = M + sum_ks E[p_k 1{s_k=s}] (X M + M X') + sum_ks E[p_k^2 1{s_k=s}] (Y - P M - M P' + M) + sum_{k!=l} E[p_k p_l ...] X_k M X_l'.
+    M+ = M + sum_ks E[p_k 1{s_k=s}] (X M + M X')
+           + sum_ks E[p_k^2 1{s_k=s}] (Y - P M - M P' + M) + sum_{k!=l} E[p_k p_l ...] X_k M X_l'.
 
-The same recursion gives the constants of Assumptions 3 and 4 as exact expectations: E||g_i^k||^2 and E||g_i^k - grad F_k||^2 at all
-points of the virtual full-E trajectories of all clients, active or not.
+The same recursion gives the constants of EFL's Assumptions 3 and 4 as exact expectations:
+E||g_i^k||^2 and E||g_i^k - grad F_k||^2 at all points of the virtual full-E trajectories of all
+clients, active or not.
 """
 
 from __future__ import annotations
@@ -45,13 +48,15 @@ class QuadraticOracles:
     Attributes
     ----------
     H, b, q : (N, J, d, d), (N, J, d), (N, J)
-        A mini-batch is ``batch`` independent draws of j with probabilities q_k. In Fractions the H_kj must be diagonal.
+        A mini-batch is ``batch`` independent draws of j with probabilities q_k. In Fractions the
+        H_kj must be diagonal.
     noise_sq : (N,)
         Variance of additive noise, spread evenly over the d coordinates.
     weights : (N,) p^k
     common : bool
-        All clients draw the same j in a step (their q_k are equal, and there is no additive noise): their mini-batches
-        are then correlated. Different clients' draws are independent otherwise.
+        All clients draw the same j in a step (their q_k are equal, and there is no additive
+        noise): their mini-batches are then correlated. Different clients' draws are independent
+        otherwise.
     """
 
     H: np.ndarray
@@ -65,12 +70,18 @@ class QuadraticOracles:
     def __post_init__(self) -> None:
         if self.common and ((self.q != self.q[0]).any() or (self.noise_sq != 0).any()):
             raise InvalidInput(
-                "common draws need one law of j for all clients, and no additive noise, which each draws by itself"
+                "common draws need one law of j for all clients, and no additive noise, which each "
+                "draws by itself"
             )
         if is_exact(self.H) and (self.H * (1 - np.eye(self.H.shape[-1], dtype=int)) != 0).any():
-            raise InvalidInput("exact quadratics must have diagonal Hessians: their eigenvalues are then fractions")
+            raise InvalidInput(
+                "exact quadratics must have diagonal Hessians: their eigenvalues are then fractions"
+            )
         if not self.mu > 0:
-            raise InvalidInput(f"the least curvature of a client is mu = {float(self.mu):.6g}: Theorem 1 needs mu > 0 (Assumption 2)")
+            raise InvalidInput(
+                f"the least curvature of a client is mu = {float(self.mu):.6g}: Theorem 1 needs "
+                "mu > 0 (Assumption 2)"
+            )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -102,13 +113,19 @@ class QuadraticOracles:
         return self._spectra.min()
 
     def _solve(self, h: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return b / np.diagonal(h, axis1=-2, axis2=-1) if is_exact(h) else np.linalg.solve(h, b[..., None])[..., 0]
+        return (
+            b / np.diagonal(h, axis1=-2, axis2=-1)
+            if is_exact(h)
+            else np.linalg.solve(h, b[..., None])[..., 0]
+        )
 
     @cached_property
     def star(self) -> np.ndarray:
         """w* = argmin sum_k p^k F_k."""
         w = self.weights
-        return self._solve((w[:, None, None] * self.mean_H).sum(axis=0), (w[:, None] * self.mean_b).sum(axis=0))
+        return self._solve(
+            (w[:, None, None] * self.mean_H).sum(axis=0), (w[:, None] * self.mean_b).sum(axis=0)
+        )
 
     @cached_property
     def D(self) -> np.ndarray:
@@ -130,7 +147,9 @@ class QuadraticOracles:
         return out
 
 
-def oracles_of(problem: Problem, batch_size: int | None = None, noise_std: float = 0.0) -> QuadraticOracles:
+def oracles_of(
+    problem: Problem, batch_size: int | None = None, noise_std: float = 0.0
+) -> QuadraticOracles:
     """The oracles of a quadratic or least squares problem.
 
     Raises
@@ -143,13 +162,23 @@ def oracles_of(problem: Problem, batch_size: int | None = None, noise_std: float
     if isinstance(problem, LeastSquares) and batch_size is not None:
         a = problem.features
         H = a[..., :, None] * a[..., None, :] + problem.ridge * np.eye(d)
-        return QuadraticOracles(H, a * problem.targets[..., None], problem.sample_weights, problem.weights, noise, batch_size)
+        return QuadraticOracles(
+            H,
+            a * problem.targets[..., None],
+            problem.sample_weights,
+            problem.weights,
+            noise,
+            batch_size,
+        )
     if isinstance(problem, LeastSquares):
         H, b = problem.gram, problem.moment
     elif isinstance(problem, Quadratic) and batch_size is None:
         H, b = problem.hessians, (problem.hessians * problem.minimisers[:, None, :]).sum(axis=-1)
     else:
-        raise MissingCapability(f"{type(problem).__name__}: exact moments need quadratic losses (mini-batches: LeastSquares)")
+        raise MissingCapability(
+            f"{type(problem).__name__}: exact moments need quadratic losses (mini-batches: "
+            "LeastSquares)"
+        )
     return QuadraticOracles(H[:, None], b[:, None], np.ones((n, 1)), problem.weights, noise)
 
 
@@ -171,7 +200,9 @@ def _trace(a: np.ndarray) -> Any:
     return np.diagonal(a, axis1=-2, axis2=-1)[..., :-1].sum(axis=-1)
 
 
-def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
+def _round(
+    oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray
+) -> tuple[np.ndarray, Any, np.ndarray]:
     n, j, d = oracles.shape
     A, q = oracles.lifted, oracles.q[..., None, None]
     mean = (q * A).sum(axis=1)
@@ -182,7 +213,11 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
 
     def noise(Y: np.ndarray, centred: np.ndarray) -> np.ndarray:
         add = (oracles.noise_sq * Y[:, -1, -1] / d)[:, None, None] * spread
-        return add if j == 1 else add + ((q * (A @ Y[:, None] @ _t(A))).sum(axis=1) - centred) / oracles.batch
+        return (
+            add
+            if j == 1
+            else add + ((q * (A @ Y[:, None] @ _t(A))).sum(axis=1) - centred) / oracles.batch
+        )
 
     first, second = law.single
     Y, P = np.broadcast_to(M, (n, d + 1, d + 1)), np.broadcast_to(unit, (n, d + 1, d + 1))
@@ -205,7 +240,10 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
         cross = total @ M @ total.T - (drift @ M @ _t(drift)).sum(axis=0)
     else:
         at = np.flatnonzero((first != 0).any(axis=0))  # fractions are slow to multiply by 0
-        X, W = X[:, at].reshape(-1, d + 1, d + 1), law.pairs[:, at][..., at].reshape(n * len(at), -1)
+        X, W = (
+            X[:, at].reshape(-1, d + 1, d + 1),
+            law.pairs[:, at][..., at].reshape(n * len(at), -1),
+        )
         cross = (X @ M @ _t((W @ X.reshape(len(X), -1)).reshape(X.shape))).sum(axis=0)
     if oracles.common:
         cross = cross + _shared(oracles, law, mean, eta, M)
@@ -214,18 +252,28 @@ def _round(oracles: QuadraticOracles, law: RoundLaw, eta: Any, M: np.ndarray) ->
     return (new + new.T) / 2, largest, sigma  # rounding's antisymmetric part would grow
 
 
-def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray) -> np.ndarray:
-    """What common draws add to the second moment: sum_{k != l} E[p_k p_l Cov(y_k, y_l)] of the points where they stop.
+def _shared(
+    oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any, M: np.ndarray
+) -> np.ndarray:
+    """Give what common draws add: sum_{k != l} E[p_k p_l Cov(y_k, y_l)] of where clients stop.
 
-    The covariance of two clients that both work grows, C <- step_k C step_l' + eta^2 Cov_j(A_kj y_k, A_lj y_l), and is
-    carried on by the mean map of the one that works longer.
+    The covariance of two clients that both work grows, C <- step_k C step_l' +
+    eta^2 Cov_j(A_kj y_k, A_lj y_l), and is carried on by the mean map of the one that works longer.
     """
-    n, E, A, q, W = oracles.shape[0], law.E, oracles.lifted, oracles.q[0], law.joint[..., None, None]
+    n, E, A, q, W = (
+        oracles.shape[0],
+        law.E,
+        oracles.lifted,
+        oracles.q[0],
+        law.joint[..., None, None],
+    )
     step = np.eye(len(M), dtype=int) * _number(A, 1) - eta * mean
     Y, total = np.broadcast_to(M, (n, n, *M.shape)), M * 0  # E[y_k y_l'] after m steps of both
     C = Y * 0
     for m in range(1, E + 1):
-        drawn = sum(q[j] * (A[:, None, j] @ Y @ _t(A[:, j])) for j in range(len(q))) - mean[:, None] @ Y @ _t(mean)
+        drawn = sum(q[j] * (A[:, None, j] @ Y @ _t(A[:, j])) for j in range(len(q))) - mean[
+            :, None
+        ] @ Y @ _t(mean)
         C, Y = (step[:, None] @ a @ _t(step) + eta**2 * drawn / oracles.batch for a in (C, Y))
         total, on = total + (W[:, m, :, m] * C).sum(axis=(0, 1)), C
         for s in range(m + 1, E + 1):
@@ -235,7 +283,9 @@ def _shared(oracles: QuadraticOracles, law: RoundLaw, mean: np.ndarray, eta: Any
     return total
 
 
-def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray) -> tuple[np.ndarray, Any]:
+def _determined(
+    oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray
+) -> tuple[np.ndarray, Any]:
     """A round without any randomness: the vector itself."""
     d, (steps, p) = z.shape[0], law.fixed  # type: ignore[misc]
     slope, offset = oracles.lifted[:, 0, :d, :d], oracles.lifted[:, 0, :d, d]
@@ -249,11 +299,16 @@ def _determined(oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarra
 
 
 def second_moments(
-    oracles: QuadraticOracles, laws: list[RoundLaw], etas: list[Any], w0: np.ndarray, moment: np.ndarray | None = None
+    oracles: QuadraticOracles,
+    laws: list[RoundLaw],
+    etas: list[Any],
+    w0: np.ndarray,
+    moment: np.ndarray | None = None,
 ) -> Path:
-    """Run rounds 0..T-1 from w0: laws and step sizes, one a round. Everything in Fractions if the oracles are.
+    """Run rounds 0..T-1 from w0: laws and step sizes, one a round; in Fractions if the oracles are.
 
-    moment : the second moment of (w - w*, 1), (d + 1, d + 1), that the run starts from in place of w0
+    moment : the second moment of (w - w*, 1), (d + 1, d + 1), that the run starts from in place
+        of w0
     """
     j, rounds = oracles.shape[1], list(zip(laws, etas, strict=True))
     z = w0 - oracles.star

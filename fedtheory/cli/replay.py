@@ -134,7 +134,8 @@ def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part]
         return terms, [(to_text(c.latex), brief(c.value)) for c in inside]
     printed: dict[str, Any] = dict(getattr(view, "printed_constants", dict)())
     printed |= constants if isinstance(constants := printed.get("constants"), dict) else {}
-    return terms, [(name, f"{v:.6g}") for name, v in printed.items() if isinstance(v, int | float) and not isinstance(v, bool)]
+    numbers = {k: v for k, v in printed.items() if isinstance(v, int | float | Fraction) and not isinstance(v, bool)}
+    return terms, [(k, brief(v) if isinstance(v, Fraction) else f"{v:.6g}") for k, v in numbers.items()]
 
 
 def _show(

@@ -192,7 +192,8 @@ class World(ClosedView):
         """Give the data that a user's case makes for a statement, or the instance itself.
 
         Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
-        gives that of a form, or raises as below; it may have a ``rule``, that of the case.
+        gives that of a form, or says in a sentence why there is none; an error that it raises is
+        the user's to put right. It may have a ``case_rule``, under which that is told.
 
         Parameters
         ----------

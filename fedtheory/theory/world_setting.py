@@ -210,22 +210,17 @@ class WorldSetting(Setting):
         world = self._world(statement)
         if world is None or not world.of_problems():
             return super().instance(statement, form, case)
-        self._check_about(statement, case)
-        made = world.on_problem(statement.id, case)
-        return world.instance(case.problem.name, made) if isinstance(made, dict) else _Seen(made)
-
-    def _check_about(self, statement: Statement, case: Case) -> None:
-        """Raise `InvalidInput` for another method than the statement's."""
         about = self.authored[statement.id].about
         if about is not None:
             check_method(about, case.algorithm)
+        made = world.on_problem(statement.id, case)
+        return world.instance(case.problem.name, made) if isinstance(made, dict) else _Seen(made)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
         world = self._world(statement)
         if world is None:
             return super().own_run(statement, form, case, record)
-        self._check_about(statement, case)
         made: OwnRun = world.own_run(statement, form, case, record)
         return made
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.quantities import MLSView
@@ -55,10 +55,9 @@ def course(case: Case, proof: Proof) -> Course:
     NotCertified
         No optimum on the ball that is certified.
     """
-    try:
-        run = UsersRuns(case, proof.theorem).for_form(get(proof.theorem).form(proof.form))
-    except (InvalidInput, MissingCapability) as error:
-        raise InvalidInput(f"{proof.theorem} [{proof.form}] does not apply: {error}") from error
+    run = UsersRuns(case, proof.theorem).for_form(get(proof.theorem).form(proof.form))
+    if isinstance(run, str):
+        raise InvalidInput(f"{proof.theorem} [{proof.form}] does not apply: {run}")
     c = run.constants
     size = f"N = {c.N}, d = {run.x.shape[1]}, K = {c.K}, lambda = {c.lam:.4g}"
     name = f"{case.problem.name}: {size}, {int(c.total_steps):,} local steps a client"

@@ -135,13 +135,15 @@ class ProxView(OfRounds):
         """Make the run of a user's, where no assumption fails."""
         runs = UsersRuns(case)
         form = paper[statement].statement.forms[0]  # all are about the same runs
-        runs.check(runs.not_about(form))
+        for reason in runs.not_about(form):
+            raise InvalidInput(reason)
         if not runs.algorithm.solved:
             raise InvalidInput(
                 "local_training = 'sliding': the statement is about local problems that are "
                 "solved; use 'exact-prox'"
             )
-        runs.check(runs.outside(form))
+        for reason in runs.outside(form):
+            raise InvalidInput(reason)
         bounds = Bounds(runs.optimum, runs.G_i, runs.sigma_i)
         return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, bounds)
 

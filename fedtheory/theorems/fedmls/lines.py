@@ -22,7 +22,7 @@ __all__ = [
     "least_on", "mean", "product_mopes", "prox", "read_losses", "steepest", "train", "value",
 ]
 
-LOCAL = ("sliding", "exact", "flat")  # local training; 'flat' is the prox printed without its square
+LOCAL = ("sliding", "exact", "flat")  # local training; 'flat' is the prox without its square
 MOST_STEPS, MOST_ROUNDS = 10_000, 500  # the numbers grow with every step, and with every round
 Lines = Sequence[tuple[Fraction, Fraction]]
 
@@ -194,7 +194,7 @@ class Run:
     def train(
         self, lines: Lines, u0: Fraction, g: Fraction, beta: Fraction, steps: int
     ) -> tuple[Fraction, Fraction]:
-        """Local training of one client: the last iterate and the average, or what both stand for."""
+        """Local training of one client: the last iterate and the average."""
         if self.local == "sliding":
             return train(lines, u0, g, beta, steps, self.radius, self.share)
         power = 2 if self.local == "exact" else 1
@@ -209,14 +209,15 @@ class Run:
         total = sum(self.steps if last else self.steps[:-1]) * len(self.clients)
         if total > MOST_STEPS:
             raise InvalidInput(
-                f"{total} exact local steps, more than {MOST_STEPS}: take fewer rounds or a larger D"
+                f"{total} exact local steps, more than {MOST_STEPS}: take fewer rounds or a larger "
+                "D"
             )
         return self.steps
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Rounds 0..K of a run, x_k and z_k, and of every client x'_k, z'_k, the average and line 13's g.
+    """Rounds 0..K of a run, x_k and z_k, and of clients x'_k, z'_k, the average, line 13's g.
 
     Round K's local training is left out, where x_K alone is asked for.
     """

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,7 @@ class UsersRuns:
 
     Parameters
     ----------
-    statement : the id of the statement that is judged; Theorem 2's readings have a plan of their own
+    statement : the id of the statement; Theorem 2's readings have a plan of their own
 
     Raises
     ------
@@ -88,7 +87,7 @@ class UsersRuns:
 
     # --- what is known ----------------------------------------------------------------------------
     @property
-    def rule(self) -> str:
+    def case_rule(self) -> str:
         """'stochastic' where local training sees noise."""
         return "stochastic" if self._noise_std or self._batch is not None else "deterministic"
 
@@ -125,7 +124,7 @@ class UsersRuns:
 
     @cached_property
     def optimum(self) -> Optimum:
-        """Over the ball: as given, or the problem's own, or its minimiser if it lies in the ball."""
+        """Over the ball: as given, or the problem's own, or its minimiser if that is inside."""
         found = self.case.given.get("optimum")
         if found is not None:
             return self._checked(found)
@@ -186,43 +185,49 @@ class UsersRuns:
         return float(((self.x0 - self.optimum.x) ** 2).sum())
 
     # --- the run of a form ------------------------------------------------------------------------
-    def for_form(self, form: Form) -> MLSView:
-        """The run that a form is judged on.
+    def for_form(self, form: Form) -> MLSView | str:
+        """The run that a form is judged on, or the first assumption that fails.
 
         Raises
         ------
-        InvalidInput, MissingCapability
-            The first assumption that fails.
+        InvalidInput
+            A run that FedMLS refuses, as one that would take days.
         NotCertified
             No optimum on the ball can be certified.
         """
-        if not is_reading(form):
-            self.check(self.objections(form))
+        try:
+            reading = reading_of(form.name) if is_reading(form) else None
+            if reason := next(self.objections(form, reading), None):
+                return reason
+            if reading is not None:
+                return self._as_read(form, reading)
             view = self._run(replace(self.algorithm, skip_last=False), self.G_i)
-            known = frozenset(form.needs)  # as the run has no objection to the form
-            return view if known <= view.facts else replace(view, facts=view.facts | known)
-        reading = reading_of(form.name)
-        self.check(self.not_about(form), [reading.one_dimension] * bool(reading.one_dimension))
-        self.check(self.outside(form, reading))
+        except MissingCapability as error:
+            return str(error)
+        known = frozenset(form.needs)  # as the run has no objection to the form
+        if isinstance(view, str) or known <= view.facts:
+            return view
+        return replace(view, facts=view.facts | known)
+
+    def _as_read(self, form: Form, reading: Reading) -> MLSView | str:
         G_i = reading.bounds(self.problem, self.radius, self.G_i, "G_i" in self.given)
         algorithm = reading.algorithm(self.algorithm, G_i)
         if self.two:
             epsilon = float(self.algorithm.lam) * self.G**2
-            algorithm = reading.plan(self.algorithm, G_i, epsilon, self.distance_sq)
+            try:
+                algorithm = reading.plan(self.algorithm, G_i, epsilon, self.distance_sq)
+            except InvalidInput as error:
+                return str(error)
         numbers = {"G": float(algorithm.lipschitz), "lambda": float(algorithm.lam)}
-        shown = {**numbers, "K": int(algorithm.rounds)}
-        return replace(self._run(algorithm, G_i), shown=shown, reading=form.name)
+        shown, view = {**numbers, "K": int(algorithm.rounds)}, self._run(algorithm, G_i)
+        return view if isinstance(view, str) else replace(view, shown=shown, reading=form.name)
 
-    @staticmethod
-    def check(*objections: Iterable[str]) -> None:
-        """Raise `InvalidInput` with the first objection, where there is one."""
-        for reason in chain(*objections):
-            raise InvalidInput(reason)
-
-    def objections(self, form: Form) -> Iterator[str]:
-        """Why the form is not about the run that the user's method makes, one reason by one."""
+    def objections(self, form: Form, reading: Reading | None = None) -> Iterator[str]:
+        """Why the form is not about a run of the user's method, or a reading's, one by one."""
         yield from self.not_about(form)
-        yield from self.outside(form)
+        if reading is not None and reading.one_dimension:
+            yield reading.one_dimension
+        yield from self.outside(form, reading)
 
     def not_about(self, form: Form) -> Iterator[str]:
         """Why the form is not about such a method at all."""
@@ -234,9 +239,9 @@ class UsersRuns:
                 "local_training = 'exact-prox': the local problems are solved, which "
                 "fedmls/exact-prox is about"
             )
-        if self.rule not in form.established:
-            yield f"not claimed for {self.rule} subgradients"
-        if case.mode == "exact" and self.rule == "stochastic":
+        if self.case_rule not in form.established:
+            yield f"not claimed for {self.case_rule} subgradients"
+        if case.mode == "exact" and self.case_rule == "stochastic":
             yield "mode = 'exact': what noise does is not enumerated, use mode='auto'"
         law = case.sampling
         if not (law is None or isinstance(law, Full) or getattr(law, "size", 0) == n):
@@ -260,7 +265,8 @@ class UsersRuns:
         try:
             noise = math.sqrt(float(np.mean(self.sigma_i**2)))
         except MissingCapability as error:
-            raise InvalidInput(f"{error}; or give sigma_i") from error
+            yield f"{error}; or give sigma_i"
+            return
         if noise / self._shorter > float(a.sigma) * (1 + 1e-12):
             yield (
                 f"the noise {noise / self._shorter:.6g} is above the algorithm's sigma = "
@@ -303,7 +309,8 @@ class UsersRuns:
                 yield from self._too_short(known, self.problem.lipschitz_exact(self.radius))
         except MissingCapability as error:
             if not given:
-                raise InvalidInput(f"{error}; or give G_i") from error
+                yield f"{error}; or give G_i"
+                return
         taken, needed = float(self.algorithm.lipschitz), self.G / self._shorter
         if reading is None and taken < needed * (1 - 1e-12):
             share = "" if self._shorter == 1 else " over sqrt(N)"
@@ -323,7 +330,7 @@ class UsersRuns:
             )
 
     def _not_theorem_2(self, form: Form) -> Iterator[str]:
-        """Why lambda, D~ and K are not Theorem 2's for any epsilon, where the form is about them."""
+        """Why lambda, D~ and K are not Theorem 2's for any epsilon, of a form about them."""
         asked = next((name for name, words in ROUNDS.items() if words in form.needs), None)
         if asked is None:
             return
@@ -341,17 +348,11 @@ class UsersRuns:
             yield f"D~ = {d:.6g} is below ||x_0 - x*||^2 = {distance_sq:.6g}"
 
     # --- runs -------------------------------------------------------------------------------------
-    def _run(self, algorithm: FedMLS, G_i: np.ndarray) -> MLSView:
-        """The view of a run, made once.
-
-        Raises
-        ------
-        InvalidInput
-            Given G_i of which one is below a subgradient on the way.
-        """
+    def _run(self, algorithm: FedMLS, G_i: np.ndarray) -> MLSView | str:
+        """The view of a run, made once; or which of given G_i a subgradient on its way exceeds."""
         if algorithm not in self._views:
             case = self.case
-            count = max(FEWEST, min(case.scenarios, MOST)) if self.rule == "stochastic" else 1
+            count = max(FEWEST, min(case.scenarios, MOST)) if self.case_rule == "stochastic" else 1
             bounds = Bounds(self.optimum, G_i, self.sigma_i)
             self._views[algorithm] = view_of_run(
                 self.problem, algorithm, self.x0, count, case.seed, bounds=bounds,
@@ -359,7 +360,8 @@ class UsersRuns:
             )  # fmt: skip
         view = self._views[algorithm]
         if "G_i" in self.given and algorithm.server_projection:
-            self.check(self._too_short(self._met(view)))
+            if reason := next(self._too_short(self._met(view)), None):
+                return reason
         same = view.constants.G_i is G_i
         return view if same else replace(view, constants=replace(view.constants, G_i=G_i))
 

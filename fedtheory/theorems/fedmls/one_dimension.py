@@ -191,7 +191,7 @@ class OneDimension:
                 known = {n: objects(getattr(path, n))[:, None, None] for n in SERVER}
                 rows = {n: objects(getattr(path, n))[:, each, None, None] for n in CLIENTS}
                 known |= {**rows, "values": values_of([self.clients[i] for i in each])}
-        shown = {"K": c.K, "G^2": str(self.g_sq), "||x_0 - x*||^2": str(self.far)}
+        shown = {"K": c.K, "G^2": self.g_sq, "||x_0 - x*||^2": self.far}
         return MLSView(
             c, **known, excess=entry(last), noise=0, points=objects([[self.best[1]]]), exact=True,
             facts=self.facts, shown=shown,

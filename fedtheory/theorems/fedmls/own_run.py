@@ -42,7 +42,8 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
         raise InvalidInput(not_about_runs(f"{where} counts the local steps of the parameters"))
     start = record.common_start(case.x0)
     known = UsersRuns(replace(case, x0=start, rounds=record.rounds))
-    known.check(known.objections(form))
+    for reason in known.objections(form):
+        raise InvalidInput(reason)
     bounds = Bounds(known.optimum, known.G_i, known.sigma_i)
     c = constants_of(known.algorithm, bounds, start, known.radius)
     view = _view(where, known, c, record.models)
@@ -71,5 +72,5 @@ def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | Non
     return MLSView(
         constants, *(unknown,) * 7, excess=excess,
         noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size), points=optimum.x[None],
-        exact=known.rule == "deterministic",
+        exact=known.case_rule == "deterministic",
     )  # fmt: skip

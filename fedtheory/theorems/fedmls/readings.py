@@ -55,7 +55,7 @@ class Reading:
     def bounds(
         self, problem: Problem, radius: float, G_i: np.ndarray, given: bool
     ) -> np.ndarray:
-        """(N,) what is taken for the clients' G_i; a user's own (``given``) stand where they can."""
+        """(N,) what is taken for the clients' G_i; a user's own (``given``) stand if they can."""
         if self.takes == "consensus":
             return np.full(len(G_i), float(np.mean(G_i)))
         if self.takes == "inside" and not given:

@@ -160,8 +160,8 @@ class Setting:
         rule, name = self.rule_of(case), case.problem.name
 
         def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
-            own = getattr(views.get(self.shares_view(form)), "rule", rule)
-            known = next((r for r in (own, rule, "any") if r in form.established), next(iter(form.established)))
+            known = next((r for r in (rule, "any") if r in form.established), next(iter(form.established)))
+            known = getattr(views.get(self.shares_view(form)), "case_rule", known)
             return outside(statement, form, known, reason, name, verdict)
 
         out: list[Check] = []
@@ -171,15 +171,19 @@ class Setting:
             try:
                 if key not in views:
                     views[key] = self.instance(statement, form, case).view()
-                view = views[key]
-                view = view.for_form(form) if hasattr(view, "for_form") else view
             except NotCertified as error:
                 out.append(refused(form, str(error), "inconclusive"))
                 continue
             except (InvalidInput, MissingCapability) as error:
                 out.append(refused(form, str(error)))
                 continue
-            reason = view.applies(form)
+            view = views[key]
+            try:
+                view = view.for_form(form) if hasattr(view, "for_form") else view
+            except NotCertified as error:
+                out.append(refused(form, str(error), "inconclusive"))
+                continue
+            reason = view if isinstance(view, str) else view.applies(form)
             if reason is None and view.rule not in form.established:
                 reason = f"not claimed for {view.rule}, only for {', '.join(form.established)}"
             out.append(refused(form, reason) if reason else self.judge(statement, form, view, case))

@@ -51,7 +51,7 @@ class View(Protocol):
 
     A view may also have ``printed_constants()``, constants that are shown with the verdict, and ``locate(where)``, which
     adds to `Check.where` what the entries compared are. One of a user's problem may have ``for_form(form)``, the view that a form is
-    judged on, which raises as `Setting.instance` does. Where the rows of its sides are horizons it has ``horizons``, their values
+    judged on, or why there is none, in words. Where the rows of its sides are horizons it has ``horizons``, their values
     (n,), and ``horizon``, their letter (default 'T').
     """
 

@@ -249,8 +249,9 @@ def put_slots(memory: Array, members: Array, values: Array, in_place: bool = Fal
     """
     if is_numpy(memory):
         out = memory if in_place else memory.copy()
-        many = members.size >= MANY_ROWS and out.ndim == 3 and np.shape(values) == (*members.shape, out.shape[2])
-        if many and out.flags.c_contiguous and not out.dtype.hasobject:
+        many = members.size >= MANY_ROWS and out.ndim == 3
+        whole = many and np.shape(values) == (*members.shape, out.shape[2])
+        if whole and out.flags.c_contiguous and not out.dtype.hasobject:
             rows = np.dtype((np.void, out.itemsize * out.shape[2]))  # each moved as one item, which takes NumPy half the time
             flat = members + np.arange(0, out.shape[0] * out.shape[1], out.shape[1])[:, None]
             np.put(out.view(rows), flat, np.ascontiguousarray(values, out.dtype).view(rows))

@@ -12,7 +12,14 @@ import numpy as np
 from fedtheory.arrays import Array, all_true, astype_like, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
-from fedtheory.local.objective import NUMBERS, LocalObjective, LocalResult, LocalSolver, Rows, residual_scale
+from fedtheory.local.objective import (
+    NUMBERS,
+    LocalObjective,
+    LocalResult,
+    LocalSolver,
+    Rows,
+    residual_scale,
+)
 from fedtheory.local.quadratic import (
     REFINED,
     affine_proximal_gradient,
@@ -121,7 +128,8 @@ class Exact(LocalSolver):
         self, problem: Problem, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool
     ) -> tuple[str, int]:
         """Path and number of proximal gradient steps."""
-        if problem.constant_hessian and not objective.l1 and isinstance(objective.curvature, NUMBERS):
+        one = isinstance(objective.curvature, NUMBERS)
+        if problem.constant_hessian and not objective.l1 and one:
             if self.method in ("auto", "direct"):
                 return "direct", 0
         elif self.method == "direct":

@@ -162,9 +162,9 @@ def affine_steps(
             )
             views = _views(list(copies), shape)
         y, residual = (np.zeros if slots is None else np.empty)(shape), np.zeros(shape[:2])
-        models = _writeable(problem, start), slope
+        models, counts = (_writeable(problem, start), slope), _prefix_counts(rows.valid)
         scalars = step, *(ends or (np.zeros_like(step),) * 2)
-        _solve(y, residual, slots, views, models, scalars, _prefix_counts(rows.valid), count, curvature, l1)
+        _solve(y, residual, slots, views, models, scalars, counts, count, curvature, l1)
         return LocalResult(y, residual)
 
     def matrices(some: Problem) -> np.ndarray:

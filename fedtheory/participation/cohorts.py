@@ -77,9 +77,8 @@ class Cohort:
     def drawn(cls, num_clients: int, members: np.ndarray, active_probability: np.ndarray) -> Cohort:
         """Make a cohort of read-only arrays that a law has drawn, without checking them again."""
         made = cls.__new__(cls)
-        made.__dict__.update(
-            NOT_DRAWN, num_clients=num_clients, members=members, active_probability=active_probability
-        )
+        made.__dict__.update(NOT_DRAWN, num_clients=num_clients, members=members)
+        made.__dict__["active_probability"] = active_probability
         return made
 
     def taking_part(self) -> np.ndarray:

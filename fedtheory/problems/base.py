@@ -396,7 +396,7 @@ class Problem:
         return other
 
     def _shared(self) -> dict[str, Any]:
-        """What a part has from its whole as it is: of no one client, nor worked out."""
+        """Give what a part has from its whole as it is: of no one client, nor worked out."""
         of_each = {*OF_EACH, *self.client_data}
         return {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each}
 

@@ -68,7 +68,7 @@ class ByHand:
     certified: bool = False
 
     def matrices(self) -> np.ndarray:
-        """What a local model is multiplied with: inverses (N, d, d), or the matrices of steps."""
+        """Give what local models are multiplied with: inverses (N, d, d), or matrices of steps."""
         eye = np.eye(self.moment.shape[1])
         if not self.count:
             return np.linalg.inv(self.gram + self.l2 * eye)
@@ -174,7 +174,7 @@ class ByHand:
 
 
 class Least:
-    """A cohort of one scenario that does by hand what `FedDyn.round` asks of it, and nothing else."""
+    """A cohort of one scenario that does by hand what `FedDyn.round` asks of it, no more."""
 
     num_clients = CLIENTS
 
@@ -197,7 +197,7 @@ class Least:
         return y - start
 
     def send(self, message: np.ndarray) -> None:
-        """Nobody counts it."""
+        """Count nothing."""
 
     def dual_step(
         self, memory: np.ndarray, duals: np.ndarray, moved: np.ndarray, l2: float

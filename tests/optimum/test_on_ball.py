@@ -77,7 +77,7 @@ def test_no_sampled_point_is_below_the_bound(problem):
         best = problem.optimum_on_ball(radius)
         x = g.normal(size=(2000, problem.dim))
         x *= radius * g.random((2000, 1)) ** (1 / problem.dim) / np.linalg.norm(x, axis=1, keepdims=True)
-        near = best.x + 1e-3 * radius * g.normal(size=(2000, problem.dim))
+        near = best.x + 1e-3 * radius * g.normal(size=(200, problem.dim))
         near = np.array([into_ball(v, radius) for v in near])
         assert problem.objective(np.concatenate([x, near])).min() >= best.lower_bound
 

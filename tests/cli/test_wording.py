@@ -126,10 +126,9 @@ def test_confidence_and_horizons_stand_at_the_top():
     assert "judged at" not in call("verify", "eq-28", "--problem", "quadratic", "-P", 2).stdout
 
 
-@pytest.mark.parametrize("backend", ["nonsense", "tkagg"])
-def test_pictures_are_drawn_whatever_the_environment_says_of_windows(backend, tmp_path):
+def test_pictures_are_drawn_whatever_the_environment_says_of_windows(tmp_path):
     command = [sys.executable, "-m", "fedtheory", "run", "fedavg", "quadratic", "--rounds", "2", "--out", str(tmp_path)]
-    done = subprocess.run(command, env={**os.environ, "MPLBACKEND": backend}, capture_output=True, text=True)
+    done = subprocess.run(command, env={**os.environ, "MPLBACKEND": "nonsense"}, capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "run-fedavg-quadratic.png").exists(), done.stderr
 
 

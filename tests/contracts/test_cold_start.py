@@ -13,28 +13,27 @@ SLOW = {
     "matplotlib", "cvxpy", "torch", "numba", "sympy", "pandas", "joblib", "scipy.stats", "scipy.optimize", "scipy.sparse",
     "scipy.special", "sklearn", "latex2mathml",
 }  # fmt: skip
-COMMAND = "import sys; sys.argv[1:] = {}.split()\nfrom fedtheory.cli import app\napp(standalone_mode=False)"
-SHOWING = ("list", *(f"explain {paper.id}/" for paper in PAPERS))
-OPTIMUM = ("cvxpy", "scipy.optimize", "scipy.sparse", "scipy.special")
-JUDGING = ("", " --participants 2 --rounds 2 --mode monte-carlo")
-STARTS = {
-    "the package": ("import fedtheory", ()),
-    "what tests import": ("from fedtheory.testing import *", ()),
-    "the command line": ("import fedtheory.cli", ()),
-    **{words: (COMMAND.format(repr(words)), ()) for words in SHOWING},
-    **{f"verify{how}": (COMMAND.format(repr(f"verify theorem-3.1 --problem diabetes{how}")), OPTIMUM) for how in JUDGING},
-}
+OPTIMUM = {"cvxpy", "scipy.optimize", "scipy.sparse", "scipy.special"}
+SHOWING = ["list", *(f"explain {paper.id}/" for paper in PAPERS)]
+JUDGING = [f"verify theorem-3.1 --problem diabetes{how}" for how in ("", " --participants 2 --rounds 2 --mode monte-carlo")]
 
 
-@pytest.mark.parametrize("what", STARTS)
-def test_a_start_loads_nothing_large(what):
-    code, allowed = STARTS[what]
-    told = "import sys; print('LOADED', *sys.modules)"
-    out = subprocess.run([sys.executable, "-c", f"{code}\n{told}"], capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize(("commands", "allowed"), [(SHOWING, set()), (JUDGING, OPTIMUM)], ids=["showing", "judging"])
+def test_a_start_loads_nothing_large(commands, allowed):
+    """Neither what tests import, nor the command line, nor any of its commands, one after another in one process."""
+    code = f"""
+import sys
+from fedtheory.testing import *
+from fedtheory.cli import app
+for command in {commands}:
+    app(command.split(), standalone_mode=False)
+print("LOADED", *sys.modules)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded = set(out.split("LOADED ")[-1].split())
-    assert "fedtheory" in loaded
-    assert not loaded & (SLOW - set(allowed))
-    assert what not in SHOWING or "fedtheory.theory.studies.search" not in loaded  # nor what searches with it
+    assert "fedtheory.theorems" in loaded
+    assert not loaded & (SLOW - allowed)
+    assert commands is JUDGING or "fedtheory.theory.studies.search" not in loaded  # nor what searches with it
 
 
 @pytest.mark.parametrize("before", ["enable", "disable"])

@@ -49,12 +49,17 @@ class Dask(Engine):
         return sum(self._client.nthreads().values()) or 2
 
     def look_after(self) -> None:
-        """A worker that dies while it starts, as under load with a task that kills it, is given up by its nanny: start others."""
+        """A worker that dies while it starts, as under load with a task that kills it, is given up by its nanny: start others.
+
+        The cluster counts nannies that have given up as workers: they are let go first, and others started at the next look.
+        """
         if self._cluster is None or time.monotonic() - self._looked < LOOK:
             return
         self._looked = time.monotonic()
         if not self._client.nthreads():
-            self._cluster.scale(self._size)
+            nannies = list(self._cluster.workers.values())
+            given_up = nannies and all(nanny.status.name == "failed" for nanny in nannies)
+            self._cluster.scale(0 if given_up else self._size)
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future:
         """Its own executor leaves a future open for ever when a result is lost with its worker."""

@@ -94,9 +94,18 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_cluster_of_ours_that_has_lost_all_workers_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dask's nannies give up a worker that dies while it starts; what is queued then waits for ever."""
-    pytest.importorskip("distributed")
+    """Dask's nannies give up a worker that dies while it starts, as the second does here; what is queued then waits for ever."""
+    nanny = pytest.importorskip("distributed.nanny")
     monkeypatch.setattr(backends, "LOOK", 0.0)
+    start, died = nanny.WorkerProcess.start, []
+
+    async def dying(process: Any) -> Any:
+        died.append(process)
+        if len(died) == 2:
+            raise OSError("killed while it started")
+        return await start(process)
+
+    monkeypatch.setattr(nanny.WorkerProcess, "start", dying)
     with use_engine("dask", None, 1) as engine:
         assert isinstance(engine, backends.Dask)
         engine._client.retire_workers(close_workers=True)
@@ -106,6 +115,7 @@ def test_a_cluster_of_ours_that_has_lost_all_workers_gets_others(monkeypatch: py
             if engine._client.nthreads():
                 break
             time.sleep(0.1)
+        assert engine._client.nthreads() and len(died) == 3
         assert dict(as_finished(abs, [-1, 2, -3], 1)) == {0: 1, 1: 2, 2: 3}
 
 

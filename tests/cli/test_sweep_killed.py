@@ -1,4 +1,4 @@
-"""A sweep on a cluster whose driver is killed computes only what is missing when it is given again."""
+"""A sweep on a cluster whose driver is killed computes only what is missing when it is given again, be it without the cluster."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 
 import pytest
+from command_line import call
 
 SPEC = """
 [all]
@@ -43,18 +44,17 @@ def sweep(tmp_path_factory):
     """The command of the sweep, and its table where nothing was killed."""
     spec, whole = tmp_path_factory.mktemp("sweep") / "s.toml", tmp_path_factory.mktemp("whole")
     spec.write_text(SPEC)
-    on = [sys.executable, "-m", "fedtheory", "sweep", str(spec), "--workers", "1", "--json"]
-    subprocess.run([*on, "--out", str(whole)], capture_output=True, check=True)
-    return on, (whole / "sweep.csv").read_bytes()
+    given = ["sweep", str(spec), "--workers", "1", "--json"]
+    call(*given, "--out", whole)
+    return given, (whole / "sweep.csv").read_bytes()
 
 
 @pytest.mark.parametrize("engine", ["dask", "ray"])
 def test_a_killed_driver_computes_only_what_is_missing(engine, sweep, tmp_path):
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[engine])
-    (on, whole), cut = sweep, tmp_path / "cut"
-    first = subprocess.Popen(
-        [*on, "--engine", engine, "--out", str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    (given, whole), cut = sweep, tmp_path / "cut"
+    command = [sys.executable, "-m", "fedtheory", *given, "--engine", engine, "--out", str(cut)]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while kept(cut) < 3 and time.monotonic() < deadline and first.poll() is None:
         time.sleep(0.02)
@@ -62,7 +62,6 @@ def test_a_killed_driver_computes_only_what_is_missing(engine, sweep, tmp_path):
     assert first.wait() == -signal.SIGKILL, "it was finished before it could be killed"
     before = kept(cut)
     assert 3 <= before < 16
-    again = subprocess.run([*on, "--engine", engine, "--out", str(cut)], capture_output=True, text=True, check=True)
-    told = json.loads(again.stdout)
+    told = json.loads(call(*given, "--out", cut).stdout)
     assert before <= told["found_again"] < 16 and kept(cut) == 16  # what was under way may have been finished since
     assert (cut / "sweep.csv").read_bytes() == whole

@@ -9,11 +9,12 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import nullcontext
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import parallel_config
 
 from fedtheory import algorithms, problems, simulate
 from fedtheory.errors import FedTheoryError
@@ -78,52 +79,46 @@ def judged(workers: int) -> str:
     return hashlib.sha256(json.dumps([sorted(checked.items()), sorted(searched.items())]).encode()).hexdigest()
 
 
-def chosen(name: str, workers: int) -> Any:
-    """The engine's context, by name; 'joblib-...': as joblib's backend."""
-    if not name.startswith("joblib-"):
-        return use_engine(name, workers=workers)
-    from joblib import parallel_config
-
-    return parallel_config(name.removeprefix("joblib-"), n_jobs=workers)
+def where(workers: int) -> list[tuple[int, int]]:
+    """(task, process) of eight tasks."""
+    return sorted(dict(as_finished(pid, range(8), workers)).values())
 
 
-def main(name: str, workers: int, *parts: str) -> None:
+def under_joblib(backend: str, workers: int, **options: Any) -> tuple[list[tuple[int, int]], str]:
+    """The same with joblib's backend of that name."""
+    with parallel_config(backend, n_jobs=workers, **options):
+        return where(workers), run(workers)
+
+
+def main(name: str, workers: int = 2) -> None:
     found: dict[str, Any] = {"me": os.getpid()}
-    client: Any = nullcontext()
-    if name == "joblib-dask":
-        from distributed import Client
+    if name == "local":
+        found["alone"] = {"run": run(1), "judged": judged(1)}
+        found["three workers"] = run(3)
+    with use_engine(name, workers=workers) as engine:
+        found["where"], found["run"], found["judged"] = where(workers), run(workers), judged(workers)
+        if name == "ray":
+            from ray.util.joblib import register_ray
 
-        client = Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-    if name == "joblib-ray":
-        import ray
-        from ray.util.joblib import register_ray
-
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-        register_ray()
-    with client, chosen(name, workers):
-        if "where" in parts:
-            found["where"] = sorted(dict(as_finished(pid, range(8), workers)).values())
-        if "error" in parts:
-            try:
-                list(as_finished(refuse, range(9), workers))
-            except FedTheoryError as error:
-                found["error"] = str(error)
-        if "run" in parts:
-            found["run"] = run(workers)
-        if "judged" in parts:
-            found["judged"] = judged(workers)
-        if "death" in parts:
-            with tempfile.TemporaryDirectory() as folder:
-                work = DieOnce(folder)
-                found["death"] = [work.flag.exists(), sorted(dict(as_finished(work, range(20), workers)).items()), work.flag.exists()]
-            try:
-                list(as_finished(die, range(12), workers))
-            except FedTheoryError as error:
-                found["poison"] = str(error)
-            found["afterwards"] = sorted(dict(as_finished(refuse, [0, 1, 2], workers)).values())
+            register_ray()
+        client = {"client": engine._client} if name == "dask" else {}
+        # in a context of its own, where no engine is in use
+        found["joblib"] = Context().run(under_joblib, name.replace("local", "threading"), workers, **client)
+        try:
+            list(as_finished(refuse, range(9), workers))
+        except FedTheoryError as error:
+            found["error"] = str(error)
+        with tempfile.TemporaryDirectory() as folder:
+            work = DieOnce(folder)
+            found["death"] = [work.flag.exists(), sorted(dict(as_finished(work, range(20), workers)).items()), work.flag.exists()]
+        try:
+            list(as_finished(die, range(12), workers))
+        except FedTheoryError as error:
+            found["poison"] = str(error)
+        found["afterwards"] = sorted(dict(as_finished(refuse, [0, 1, 2], workers)).values())
     stop_workers()
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
+    main(sys.argv[1])

@@ -18,16 +18,15 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.parallel import as_finished, backends, tasks, use_engine, worker
 
 HERE = Path(__file__).parent
-PARTS = ("where", "error", "run", "judged", "death")
 
 
 @cache
-def on(engine: str, workers: int = 2, *parts: str) -> dict[str, Any]:
+def on(engine: str) -> dict[str, Any]:
     """What `on_engine.py` finds there."""
-    pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(engine.removeprefix("joblib-"), "joblib"))
+    pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(engine, "joblib"))
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    command = [sys.executable, str(HERE / "on_engine.py"), engine, str(workers), *(parts or PARTS)]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=280, env=env)
+    command = [sys.executable, str(HERE / "on_engine.py"), engine]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=500, env=env)
     assert made.returncode == 0, made.stderr[-3000:]
     return json.loads(made.stdout.splitlines()[-1])
 
@@ -37,15 +36,15 @@ ENGINES = ("local", "dask", "ray")
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_gives_the_numbers_of_one_process_to_the_last_bit(engine: str) -> None:
-    alone, there = on("local", 1, "run", "judged"), on(engine)
-    assert {k: there[k] for k in ("run", "judged")} == {k: alone[k] for k in ("run", "judged")}
+    there = on(engine)
+    assert {k: there[k] for k in ("run", "judged")} == on("local")["alone"]
     assert [n for n, _ in there["where"]] == list(range(8))
     assert there["me"] not in {pid for _, pid in there["where"]}, "the work was done in this process"
     assert there["error"] == "three"
 
 
 def test_nor_do_they_depend_on_how_many_workers_there_are() -> None:
-    assert on("local", 3, "run")["run"] == on("local", 1, "run", "judged")["run"]
+    assert on("local")["three workers"] == on("local")["alone"]["run"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -67,10 +66,10 @@ def test_a_task_that_kills_every_worker_is_named_and_the_engine_still_works(engi
 
 @pytest.mark.parametrize("backend", ["dask", "ray", "threading"])
 def test_joblibs_active_backend_is_respected(backend: str) -> None:
-    alone, there = on("local", 1, "run", "judged"), on(f"joblib-{backend}", 2, "where", "run")
-    assert there["run"] == alone["run"]
-    here = {pid == there["me"] for _, pid in there["where"]}
-    assert here == {backend == "threading"}
+    there = on(backend.replace("threading", "local"))
+    where, run = there["joblib"]
+    assert run == on("local")["alone"]["run"]
+    assert {pid == there["me"] for _, pid in where} == {backend == "threading"}
 
 
 def test_an_executor_of_ones_own() -> None:

@@ -56,21 +56,29 @@ def test_numba_is_loaded_once_it_is_worth_it(monkeypatch):
     assert [worth(), worth(), worth(), worth()] == [False, False, True, True]
 
 
-def test_what_is_kept_on_the_disk_goes_by_all_that_it_was_compiled_from(tmp_path):
-    """A loop of one file is compiled anew where a constant or a function of another one has changed, and only there."""
+def test_what_is_kept_on_the_disk_goes_by_all_that_it_was_compiled_from(tmp_path, monkeypatch):
+    """A loop of one file is compiled anew where a constant or a function of another one has changed, and only there.
+
+    The first one is compiled in another process, so that what is kept is found by nothing that each process has of its own.
+    """
     pytest.importorskip("numba")
     kept = "from fedtheory.compiled import njit\n\n\n@njit(cache=True)\ndef {}\n"
     (tmp_path / "upper.py").write_text("from lower import SIZE, half\n" + kept.format("whole(x):\n    return SIZE * half(x)"))
-    told = []
     # Python's own bytecode goes by whole seconds and the size of a file, so it is not kept
-    env = {**os.environ, "PYTHONPATH": PATH, "PYTHONDONTWRITEBYTECODE": "1"}
-    for size, part in ((4, 2), (4, 2), (6, 2), (6, 3)):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    told = []
+    for size, part in ((4, 2), (6, 2), (6, 3)):
         (tmp_path / "lower.py").write_text(f"SIZE = {size}\n" + kept.format(f"half(x):\n    return x / {part}"))
-        code = "import upper; print(upper.whole(3.0), sum(upper.whole.stats.cache_hits.values()))"
-        run = [sys.executable, "-c", code]
-        done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path, env=env)
-        told.append(done.stdout.split())
-    assert told == [["6.0", "0"], ["6.0", "1"], ["9.0", "0"], ["6.0", "0"]]
+        if not told:
+            env = {**os.environ, "PYTHONPATH": PATH, "PYTHONDONTWRITEBYTECODE": "1"}
+            subprocess.run([sys.executable, "-c", "import upper; upper.whole(3.0)"], check=True, cwd=tmp_path, env=env)
+        importlib.invalidate_caches()
+        compiled._digest.cache_clear()  # a process reads a file once
+        whole = importlib.import_module("upper").whole
+        told.append((whole(3.0), sum(whole.stats.cache_hits.values())))
+        del sys.modules["upper"], sys.modules["lower"]
+    assert told == [(6.0, 1), (9.0, 0), (6.0, 0)]
 
 
 @pytest.mark.parametrize("module", ["local.quadratic_kernels", "clients.kernels", "messages.selection_kernels"])

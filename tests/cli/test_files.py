@@ -309,7 +309,7 @@ def descent():
 
 
 def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
-    text = call("verify", descent, "--quick", "--out", tmp_path).stdout
+    text = call("verify", descent, "--quick", "--workers", 1, "--out", tmp_path).stdout
     assert text.startswith("lemma-1: One local gradient step of everybody decreases F.")
     whole = " ".join(text.split())
     assert whole.count("printed: f1 = x²/2, start 1: lhs 0 > rhs -1/2") == 1 and "as printed" not in text
@@ -359,7 +359,7 @@ def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_
     assert "incomplete: interrupted before all searches were finished" in " ".join(result.stderr.split())
     assert "as printed" in result.stdout and not (tmp_path / "figures").exists()
     monkeypatch.undo()
-    call("verify", descent, "--quick", "--out", tmp_path)  # the same folder again
+    call("verify", descent, "--quick", "--workers", 1, "--out", tmp_path)  # the same folder again
     assert json.loads((tmp_path / "campaign.json").read_text())["complete"]
 
 

@@ -324,14 +324,12 @@ def test_networks_of_the_text(tmp_path):
 def test_runs_in_other_processes_are_those_of_this_one(tmp_path):
     from fedtheory.parallel import stop_workers
 
-    two = ("--dataset", "mnist", "--split", "iid", "--method", "feddyn,algorithm-3")
-    args = ("fedelasticnet-table2", "--quick", *two, "--rounds", 2, "--threads", 1)
+    args = ("fedelasticnet-table2", "--quick", "--rounds", 2, "--threads", 1)
     for workers in (1, 2):
         call(*args, "--workers", workers, "--out", tmp_path / str(workers))
     stop_workers()
     alone, there = (json.loads((tmp_path / str(w) / "quick" / "fedelasticnet-table2.json").read_text()) for w in (1, 2))
     assert [r["preset"]["name"] for r in there["runs"]] == [r["preset"]["name"] for r in alone["runs"]]
-    assert len(alone["runs"]) > 1
     assert [r["metrics"] for r in there["runs"]] == [r["metrics"] for r in alone["runs"]]
     said = call(*args, "--workers", 2, "--device", "cuda", "--out", tmp_path, code=2).stderr
     assert "--workers 2 with --device cuda: processes share no GPU" in " ".join(said.split())

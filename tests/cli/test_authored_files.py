@@ -51,8 +51,13 @@ def small_campaign(file, out):
     return call("verify", file, "--quick", "--budget", 40, "--workers", 1, "--out", out)
 
 
-def test_a_form_without_latex_is_shown_by_its_statement(written, tmp_path):
-    file = written("yield printed(le(q.F_next, q.F))")
+def test_a_form_without_latex_is_shown_as_its_code_says(written):
+    told = call("explain", written("yield printed(le(q.F_next, q.F))")).stdout
+    assert "F(x⁺) ≤ F(x)" in told and "no formula" not in told
+
+
+def test_a_form_without_a_formula_is_shown_by_its_statement(written, tmp_path):
+    file = written("yield printed(le(q.F_next if q.N > 0 else q.F, q.F))")  # no closed expression
     assert "(no formula was given) The loss goes down." in call("explain", file).stdout
     done = small_campaign(file, tmp_path / "out")
     assert "(no formula was given) The loss goes down." in (tmp_path / "out/report.html").read_text()

@@ -241,7 +241,7 @@ def test_an_interrupt_while_drawing_keeps_numbers_and_table(tmp_path, monkeypatc
         "fedavg digits --local-solver sgd --epochs 1000000000 --local-lr 0.01",
         "efl quadratic --local-steps 1000000000",
         "fedavg lad --local-lr 0.01 --local-steps 1000000000 --scenarios 3 --participants 2",
-        "fedavg quadratic --rounds 100000000 --local-steps 50",
+        "fedavg quadratic --rounds 100000000 --local-steps 500",
     ],
 )
 def test_a_run_that_would_take_hours_is_refused_with_an_estimate(args, tmp_path):

@@ -266,7 +266,8 @@ def judge_view(
         return outside(statement, form, rule, str(error), instance)
     constants = getattr(view, "printed_constants", None)
     if constants is not None:
-        fields["where"] = dict(constants())
+        shown = constants().items()
+        fields["where"] = {k: float(v) if isinstance(v, Fraction) else v for k, v in shown}
     if np.asarray(result.lhs).dtype == object:
         check = judge(result, mode="rational", **fields)
     elif view.exact:

@@ -329,3 +329,10 @@ def test_sides_that_cannot_be_written_are_refused(monkeypatch):
         with pytest.raises(InvalidInput, match=r"its left side is .*too long to be told"):
             rerun(replace(statement, lhs="", rhs=""))
         monkeypatch.undo()
+
+
+def test_a_check_of_a_witness_can_be_written():
+    """Whatever constants its view shows, also in fractions."""
+    for witness in witnesses.builtin_witnesses("fedmls"):
+        check = witnesses.exact_check(witness)[0]
+        assert json.loads(json.dumps(check.to_json()))["verdict"] == witness.verdict

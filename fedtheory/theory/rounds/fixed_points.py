@@ -14,7 +14,7 @@ from fedtheory.theory.rounds.measured import ROUNDING
 
 __all__ = ["by_coordinate", "in_floats"]
 
-STEPS = 40
+STEPS = 80
 STILL = 8 * float(np.finfo(float).eps)
 NONE = "no fixed point was found"
 

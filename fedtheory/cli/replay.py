@@ -134,8 +134,11 @@ def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part]
         return terms, [(to_text(c.latex), brief(c.value)) for c in inside]
     printed: dict[str, Any] = dict(getattr(view, "printed_constants", dict)())
     printed |= constants if isinstance(constants := printed.get("constants"), dict) else {}
-    numbers = {k: v for k, v in printed.items() if isinstance(v, int | float | Fraction) and not isinstance(v, bool)}
-    return terms, [(k, brief(v) if isinstance(v, Fraction) else f"{v:.6g}") for k, v in numbers.items()]
+    return terms, [
+        (name, brief(v) if isinstance(v, Fraction) else f"{v:.6g}")
+        for name, v in printed.items()
+        if isinstance(v, int | float | Fraction) and not isinstance(v, bool)
+    ]
 
 
 def _show(

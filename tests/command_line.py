@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from typer.testing import CliRunner
 
 from fedtheory.cli import app
@@ -30,7 +28,8 @@ def refused(*args):
 
 def only_these(monkeypatch, *statements):
     """The registry has these statements only (of one paper, possibly changed ones), and no reviews, whose answers name others."""
-    paper = replace(registry.paper_of(statements[0]), statements=statements, reviews="")
+    paper = registry.paper_of(statements[0]).only(*statements)
+    paper.reviews = ""
     monkeypatch.setattr(registry, "_PAPERS", {paper.id: paper})
     monkeypatch.setattr(registry, "_STATEMENTS", {s.id: s for s in statements})
 
@@ -39,5 +38,5 @@ def instead(monkeypatch, changed):
     """The registry has this statement in place of the one of its id."""
     paper = registry.paper_of(changed)
     others = tuple(changed if s.id == changed.id else s for s in paper.statements)
-    monkeypatch.setitem(registry._PAPERS, paper.id, replace(paper, statements=others))
+    monkeypatch.setitem(registry._PAPERS, paper.id, paper.only(*others))
     monkeypatch.setitem(registry._STATEMENTS, changed.id, changed)

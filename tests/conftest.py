@@ -53,7 +53,7 @@ def no_papers_left() -> Iterator[None]:
     """Papers that the tests of a module read from files are not known to those of another one."""
     yield
     registry = sys.modules.get("fedtheory.theory.judge.registry")
-    for paper in [p for p in registry._PAPERS.values() if p.source] if registry is not None else ():
+    for paper in [p for p in registry._PAPERS.values() if p.file] if registry is not None else ():
         registry._forget(paper)
 
 

@@ -26,7 +26,7 @@ from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
     from fedtheory.cells import Cells
-    from fedtheory.theory.judge.registry import Paper
+    from fedtheory.theory.judge.registry import RegisteredPaper
     from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["CampaignOptions", "campaign_command", "default_workers", "peak_memory_mib"]
@@ -54,7 +54,7 @@ def peak_memory_mib() -> dict[str, float]:
     }
 
 
-def replay_shipped(workers: int, papers: Sequence[Paper] | None = None) -> list[tuple[str, Any]]:
+def replay_shipped(workers: int, papers: Sequence[RegisteredPaper] | None = None) -> list[tuple[str, Any]]:
     """(name, check) of every witness that comes with the papers; the error's text where one does not replay."""
     from fedtheory.parallel import as_finished
 
@@ -99,7 +99,7 @@ class CampaignOptions:
     budget: int = 1000
     details: bool = False
     json: bool = False
-    papers: Sequence[Paper] | None = None
+    papers: Sequence[RegisteredPaper] | None = None
     engine: str = "local"
     address: str | None = None
 
@@ -117,7 +117,7 @@ class CampaignOptions:
     @property
     def own(self) -> bool:
         """True if the papers are a user's that are being worked on."""
-        return self.papers is not None and any(p.source or not p.witnesses for p in self.papers)
+        return self.papers is not None and any(p.file or not p.witnesses for p in self.papers)
 
     @property
     def here(self) -> float:

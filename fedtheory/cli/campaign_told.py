@@ -62,7 +62,7 @@ def _show_replay(files: Sequence[str]) -> None:
 
     if not files:
         return
-    source, option = paper_of(load(files[0]).statement).source, ""
+    source, option = paper_of(load(files[0]).statement).file, ""
     if source:
         path = Path(source)
         option = f" --paper {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}"

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, overload
@@ -27,7 +26,7 @@ from fedtheory.cli.help import HelpfulCommand, Topics
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName, suggest
 
 if TYPE_CHECKING:
-    from fedtheory.theory.judge.registry import Paper
+    from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
     "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
@@ -137,7 +136,7 @@ def in_file(name: str) -> tuple[Path | None, str]:
     return None, name
 
 
-def paper_named(name: str) -> Paper | None:
+def paper_named(name: str) -> RegisteredPaper | None:
     """The registered paper of 'PAPER/'; None for what does not end so.
 
     Raises
@@ -150,7 +149,7 @@ def paper_named(name: str) -> Paper | None:
     return paper(name[:-1]) if name.endswith("/") and "/" not in name[:-1] else None
 
 
-def statements_in(file: Path, name: str = "") -> list[Paper]:
+def statements_in(file: Path, name: str = "") -> list[RegisteredPaper]:
     """The papers of a file, each with all its statements or with the one of that name.
 
     Raises
@@ -170,7 +169,7 @@ def statements_in(file: Path, name: str = "") -> list[Paper]:
     if not chosen:
         raise suggest(name, [s.id.split("/", 1)[-1] for _, s in of], f"statement of {file}")
     paper, statement = chosen[0]
-    return [replace(paper, statements=(statement,))]
+    return [paper.only(statement)]
 
 
 def _only_one(file: Path, name: str) -> Any:
@@ -185,7 +184,7 @@ def in_words(statement: Any) -> str:
     """How a statement is written at the command line: its id, or FILE.py::NAME."""
     from fedtheory.theory.judge.registry import paper_of
 
-    source = paper_of(statement).source
+    source = paper_of(statement).file
     return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
 
 
@@ -199,7 +198,7 @@ def warn_of_formulas(statement: Any) -> None:
 
     if is_ours(paper_of(statement)):
         return
-    source = paper_of(statement).source
+    source = paper_of(statement).file
     for line in warnings_of(statement, _short_path(source) if source else ""):
         err_console().print(Text(f"warning: {line}", "yellow"), soft_wrap=True)
 

@@ -120,7 +120,7 @@ def _try(statement: Any) -> str:
         return f"fedtheory verify {name} {example}".rstrip()
     if found := shipped_witnesses(statement):
         return f"fedtheory replay {found[0].name}"
-    return f"fedtheory verify {name if paper.source else f'{paper.id}/ --details'} (it is about instances of its own kind)"
+    return f"fedtheory verify {name if paper.file else f'{paper.id}/ --details'} (it is about instances of its own kind)"
 
 
 def _about(statement: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _about(statement: Any) -> dict[str, Any]:
     why_not = paper.setting.refusal(statement)
     return {
         "id": statement.id,
-        "paper": paper.name,
+        "paper": paper.title,
         "title": statement.title,
         "source": statement.source,
         "kind": statement.kind,
@@ -147,7 +147,7 @@ def _about(statement: Any) -> dict[str, Any]:
         "assumptions": list(statement.assumptions),
         "declares": paper.setting.declares(statement),
         "symbols": paper.setting.symbols(statement),
-        "code": paper.source or getattr(inspect.getmodule(first), "__name__", ""),
+        "code": paper.file or getattr(inspect.getmodule(first), "__name__", ""),
         "forms": [
             {
                 "name": f.name,

@@ -43,12 +43,10 @@ def verify_instance(
 
 def _of_that_name(statement: Any, name: str, seed: int, size: tuple[float, bool]) -> list[Any]:
     """The tasks of the statement's paper whose instance has the name: several where they differ in the rule only."""
-    from dataclasses import replace
-
     from fedtheory.theory.judge import campaign
     from fedtheory.theory.judge.registry import paper_of
 
-    about = replace(paper_of(statement), statements=(statement,))
+    about = paper_of(statement).only(statement)
     kinds = {f.kind for f in statement.forms if f.sides is not None}
     tasks = [t for t in campaign.plan(seed, size[0], long=size[1], only=[about]) if _kind(t.instance) in {*kinds, None}]
     found = [t for t in tasks if name == t.instance.name or name.startswith(f"{t.instance.name} ")]

@@ -61,7 +61,7 @@ def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
         rows.append(
             {
                 "id": s.id,
-                "paper": paper.name,
+                "paper": paper.title,
                 "title": s.title,
                 "source": s.source,
                 "kind": s.kind,
@@ -90,7 +90,7 @@ def _papers() -> list[dict[str, Any]]:
     for p in papers():
         runs = sum(p.setting.refusal(s) is None for s in p.statements)
         count = f"{len(p.statements)} statements, {runs} of them on a problem of yours"
-        row = {"name": p.id, "title": p.name, "about": f"{p.name}: {p.about}; {count}", "source": p.source or None}
+        row = {"name": p.id, "title": p.title, "about": f"{p.title}: {p.about}; {count}", "source": p.file or None}
         rows.append({**row, "statements": len(p.statements), "run_on_a_problem": runs})
     return rows
 
@@ -244,7 +244,7 @@ def _statement_list(found: list[dict[str, Any]], width: int) -> Group:
     for name in headings:
         table.add_column(name, no_wrap=True, justify="right" if "more" in name else "left")
     for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
-        called, ids = Text(paper.name, "bold"), Text(f"ids begin with {paper.id}/", "dim")
+        called, ids = Text(paper.title, "bold"), Text(f"ids begin with {paper.id}/", "dim")
         if narrow:
             if n:
                 stacked.add("")

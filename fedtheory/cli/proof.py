@@ -64,7 +64,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     for paper in [p for p in papers() if not p.proofs]:
         runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
-        line = f"{paper.name} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
+        line = f"{paper.title} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
         console.print(Text("\n".join(textwrap.wrap(line, min(console.width, WIDTH))), "dim"))
     return 0
 

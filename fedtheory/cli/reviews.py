@@ -40,7 +40,7 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
     if paper is None:
         if run:
             raise InvalidInput("--run: say which point, as in `fedtheory reviews fedelasticnet R2.2 --run`")
-        _list([{"name": p.id, "title": p.name, "points": len(points_of(p))} for p in papers() if p.reviews], as_json, out)
+        _list([{"name": p.id, "title": p.title, "points": len(points_of(p))} for p in papers() if p.reviews], as_json, out)
         return 0
     chosen = known(paper.removesuffix("/"))
     points = points_of(chosen)
@@ -102,7 +102,7 @@ def _show_all(paper: Any, points: list[dict[str, Any]]) -> None:
     console = out_console()
     counts = Counter(p["kind"] for p in points)
     summary = ", ".join(f"{counts[k]} {words}" for k, words in KINDS.items() if counts[k])
-    console.print(Text(f"{paper.name}: {len(points)} points of its reviews, in our words ({summary})", "bold"))
+    console.print(Text(f"{paper.title}: {len(points)} points of its reviews, in our words ({summary})", "bold"))
     reviewer = ""
     for p in points:
         if p["id"].split(".")[0] != reviewer:

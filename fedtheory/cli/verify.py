@@ -101,7 +101,7 @@ def _refuse(statement: Statement, setting: Setting) -> None:
     found = shipped_witnesses(statement)
     replay = f"; `fedtheory replay {found[0].name}` reruns a counterexample" if found else ""
     paper = paper_of(statement)
-    judges = f"{in_words(statement)}` judges it on" if paper.source else f"{paper.id}/` judges it with the rest of its paper on"
+    judges = f"{in_words(statement)}` judges it on" if paper.file else f"{paper.id}/` judges it with the rest of its paper on"
     raise InvalidInput(f"{statement.id}: {why}; `fedtheory verify {judges} instances of its own{replay}")
 
 

@@ -58,7 +58,7 @@ def witnesses_of(rows: Sequence[Row], folder: Path | None = None) -> dict[str, W
 
 def told_witness(name: str, witness: Witness) -> dict[str, Any]:
     """A counterexample as a page shows it: its numbers, both sides, and the command that reruns it."""
-    setting, source = setting_of(witness.statement), paper_of(witness.statement).source
+    setting, source = setting_of(witness.statement), paper_of(witness.statement).file
     facts, summary = setting.facts(witness), setting.summary(witness).partition("]: ")[2]
     if set(re.findall(r"(?:^|, )(\w+) = ", summary)) <= {key for key, _ in facts}:
         summary = ""  # it says nothing that the facts do not
@@ -114,7 +114,7 @@ def worst_instance(row: Row, settings: Mapping[str, Any], named: Mapping[str, st
 
 def _rebuilds(row: Row, settings: Mapping[str, Any]) -> str:
     """The command that judges the row's statement on its worst instance again."""
-    source = paper_of(row.statement).source
+    source = paper_of(row.statement).file
     statement = f"{source}::{row.statement.partition('/')[2]}" if source else row.statement
     options = f" --seed {settings['seed']}" if settings.get("seed") else ""
     options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""

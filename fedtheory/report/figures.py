@@ -19,7 +19,7 @@ from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
-from fedtheory.theory.judge.registry import Paper, content_of, load_file, paper
+from fedtheory.theory.judge.registry import RegisteredPaper, content_of, load_file, paper
 from fedtheory.theory.judge.registry import papers as known_papers
 from fedtheory.untrusted import read_json
 
@@ -51,13 +51,13 @@ QUICK = Effort()
 FULL = Effort("full", dpi=300)
 
 
-def figures_of(chosen: Paper) -> tuple[Figure, ...]:
+def figures_of(chosen: RegisteredPaper) -> tuple[Figure, ...]:
     """The figures of a paper; none where it names no module of figures."""
     found = importlib.import_module(chosen.figures).FIGURES if chosen.figures else ()
     return tuple(replace(figure, paper=figure.paper or chosen.id) for figure in found)
 
 
-def experiments_of(chosen: Paper) -> tuple[Experiment, ...]:
+def experiments_of(chosen: RegisteredPaper) -> tuple[Experiment, ...]:
     """The experiments of a paper, which no campaign runs; none where it names no module of them."""
     found = importlib.import_module(chosen.experiments).EXPERIMENTS if chosen.experiments else ()
     return tuple(replace(experiment, paper=experiment.paper or chosen.id) for experiment in found)
@@ -160,12 +160,12 @@ def draw_all(
         told = campaign
     chosen = known_papers() if papers is None else [paper(id) for id in papers]
     jobs = [
-        _Job(f.name, out / f.name, seed, effort, p.id, ((p.id, p.source),) if p.source else ())
+        _Job(f.name, out / f.name, seed, effort, p.id, ((p.id, p.file),) if p.file else ())
         for p in chosen
         for f in figures_of(p)
     ]
     if told is not None:
-        sources = tuple((p.id, p.source) for p in known_papers() if p.source)
+        sources = tuple((p.id, p.file) for p in known_papers() if p.file)
         jobs.append(_Job(VERDICTS, out / VERDICTS, seed, replace(effort, given={}), sources=sources, campaign=told))
     written: dict[int, list[Path]] = {}
     workers = min(workers, len(jobs))

@@ -95,7 +95,7 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
     rows = data["tiles"] if "tiles" in data else table(data)
     lines: list[tuple[str, str | None]] = []  # (a paper's name, None) or (its name, a statement)
     for statement in rows:
-        name = paper_of(statement).name
+        name = paper_of(statement).title
         if (name, None) not in lines:
             lines.append((name, None))
         lines.append((name, statement))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.tables import MARKS, short
 from fedtheory.theory.judge.headline import Clause, clauses_of
-from fedtheory.theory.judge.registry import Paper, get, paper_of, rule_words, setting_of
+from fedtheory.theory.judge.registry import RegisteredPaper, get, paper_of, rule_words, setting_of
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
@@ -58,7 +58,7 @@ def state_of(line: Line) -> str:
     if line.printed is not None:
         if line.printed.verdict == "violated":
             return "fails"
-        settled = line.printed.verdict == "holds" and (line.printed.established != "open" or bool(paper_of(line.statement).source))
+        settled = line.printed.verdict == "holds" and (line.printed.established != "open" or bool(paper_of(line.statement).file))
         return "holds" if settled else "unsettled"
     return "ours" if get(line.statement).kind == "sharpened" else "readings"
 
@@ -120,14 +120,14 @@ def repairs_in_words(n: Mapping[str, int]) -> str:
     return "Every repair holds." if n["repairs"] else ""
 
 
-def sentence(paper: Paper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
+def sentence(paper: RegisteredPaper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
     """What is found of the paper: its own clauses, as far as these rows bear them out, else one that is computed."""
     parts = [_told(clause, paper, rows, witnesses) for clause in clauses_of(paper)]
     text = "; ".join(p for p in parts if p) or _computed(lines, witnesses)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _told(clause: Clause, paper: Paper, rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
+def _told(clause: Clause, paper: RegisteredPaper, rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
     """The clause; what was found in its place, where that is otherwise; '' where a verdict or the witness is missing."""
     found = {(r.statement, r.form, r.rule): r.verdict for r in rows}
     for rest in clause.rests_on:

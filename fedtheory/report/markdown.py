@@ -45,7 +45,7 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
     witnesses = witnesses_of(rows, out)
     for paper, group in by_paper(lines(rows), lambda ln: ln.statement):
         mine = [r for r in rows if paper_of(r.statement) is paper]
-        text += ["", f"## {paper.name}", "", f"**{sentence(paper, group, mine, witnesses)}**", "", *counts_markdown(counts(group))]
+        text += ["", f"## {paper.title}", "", f"**{sentence(paper, group, mine, witnesses)}**", "", *counts_markdown(counts(group))]
         text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
         text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | worst case/bound "
                  "| witness |"]  # fmt: skip
@@ -69,7 +69,7 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
              "| worst case/bound |"]  # fmt: skip
     text += ["|---|---|---|---|---|---|---:|---:|---|---|"]
     for r in rows:
-        where = paper_of(r.statement).name, short(r.statement)
+        where = paper_of(r.statement).title, short(r.statement)
         cells = [*where, r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
         worst = f"{worst_case_text(r)} ({r.worst_case_at})" if worst_case_text(r) else ""
         cells += [tightness_text(r), instance_text(r.tightest), worst]

@@ -13,7 +13,7 @@ from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
 from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
 from fedtheory.report.words import findings, headline, subjects, summary, title
-from fedtheory.theory.judge.registry import Paper, by_paper, paper, paper_of, setting_of
+from fedtheory.theory.judge.registry import RegisteredPaper, by_paper, paper, paper_of, setting_of
 from fedtheory.theory.judge.reviews import KINDS, points_of, told
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def page(
     }
 
 
-def _paper(chosen: Paper, group: Sequence[Any], rows: Sequence[Row], context: Context, figures: list[Any]) -> dict[str, Any]:
+def _paper(chosen: RegisteredPaper, group: Sequence[Any], rows: Sequence[Row], context: Context, figures: list[Any]) -> dict[str, Any]:
     mine = [r for r in rows if paper_of(r.statement) is chosen]
     shown = tiles(group)
     return {
         "id": chosen.id,
-        "name": chosen.name,
+        "name": chosen.title,
         "about": f"{chosen.about[0].upper()}{chosen.about[1:]}" if chosen.about else "",
         "printed": chosen.printed,
         "rules": chosen.rules,
@@ -84,7 +84,7 @@ def _counted(group: Sequence[Any]) -> dict[str, Any]:
     return {"rows": counts_table(n), "repairs": repairs_in_words(n)}
 
 
-def _point(point: Any, chosen: Paper, context: Context) -> dict[str, Any]:
+def _point(point: Any, chosen: RegisteredPaper, context: Context) -> dict[str, Any]:
     """A reviewer's point with its answer; where this campaign found otherwise than the record, it says so."""
     said = told(point, chosen.id)
     found = {(r.statement, r.form, r.rule): r.verdict for statement in context.rows.values() for r in statement}
@@ -107,7 +107,7 @@ def _again(record: Mapping[str, Any]) -> str:
     """The command that makes the campaign again."""
     settings = record["settings"]
     papers = [paper(id) for id in settings.get("papers") or ()]
-    which = f" {shlex.quote(papers[0].source or papers[0].id + '/')}" if len(papers) == 1 else ""
+    which = f" {shlex.quote(papers[0].file or papers[0].id + '/')}" if len(papers) == 1 else ""
     options = f" --seed {settings['seed']}" if settings.get("seed") else ""
     options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""
     options += "" if settings.get("long_runs", True) else " --no-long-runs"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError
-from fedtheory.theory.judge.registry import Paper
+from fedtheory.theory.judge.registry import RegisteredPaper
 from fedtheory.untrusted import read_json
 
 __all__ = ["pictures"]
@@ -21,7 +21,7 @@ MAX_JSON = 50_000_000  # bytes of a picture, or of a file beside it
 MOST_PIXELS = 20_000_000  # of a picture that is packed again; a few kilobytes may say that they are billions
 
 
-def pictures(files: Iterable[Path], papers: Sequence[Paper]) -> dict[str, list[dict[str, Any]]]:
+def pictures(files: Iterable[Path], papers: Sequence[RegisteredPaper]) -> dict[str, list[dict[str, Any]]]:
     """id of a paper -> its figures; '' -> those of no paper. The chart of all verdicts is left out: the page has its own."""
     chosen = [path for path in files if path.suffix == ".png" and path.stem != VERDICTS and path.is_file()]
     chosen = [path for path in chosen if path.stat().st_size <= MAX_JSON]
@@ -32,7 +32,7 @@ def pictures(files: Iterable[Path], papers: Sequence[Paper]) -> dict[str, list[d
     return out
 
 
-def _owners(papers: Sequence[Paper]) -> dict[str, str]:
+def _owners(papers: Sequence[RegisteredPaper]) -> dict[str, str]:
     """name of a figure -> id of its paper; none where there is nothing to draw with."""
     try:
         from fedtheory.report.figures import figures_of

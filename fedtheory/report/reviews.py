@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theory.judge.registry import Paper
+from fedtheory.theory.judge.registry import RegisteredPaper
 from fedtheory.theory.judge.reviews import KINDS, points_of, told
 
 __all__ = ["page"]
@@ -12,11 +12,11 @@ __all__ = ["page"]
 WIDTH = 98
 
 
-def page(paper: Paper) -> str:
+def page(paper: RegisteredPaper) -> str:
     """The page as Markdown."""
     found = [told(p, paper.id) for p in points_of(paper)]
     out = [
-        f"# What the reviewers of the {paper.name} paper asked",
+        f"# What the reviewers of the {paper.title} paper asked",
         "",
         *_wrapped(
             f"{len(found)} points, in our words. Each says what settles it, the answer in a line, and the commands that show it; the "

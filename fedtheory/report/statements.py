@@ -21,7 +21,7 @@ from fedtheory.report.tables import (
     worst_case_text,
 )
 from fedtheory.report.typeset import formula_html, prose_html, prose_text
-from fedtheory.theory.judge.registry import Paper, get, paper_of, rule_words, setting_of
+from fedtheory.theory.judge.registry import RegisteredPaper, get, paper_of, rule_words, setting_of
 from fedtheory.theory.judge.statement import WORDINGS
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _proofs(statement: Statement, context: Context) -> list[dict[str, Any]]:
     ]
 
 
-def _step(step: Any, paper: Paper, context: Context) -> dict[str, Any]:
+def _step(step: Any, paper: RegisteredPaper, context: Context) -> dict[str, Any]:
     id = step.statement if "/" in step.statement else f"{paper.id}/{step.statement}"
     rows = [r for r in context.rows.get(id, ()) if r.form == step.form]
     form = get(id).form(step.form) if step.statement and step.form else None

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedtheory.report.stacked import NARROW, Stacked
 from fedtheory.theory.judge.check import in_words
-from fedtheory.theory.judge.registry import Paper, by_paper, get, paper_of, rule_words
+from fedtheory.theory.judge.registry import RegisteredPaper, by_paper, get, paper_of, rule_words
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
@@ -219,7 +219,7 @@ def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
     for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
         if n:
             table.add_row()
-        table.add_row(Text(paper.name, "bold"))
+        table.add_row(Text(paper.title, "bold"))
         for line in group:
             name, printed, repaired, *numbers, witness = _cells(line, False)
             table.add_row(name, line.title, printed, repaired, *numbers, *([worst_case_text(line.shown)] if worst else []), witness)
@@ -232,7 +232,7 @@ def _brief_table(rows: Sequence[Row]) -> Stacked:
     for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
         if n:
             table.add("")
-        table.add(Text(paper.name, "bold"))
+        table.add(Text(paper.title, "bold"))
         for line in group:
             table.add(*_cells(line, True))
     return table
@@ -258,7 +258,7 @@ def _witness_cell(witness: str | None) -> str:
 
 def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
     """What the words and numbers of the main table mean; worst cases are listed where the table has no room for them."""
-    judged = ", ".join(f"for {paper.name} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
+    judged = ", ".join(f"for {paper.title} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
         "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
@@ -298,7 +298,7 @@ def replay_example(rows: Sequence[Row]) -> str:
     row, witness = next(((r, r.witness) for r in rows if r.witness), (None, ""))
     if row is None:
         return ""
-    source = paper_of(row.statement).source
+    source = paper_of(row.statement).file
     file = f" --paper {source}" if source else ""
     return f", as in `fedtheory replay {witness}{file}` for {short(row.statement)}" if "/" in witness else (
         f", as in `fedtheory replay {row.statement}{file}`"
@@ -330,14 +330,14 @@ def details_table(rows: Sequence[Row], width: int) -> Table | Stacked:
 
 def _details(rows: Sequence[Row]) -> Iterator[tuple[Text | None, tuple[str, str, str], tuple[Any, ...], Text]]:
     """(the paper's name before its first row, (statement, form, rule), verdict and numbers, where it is tightest) of every row."""
-    before: Paper | None = None
+    before: RegisteredPaper | None = None
     for r in rows:
         paper = paper_of(r.statement)
         recorded = "same" if r.verdict == r.established else r.established
         numbers = (styled(r.verdict), recorded, f"{r.violations}/{r.instances}", below_one(r.tightness_worst))
         where = Text(instance_text(r.tightest or r.worst), "dim")
         name = (short(r.statement), r.form, paper.rule_short.get(r.rule, r.rule))
-        yield Text(paper.name, "bold") if paper != before else None, name, numbers, where
+        yield Text(paper.title, "bold") if paper != before else None, name, numbers, where
         before = paper
 
 

@@ -65,7 +65,7 @@ def findings(record: Mapping[str, Any]) -> dict[str, list[tuple[str, list[str]]]
 def title(rows: Sequence[Row]) -> str:
     """The title of a report: this package's, or of papers of somebody's own their names."""
     papers = [paper for paper, _ in by_paper(rows, lambda r: r.statement)]
-    return TITLE if any(map(is_ours, papers)) or not papers else f"Verdicts: {', '.join(paper.name for paper in papers)}"
+    return TITLE if any(map(is_ours, papers)) or not papers else f"Verdicts: {', '.join(paper.title for paper in papers)}"
 
 
 def subjects(rows: Sequence[Row]) -> str:

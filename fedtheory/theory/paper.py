@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,12 +12,13 @@ from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from fedtheory.errors import DataFileError, InvalidInput, UnknownName, suggest
+from fedtheory.errors import InvalidInput, UnknownName, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
-from fedtheory.theory.judge import registry as core
 from fedtheory.theory.judge.composite import Joined
+from fedtheory.theory.judge.registry import RegisteredPaper, read_file
+from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
 from fedtheory.theory.judge.symbolic import shown
 from fedtheory.theory.judge.view import Fact
@@ -281,12 +280,9 @@ class AuthoredStatement:
             **more,
         )
 
-    def as_paper(self) -> core.Paper:
-        """Give a paper of this statement alone, as the core knows papers."""
-        alone = Paper(self.id.partition("/")[0])
-        alone.statements[self.name] = self
-        alone.order.append(self.id)
-        return alone.as_paper()
+    def alone(self) -> Paper:
+        """Give a paper of this statement alone."""
+        return Paper(self.id.partition("/")[0])._with(self)
 
     @property
     def place(self) -> str:
@@ -297,12 +293,12 @@ class AuthoredStatement:
         return f"<statement {self.id}: {self.title}>"
 
 
-class Paper:
-    """A paper of one's own.
+class Paper(RegisteredPaper):
+    """A paper whose statements are written with `statement`, `claim` and `proof`.
 
     Parameters
     ----------
-    name : str
+    id : str
         The first part of its statements' ids: small letters, digits, points and dashes.
     title, source : str
         As in a list of references.
@@ -310,18 +306,18 @@ class Paper:
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
     older : callable(witness) -> witness, with today's data in place of those of older files
     more : of a paper in a package
-        Further fields of `fedtheory.theory.judge.registry.Paper`: figures, headline, witnesses,
-        printed and about.
+        Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, headline,
+        witnesses, printed and about.
 
     Raises
     ------
     InvalidInput
-        A name of other characters.
+        An id of other characters.
     """
 
     def __init__(
         self,
-        name: str,
+        id: str,
         title: str = "",
         source: str = "",
         symbols: dict[str, str] | None = None,
@@ -329,16 +325,58 @@ class Paper:
         older: Callable[[Any], Any] = lambda witness: witness,
         **more: Any,
     ) -> None:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(id, str) or not NAME.fullmatch(id):
             raise InvalidInput(
-                f"paper name {name!r}: use small letters, digits, points and dashes, for example 'my-paper'"
+                f"paper id {id!r}: use small letters, digits, points and dashes, for example 'my-paper'"
             )
-        self.name, self.title, self.source = name, title, source
-        self.statements: dict[str, AuthoredStatement] = {}
-        self.claims: list[Statement] = []
-        self.order: list[str] = []  # ids, as they were declared
-        self.proofs: list[Any] = []
-        self.symbols, self.tested, self.older, self.more = symbols or {}, tested, older, more
+        super().__init__(id, title, source, **more)
+        self.authored: dict[str, AuthoredStatement] = {}
+        self.symbols, self.tested, self.older = symbols or {}, tested, older
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:  # type: ignore[override]
+        """Its statements and claims, in the order in which they were declared.
+
+        Raises
+        ------
+        UnknownName, InvalidInput, MissingCapability
+            A statement that cannot be judged, with file and line.
+        """
+        return tuple(s if isinstance(s, Statement) else s.statement for s in self.declared)
+
+    @property
+    def setting(self) -> Setting:  # type: ignore[override]
+        """What judges them: those about rounds and runs, those over worlds, and claims."""
+        if self._setting is None:
+            worlds = [s for s in self.authored.values() if s.of_world]
+            claims = len(self.declared) > len(self.authored)
+            parts: list[Any] = []
+            if len(worlds) < len(self.authored):
+                from fedtheory.theory.paper_adapter import AuthoredSetting
+
+                parts.append(AuthoredSetting(self))
+            parts += [WorldSetting(worlds)] if worlds or claims else []
+            if len(parts) > 1 and claims:
+                parts[1].kinds = (*parts[1].kinds, "")  # that of a claim
+            self._setting = parts[0] if len(parts) == 1 else Joined(*parts)
+        return self._setting
+
+    def judged_by(self, setting: Setting, statements: Sequence[Statement]) -> Self:
+        """Let a setting of the author's own judge these statements, and all that it declared.
+
+        Parameters
+        ----------
+        statements : in the order of the paper, those of `authored` among them
+        """
+        self._setting, self.declared = setting, list(statements)
+        return self
+
+    def _with(self, made: AuthoredStatement | Statement) -> Self:
+        self.declared.append(made)
+        self._setting = None
+        if isinstance(made, AuthoredStatement):
+            self.authored[made.name] = made
+        return self
 
     def read(self, package: str, first: Sequence[str] = ()) -> None:
         """Import the files of a package, each of which may declare statements of this paper.
@@ -352,7 +390,7 @@ class Paper:
         """
         files = iter_modules(import_module(package).__path__)
         found = {f.name for f in files if not f.ispkg and not f.name.startswith("figures")}
-        later = {str(place).removeprefix(f"{package}.") for place in self.more.values()}
+        later = {str(place).removeprefix(f"{package}.") for place in vars(self).values()}
         for name in (*first, *sorted(found - later - set(first))):
             import_module(f"{package}.{name}")
 
@@ -412,10 +450,10 @@ class Paper:
         only_keywords(unknown, list(inspect.signature(Paper.statement).parameters)[1:-1], "paper.statement")
 
         def add(function: Callable[[Any], Any]) -> AuthoredStatement:
-            at = place(function, None, f"{self.name}/{name}")
+            at = place(function, None, f"{self.id}/{name}")
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise InvalidInput(f"{at}: statement name {name!r}: use small letters, digits, points and dashes")
-            if name in self.statements:
+            if name in self.authored:
                 raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
             if isinstance(over, type):
@@ -427,7 +465,7 @@ class Paper:
                 }
                 _check_world(over, others, about, at)
             made = AuthoredStatement(
-                f"{self.name}/{name}",
+                f"{self.id}/{name}",
                 about,
                 local if local is not None else Minimise(),
                 sampling if sampling is not None else Full(),
@@ -447,8 +485,7 @@ class Paper:
             )
             if not made.of_world:
                 _check(made, at)
-            self.statements[name] = made
-            self.order.append(made.id)
+            self._with(made)
             return made
 
         return add
@@ -479,7 +516,7 @@ class Paper:
         assumptions : in words
         """
         made = claim(
-            f"{self.name}/{name}",
+            f"{self.id}/{name}",
             title,
             source or self.source,
             latex,
@@ -491,8 +528,7 @@ class Paper:
             scope=scope,
             assumptions=tuple(assumptions),
         )
-        self.claims.append(made)
-        self.order.append(made.id)
+        self._with(made)
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.
@@ -518,43 +554,13 @@ class Paper:
     def __getitem__(self, name: str) -> AuthoredStatement:
         """A statement by its name, or by its whole id. Raises `UnknownName` with the nearest
         names."""
-        short = name.removeprefix(f"{self.name}/")
-        if short not in self.statements:
-            raise suggest(short, self.statements, f"statement of {self.name}")
-        return self.statements[short]
-
-    def as_paper(self) -> core.Paper:
-        """As the core knows papers: what `fedtheory verify FILE.py` and its kin run.
-
-        Raises
-        ------
-        UnknownName, InvalidInput, MissingCapability
-            A statement that cannot be judged, with file and line.
-        """
-        made = {s.id: s for s in (*(s.statement for s in self.statements.values()), *self.claims)}
-        worlds = [s for s in self.statements.values() if s.of_world]
-        rooms: list[Any] = []
-        if len(worlds) < len(self.statements):
-            from fedtheory.theory.paper_adapter import AuthoredSetting
-
-            rooms.append(AuthoredSetting(self))
-        rooms += [WorldSetting(worlds)] if worlds or self.claims else []
-        if len(rooms) > 1 and self.claims:
-            rooms[1].kinds = (*rooms[1].kinds, "")  # that of a claim
-        fields = {
-            "about": ". ".join(v for v in (self.title, self.source) if v) or self.name,
-            "printed": "as the file says it",
-            "proofs": tuple(self.proofs),
-            **self.more,
-        }
-        judged = rooms[0] if len(rooms) == 1 else Joined(*rooms)
-        ordered = tuple(made[i] for i in self.order)
-        return core.Paper(
-            self.name, self.title or self.name, statements=ordered, setting=judged, **fields
-        )
+        short = name.removeprefix(f"{self.id}/")
+        if short not in self.authored:
+            raise suggest(short, self.authored, f"statement of {self.id}")
+        return self.authored[short]
 
     def __repr__(self) -> str:
-        return f"<paper {self.name}: {len(self.statements)} statements>"
+        return f"<paper {self.id}: {len(self.declared)} statements>"
 
 
 def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
@@ -643,35 +649,12 @@ def load_file(path: str | Path) -> Paper:
         The file cannot be imported (names the line), or holds no paper, several, or one without
         statements.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataFileError(f"{path}: no such file: give a Python file that defines a fedtheory.theory.Paper")
-    name = f"fedtheory_paper_{path.stem}_{abs(hash(str(path.resolve())))}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InvalidInput(f"{path}: not a Python file: its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses of the file look for it there
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        sys.modules.pop(name, None)
-        raise InvalidInput(f"{path}, line {error.lineno}: {error.msg}") from error
-    except Exception as error:
-        sys.modules.pop(name, None)
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
-        at = f", line {lines[-1]}" if lines else ""
-        raise InvalidInput(f"{path}{at}: cannot be imported: {type(error).__name__}: {error}") from error
-    papers = list({id(v): v for v in vars(module).values() if isinstance(v, Paper)}.values())
-    if len(papers) != 1:
-        found = (
-            "no paper: write paper = Paper('my-paper', title=...)"
-            if not papers
-            else f"{len(papers)} papers: keep one a file"
-        )
-        raise InvalidInput(f"{path}: it defines {found}")
-    if not papers[0].statements:
-        raise InvalidInput(
-            f"{path}: paper {papers[0].name!r} has no statement: decorate a function with @paper.statement(...)"
-        )
-    return papers[0]
+    with read_file(path) as papers:
+        if len(papers) > 1:
+            raise InvalidInput(f"{path}: it defines {len(papers)} papers: keep one a file")
+        if not papers[0].declared:
+            raise InvalidInput(
+                f"{path}: paper {papers[0].id!r} has no statement: "
+                "decorate a function with @paper.statement(...)"
+            )
+        return cast(Paper, papers[0])

@@ -123,7 +123,7 @@ class AuthoredSetting(Setting):
 
     def __init__(self, paper: Any) -> None:
         self.authored = paper
-        own = {name: s for name, s in paper.statements.items() if not s.of_world}
+        own = {name: s for name, s in paper.authored.items() if not s.of_world}
         self.kinds, self.builders = tuple(own), Builders()
         for name, statement in own.items():
             self.builders.add(name)(partial(_view, MethodSetting.of(statement)))

@@ -118,7 +118,7 @@ class WorldSetting(Setting):
         checks: Sequence[Check] = (),
     ) -> Mutants | None:
         """Try the mutants of a statement of a user's file; a package has tests for its own."""
-        if self._world(statement) is None or not paper_of(statement).source:
+        if self._world(statement) is None or not paper_of(statement).file:
             return None
         return Mutants.of(statement, self.instances(Plan(seed)))
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import call, refused
 from markupsafe import escape
 
-from fedtheory.theory import Uniform, load_file
+from fedtheory.theory import Paper, Uniform, load_file
 from fedtheory.theory.judge import Setting, Statement, form, le, registry
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def written(tmp_path):
 def _no_file_stays_registered():
     """Other tests are about the installed papers."""
     yield
-    for known in [p for p in registry.papers() if p.source]:
+    for known in [p for p in registry.papers() if p.file]:
         registry._forget(known)
 
 
@@ -136,10 +136,10 @@ def test_an_entry_point_that_gives_no_paper_is_told_with_what_it_gave(monkeypatc
             return statement
 
     monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
-    for known in ("_PAPERS", "_STATEMENTS", "_ALIASES", "_BROUGHT"):
+    for known in ("_PAPERS", "_STATEMENTS", "_ALIASES"):
         monkeypatch.setattr(registry, known, {})
     monkeypatch.setattr(registry, "_LOADED", [])
-    with pytest.warns(UserWarning, match=r"the papers of theirs \(theirs:LEMMA\) are left out: .*\(Statement\), and must give a Paper"):
+    with pytest.warns(UserWarning, match=r"the papers of theirs \(theirs:LEMMA\) are left out: .*\(Statement\), and must give a"):
         registry._load()
 
 
@@ -149,7 +149,7 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
 
     only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
     registry.papers()
-    made = registry.register(registry.Paper("one-shot", "One shot", "means", (only,), Own()))
+    made = registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
     try:
         assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
         assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
@@ -185,7 +185,7 @@ def test_help_on_a_statement_of_a_file_has_its_options():
 def own_statement():
     """A statement about cohorts of every size."""
     paper = load_file(ROOT / "examples/own_method.py")
-    return next(s.name for s in paper.statements.values() if s.sampling is Uniform)
+    return next(s.name for s in paper.authored.values() if s.sampling is Uniform)
 
 
 def test_explain_says_what_a_file_declares(written):

@@ -20,7 +20,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from fedtheory.theory.judge import ClosedView, DataInstance, Paper, Setting, Statement, form, le
+from fedtheory.theory import Paper
+from fedtheory.theory.judge import ClosedView, DataInstance, Setting, Statement, form, le
 from fedtheory.rational import Builders, fraction
 
 BUILDERS = Builders()
@@ -98,7 +99,8 @@ def draw(data):
 
 
 FIGURES = (Figure("parabola", lambda seed: {"x": [1, 4, seed]}, draw),)
-PAPER = Paper("mine", "Mine", "two inequalities", (YOUNG, TWICE), Pairs(), figures=__name__)
+PAPER = Paper("mine", "Mine", about="two inequalities", figures=__name__)
+PAPER.judged_by(Pairs(), (YOUNG, TWICE))
 """
 
 
@@ -107,7 +109,7 @@ def mine(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     yield file
-    for known in [p for p in registry.papers() if p.source.startswith(str(tmp_path))]:
+    for known in [p for p in registry.papers() if p.file.startswith(str(tmp_path))]:
         registry._forget(known)
 
 
@@ -216,7 +218,7 @@ def installed(tmp_path, monkeypatch):
     own = [p for p in metadata.entry_points(group=registry.ENTRY_POINTS) if p.name == "fedtheory"]
     made = [metadata.EntryPoint(n, f"paper_of_{n}:PAPER", registry.ENTRY_POINTS) for n in ("zeta", "alpha")]
     monkeypatch.setattr(registry, "entry_points", lambda group: [*made, *own])
-    for name in ("_PAPERS", "_STATEMENTS", "_ALIASES", "_BROUGHT"):
+    for name in ("_PAPERS", "_STATEMENTS", "_ALIASES"):
         monkeypatch.setattr(registry, name, {})
     monkeypatch.setattr(registry, "_LOADED", [])
     yield tmp_path
@@ -304,7 +306,7 @@ DESCENT = Path(__file__).parents[2] / "examples" / "descent_lemma.py"
 @pytest.fixture
 def descent():
     yield DESCENT
-    for known in [p for p in registry.papers() if p.source == str(DESCENT)]:
+    for known in [p for p in registry.papers() if p.file == str(DESCENT)]:
         registry._forget(known)
 
 
@@ -336,7 +338,7 @@ def test_a_form_that_was_never_judged_is_not_as_recorded(descent, tmp_path):
     try:
         result = call("verify", file, "--quick", "--budget", 20, "--out", tmp_path / "out", code=1)
     finally:
-        for known in [p for p in registry.papers() if p.source == str(file)]:
+        for known in [p for p in registry.papers() if p.file == str(file)]:
             registry._forget(known)
     assert "not applicable, on record as violated" in result.stderr and "divides by 0" in " ".join(result.stdout.split())
     rows = {r["form"]: r for r in json.loads((tmp_path / "out" / "campaign.json").read_text())["rows"]}

@@ -23,7 +23,7 @@ from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import AT_A_POINT
 
 PREFIXES = list(dict.fromkeys(s.id.split("/")[0] + "/" for s in all_statements()))
-PAPERS = [tables.paper_of(prefix).name for prefix in PREFIXES]
+PAPERS = [tables.paper_of(prefix).title for prefix in PREFIXES]
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_papers_have_a_part_each(rows):
         names = [tables.short(s.id) for s in all_statements() if s.id.startswith(prefix)]
         shown = [ln.split(" ")[0].rstrip(tables.WORDED) for ln in text[start + 1 : end]]
         assert [name for name in shown if name in names] == names, "an id may be another paper's as well"
-    assert [p.name for p, _ in tables.by_paper(rows, lambda r: r.statement)] == PAPERS
+    assert [p.title for p, _ in tables.by_paper(rows, lambda r: r.statement)] == PAPERS
 
 
 def test_a_case_distinction_is_kept_together_in_terminal_report_and_page(monkeypatch):

@@ -276,7 +276,7 @@ def authored() -> Iterator[None]:
         """About the clients."""
         yield repaired(le(q.drift, q.gap[:-1] + 1e9), "d", holds=True)
 
-    known = register(paper.as_paper())
+    known = register(paper)
     yield
     registry._forget(known)
 

@@ -135,8 +135,8 @@ def test_names_are_checked():
     "text, says",
     [
         ("x = (", "line 1: "),
-        ("import fedtheory\nimport no_such_module", "line 2: cannot be imported: ModuleNotFoundError"),
-        ("x = 1", "it defines no paper: write paper = Paper"),
+        ("import fedtheory\nimport no_such_module", "line 2: it cannot be imported, ModuleNotFoundError"),
+        ("x = 1", "no paper in it: write paper = Paper"),
         ("from fedtheory.theory import Paper\na, b = Paper('a'), Paper('b')", "2 papers: keep one"),
         ("from fedtheory.theory import Paper\na = Paper('a')", "has no statement: decorate"),
     ],

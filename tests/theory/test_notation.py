@@ -48,7 +48,7 @@ def latex(sides, over="run", **how):
     ],
 )
 def test_the_formula_of_an_example_is_made_by_its_code(file, shown):
-    [statement] = load_file(EXAMPLES / f"{file}.py").as_paper().statements
+    [statement] = load_file(EXAMPLES / f"{file}.py").statements
     assert statement.form("repaired").latex == shown
 
 

@@ -84,7 +84,7 @@ def test_on_a_problem_and_with_cohorts():
         yield repaired(le(q.moved_sq.sum(axis=0), 2 * distances), r"\sum_t\|x_t-x_{t-1}\|^2\le2\sum_t(\dots)")
 
     paper.proof(moves, steps=[step(shift, weight=1)])
-    registry.register(made := paper.as_paper())
+    registry.register(made := paper)
     try:
         drawn = made.setting.random_instance("moves", __import__("numpy").random.default_rng(3))
         walked = walk_witness(
@@ -114,7 +114,7 @@ def test_without_weights_there_is_no_waterfall():
         yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)", holds=True)
 
     paper.proof("last", steps=[step(monotone)])
-    registry.register(made := paper.as_paper())
+    registry.register(made := paper)
     try:
         found = walk_witness("unweighed/last", form="repaired")
         assert (

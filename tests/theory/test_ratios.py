@@ -59,7 +59,7 @@ def test_no_ratio_is_shown_of_sides_that_are_negative_or_move_with_F():
 
 
 def test_a_campaigns_row_has_no_ratio_where_one_instance_has_none():
-    paper = descent().as_paper()
+    paper = descent()
     registry.papers()
     registry.register(paper)
     try:

@@ -24,7 +24,7 @@ from fedtheory.theory.rounds.reads import read_there
 @pytest.fixture(autouse=True)
 def _no_file_stays_registered():
     yield
-    for known in [p for p in registry.papers() if p.source]:
+    for known in [p for p in registry.papers() if p.file]:
         registry._forget(known)
 
 

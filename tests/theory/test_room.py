@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def paper():
-    return load_file(FOLDER / "descent_lemma.py").as_paper()
+    return load_file(FOLDER / "descent_lemma.py")
 
 
 def test_statements_have_their_forms_mutants_and_latex(paper):
@@ -104,7 +104,7 @@ class Asked:
 
 
 def test_a_request_in_words_is_prepared(paper):
-    free = load_file(FOLDER / "own_method.py").as_paper()
+    free = load_file(FOLDER / "own_method.py")
     prepared = free.setting.prepare(free.statements[0], Asked())
     assert prepared.options["sampling"] == Uniform(2) and prepared.algorithm.alpha == 0.5 and "eta = 2" in prepared.head[1]
     with pytest.raises(InvalidInput, match="--participants 2: descent-lemma/lemma-1 is about Full"):

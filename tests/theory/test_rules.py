@@ -64,7 +64,7 @@ def made(**how):
 
 
 def test_each_rule_has_its_forms_and_its_verdicts():
-    [statement] = made().as_paper().statements
+    [statement] = made().statements
     assert {f.name: dict(f.established) for f in statement.forms} == {
         "repaired": {"light": "holds", "heavy": "holds"},
         "the method's mu": {"heavy": "holds"},
@@ -74,7 +74,7 @@ def test_each_rule_has_its_forms_and_its_verdicts():
 
 def test_a_campaign_and_a_study_judge_every_rule():
     paper = made()
-    setting = paper.as_paper().setting
+    setting = paper.setting
     instances = setting.instances(Plan(0, 0.1))
     assert {i.rule for i in instances} == {"light", "heavy"} and len(
         {i.name for i in instances}
@@ -91,7 +91,7 @@ def test_a_campaign_and_a_study_judge_every_rule():
 
 def test_a_users_method_says_which_rule_it_has():
     paper, problem = made(), random_quadratic(3, 2, seed=1)
-    setting, [statement] = paper.as_paper().setting, paper.as_paper().statements
+    setting, [statement] = paper.setting, paper.statements
     case = SimpleNamespace(**vars(Case(problem, None, sampling=None, scenarios=40)))
     for mu, rule, verdict in ((1, "light", "holds"), (9, "heavy", "violated")):
         case.algorithm = FedProx(mu=mu)
@@ -109,7 +109,7 @@ def test_rules_that_cannot_be():
     with pytest.raises(InvalidInput, match=r"rules: write about=method\(FedProx, ...\)"):
         made(about=FedProx(mu=1))
     with pytest.raises(UnknownName, match="rule of variants/step"):
-        made().as_paper().setting._of("step", "lighter")
+        made().setting._of("step", "lighter")
 
 
 def test_numbers_above_a_limit():
@@ -198,7 +198,7 @@ def test_what_a_form_needs():
 
 
 def test_what_is_declared_is_told():
-    setting, [statement] = made().as_paper().setting, made().as_paper().statements
+    setting, [statement] = made().setting, made().statements
     assert setting.declares(statement)["rules"] == "light, heavy"
     assert declared(memories(rounds=0))["state before"] == "any c_k, besides those of runs"
     assert (

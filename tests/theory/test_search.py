@@ -181,7 +181,7 @@ def test_the_horizon_and_the_law_are_named(how, says):
     assert scope(statement) == says
     assert f"weights; {says}" in " ".join(str(study(statement, budget=20, necessity=False)).split())
     paper = AuthoredSetting(Paper("test-scope"))
-    paper.authored.statements["it"] = statement
+    paper.authored.authored["it"] = statement
     assert paper.scope_in_words(statement.statement) == f"about {says}"
 
 

@@ -126,11 +126,11 @@ def test_a_claim_is_said_as_it_is_asked_for():
     paper = theory.Paper("said", symbols={"a": "somewhere"})
     paper.claim("plain", "of a table", "a")
     paper.claim("quoted", "of speed", "b", form="as quoted", wording="in words", scope="claims", assumptions=["c"])
-    plain, quoted = paper.claims
+    plain, quoted = paper.statements
     assert (plain.scope, plain.assumptions, plain.forms[0].name, plain.forms[0].wording) == ("said", (), "printed", "")
     assert (quoted.scope, quoted.assumptions, quoted.as_printed.name) == ("claims", ("c",), "as quoted")
     assert quoted.as_printed.wording == "in words" and quoted.symbols == plain.symbols == {"a": "somewhere"}
-    assert {(s.kind, *s.forms[0].established.items()) for s in paper.claims} == {("claim", ("any", "open"))}
+    assert {(s.kind, *s.forms[0].established.items()) for s in paper.statements} == {("claim", ("any", "open"))}
 
 
 def test_a_study_is_of_what_is_about_a_method(tmp_path):
@@ -246,7 +246,7 @@ def test_the_files_of_a_folder_are_found(tmp_path, monkeypatch):
         (room / f"{file}.py").write_text(says.format(Path(file).stem.strip("_")))
     monkeypatch.syspath_prepend(tmp_path)
     made = import_module("a_room").paper
-    assert [claim.id.partition("/")[2] for claim in made.claims] == ["second", "first", "third"]
+    assert [claim.id.partition("/")[2] for claim in made.statements] == ["second", "first", "third"]
 
 
 def test_a_form_is_about_a_world_of_its_own_and_has_a_verdict_under_each_rule():

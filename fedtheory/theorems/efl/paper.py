@@ -5,4 +5,17 @@ from fedtheory.theory import Paper
 
 __all__ = ["paper"]
 
-paper = Paper("efl", "EFL", symbols=SYMBOLS)
+paper = Paper(
+    "efl",
+    "EFL",
+    symbols=SYMBOLS,
+    about="the convergence theory of EFL (Theorems 1 and 2, Corollary 1, sections 3 and 4, Table 1)",
+    printed="with the coefficients of scheme C, where a statement tells the schemes apart",
+    rules="the schemes A, B, C of the aggregation coefficients where a statement tells them apart",
+    figures="fedtheory.theorems.efl.figures",
+    headline="fedtheory.theorems.efl.headline",
+    witnesses="fedtheory.theorems.efl",
+    rule_order=("any", "C", "A", "B", "C-corrected"),
+    rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},
+    rule_short={"C-corrected": "C corr."},
+)

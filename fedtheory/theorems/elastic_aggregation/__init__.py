@@ -7,6 +7,6 @@ paper.read(__name__, first=(
     "zero_sensitivity", "exploration", "every_client", "unlabelled", "sampled_fixed_point",
     "sampled_stability", "sampled_bias", "sampled_attraction", "moving_average", "claims",
 ))
-PAPER = paper.as_paper()
+PAPER = paper
 
 __all__ = ["PAPER"]

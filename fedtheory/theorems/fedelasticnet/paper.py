@@ -5,4 +5,26 @@ from fedtheory.theory.paper import Paper
 
 __all__ = ["FILE"]
 
-FILE = Paper("fedelasticnet", title="FedElasticNet", tested=True, older=as_draw)
+FILE = Paper(
+    "fedelasticnet",
+    "FedElasticNet",
+    tested=True,
+    older=as_draw,
+    about="the convergence theory of FedElasticNet (Appendix B)",
+    printed="on the printed algorithm (sign rule)",
+    rules="the sign rule and the true-gradient rule",
+    aliases={
+        "fedelasticnet/eq-13": "fedelasticnet/theorem-3.1",
+        "fedelasticnet/eq-18": "fedelasticnet/theorem-b1",
+        "fedelasticnet/eq-30": "fedelasticnet/lemma-b4",
+        "fedelasticnet/eq-31": "fedelasticnet/lemma-b4",
+        "fedelasticnet/eq-22": "fedelasticnet/lemma-b2",
+    },
+    figures="fedtheory.theorems.fedelasticnet.figures",
+    experiments="fedtheory.theorems.fedelasticnet.experiments",
+    reviews="fedtheory.theorems.fedelasticnet.reviews",
+    headline="fedtheory.theorems.fedelasticnet.headline",
+    witnesses="fedtheory.theorems.fedelasticnet",
+    rule_order=("sign", "any", "true-gradient"),
+    rule_short={"true-gradient": "true-gr."},
+)

@@ -10,6 +10,6 @@ paper.read(__name__, first=(
 from fedtheory.theorems.fedmls.proofs import PROOFS  # noqa: E402 - after the statements
 
 paper.proofs.extend(PROOFS)
-PAPER = paper.as_paper()
+PAPER = paper
 
 __all__ = ["PAPER"]

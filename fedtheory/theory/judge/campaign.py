@@ -19,7 +19,7 @@ from fedtheory.limits import must_end
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable
 from fedtheory.theory.judge.check import AT_A_POINT, Check, judge_view, judge_worst
-from fedtheory.theory.judge.registry import Paper, all_statements, content_of, load_file, paper, papers
+from fedtheory.theory.judge.registry import RegisteredPaper, all_statements, content_of, load_file, paper, papers
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Plan, Setting
 from fedtheory.theory.judge.statement import Statement
@@ -168,11 +168,11 @@ class Campaign:
 
 def plan(
     seed: int = 0, scale: float = 1.0, real: bool = True, long: bool = True, rounds: int = 1000, scenarios: int = 1000,
-    only: Sequence[Paper] | None = None,
+    only: Sequence[RegisteredPaper] | None = None,
 ) -> list[Task]:  # fmt: skip
     """The tasks of a campaign, those of a paper in the order that its setting gives them; of all papers, or of some.
 
-    One of ``only`` may have some of its paper's statements only: `dataclasses.replace(paper, statements=...)`.
+    One of ``only`` may have some of its paper's statements only: `Paper.only`.
     """
     whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
     real_number("scale", scale, above=0)
@@ -190,7 +190,7 @@ def check_budget(budget: int) -> None:
 
 
 def search_plan(
-    budget: int, seed: int = 0, only: Sequence[Paper] | None = None, violated: bool = False
+    budget: int, seed: int = 0, only: Sequence[RegisteredPaper] | None = None, violated: bool = False
 ) -> list[SearchTask]:
     """The jobs of a search of every form not on record as violated, or with ``violated`` of every form."""
     whole_number("budget", budget, remedy="it is the number of instances to try for each form")
@@ -199,10 +199,10 @@ def search_plan(
     return [SearchTask(p.id, job, budget, seed, violated, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]
 
 
-def _of(chosen: Paper) -> dict[str, Any]:
+def _of(chosen: RegisteredPaper) -> dict[str, Any]:
     """Which of a paper's statements, and where the paper is from."""
     some = chosen.statements != paper(chosen.id).statements
-    return {"only": tuple(s.id for s in chosen.statements) if some else (), "source": chosen.source}
+    return {"only": tuple(s.id for s in chosen.statements) if some else (), "source": chosen.file}
 
 
 def checks_told(task: Task) -> list[dict[str, Any]]:

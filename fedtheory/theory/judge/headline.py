@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedtheory.theory.judge.registry import Paper
+from fedtheory.theory.judge.registry import RegisteredPaper
 from fedtheory.theory.judge.reviews import Rests
 
 __all__ = ["Clause", "clauses_of"]
@@ -31,6 +31,6 @@ class Clause:
     numbers: Callable[[], Mapping[str, Any]] = dict
 
 
-def clauses_of(paper: Paper) -> tuple[Clause, ...]:
+def clauses_of(paper: RegisteredPaper) -> tuple[Clause, ...]:
     """The clauses of a paper's sentence, in their order; none where it names no module of them."""
     return tuple(importlib.import_module(paper.headline).HEADLINE) if paper.headline else ()

@@ -43,7 +43,7 @@ def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
         return every
     id = get(theorem).id
     found = [p for p in every if p.theorem == id]
-    if not found and paper_of(id).source:
+    if not found and paper_of(id).file:
         raise InvalidInput(f"{id} has no proof in steps: add paper.proof(THEOREM, steps=[step(...), ...]) to its file")
     if not found:
         known = ", ".join(dict.fromkeys(p.theorem for p in every))

@@ -11,11 +11,12 @@ import importlib.util
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.inputs import require
@@ -25,104 +26,136 @@ from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "Paper", "all_statements", "by_paper", "content_of", "get", "is_ours", "load_file", "paper", "paper_of", "papers",
-    "register", "rule_words", "setting_of",
+    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours",
+    "load_file", "paper", "paper_of", "papers", "read_file", "register", "rule_words", "setting_of",
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
 
 
-@dataclass(frozen=True, eq=False)
-class Paper:
-    """A paper whose statements are run.
+class RegisteredPaper:
+    """A paper as the registry knows it; `fedtheory.theory.Paper` is the one that authors write.
 
     Attributes
     ----------
-    id : what its statements' ids begin with
-    name : as the headings say it
+    id : the first part of its statements' ids
+    title : of headings
+    source : as in a list of references
     about : one line on the paper
     statements : in the order of the paper
-    setting : how they are judged
+    setting : judges them
+    proofs : chains of steps by which its theorems are proved
+    file : the file that it was read from by `load_file`, '' for a paper of an installed package
     printed : on what, or with what, "as printed" is judged
-    rules : what the rules of a form are there; '' where there is one only
+    rules : the rules of its forms in words; '' where there is one only
     aliases : dict other id -> id
-    figures : the module with the paper's figures, a tuple ``FIGURES`` of `fedtheory.plotting.figure.Figure`; '' for none.
-        A name, so that no figure is loaded before it is drawn.
-    experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of `fedtheory.plotting.experiment.Experiment`;
-        '' for none. A campaign does not run them.
-    reviews : the module with what reviewers asked, a tuple ``REVIEWS`` of `fedtheory.theory.judge.reviews.Point`; '' for none
-    headline : the module with what is found of the paper in one sentence, a tuple ``HEADLINE`` of
+    figures : the module with the paper's figures, a tuple ``FIGURES`` of
+        `fedtheory.plotting.figure.Figure`; '' for none. A name, so that none is loaded before it
+        is drawn.
+    experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of
+        `fedtheory.plotting.experiment.Experiment`; '' for none. A campaign does not run them.
+    reviews : the module with the questions of reviewers, a tuple ``REVIEWS`` of
+        `fedtheory.theory.judge.reviews.Point`; '' for none
+    headline : the module with the finding on the paper in one sentence, a tuple ``HEADLINE`` of
         `fedtheory.theory.judge.headline.Clause`; '' for none
-    witnesses : the package whose folder ``witnesses`` holds the files that come with it; '' for none
-    rule_order : under which rule a form is shown where one row stands for it: the first of these that it has
+    witnesses : the package whose folder ``witnesses`` holds the files that come with it, or ''
+    rule_order : under which rule a form is shown where one row stands for it: the first of these
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
-    source : the file that it was read from by `load_file`, '' for a paper of an installed package
-    proofs : the chains of steps by which its theorems are proved
     """
 
-    id: str
-    name: str
-    about: str
+    file = ""
     statements: tuple[Statement, ...]
     setting: Setting
-    printed: str = "on the printed text"
-    rules: str = ""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    figures: str = ""
-    experiments: str = ""
-    reviews: str = ""
-    headline: str = ""
-    witnesses: str = ""
-    rule_order: tuple[str, ...] = ()
-    rule_words: Mapping[str, str] = field(default_factory=dict)
-    rule_short: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
-    proofs: tuple[Proof, ...] = ()
+
+    def __init__(
+        self,
+        id: str,
+        title: str = "",
+        source: str = "",
+        *,
+        about: str = "",
+        printed: str = "as the file says it",
+        rules: str = "",
+        aliases: Mapping[str, str] | None = None,
+        figures: str = "",
+        experiments: str = "",
+        reviews: str = "",
+        headline: str = "",
+        witnesses: str = "",
+        rule_order: tuple[str, ...] = (),
+        rule_words: Mapping[str, str] | None = None,
+        rule_short: Mapping[str, str] | None = None,
+    ) -> None:
+        self.id, self.title, self.source = id, title or id, source
+        self.about = about or ". ".join(v for v in (title, source) if v) or id
+        self.printed, self.rules, self.aliases = printed, rules, aliases or {}
+        self.figures, self.experiments, self.reviews = figures, experiments, reviews
+        self.headline, self.witnesses = headline, witnesses
+        self.rule_order, self.rule_words = rule_order, rule_words or {}
+        self.rule_short = rule_short or {}
+        self.proofs: list[Proof] = []
+        self.declared: list[Any] = []  # its statements, as they were written
+        self._setting: Setting | None = None
+
+    def only(self, *statements: Statement) -> Self:
+        """Give the paper with these statements only, judged as before."""
+        fewer = copy(self)
+        fewer._setting, fewer.declared = self.setting, list(statements)
+        return fewer
 
 
-_PAPERS: dict[str, Paper] = {}
+_PAPERS: dict[str, RegisteredPaper] = {}
 _STATEMENTS: dict[str, Statement] = {}
 _ALIASES: dict[str, str] = {}
-_BROUGHT: dict[str, Any] = {}  # id -> what an installed package calls its paper
 _OURS: set[str] = set()  # ids of the papers of this package
 _LOADED: list[bool] = []
 
 
-def register(paper: Paper) -> Paper:
-    """Add a paper and its statements; the same paper twice is added once, and a file that is read again replaces what it had.
+def register(paper: RegisteredPaper) -> RegisteredPaper:
+    """Add a paper and its statements.
+
+    The same paper twice is added once. A file that is read again replaces what it had.
 
     Raises
     ------
     InvalidInput
-        No `Paper`.
+        No `fedtheory.theory.Paper`.
     FedTheoryError
-        Another paper of that id; a statement of another id than the paper's, twice the same one, or one without forms.
+        Another paper of that id. A statement of another id than the paper's, one that stands in it
+        twice, or one without forms. What the statements themselves raise, with file and line.
     """
-    require(isinstance(paper, Paper), "paper", paper, "use a Paper(id, name, about, statements, setting)")
+    remedy = "use fedtheory.theory.Paper(id, title, source)"
+    require(isinstance(paper, RegisteredPaper), "paper", paper, remedy)
     known = _PAPERS.get(paper.id)
     if known is paper:
         return paper
-    if known is not None and not (paper.source and known.source == paper.source):
-        raise FedTheoryError(f"two papers are called {paper.id!r}: {known.name} and {paper.name}; give one of them another id")
-    ids = [s.id for s in paper.statements]
-    for s in paper.statements:
+    if known is not None and not (paper.file and known.file == paper.file):
+        raise FedTheoryError(
+            f"two papers are called {paper.id!r}: {known.title} and {paper.title}; "
+            "give one of them another id"
+        )
+    statements, setting = paper.statements, paper.setting
+    ids = [s.id for s in statements]
+    for s in statements:
         if s.paper != paper.id:
-            raise FedTheoryError(f"statement {s.id} is not of paper {paper.id!r}: call it {paper.id}/{s.id.rpartition('/')[2]}")
+            own = s.id.rpartition("/")[2]
+            raise FedTheoryError(
+                f"statement {s.id} is not of paper {paper.id!r}: call it {paper.id}/{own}"
+            )
         if ids.count(s.id) > 1:
             raise FedTheoryError(f"statement {s.id} is registered twice")
         if not s.forms:
             raise FedTheoryError(f"statement {s.id} has no form: there is nothing to judge")
     if known is not None:
         _forget(known)
-    _PAPERS[paper.id] = paper
-    paper.setting.paper = paper.id
-    _STATEMENTS.update({s.id: s for s in paper.statements})
+    _PAPERS[paper.id], setting.paper = paper, paper.id
+    _STATEMENTS.update({s.id: s for s in statements})
     _ALIASES.update(paper.aliases)
     return paper
 
 
-def _forget(paper: Paper) -> None:
+def _forget(paper: RegisteredPaper) -> None:
     for s in paper.statements:
         _STATEMENTS.pop(s.id, None)
     for alias in paper.aliases:
@@ -131,51 +164,48 @@ def _forget(paper: Paper) -> None:
 
 
 def _load() -> None:
-    """Register what installed packages bring, once: this package's papers first, then the others by the entry points' names.
+    """Register what installed packages bring, once.
 
-    One that cannot be loaded is told, and the others are used.
+    This package's papers come first, then the others by the entry points' names. One that cannot
+    be loaded is told, and the others are used.
     """
     if _LOADED:
         return
     _LOADED.append(True)  # before, as a paper may look up a statement while it is loaded
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "fedtheory", p.name, p.value)):
+    points = entry_points(group=ENTRY_POINTS)
+    for point in sorted(points, key=lambda p: (p.name != "fedtheory", p.name, p.value)):
         try:
             for each in _brought(point.load()):
-                paper = register(_as_paper(each))
-                _BROUGHT[paper.id] = each
+                paper = register(each)
                 if point.name == "fedtheory":
                     _OURS.add(paper.id)
         except Exception as error:  # another package's code
             if interrupted(error):
                 raise KeyboardInterrupt from error
-            warnings.warn(f"the papers of {point.name} ({point.value}) are left out: {type(error).__name__}: {error}", stacklevel=2)
+            told = f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"the papers of {point.name} ({point.value}) are left out: {told}", stacklevel=2
+            )
 
 
-def _brought(found: Any) -> list[Any]:
-    """The papers of what an entry point gives. Raises `InvalidInput` where it is none, and no list of papers."""
-    several = list(found) if hasattr(found, "__iter__") and not _is_paper(found) and not isinstance(found, str) else [found]
+def _brought(found: Any) -> list[RegisteredPaper]:
+    """List the papers that an entry point gives, or raise `InvalidInput` for anything else."""
+    one = isinstance(found, RegisteredPaper | str) or not hasattr(found, "__iter__")
+    several = [found] if one else list(found)
     for each in several:
-        if not _is_paper(each):
-            raise InvalidInput(f"it gives {each!r:.80} ({type(each).__name__}), and must give a Paper, or a list of papers")
+        if not isinstance(each, RegisteredPaper):
+            raise InvalidInput(
+                f"it gives {each!r:.80} ({type(each).__name__}), and must give a "
+                "fedtheory.theory.Paper, or a list of papers"
+            )
     return several
 
 
-def _is_paper(value: Any) -> bool:
-    """True if it is a paper, or has ``as_paper()``."""
-    return isinstance(value, Paper) or (not isinstance(value, type) and callable(getattr(value, "as_paper", None)))
+def load_file(path: Path | str) -> list[RegisteredPaper]:
+    """Register the papers that a Python file makes, and give them.
 
-
-def _as_paper(value: Any) -> Paper:
-    return value if isinstance(value, Paper) else value.as_paper()
-
-
-def load_file(path: Path | str) -> list[Paper]:
-    """The papers that a Python file makes, registered; a file that is read again replaces what it brought.
-
-    Of a file from which an installed package has brought its papers, they are given as they are registered.
-
-    The module is kept in ``sys.modules`` under a name made from its path, so that what it defines can be pickled; another
-    process reads the file before it unpickles (`fedtheory.theory.judge.campaign.Task`).
+    A file that is read again replaces what it brought. Of a file from which an installed package
+    has brought its papers, they are given as they are registered.
 
     Raises
     ------
@@ -188,24 +218,56 @@ def load_file(path: Path | str) -> list[Paper]:
     """
     _load()
     where = Path(path).resolve()
+    if where.is_file() and (installed := _installed_from(where)):
+        return installed
+    with read_file(path) as found:
+        for each in found:
+            if not each.statements:
+                raise InvalidInput(
+                    f"{path}: the paper {each.id!r} has no statements: there is nothing to judge"
+                )
+        return [register(each) for each in found]
+
+
+@contextmanager
+def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
+    """Import a Python file anew, for a body of ``with`` that is given its papers.
+
+    The module is kept in ``sys.modules`` under a name made from its path, so that what it defines
+    can be pickled. Another process reads the file before it unpickles
+    (`fedtheory.theory.judge.campaign.Task`). Where the body fails, the module is forgotten, and
+    the error says where in the file it happened.
+
+    Raises
+    ------
+    DataFileError
+        No such file.
+    InvalidInput
+        It cannot be imported, with the line; it has no paper.
+    """
+    where = Path(path).resolve()
     if not where.is_file():
         raise DataFileError(f"{path}: no such file; give a Python file that makes a fedtheory paper")
-    if installed := _installed_from(where):
-        return installed
-    name = f"fedtheory_file_{where.stem}_{hashlib.sha256(str(where).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_loader(name, importlib.machinery.SourceFileLoader(name, str(where)), origin=str(where))
+    digest = hashlib.sha256(str(where).encode()).hexdigest()[:8]
+    name = f"fedtheory_file_{where.stem}_{digest}"
+    loader = importlib.machinery.SourceFileLoader(name, str(where))
+    spec = importlib.util.spec_from_loader(name, loader, origin=str(where))
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     module.__file__, before = str(where), sys.modules.get(name)
     sys.modules[name] = module
-    try:
-        exec(compile(where.read_bytes(), str(where), "exec"), module.__dict__)  # always the text as it is now, never a cached one
-        found = _papers_of(module, str(where))
+    try:  # always the text as it is now, never a cached one
+        exec(compile(where.read_bytes(), str(where), "exec"), module.__dict__)
+        found: dict[str, RegisteredPaper] = {}
+        for v in vars(module).values():
+            if isinstance(v, RegisteredPaper) and _PAPERS.get(v.id) is not v:
+                found.setdefault(v.id, v)
         if not found:
-            raise InvalidInput(f"{path}: no paper in it: assign one to a name at the top level, as in PAPER = Paper(...)")
-        for each in found:
-            if not each.statements:
-                raise InvalidInput(f"{path}: the paper {each.id!r} has no statements: there is nothing to judge")
-        return [register(each) for each in found]
+            raise InvalidInput(
+                f"{path}: no paper in it: write paper = Paper('my-paper', title=...) at its top level"
+            )
+        for each in found.values():
+            each.file = str(where)
+        yield list(found.values())
     except (Exception, SystemExit) as error:
         if before is None:
             del sys.modules[name]
@@ -218,20 +280,24 @@ def load_file(path: Path | str) -> list[Paper]:
             text = str(error)
             if text.startswith(f"{where.name}, line "):  # it says itself where
                 text = f"{path}{text.removeprefix(where.name)}"
-            raise InvalidInput(text if text.startswith(str(path)) else f"{path}{line}: {text}") from error
+            whole = text if text.startswith(str(path)) else f"{path}{line}: {text}"
+            raise InvalidInput(whole) from error
         raise InvalidInput(
-            f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; it must run by itself, as `python {path}` shows"
+            f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; "
+            f"it must run by itself, as `python {path}` shows"
         ) from error
 
 
-def _installed_from(where: Path) -> list[Paper]:
-    """The registered papers of installed packages that are names of a module that was imported from this file."""
+def _installed_from(where: Path) -> list[RegisteredPaper]:
+    """The registered papers of installed packages that are names of a module from this file."""
     files = [(m, getattr(m, "__file__", None)) for m in list(sys.modules.values())]
-    values = [
-        v for m, file in files if isinstance(file, str) and file.endswith(where.name) and Path(file).resolve() == where
+    values = {
+        id(v)
+        for m, file in files
+        if isinstance(file, str) and file.endswith(where.name) and Path(file).resolve() == where
         for v in vars(m).values()
-    ]  # fmt: skip
-    return [p for p in _PAPERS.values() if not p.source and any(v is p or v is _BROUGHT.get(p.id, p) for v in values)]
+    }
+    return [p for p in _PAPERS.values() if not p.file and id(p) in values]
 
 
 def _line_of(error: BaseException, file: str) -> str:
@@ -242,16 +308,7 @@ def _line_of(error: BaseException, file: str) -> str:
     return f", line {lines[-1]}" if lines else ""
 
 
-def _papers_of(module: Any, source: str) -> list[Paper]:
-    """The papers among a module's names, or what has ``as_paper()``; those that other packages brought are left out."""
-    made: dict[str, Paper] = {}
-    for value in vars(module).values():
-        if _is_paper(value) and _PAPERS.get((paper := _as_paper(value)).id) is not paper:
-            made.setdefault(paper.id, paper)
-    return [replace(p, source=source) for p in made.values()]
-
-
-def papers() -> list[Paper]:
+def papers() -> list[RegisteredPaper]:
     """All papers, in the order in which they were registered.
 
     Raises
@@ -268,7 +325,7 @@ def papers() -> list[Paper]:
     return list(_PAPERS.values())
 
 
-def paper(id: str) -> Paper:
+def paper(id: str) -> RegisteredPaper:
     """The paper of that id. Raises `UnknownName` with those that are known."""
     _load()
     if id not in _PAPERS:
@@ -276,15 +333,15 @@ def paper(id: str) -> Paper:
     return _PAPERS[id]
 
 
-def paper_of(statement: str | Statement) -> Paper:
+def paper_of(statement: str | Statement) -> RegisteredPaper:
     """The paper of a statement, or of a statement's id. Raises `UnknownName` where it is not registered."""
     if isinstance(statement, Statement) and statement.paper not in _PAPERS:
         _load()
         if statement.paper not in _PAPERS:
             own = statement.id.partition("/")[2]
             raise UnknownName(
-                f"the paper of {statement.id} is not registered: give 'FILE.py::{own}' in its place, or call "
-                "fedtheory.theory.judge.register(paper) first, of a fedtheory.theory.Paper register(paper.as_paper())"
+                f"the paper of {statement.id} is not registered: give 'FILE.py::{own}' in its "
+                "place, or call fedtheory.theory.judge.register(paper) first"
             )
     return paper(statement.paper if isinstance(statement, Statement) else statement.partition("/")[0])
 
@@ -299,7 +356,7 @@ def rule_words(rule: str, statement: str) -> str:
     return paper_of(statement).rule_words.get(rule, f"{rule} rule")
 
 
-def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[Paper, list[Any]]]:
+def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[RegisteredPaper, list[Any]]]:
     """Items grouped by the paper of their statement, in order."""
     groups: dict[str, list[Any]] = {}
     for item in items:
@@ -331,16 +388,16 @@ def get(name: str) -> Statement:
     return _STATEMENTS[name]
 
 
-def content_of(chosen: Paper) -> str | None:
+def content_of(chosen: RegisteredPaper) -> str | None:
     """Give the key of a paper's code in kept results: '' for this package's papers, which come with its own code;
     for a file a hash of it and of the Python files beside it; None for another package's, whose code may change unseen."""
-    if chosen.source:
-        beside = sorted(Path(chosen.source).parent.glob("*.py"))
-        return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in (Path(chosen.source), *beside))).hexdigest()
+    if chosen.file:
+        beside = sorted(Path(chosen.file).parent.glob("*.py"))
+        return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in (Path(chosen.file), *beside))).hexdigest()
     return "" if is_ours(chosen) else None
 
 
-def is_ours(paper: Paper) -> bool:
+def is_ours(paper: RegisteredPaper) -> bool:
     """True if this package brings the paper."""
     return paper.id in _OURS
 

@@ -14,7 +14,7 @@ from fedtheory.limits import ended_within
 from fedtheory.provenance import write_json
 from fedtheory.rational import brief, fraction
 from fedtheory.theory.judge.check import Check
-from fedtheory.theory.judge.registry import get, paper, papers, setting_of
+from fedtheory.theory.judge.registry import RegisteredPaper, get, paper, papers, setting_of
 from fedtheory.theory.judge.witness import FORMAT, VERSION_1, Witness
 from fedtheory.untrusted import parse_json, ratio, read_text
 
@@ -139,7 +139,7 @@ def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]
         statement = get(witness.statement)
         setting = setting_of(statement)
     else:
-        known = of.as_paper()
+        known = of if isinstance(of, RegisteredPaper) else of.alone()
         ids = {s.id: s for s in known.statements}
         if witness.statement not in ids:
             raise suggest(witness.statement, ids, "statement")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedtheory.errors import suggest
-from fedtheory.theory.judge.registry import Paper, get
+from fedtheory.theory.judge.registry import RegisteredPaper, get
 
 __all__ = ["KINDS", "Point", "Rests", "points_of", "told"]
 
@@ -67,7 +67,7 @@ class Point:
     rests_on: tuple[Rests, ...] = ()
 
 
-def points_of(paper: Paper) -> tuple[Point, ...]:
+def points_of(paper: RegisteredPaper) -> tuple[Point, ...]:
     """The points of a paper's reviews, in their order; none where it names no module of them."""
     return tuple(importlib.import_module(paper.reviews).REVIEWS) if paper.reviews else ()
 

@@ -198,8 +198,8 @@ def study(
     """
     flag("necessity", necessity)
     whole_number("budget", budget, least=1), whole_number("seed", seed, least=0)
-    if hasattr(target, "statements"):
-        every = list(target.statements.values())
+    if hasattr(target, "authored"):
+        every = list(target.authored.values())
         statements = [s for s in every if not s.of_world] or every
     else:
         statements = list(target) if isinstance(target, list | tuple) else [target]

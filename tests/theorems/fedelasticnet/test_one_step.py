@@ -88,7 +88,7 @@ def test_where_the_floors_are():
 def refuted():
     return [
         pytest.param(variant, claimed, id=f"{variant.name}-{claimed.name}-{rule}")
-        for statement in FILE.statements.values()
+        for statement in FILE.authored.values()
         for rule, variant in statement.variants.items()
         for claimed in variant.forms.values()
         if claimed.established == "violated"
@@ -109,7 +109,7 @@ def test_a_form_that_fails_names_its_witness(variant, claimed):
 
 def test_no_form_that_holds_names_one():
     every = [
-        c for s in FILE.statements.values() for v in s.variants.values() for c in v.forms.values()
+        c for s in FILE.authored.values() for v in s.variants.values() for c in v.forms.values()
     ]
     assert {c.established for c in every if not c.witness} == {"holds"}
 

@@ -79,7 +79,7 @@ def _replay_one(witness: Any) -> Any:
 
 @dataclass(frozen=True)
 class CampaignOptions:
-    """What the command line says of a campaign; names as its options.
+    """The options of a campaign, by name.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class CampaignOptions:
 
     @property
     def statements(self) -> Sequence[Any]:
-        """What is judged."""
+        """The statements that are judged."""
         from fedtheory.theory.judge.registry import all_statements
 
         return all_statements() if self.papers is None else [s for p in self.papers for s in p.statements]
@@ -212,7 +212,7 @@ class _Run:
         return True
 
     def _findings(self) -> dict[str, Any]:
-        """What the reports say of the studies that have words for them."""
+        """Return what the reports say of the studies that have words for them."""
         told = {id: study.findings() for id, study in self.studies.items() if hasattr(study, "findings")}
         return {"findings": told} if told else {}
 
@@ -332,7 +332,7 @@ def _records(results: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _with_record(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was found, each with the verdict on record."""
+    """Return the findings of the searches, each with the verdict on record."""
     from fedtheory.theory.judge.registry import get
 
     return [{**s, "on_record": get(s["statement"]).form(s["form"]).established.get(s["rule"], "open")} for s in searches]

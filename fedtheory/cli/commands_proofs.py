@@ -1,4 +1,4 @@
-"""What holds, and what proves it: `verify`, `proof`, `report`, `replay`, `worst-case`."""
+"""The commands about theorems and proofs: `verify`, `proof`, `report`, `replay`, `worst-case`."""
 
 from __future__ import annotations
 

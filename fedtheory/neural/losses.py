@@ -135,7 +135,7 @@ class Loss:
         return self(outputs, targets).expand(count_of(targets))
 
     def mass(self, targets: Any) -> Tensor | None:
-        """What each sample counts for in a mean (b,): weights of its class, 0 where its label is ignored; None: all alike."""
+        """Return each sample's weight in a mean (b,), its class's, 0 where ignored; None: all 1."""
         return None if self._mass is None else self._mass(targets)
 
     def _shares(self, targets: Tensor, weights: Tensor | None, like: Tensor) -> Tensor | None:

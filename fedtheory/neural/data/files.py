@@ -110,7 +110,7 @@ def path_size(path: str | Path) -> int:
 
 
 def _unpacking(file: IO[bytes], size: int) -> tuple[str, IO[bytes]]:
-    """How a file is packed, told by its first bytes, and what is in it."""
+    """Return how a file is packed, told by its first bytes, and a reader of its content."""
     start = file.read(6)
     file.seek(0)
     kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
@@ -133,7 +133,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Release:
-    """Where a data set comes from.
+    """A published data set: its title, where it comes from, and where its files lie.
 
     Attributes
     ----------
@@ -291,7 +291,10 @@ def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _place(path: Path, member: zipfile.ZipInfo) -> str:
-    """What a member of a zip archive is called. Raises `DataFileError` for one that says itself that it is a bomb."""
+    """Return the name of a zip archive's member.
+
+    Raises `DataFileError` for one that says itself that it is a bomb.
+    """
     where = f"{path}:{member.filename}"
     if member.file_size > most_unpacked(member.compress_size):  # more than it says does not come out of it
         told = f"its {member.compress_size:,} bytes unpack to {member.file_size:,}, as no data do"

@@ -154,7 +154,7 @@ class Session:
         return outcome
 
     def _public(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """What is handed over: all but how the reference is told to read the method."""
+        """Return the settings to hand over: all but those that only the reference reads."""
         return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
     def compare(self, check: str, task: Task, which: str = "") -> Comparison:

@@ -1,4 +1,7 @@
-"""How far a long piece of work has come, as whole lines on stderr: for a log, a pipe, or a terminal that cannot redraw."""
+"""Progress of a long piece of work, as whole lines on stderr.
+
+They are for a log, a pipe, or a terminal that cannot redraw.
+"""
 
 from __future__ import annotations
 

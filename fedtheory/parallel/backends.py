@@ -181,7 +181,7 @@ class Joblib:
         self.same_machine = self.shares_files = self.name in ("ThreadingBackend", "MultiprocessingBackend")
 
     def results(self, call: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-        """What the call makes of each, in any order."""
+        """Yield what the call makes of each argument, in any order."""
         from joblib import Parallel, delayed
 
         options = {"n_jobs": self.workers, "backend": self._backend, "batch_size": 1}

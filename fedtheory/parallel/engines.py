@@ -1,4 +1,4 @@
-"""Where tasks run: processes of this machine, a Dask cluster, Ray, whatever joblib backend is active, or an executor of one's own.
+"""Engines: this machine's processes, Dask, Ray, joblib's active backend, or one's own executor.
 
     from joblib import parallel_config
     with parallel_config("dask"):             # an engine of joblib's, as for scikit-learn

@@ -58,7 +58,7 @@ class LocalWork:
 
 
 def local_work(problem: Problem, client: int, solver: LocalSolver, seed: int = 0) -> LocalWork:
-    """What client number ``client`` of a problem does with a local solver, as `fedtheory.simulate` would have it do.
+    """Make client number ``client``'s work of a local solver, as in `fedtheory.simulate`.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def check_method(algorithm: Algorithm, num_clients: int | None, total_examples: 
 
 
 def sent_settings(algorithm: Algorithm) -> dict[str, Any]:
-    """What clients are told of a method, as plain numbers and words."""
+    """Return what clients are told of a method, as plain numbers and words."""
     told: dict[str, Any] = {"method": algorithm.name}
     for name in ("mu", "alpha", "l1", "l2", "epsilon", "option", "rule"):
         if hasattr(algorithm, name):

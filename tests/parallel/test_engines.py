@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 @cache
 def on(engine: str) -> dict[str, Any]:
-    """What `on_engine.py` finds there."""
+    """Return what `on_engine.py` finds there."""
     pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(engine, "joblib"))
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     command = [sys.executable, str(HERE / "on_engine.py"), engine]
@@ -126,7 +126,7 @@ def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_tasks_that_were_sent_together_and_take_long_are_handed_over_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a kill loses is bounded where the cells of a sweep are short ones first and then long ones."""
+    """A kill's loss is bounded where cells of a sweep are short ones first and then long ones."""
     monkeypatch.setattr(worker, "LONG", 0.0)
     assert worker.work_through(None, abs, [-1, -2, -3]).results == [1]
     with ThreadPoolExecutor(2) as threads, use_engine(threads):

@@ -303,9 +303,9 @@ def _told(run: _Run, final: dict[str, Any], files: list[Path], stopped: bool) ->
 
 
 def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], bool]:
-    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form, but for those
-    whose studies search themselves.
+    """Search for counterexamples to every form that is not on record as violated.
 
+    Of papers of one's own every form is searched, but for papers whose studies search themselves.
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
     from fedtheory.theory.judge import campaign
@@ -322,7 +322,7 @@ def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], boo
                 advance(known=cells.recalled)
         complete = True
     except KeyboardInterrupt:
-        pass  # what was found counts
+        pass  # Ctrl-C ends the search: what was found is told, and that it is not complete
     return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"])), complete
 
 

@@ -180,7 +180,7 @@ class Loss:
             each = self._each(outputs, targets)
             shares = self._shares(targets[None], None if weights is None else weights[None], each)
             return each.mean() if shares is None else (each * shares.reshape(-1)).sum()
-        assert self._mean is not None
+        assert self._mean is not None  # where there is no loss of each sample
         value = self._mean(outputs, unpacked(targets))
         if not isinstance(value, torch.Tensor) or value.ndim != 0:
             shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__

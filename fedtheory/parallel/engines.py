@@ -81,6 +81,8 @@ def use_engine(engine: str | Engine | Executor, address: str | None = None, work
         An engine that there is not, an address where none is taken, a cluster that does not answer.
     MissingCapability
         The engine's package is not installed.
+    FedTheoryError
+        Ray does not start on this machine.
     """
     if isinstance(engine, str):
         if engine not in ENGINES:

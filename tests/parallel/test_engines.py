@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,24 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
         "dask", "tcp://127.0.0.1:9"
     ):
         pass
+
+
+def test_ray_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a bare Exception where its processes take longer than 30 seconds."""
+
+    def init(address: str | None, **options: Any) -> None:
+        raise Exception("The current node timed out during startup. This could\nhappen because")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, is_initialized=lambda: False))
+    here = r"^Ray did not start on this machine \(The current node timed out during startup\): take fewer"
+    with pytest.raises(FedTheoryError, match=here), use_engine("ray"):
+        pass
+    there = r"^address = 'auto': no Ray cluster answered \(The current node timed out during startup\)"
+    with pytest.raises(InvalidInput, match=there), use_engine("ray", "auto"):
+        pass
+    backend = type("RayBackend", (), {})()
+    with pytest.raises(FedTheoryError, match=here):
+        backends.of_joblib(backend, 2)
 
 
 def test_a_cluster_of_ours_that_has_lost_all_workers_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:

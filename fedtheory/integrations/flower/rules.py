@@ -213,12 +213,12 @@ def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None, replies: 
     heard = len(replies)
     if isinstance(algorithm, CONTROLLED):
         c = np.zeros_like(x) if kept is None else kept
-        assert num_clients is not None
+        assert num_clients is not None  # `check_method` has seen to it
         step = sum(sent["update"] for _, sent in replies) / heard
         return x + algorithm.server_lr * step, c + sum(sent["control"] for _, sent in replies) / num_clients
     if isinstance(algorithm, DYNAMIC):
         h = np.zeros_like(x) if kept is None else kept
-        assert num_clients is not None
+        assert num_clients is not None  # `check_method` has seen to it
         over, l1 = (algorithm.alpha, 0.0) if isinstance(algorithm, FedDyn) else (algorithm.l2, algorithm.l1)
         slopes = (sent.get("control", -over * sent["update"] - l1 * np.sign(sent["update"])) for _, sent in replies)
         h = h + sum(slopes) / num_clients

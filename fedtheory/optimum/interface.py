@@ -13,7 +13,7 @@ import numpy as np
 from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.optimum.lower_bounds import Structure
 
-__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples", "structure_of"]
+__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples"]
 
 
 class Certifiable(Protocol):
@@ -71,8 +71,3 @@ class DeclaredLoss(LinearSamples, Protocol):
 
     def d2phi(self, z: Any, b: Any) -> Any:
         """Its second derivative in z."""
-
-
-def structure_of(problem: Certifiable) -> Structure:
-    """The structure by which the problem's optimum is certified: what the problem itself hands over."""
-    return problem.structure()

@@ -1,4 +1,4 @@
-"""What the array API standard lacks, written once for NumPy, array_api_strict and torch.
+"""Functions that the array API standard lacks, for NumPy, array_api_strict and torch.
 
 Everything above this floor obtains its namespace with ``xp = namespace(x)`` and stays within the standard.
 """
@@ -306,7 +306,7 @@ def _kth_largest(values: Array, k: int) -> Array:
 
 
 def _count(mask: Array) -> Array:
-    """How many entries are true along the last axis: (..., d) -> (..., 1)."""
+    """Count the entries that are true along the last axis: (..., d) -> (..., 1)."""
     if is_numpy(mask):
         return np.count_nonzero(mask, axis=-1, keepdims=True)
     xp = namespace(mask)
@@ -314,7 +314,9 @@ def _count(mask: Array) -> Array:
 
 
 def top_k_mask(values: Array, k: int, ties: bool = False) -> Array:
-    """Where the k largest entries along the last axis are, (..., d) -> bools (..., d), without a full sort.
+    """Return where the k largest entries along the last axis are, without a full sort.
+
+    (..., d) -> bools (..., d).
 
     ties=False: exactly k of them, the lower index first among equals. ties=True: everything that equals the k-th as well.
     1 <= k <= d. Object arrays of fractions are fine; a NaN must have been refused before.
@@ -340,7 +342,7 @@ class Memory(NamedTuple):
     slot: int
 
     def begin(self, scenarios: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Where some messages begin (R,)."""
+        """Return where some messages begin (R,)."""
         return scenarios * self.scenario + slots * self.slot
 
 

@@ -67,7 +67,9 @@ def as_device(name: str | torch.device) -> torch.device:
 
 
 def array_like(device: str | None = None, dtype: str = "float64") -> Array:
-    """What ``simulate(..., like=...)`` needs to run there: a NumPy array without a device, else a torch tensor on it.
+    """Return ``like`` for ``simulate(..., like=...)`` to run there.
+
+    It is a NumPy array without a device, else a torch tensor on it.
 
     Raises
     ------

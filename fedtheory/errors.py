@@ -1,4 +1,4 @@
-"""What goes wrong, by name. Every message says what failed, its value, the limit and the remedy."""
+"""Errors, by name. Every message says what failed, its value, the limit and the remedy."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def suggest(name: str, known: Iterable[str], kind: str, listing: str = "") -> Un
 
 
 def no_attribute(module: str, name: str, public: Iterable[str]) -> AttributeError:
-    """What a module's `__getattr__` raises: with the nearest of its public names."""
+    """Return what a module's `__getattr__` raises: with the nearest of its public names."""
     told = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_"):  # which Python and its tools ask for
         return AttributeError(told)

@@ -1,4 +1,6 @@
-"""What a caller hands in, turned to finite real numbers before any work starts: one function each for arrays, numbers and integers.
+"""Checks of what a caller hands in, as finite real numbers, before any work starts.
+
+There is one function each for arrays, numbers and integers.
 
 They refuse what NumPy would turn to a float without a word (complex numbers, text, dates, masked entries, True for 1) and name what
 NumPy answers with an error of its own (ragged lists, sparse matrices, None).

@@ -1,4 +1,4 @@
-"""What would not fit into memory, or not end within a day, is refused before it begins.
+"""Refusals of what would not fit into memory, or not end within a day, before it begins.
 
 Both are bounds from below: what passes may still be too much. A day is `LONGEST`; `unlimited` lets a longer run begin.
 """

@@ -1,4 +1,7 @@
-"""How far a long piece of work has come, as whole lines on stderr: for a log, a pipe, or a terminal that cannot redraw."""
+"""Progress of a long piece of work, as whole lines on stderr.
+
+They are for a log, a pipe, or a terminal that cannot redraw.
+"""
 
 from __future__ import annotations
 
@@ -109,9 +112,9 @@ class Lines:
             thread = threading.Thread(target=self._tick, daemon=True)
             try:
                 thread.start()
-                self._thread = thread
-            except RuntimeError:
-                pass  # a browser's Python starts none: the lines come as steps end
+            except RuntimeError:  # no thread can start, as in a browser: lines come as steps end
+                return self
+            self._thread = thread
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, commit, machine; and writing results so that nothing is left half-written."""
+"""Provenance of a result: versions, commit, machine; and writes that leave nothing half-written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pytest knows of fedtheory without being told: the fixture `federated_problem`, and `--rate-plots FOLDER`.
+"""The pytest plugin: the fixture `federated_problem`, and `--rate-plots FOLDER`.
 
 pytest loads this file in every run of an environment that has fedtheory. It imports nothing but pytest until one of the two is used.
 ``pytest -p no:fedtheory`` leaves it out.

@@ -26,7 +26,7 @@ B = TypeVar("B", bound=Builder)
 
 
 class Builders(Mapping[str, Builder]):
-    """What makes a view of each kind from the data of a witness file; each builder is added beside what it builds."""
+    """The builders of views from a witness file's data, by kind, each beside what it builds."""
 
     def __init__(self) -> None:
         self._known: dict[str, Builder] = {}

@@ -120,7 +120,7 @@ def _like(first: Any, value: Any) -> Any:
 
 
 class Steps:
-    """What a command has done so far.
+    """The steps that a command has done so far.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Steps:
         return f"{path}/{name} {counts[name]}"
 
     def counts(self) -> Counter[str]:
-        """How many steps of each name the one that is running has begun."""
+        """The number of steps of each name that the one that is running has begun."""
         return self._scope[1]
 
     def whole(self, name: str, make: Callable[[], Any], shared: bool) -> Any:
@@ -226,7 +226,7 @@ class Steps:
         return self.folder / f"{self._key}-{hashlib.sha256(path.encode()).hexdigest()[:24]}.npz"
 
     def read(self, path: str) -> Any:
-        """What was kept under that path; None where nothing is. A damaged file is set aside."""
+        """Read what was kept under that path; None without any. A damaged file is set aside."""
         file = self.file_of(path)
         if file.name not in self._there:
             return None
@@ -348,7 +348,7 @@ class Running:
             self._every = min(4 * EVERY, max(EVERY, SHARE * (self._last - begun)))
 
     def refuse(self, why: str) -> None:
-        """What `past` gave is none of this loop's: it is set aside."""
+        """Set aside what `past` gave: it is none of this loop's."""
         self._steps.set_aside(self._path, why)
         self._pieces, self._held = 0, Counter()
 

@@ -171,7 +171,9 @@ def ratio(text: str) -> Fraction:
 
 
 class Unpacked(io.RawIOBase):
-    """What a file of gzip, bzip2 or xz unpacks to, all of its parts one after the other, read as it is asked for.
+    """The unpacked content of a file of gzip, bzip2 or xz, read as it is asked for.
+
+    All parts of the file come one after the other.
 
     Parameters
     ----------
@@ -243,7 +245,7 @@ def most_unpacked(size: int) -> int:
 
 
 def unpacked(kind: str, raw: bytes, most: int) -> bytes:
-    """What packed bytes unpack to; errors as `Unpacked` raises them, and `TooMuch` for more than ``most`` bytes."""
+    """Unpack packed bytes; raise as `Unpacked` does, and `TooMuch` for more than ``most`` bytes."""
     out, stream = bytearray(), Unpacked(kind, io.BytesIO(raw), len(raw))
     while piece := stream.read(2**20):
         out += piece

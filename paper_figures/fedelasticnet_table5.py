@@ -119,7 +119,7 @@ def _frame(x: int, y: int) -> Any:
 
 
 def _at(data: dict[str, Any], found: dict[str, Any]) -> tuple[int, int]:
-    """Where Table 5's lambda_1 and epsilon stand in the grid, or the nearest."""
+    """Return where Table 5's lambda_1 and epsilon stand in the grid, or the nearest."""
     l1, _, epsilon = (float(v) for v in found["printed"])
     return tuple(
         int(np.argmin(abs(np.asarray(data[k], dtype=float) - v))) for k, v in (("lambdas", l1), ("epsilons", epsilon))
@@ -141,7 +141,7 @@ def _finding(data: dict[str, Any]) -> str:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """What each of the two values does, algorithm by algorithm."""
+    """Say what each of the two values does, algorithm by algorithm."""
     from fedtheory.plotting.style import METHOD_NAMES
 
     parts = [

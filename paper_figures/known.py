@@ -1,4 +1,4 @@
-"""Which figures there are."""
+"""The list of the figures."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def recorded_rows(only=None):
 
 
 def record_of(rows, seconds=12.0):
-    """What campaign.json says of them."""
+    """Return what campaign.json says of these rows."""
     result = campaign.Campaign(rows, seconds, 2, True, {"workers": 2, "search_budget": 100}, [])
     provenance = {
         "seed": 7, "commit": "abc", "device": "cpu", "python": "3", "platform": "here", "versions": {"numpy": "2"}, "written": "now",

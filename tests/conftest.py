@@ -29,7 +29,10 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_progress_lines() -> Iterator[None]:
-    """What commands write to stderr does not depend on how long they take here; the tests of progress set their own clock."""
+    """Silence progress lines, so that output does not depend on how long a command takes here.
+
+    The tests of progress set their own clock.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain_progress, "FIRST", math.inf)
         yield

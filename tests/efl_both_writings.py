@@ -1,4 +1,4 @@
-"""What EFL's worked instances are, and how both sides of a form are compared with the independent writing of them."""
+"""EFL's worked instances, and the comparison of a form's sides with their independent writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests share that compare a round from a state in general position with plain loops over scenarios and clients.
+"""A round from a state in general position, in plain loops over scenarios and clients.
 
 Three clients of two, three and five samples, two of them in each cohort, two scenarios; no parameter and no entry of
 the state is 0 or 1. The loops follow the papers' pseudocode one client at a time, and share nothing with the package but

@@ -30,7 +30,7 @@ def server(value):
 
 
 def memory(*values):
-    """What the clients keep (1, N, 1)."""
+    """Return the clients' memory (1, N, 1)."""
     return np.array(values, dtype=float)[None, :, None]
 
 

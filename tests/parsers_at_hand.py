@@ -44,7 +44,7 @@ HOSTILE: dict[str, Any] = {  # what is put in the place of a value of a JSON fil
 
 
 class Parser(NamedTuple):
-    """How a file is read that anyone may have written."""
+    """A parser of files that anyone may have written."""
 
     name: str
     suffix: str
@@ -371,7 +371,7 @@ PARSERS = {
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where a JSON value has values."""
+    """List where a JSON value has values."""
     inside: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [at, *(place for key, each in inside for place in places(each, (*at, key)))]
 

@@ -1,4 +1,4 @@
-"""What is registered beyond the cases that a test writes out: so that what is added later is tested without being named there."""
+"""Registered names beyond those that a test writes out, so that later ones are tested too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the repository lies, for tests that read its documents or start a process in it."""
+"""The repository's folder, for tests that read its documents or start a process in it."""
 
 from __future__ import annotations
 

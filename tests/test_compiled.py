@@ -1,4 +1,4 @@
-"""What is compiled where Numba is runs without it as well, with the same results, and says so once."""
+"""Compiled functions run without Numba as well, with the same results, and say so once."""
 
 from __future__ import annotations
 

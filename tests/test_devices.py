@@ -118,7 +118,7 @@ def test_suboptimality_in_single_precision_is_that_of_the_point():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bins_counted_on_a_device_are_the_hosts(dtype, monkeypatch):
-    """What is counted where a message lies, here with the CPU as that device: the very same bins, edges and all."""
+    """Messages counted where they lie, here with the CPU as the device, give the same bins."""
     monkeypatch.setattr(measures, "PIECE", 1000)
     halves = (np.arange(-300, 300) + 0.5) * 0.01  # on, or a rounding off, the edge of two bins
     edges = np.concatenate([halves, np.nextafter(halves, 9), np.nextafter(halves, -9)])

@@ -1,4 +1,4 @@
-"""What would not fit into memory, or not end, is refused in a line before it begins, and what fits is not."""
+"""Refusals in a line of what would not fit into memory, or not end; what fits is not refused."""
 
 from __future__ import annotations
 

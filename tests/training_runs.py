@@ -36,7 +36,7 @@ def same(a, b):
 
 
 class Cut(Exception):
-    """What ends a run before its time."""
+    """Ends a run before its time."""
 
 
 def cut_after(rounds):

@@ -1,4 +1,4 @@
-"""What pages say of statements and papers, as Markdown made from the record."""
+"""The pages' words on statements and papers, as Markdown made from the record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BADGES = {"holds": "success", "violated": "danger", "open": "warning"}
 
 
 def anchor(statement: str) -> str:
-    """Where the page of all statements has it."""
+    """Return the anchor of a statement on the page of all statements."""
     return "statement-" + re.sub(r"[^a-z0-9]+", "-", statement.lower())
 
 
@@ -138,7 +138,7 @@ def _number(x: Fraction) -> str:
 
 
 def headline(paper: str) -> list[str]:
-    """What is found of a paper in one sentence, and how many of its statements hold or fail, as the report says it."""
+    """Say in a sentence what is found of a paper, and count its statements, as the report does."""
     from fedtheory.report import headlines
     from fedtheory.report.tables import lines
     from fedtheory.theory.judge.registry import paper as paper_named

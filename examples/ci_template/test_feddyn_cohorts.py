@@ -1,4 +1,4 @@
-"""Where two clients take part in each round, the theorem bounds the mean over who does."""
+"""The theorem's bound where two clients a round take part: on the mean over who does."""
 
 import numpy as np
 import pytest

@@ -180,8 +180,10 @@ class EFL(Algorithm):
         return EFLState(residuals=residuals, u=u, v=v, **served)
 
     def _coefficients(self, clients: Clients, like: Array) -> tuple[Array, Array, np.ndarray | None]:
-        """What the server multiplies with, p^k or p_tau^k, and p_tau^k/p^k, (S, P, 1) each, and who sends (S, P): under scheme A those
-        that are complete (None: everybody)."""
+        """Return the server's factors p^k or p_tau^k, and p_tau^k/p^k, (S, P, 1), and who sends.
+
+        Under scheme A those send (S, P) that are complete (None: everybody).
+        """
         cohort, base = clients.cohort, clients.objective_weights
         if cohort.steps is None and cohort.present is None and cohort.partial_mask is None:  # every slot is a complete client's
             p, base = when_complete(self.scheme, cohort, base)
@@ -199,7 +201,10 @@ class EFL(Algorithm):
         return weights, astype_like(factors[:, :, None], like), senders
 
     def _download(self, state: EFLState, clients: Clients) -> Array:
-        """What the cohort starts from, (S, P, d), and its price: dense, or the messages missed where they are shorter."""
+        """Send the cohort what it starts from, (S, P, d), and count its price.
+
+        The price is dense, or the messages missed where they are shorter.
+        """
         if self.lam and clients.round_index > 1:
             clients.receive_bits(2 * clients.float_bits * state.x.shape[1])  # U and V
         if self.compressor is not None and self.scaled_before and self.scheme == "A":
@@ -228,7 +233,7 @@ class EFL(Algorithm):
     def _upload(
         self, state: EFLState, clients: Clients, update: Moved, senders: np.ndarray | None
     ) -> tuple[Array, Array | None]:
-        """What the server gets from each slot, and the residuals afterwards."""
+        """Return what the server gets from each slot, and the residuals afterwards."""
         if self.variant != "literal" or self.compressor is None:
             return upload(clients, update, self.compressor, state.residuals, senders)
         wanted = update[...] if state.residuals is None else clients.take(state.residuals) + update[...]

@@ -58,7 +58,9 @@ def upload(
     residuals: Array | None,
     senders: np.ndarray | None = None,
 ) -> tuple[Array, Array | None]:
-    """What arrives of each slot's update (S, P, d), and the residuals (S, N, d) afterwards; residuals None: nothing is fed back.
+    """Send each slot's update; return what arrives (S, P, d), and the residuals (S, N, d) left.
+
+    Nothing is fed back where the residuals are None.
 
     An update that is `Moved` is not made as a whole where it is large.
     """

@@ -69,7 +69,7 @@ def positive(name: str, value: Any, least: str = "> 0") -> None:
 
 @dataclass(frozen=True)
 class CentralRun(OwnArrays):
-    """What a run of MOPES or MOLES measured.
+    """The measurements of a run of MOPES or MOLES.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class MOPES:
         return [local_steps(k, self.lam, self.D, rounds, self.lipschitz, self.sigma) for k in range(1, rounds + 1)]
 
     def bound(self, distance_sq: float) -> float:
-        """What E F(x_K) - F(x) cannot exceed for an x in X with ||x_0 - x||^2 = distance_sq (the theorem above)."""
+        """Bound E F(x_K) - F(x) by the theorem above, for x in X, ||x_0 - x||^2 = distance_sq."""
         size = float(self.lam) * self.rounds * (self.rounds + 1)
         return self._allowance(distance_sq) / size + float(self.lam) * float(self.lipschitz) ** 2 / 2
 

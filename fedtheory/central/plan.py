@@ -52,11 +52,11 @@ class Planned(OwnArrays):
 
     @property
     def bound(self) -> float:
-        """What F(x_K) - F* cannot exceed, in expectation."""
+        """The bound that F(x_K) - F* cannot exceed, in expectation."""
         return self.method.bound(self.distance**2)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What to print, name and value."""
+        """List what to print, name and value."""
         m, K = self.method, int(self.method.rounds)
         steps = m.local_steps()[:-1] if m.skip_last else m.local_steps()
         if m.solved:

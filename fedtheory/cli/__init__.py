@@ -56,7 +56,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _say_no_more() -> None:
-    """What is still to be written goes nowhere, so that Python does not try again when it ends."""
+    """Send what is still to be written nowhere, so that Python does not try again when it ends."""
     if sys.stdout is not None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

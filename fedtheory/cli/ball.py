@@ -51,7 +51,7 @@ def with_theory_step(problem: Problem, options: dict[str, Any], x0: np.ndarray, 
 
 
 def facts_on_ball(problem: Problem, optimum: Optimum, radius: float, radius_from: str) -> list[tuple[str, str]]:
-    """What `solve` prints of a problem on a ball, after the optimum itself."""
+    """Return the rows that `solve` prints of a problem on a ball, after the optimum itself."""
     G_i, exact = problem.lipschitz(radius), problem.lipschitz_exact(radius)
     words = {
         "inactive": "not active: F is nowhere lower outside (to the same gap)",

@@ -94,14 +94,14 @@ def _metrics(preset: Any, record: str | None) -> tuple[str, ...]:
 
 
 def _tested_on(results: Sequence[Any]) -> list[str]:
-    """What each client of EFL's table was tested on, as its runs say."""
+    """Say what each client of EFL's table was tested on, as its runs tell."""
     own, mixed = (list(dict.fromkeys(r.preset.dataset for r in results if r.own_tests is how)) for how in (True, False))
     said = [f"its own test samples ({', '.join(own)})"] if own else []
     return said + ([f"the common test samples, weighted to its own mix of labels ({', '.join(mixed)})"] if mixed else [])
 
 
 def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
-    """Where a run of FedElasticNet's settings differs from FedDyn's public code, which the table was made with."""
+    """Say where these runs differ from FedDyn's public code, with which the table was made."""
     clips, notes = sorted({p.clip or 0.0 for p in presets}), []
     if clips == [0.0]:
         notes.append("Gradients are not clipped; FedDyn's public code clips them at norm 10 (--clip 10).")
@@ -125,7 +125,7 @@ def _as_feddyns_code(presets: Sequence[Any]) -> list[str]:
 
 
 def _digits_rows(table: str, o: Options) -> str:
-    """Which data sets' settings the digits are run with, and which have the same names there."""
+    """Say which data sets' settings the digits run with, and which have the same names there."""
     from fedtheory.neural.benchmarks.presets import of_table
 
     runs: dict[str, list[str]] = {}
@@ -142,7 +142,7 @@ def _digits_rows(table: str, o: Options) -> str:
 
 
 def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Options) -> list[str]:
-    """What is to be said of a table: which networks, what is assumed, what is odd in print, what is not run."""
+    """Collect a table's notes: its networks, assumptions, oddities in print, and rows not run."""
     from fedtheory.neural.benchmarks import printed_tables as papers
     from fedtheory.neural.benchmarks.run import claims, unrun_rows
 

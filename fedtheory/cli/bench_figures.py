@@ -43,7 +43,7 @@ def _known(option: str, names: tuple[str, ...], known: list[str], figure: str) -
 
 
 def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
-    """Which data sets, splits, methods and lambda_1 are run, where the figure leaves that open."""
+    """Return the data sets, splits, methods and lambda_1 to run, where the figure does not say."""
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.benchmarks.sweeps import numbers
 
@@ -68,7 +68,7 @@ def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
 
 
 def _change(name: str, o: Options, takes: Any) -> Any:
-    """What the options change in all runs of the figure."""
+    """Return the change that the options make in all runs of the figure."""
     from fedtheory.neural.benchmarks.sweeps import numbers
     from fedtheory.report.networks.runs import Change
 

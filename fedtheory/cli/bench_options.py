@@ -1,4 +1,4 @@
-"""What the command line of `fedtheory bench` says."""
+"""The options of `fedtheory bench`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Options", "run_options"]
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says; names as its options. ``memory``: of momentum and Adam."""
+    """The options of a command line, by name. ``memory``: of momentum and Adam."""
 
     data: Path | None
     dataset: str | None
@@ -103,7 +103,10 @@ def check_options(o: Options) -> None:
 
 
 def run_options(table: str, o: Options, going_on: bool = False) -> dict[str, Any]:
-    """What `run_preset` takes beside the setting; ``going_on``: the same command was cut short."""
+    """Return what `run_preset` takes beside the setting.
+
+    going_on : the same command was cut short before
+    """
     options: dict[str, Any] = {"rounds": o.rounds, "device": o.device, "dtype": o.dtype, "resume": o.resume}
     options |= {} if o.autocast is None else {"autocast": o.autocast}
     options |= {} if o.precision == "highest" else {"precision": o.precision}

@@ -79,7 +79,7 @@ def _replay_one(witness: Any) -> Any:
 
 @dataclass(frozen=True)
 class CampaignOptions:
-    """What the command line says of a campaign; names as its options.
+    """The options of a campaign, by name.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class CampaignOptions:
 
     @property
     def statements(self) -> Sequence[Any]:
-        """What is judged."""
+        """The statements that are judged."""
         from fedtheory.theory.judge.registry import all_statements
 
         return all_statements() if self.papers is None else [s for p in self.papers for s in p.statements]
@@ -212,7 +212,7 @@ class _Run:
         return True
 
     def _findings(self) -> dict[str, Any]:
-        """What the reports say of the studies that have words for them."""
+        """Return what the reports say of the studies that have words for them."""
         told = {id: study.findings() for id, study in self.studies.items() if hasattr(study, "findings")}
         return {"findings": told} if told else {}
 
@@ -303,9 +303,9 @@ def _told(run: _Run, final: dict[str, Any], files: list[Path], stopped: bool) ->
 
 
 def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], bool]:
-    """The search for counterexamples to every form not on record as violated; of papers of one's own to every form, but for those
-    whose studies search themselves.
+    """Search for counterexamples to every form that is not on record as violated.
 
+    Of papers of one's own every form is searched, but for papers whose studies search themselves.
     Returns the searches that were finished, and whether they are all: False after an interrupt.
     """
     from fedtheory.theory.judge import campaign
@@ -322,7 +322,7 @@ def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], boo
                 advance(known=cells.recalled)
         complete = True
     except KeyboardInterrupt:
-        pass  # what was found counts
+        pass  # Ctrl-C ends the search: what was found is told, and that it is not complete
     return sorted(out, key=lambda r: (r["statement"], r["form"], r["rule"])), complete
 
 
@@ -332,7 +332,7 @@ def _records(results: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _with_record(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was found, each with the verdict on record."""
+    """Return the findings of the searches, each with the verdict on record."""
     from fedtheory.theory.judge.registry import get
 
     return [{**s, "on_record": get(s["statement"]).form(s["form"]).established.get(s["rule"], "open")} for s in searches]

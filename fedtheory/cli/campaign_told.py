@@ -1,4 +1,4 @@
-"""What `fedtheory verify` prints of a campaign: its verdicts, what was refuted, how far it came, and what is not as recorded."""
+"""The output of `fedtheory verify`: verdicts, refutations, progress, deviations from the record."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _show_refuted(refuted: dict[str, Any]) -> None:
 
 
 def _show_replay(files: Sequence[str]) -> None:
-    """How the first of some counterexamples to the papers that were asked for is rerun."""
+    """Print how to rerun the first of some counterexamples to the papers that were asked for."""
     from fedtheory.theory.judge.registry import paper_of
     from fedtheory.theory.judge.replay import load
 

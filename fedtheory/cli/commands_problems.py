@@ -1,4 +1,4 @@
-"""What there is, what is known of a problem, and a run: `list`, `explain`, `solve`, `run`."""
+"""The commands about names, problems and runs: `list`, `explain`, `solve`, `run`."""
 
 from __future__ import annotations
 

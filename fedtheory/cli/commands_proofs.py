@@ -1,8 +1,10 @@
-"""What holds, and what proves it: `verify`, `proof`, `report`, `replay`, `worst-case`."""
+"""The commands about theorems and proofs: `verify`, `proof`, `report`, `replay`, `worst-case`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,7 +33,9 @@ from fedtheory.cli.options import (
     GIVEN_OPTIONS,
     PROBLEM_OPTIONS,
     SET_OPTIONS,
+    flag,
     hyperparameter_options,
+    option,
     with_options,
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
@@ -39,23 +43,20 @@ from fedtheory.cli.topics import METHODS_OF_PAPERS, statement_topic, worst_case_
 
 __all__: list[str] = []
 
-_LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
+_OF_A_STATEMENT = (
+    PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS,
+    GIVEN_OPTIONS, hyperparameter_options(METHODS_OF_PAPERS.values()),
+)
+_one = partial(typer.Option, rich_help_panel=ONE)
+_all = partial(typer.Option, rich_help_panel=ALL)
+_Mode = Literal["auto", "exact", "monte-carlo"]
 
 
 @app.command(
     "verify",
     first=(
-        "problem",
-        "participants",
-        "rounds",
-        "mode",
-        "given",
-        "figure",
-        "quick",
-        "budget",
-        "details",
-        "json",
-        "out",
+        "problem", "participants", "rounds", "mode", "given", "figure", "quick", "budget",
+        "details", "json", "out",
     ),
     topics=Topics("statement", partial(statement_topic, "verify")),
     rich_help_panel=THEOREM,
@@ -80,117 +81,55 @@ _LOSSES, _OWN, _ONE_ROUND = "The losses", "The method", "With --lyapunov"
         "fedtheory verify mine.py::lemma-4 --problem quadratic",
     ),
 )
-@with_options(
-    PROBLEM_OPTIONS,
-    PARTICIPATION_OPTIONS,
-    LOCAL_OPTIONS,
-    FEDMLS_OPTIONS,
-    SET_OPTIONS,
-    GIVEN_OPTIONS,
-    hyperparameter_options(METHODS_OF_PAPERS.values()),
-)
+@with_options(*_OF_A_STATEMENT)
 def verify_command(
-    statement: Annotated[
-        str | None,
-        typer.Argument(
-            help="A statement (`fedtheory list`), all of a PAPER/, or your own in FILE.py, a file "
-            "that is run; without one, all there are.",
-            metavar="STATEMENT|PAPER/|FILE.py",
-        ),
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option(
-            "--problem",
-            help="A named problem, or a file NAME.json (default: one for the paper).",
-            rich_help_panel=ONE,
-        ),
-    ] = None,
+    statement: Annotated[str | None, typer.Argument(
+        metavar="STATEMENT|PAPER/|FILE.py",
+        help="A statement (`fedtheory list`), all of a PAPER/, or your own in FILE.py, a file "
+        "that is run; without one, all there are.",
+    )] = None,
+    problem: Annotated[str | None, _one(
+        "--problem", help="A named problem, or a file NAME.json (default: one for the paper).",
+    )] = None,
     participants: Participants = None,
-    instance: Annotated[
-        str | None,
-        typer.Option(
-            "--instance",
-            metavar="NAME",
-            rich_help_panel=ONE,
-            help="An instance of the campaign, as its report names it; --seed, --scale and --quick as the campaign had them.",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            "--rounds", "-T", help="T: rounds of a statement about runs.", rich_help_panel=ONE
-        ),
-    ] = None,
-    scenarios: Annotated[
-        int | None,
-        typer.Option(
-            "--scenarios",
-            "-S",
-            help="The most runs that Monte Carlo takes (default 1000; of EFL 200).",
-            rich_help_panel=ONE,
-        ),
-    ] = None,
-    mode: Annotated[
-        Literal["auto", "exact", "monte-carlo"],
-        typer.Option("--mode", help="How expectations are taken.", rich_help_panel=ONE),
-    ] = "auto",
-    figure: Annotated[
-        str | None,
-        typer.Option(
-            "--figure",
-            help="Draw bound against measured: FILE.png and FILE.pdf, with the data in FILE.csv.",
-            metavar="[FILE]",
-            rich_help_panel=ONE,
-        ),
-    ] = None,
-    size: Annotated[FigureSize, typer.Option("--size", help=SIZE_HELP, rich_help_panel=ONE)] = "page",
-    no_title: Annotated[bool, typer.Option("--no-title", help=NO_TITLE_HELP, rich_help_panel=ONE)] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="A tenth of the instances, no long runs, a small search.",
-            rich_help_panel=ALL,
-        ),
-    ] = False,
-    scale: Annotated[
-        float,
-        typer.Option(
-            "--scale",
-            min=0.0,
-            max=1000.0,
-            help="Size of the battery, 1 is about 600 instances.",
-            rich_help_panel=ALL,
-        ),
-    ] = 1.0,
-    long_runs: Annotated[
-        bool,
-        typer.Option(
-            "--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.", rich_help_panel=ALL
-        ),
-    ] = True,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            "--budget",
-            min=0,
-            metavar="N",
-            help="Instances that are searched for a counterexample to each form (default 1,000).",
-            rich_help_panel=ALL,
-        ),
-    ] = None,
+    instance: Annotated[str | None, _one(
+        "--instance", metavar="NAME",
+        help="An instance of the campaign, as its report names it; --seed, --scale and --quick as "
+        "the campaign had them.",
+    )] = None,
+    rounds: Annotated[int | None, _one(
+        "--rounds", "-T", help="T: rounds of a statement about runs.",
+    )] = None,
+    scenarios: Annotated[int | None, _one(
+        "--scenarios", "-S",
+        help="The most runs that Monte Carlo takes (default 1000; of EFL 200).",
+    )] = None,
+    mode: Annotated[_Mode, _one("--mode", help="How expectations are taken.")] = "auto",
+    figure: Annotated[str | None, _one(
+        "--figure", metavar="[FILE]",
+        help="Draw bound against measured: FILE.png and FILE.pdf, with the data in FILE.csv.",
+    )] = None,
+    size: Annotated[FigureSize, _one("--size", help=SIZE_HELP)] = "page",
+    no_title: Annotated[bool, _one("--no-title", help=NO_TITLE_HELP)] = False,
+    quick: Annotated[bool, _all(
+        "--quick", help="A tenth of the instances, no long runs, a small search.",
+    )] = False,
+    scale: Annotated[float, _all(
+        "--scale", min=0.0, max=1000.0, help="Size of the battery, 1 is about 600 instances.",
+    )] = 1.0,
+    long_runs: Annotated[bool, _all(
+        "--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.",
+    )] = True,
+    budget: Annotated[int | None, _all(
+        "--budget", min=0, metavar="N",
+        help="Instances that are searched for a counterexample to each form (default 1,000).",
+    )] = None,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
-    details: Annotated[
-        bool,
-        typer.Option(
-            "--details",
-            help="Also every form under both rules, and where it is tightest.",
-            rich_help_panel=ALL,
-        ),
-    ] = False,
+    details: Annotated[bool, _all(
+        "--details", help="Also every form under both rules, and where it is tightest.",
+    )] = False,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
@@ -219,48 +158,47 @@ def verify_command(
 
     file, name = (None, "") if statement is None else in_file(statement)
     paper = paper_named(statement or "") if file is None else None
-    given = {**options, "problem": problem, "participants": participants, "rounds": rounds, "figure": figure}
+    given = {**options, "problem": problem, "participants": participants}
+    given |= {"rounds": rounds, "figure": figure}
     refuse_look(figure is not None, size, no_title)
     if instance is not None:
         from fedtheory.cli.instance import verify_instance
 
-        of_problem = {**given, "budget": budget, "workers": workers, "scenarios": scenarios, "address": address}
+        of_problem = {**given, "budget": budget, "workers": workers}
+        of_problem |= {"scenarios": scenarios, "address": address}
         battery = (0.1, False) if quick else (scale, long_runs)
         raise typer.Exit(verify_instance(statement, instance, of_problem, seed, battery, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
-        of_campaign = {"quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget is not None}
-        of_campaign |= {"workers": workers is not None, "details": details}
-        of_campaign |= {"engine": engine != "local", "address": address is not None}
-        verifying.refuse_with_statement(statement, of_campaign)
+        verifying.refuse_with_statement(statement, {
+            "quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs,
+            "budget": budget is not None, "workers": workers is not None, "details": details,
+            "engine": engine != "local", "address": address is not None,
+        })
         look = {"size": size, "title": not no_title}
-        how = {"rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look}
-        raise typer.Exit(verifying.verify_one(statement, problem, options, participants, how, seed, json, out))
+        how = {
+            "rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look,
+        }
+        one = (statement, problem, options, participants, how, seed, json, out)
+        raise typer.Exit(verifying.verify_one(*one))
     if file and name:
         verifying.refuse_without_statement(given, f"{statement} --problem quadratic", "a problem")
     whose = f"{file}::" if file else statement or ""
     verifying.refuse_without_statement(given, f"{whose}NAME" if whose else "theorem-3.1")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)
-    folder = Path("results") / (paper.id if paper is not None else file.stem if file is not None else "")
+    of = paper.id if paper is not None else file.stem if file is not None else ""
     budget = budget if budget is not None else (100 if quick else 1000)
     workers = workers or campaigning.default_workers()
     rest = (workers, budget, details, json, papers, engine, address)
-    o = campaigning.CampaignOptions(out or folder, seed, quick, scale, long_runs, *rest)
+    folder = out or Path("results") / of
+    o = campaigning.CampaignOptions(folder, seed, quick, scale, long_runs, *rest)
     raise typer.Exit(campaigning.campaign_command(o))
 
 
 @app.command(
     "proof",
     first=(
-        "problem",
-        "form",
-        "witness",
-        "participants",
-        "rounds",
-        "round",
-        "details",
-        "figure",
-        "json",
-        "out",
+        "problem", "form", "witness", "participants", "rounds", "round", "details", "figure",
+        "json", "out",
     ),
     topics=Topics("theorem", partial(statement_topic, "proof")),
     rich_help_panel=THEOREM,
@@ -274,38 +212,43 @@ def verify_command(
         "fedtheory proof mine.py::theorem-1 --problem quadratic --details",
     ),
 )
-@with_options(
-    PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, GIVEN_OPTIONS,
-    hyperparameter_options(METHODS_OF_PAPERS.values()),
-)  # fmt: skip
+@with_options(*_OF_A_STATEMENT)
 def proof_command(
-    theorem: Annotated[
-        str | None,
-        typer.Argument(help="A theorem with a proof in steps, or FILE.py::NAME, a file that is run; without one, those there are."),
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option("--problem", help="A named problem, or a file NAME.json (default: the proof's own witness, in fractions)."),
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--form", help="Which form's proof (default: the repaired one, and below it the printed one on a witness)."),
-    ] = None,
-    witness: Annotated[
-        str | None, typer.Option("--witness", help="The run of this witness: one of `fedtheory list witnesses`, or a file NAME.json.")
-    ] = None,
+    theorem: Annotated[str | None, typer.Argument(
+        help="A theorem with a proof in steps, or FILE.py::NAME, a file that is run; without one, "
+        "those there are.",
+    )] = None,
+    problem: Annotated[str | None, typer.Option(
+        "--problem",
+        help="A named problem, or a file NAME.json (default: the proof's own witness, in "
+        "fractions).",
+    )] = None,
+    form: Annotated[str | None, typer.Option(
+        "--form",
+        help="Which form's proof (default: the repaired one, and below it the printed one on a "
+        "witness).",
+    )] = None,
+    witness: Annotated[str | None, typer.Option(
+        "--witness",
+        help="The run of this witness: one of `fedtheory list witnesses`, or a file NAME.json.",
+    )] = None,
     participants: Participants = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="How many rounds are walked.")] = None,
-    scenarios: Annotated[int | None, typer.Option("--scenarios", "-S", help="The most runs, where cohorts are drawn.")] = None,
-    mode: Annotated[Literal["auto", "exact", "monte-carlo"], typer.Option("--mode", help="How expectations are taken.")] = "auto",
-    round: Annotated[int | None, typer.Option("--round", "-t", help="Each step in this round, with its numbers put in.")] = None,
-    details: Annotated[bool, typer.Option("--details", help="Each step in every round, with its numbers put in.")] = False,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            "--figure", metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg."
-        ),
-    ] = None,
+    rounds: Annotated[int | None, typer.Option(
+        "--rounds", "-T", help="How many rounds are walked.",
+    )] = None,
+    scenarios: Annotated[int | None, typer.Option(
+        "--scenarios", "-S", help="The most runs, where cohorts are drawn.",
+    )] = None,
+    mode: Annotated[_Mode, typer.Option("--mode", help="How expectations are taken.")] = "auto",
+    round: Annotated[int | None, typer.Option(
+        "--round", "-t", help="Each step in this round, with its numbers put in.",
+    )] = None,
+    details: Annotated[bool, typer.Option(
+        "--details", help="Each step in every round, with its numbers put in.",
+    )] = False,
+    figure: Annotated[Path | None, typer.Option(
+        "--figure", metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg.",
+    )] = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
@@ -318,18 +261,23 @@ def proof_command(
     step that fails is named with the round and both sides. The exit code is 1 where one fails that
     is on record as holding.
 
-    Without a problem the repaired proof comes first, on a run in fractions, and below it the printed
-    one with the step that breaks."""
+    Without a problem the repaired proof comes first, on a run in fractions, and below it the
+    printed one with the step that breaks."""
     from fedtheory.cli import proof as proving
 
     if theorem is None:
-        given = {**options, "problem": problem, "form": form, "witness": witness, "participants": participants, "rounds": rounds,
-                 "round": round, "details": details, "figure": figure}  # fmt: skip
+        given = {**options, "problem": problem, "form": form, "witness": witness}
+        given |= {"participants": participants, "rounds": rounds, "round": round}
+        given |= {"details": details, "figure": figure}
         proving.refuse_without_theorem(given)
         raise typer.Exit(proving.list_proofs(json, out))
     how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
-    show = {"form": form, "witness": witness, "round": round, "details": details, "figure": figure, "rule": options.get("rule")}
-    raise typer.Exit(proving.prove(theorem, problem, options, participants, how, seed, show, json, out))
+    show = {
+        "form": form, "witness": witness, "round": round, "details": details, "figure": figure,
+        "rule": options.get("rule"),
+    }
+    of = (theorem, problem, options, participants, how, seed, show, json, out)
+    raise typer.Exit(proving.prove(*of))
 
 
 @app.command(
@@ -337,20 +285,19 @@ def proof_command(
     first=("paper", "json", "out"),
     rich_help_panel=RESULTS,
     epilog=examples(
-        "fedtheory report", "fedtheory report results/efl/campaign.json", "fedtheory report --out page",
+        "fedtheory report", "fedtheory report results/efl/campaign.json",
+        "fedtheory report --out page",
         "fedtheory report results/mine/campaign.json --paper mine.py",
     )
-)  # fmt: skip
+)
 def report_command(
-    campaign: Annotated[
-        Path,
-        typer.Argument(
-            help="What a campaign of `fedtheory verify` wrote.", metavar="CAMPAIGN.json"
-        ),
-    ] = Path("results/campaign.json"),
-    paper: Annotated[
-        Path | None, typer.Option("--paper", help="The Python file whose statements it is about; it is run.", metavar="FILE.py")
-    ] = None,
+    campaign: Annotated[Path, typer.Argument(
+        metavar="CAMPAIGN.json", help="What a campaign of `fedtheory verify` wrote.",
+    )] = Path("results/campaign.json"),
+    paper: Annotated[Path | None, typer.Option(
+        "--paper", metavar="FILE.py",
+        help="The Python file whose statements it is about; it is run.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -369,18 +316,21 @@ def report_command(
     first=("paper", "json", "out"),
     rich_help_panel=THEOREM,
     epilog=examples(
-        "fedtheory replay theorem-3.1", "fedtheory list witnesses", "fedtheory replay NAME-FROM-THAT-LIST",
+        "fedtheory replay theorem-3.1", "fedtheory list witnesses",
+        "fedtheory replay NAME-FROM-THAT-LIST",
         "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
     )
-)  # fmt: skip
+)
 def replay_command(
-    file: Annotated[
-        str, typer.Argument(help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a statement that has one.")
-    ],
-    paper: Annotated[
-        Path | None, typer.Option("--paper", help="The Python file whose statement it is about; it is run.", metavar="FILE.py")
-    ] = None,
+    file: Annotated[str, typer.Argument(
+        help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a "
+        "statement that has one.",
+    )],
+    paper: Annotated[Path | None, typer.Option(
+        "--paper", metavar="FILE.py",
+        help="The Python file whose statement it is about; it is run.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -393,20 +343,40 @@ def replay_command(
     replaying.replay(file, json, out, paper)
 
 
+def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:
+    """Options that take a number as it is written."""
+    return [option(name, str | None, None, text, panel) for name, text in words.items()]
+
+
+_OF_LOSSES = _numbers("The losses", {
+    "smoothness": "L of every loss (default 1).",
+    "strong_convexity": "mu of every loss (default 0).",
+    "lipschitz": "G, of subgradient, fedmls and mopes: root mean square of the longest gradients "
+    "(default 1).",
+    "heterogeneity": "Root mean square of the clients' gradients at x* (default 1).",
+    "distance": "||x_0 - x*|| (default 1).",
+})
+_OF_METHOD = _numbers("The method", {
+    "mu": "Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
+    "alpha": "Of FedDyn: the factor of its proximal term (default L).",
+    "l2": "Of FedElasticNet: lambda_2 (default 2 L).",
+    "lam": "Of FedMLS and MOPES: lambda (default: best for the theorem).",
+    "D": "Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
+})
+_OF_ONE_ROUND = _numbers("With --lyapunov", {
+    "l2_over_beta": "lambda_2/beta (FedDyn: alpha/L).",
+    "rho": "The factor of V, or 'least' (default 1, or the literature's).",
+    "kappa_0": "kappa_0, and the least c is sought (default the literature's).",
+    "c": "c, and the largest kappa_0 is sought.",
+    "dissimilarity": "Of FedProx and FedAvg: B of dissimilar gradients at x.",
+})
+
+
 @app.command(
     "worst-case",
     first=(
-        "clients",
-        "participants",
-        "local_steps",
-        "rounds",
-        "criterion",
-        "step",
-        "smoothness",
-        "strong_convexity",
-        "lyapunov",
-        "instance",
-        "out",
+        "clients", "participants", "local_steps", "rounds", "criterion", "step", "smoothness",
+        "strong_convexity", "lyapunov", "instance", "out",
     ),
     topics=Topics("method", worst_case_topic),
     rich_help_panel=THEOREM,
@@ -425,159 +395,40 @@ def replay_command(
         "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
     ),
 )
+@with_options(_OF_LOSSES, _OF_METHOD, _OF_ONE_ROUND)
 def worst_case_command(
-    method: Annotated[
-        str,
-        typer.Argument(
-            help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; "
-            "efl with --lyapunov."
-        ),
-    ],
-    clients: Annotated[
-        int, typer.Option("--clients", "-N", min=1, metavar="N", help="N: the clients.")
-    ] = 10,
+    method: Annotated[str, typer.Argument(
+        help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; "
+        "efl with --lyapunov.",
+    )],
+    clients: Annotated[int, typer.Option(
+        "--clients", "-N", min=1, metavar="N", help="N: the clients.",
+    )] = 10,
     participants: Participants = None,
-    local_steps: Annotated[
-        int,
-        typer.Option(
-            "--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round."
-        ),
-    ] = 1,
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")
-    ] = 1,
-    criterion: Annotated[
-        str,
-        typer.Option(
-            "--criterion",
-            help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last "
-            "two squared).",
-        ),
-    ] = "gap",
-    smoothness: Annotated[
-        str | None,
-        typer.Option("--smoothness", help="L of every loss (default 1).", rich_help_panel=_LOSSES),
-    ] = None,
-    strong_convexity: Annotated[
-        str | None,
-        typer.Option(
-            "--strong-convexity", help="mu of every loss (default 0).", rich_help_panel=_LOSSES
-        ),
-    ] = None,
-    lipschitz: Annotated[
-        str | None,
-        typer.Option(
-            "--lipschitz",
-            help="G, of subgradient, fedmls and mopes: root mean square of the longest gradients "
-            "(default 1).",
-            rich_help_panel=_LOSSES,
-        ),
-    ] = None,
-    heterogeneity: Annotated[
-        str | None,
-        typer.Option(
-            "--heterogeneity",
-            help="Root mean square of the clients' gradients at x* (default 1).",
-            rich_help_panel=_LOSSES,
-        ),
-    ] = None,
-    distance: Annotated[
-        str | None,
-        typer.Option("--distance", help="||x_0 - x*|| (default 1).", rich_help_panel=_LOSSES),
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(
-            "--step", help="Step size (default 1/L). With it FedProx and FedDyn take K steps."
-        ),
-    ] = None,
-    mu: Annotated[
-        str | None,
-        typer.Option(
-            "--mu",
-            help="Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
-            rich_help_panel=_OWN,
-        ),
-    ] = None,
-    alpha: Annotated[
-        str | None,
-        typer.Option(
-            "--alpha",
-            help="Of FedDyn: the factor of its proximal term (default L).",
-            rich_help_panel=_OWN,
-        ),
-    ] = None,
-    l2: Annotated[
-        str | None,
-        typer.Option(
-            "--l2", help="Of FedElasticNet: lambda_2 (default 2 L).", rich_help_panel=_OWN
-        ),
-    ] = None,
-    lam: Annotated[
-        str | None,
-        typer.Option(
-            "--lam",
-            help="Of FedMLS and MOPES: lambda (default: best for the theorem).",
-            rich_help_panel=_OWN,
-        ),
-    ] = None,
-    D: Annotated[
-        str | None,
-        typer.Option(
-            "--D",
-            help="Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
-            rich_help_panel=_OWN,
-        ),
-    ] = None,
-    lyapunov: Annotated[
-        bool, typer.Option("--lyapunov", help="Find the best constants of a bound on one round.")
-    ] = False,
-    ratio: Annotated[
-        str | None,
-        typer.Option(
-            "--l2-over-beta", help="lambda_2/beta (FedDyn: alpha/L).", rich_help_panel=_ONE_ROUND
-        ),
-    ] = None,
-    rho: Annotated[
-        str | None,
-        typer.Option(
-            "--rho",
-            help="The factor of V, or 'least' (default 1, or the literature's).",
-            rich_help_panel=_ONE_ROUND,
-        ),
-    ] = None,
-    kappa_0: Annotated[
-        str | None,
-        typer.Option(
-            "--kappa-0",
-            help="kappa_0, and the least c is sought (default the literature's).",
-            rich_help_panel=_ONE_ROUND,
-        ),
-    ] = None,
-    c: Annotated[
-        str | None,
-        typer.Option(
-            "--c", help="c, and the largest kappa_0 is sought.", rich_help_panel=_ONE_ROUND
-        ),
-    ] = None,
-    dissimilarity: Annotated[
-        str | None,
-        typer.Option(
-            "--dissimilarity",
-            help="Of FedProx and FedAvg: B of dissimilar gradients at x.",
-            rich_help_panel=_ONE_ROUND,
-        ),
-    ] = None,
-    instance: Annotated[
-        Path | None,
-        typer.Option(
-            "--instance",
-            metavar="FILE",
-            help="Also write losses on which a run ends with the worst value, a problem NAME.json.",
-        ),
-    ] = None,
+    local_steps: Annotated[int, typer.Option(
+        "--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round.",
+    )] = 1,
+    rounds: Annotated[int, typer.Option(
+        "--rounds", "-T", min=1, metavar="T", help="T: rounds.",
+    )] = 1,
+    criterion: Annotated[str, typer.Option(
+        "--criterion",
+        help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last two "
+        "squared).",
+    )] = "gap",
+    step: Annotated[str | None, typer.Option(
+        "--step", help="Step size (default 1/L). With it FedProx and FedDyn take K steps.",
+    )] = None,
+    lyapunov: Annotated[bool, typer.Option(
+        "--lyapunov", help="Find the best constants of a bound on one round.",
+    )] = False,
+    instance: Annotated[Path | None, typer.Option(
+        "--instance", metavar="FILE",
+        help="Also write losses on which a run ends with the worst value, a problem NAME.json.",
+    )] = None,
     json: Json = False,
     out: Out = Path("results"),
+    **options: Any,
 ) -> None:
     """Bound what a method can end with at worst, with a proof.
 
@@ -594,26 +445,25 @@ def worst_case_command(
     from fedtheory.cli import worst_case as worst
     from fedtheory.cli.worst_function import check_instance
 
-    of_one_round = {"--l2-over-beta": ratio, "--rho": rho, "--kappa-0": kappa_0, "--c": c, "--dissimilarity": dissimilarity}
-    if lyapunov or ratio is not None:
+    def given(names: Iterable[str]) -> dict[str, str | None]:
+        return {name: options[name] for name in names}
+
+    common, out = (method, clients, participants, local_steps), out or Path("results")
+    if lyapunov or options["l2_over_beta"] is not None:
         if instance is not None:
             check_instance(instance, True)
-        of_runs = {"--rounds": rounds if rounds != 1 else None, "--criterion": criterion if criterion != "gap" else None,
-                   "--lipschitz": lipschitz, "--heterogeneity": heterogeneity, "--distance": distance, "--alpha": alpha, "--l2": l2,
-                   "--lam": lam, "--D": D}  # fmt: skip
-        potential.lyapunov(
-            method, clients, participants, local_steps,
-            {"smoothness": smoothness, "strong_convexity": strong_convexity, "rho": rho, "kappa_0": kappa_0, "c": c},
-            {"step": step, "mu": mu, "ratio": ratio, "B": dissimilarity},
-            {flag: value for flag, value in of_runs.items() if value is not None}, json, out or Path("results"),
-        )  # fmt: skip
+        of_runs = {
+            "rounds": rounds if rounds != 1 else None,
+            "criterion": criterion if criterion != "gap" else None,
+            **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D")),
+        }
+        refused = {flag(name): value for name, value in of_runs.items() if value is not None}
+        numbers = given(("smoothness", "strong_convexity", "rho", "kappa_0", "c"))
+        of_method = {"step": step, "mu": options["mu"]}
+        of_method |= {"ratio": options["l2_over_beta"], "B": options["dissimilarity"]}
+        potential.lyapunov(*common, numbers, of_method, refused, json, out)
         return
-    potential.refuse(of_one_round)
-    numbers = {
-        "smoothness": smoothness, "strong_convexity": strong_convexity, "lipschitz": lipschitz, "heterogeneity": heterogeneity,
-        "distance": distance,
-    }  # fmt: skip
-    options = {"step": step, "mu": mu, "alpha": alpha, "l2": l2, "lam": lam, "D": D}
-    worst.worst_case(
-        method, clients, participants, local_steps, rounds, criterion, numbers, options, json, out or Path("results"), instance
-    )
+    potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND})
+    numbers = given(p.name for p in _OF_LOSSES)
+    of_method = {"step": step, **given(p.name for p in _OF_METHOD)}
+    worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)

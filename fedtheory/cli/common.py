@@ -1,4 +1,4 @@
-"""What every command shares: where output goes, how errors read, and the options' wording."""
+"""The parts that all commands share: where output goes, how errors read, the options' wording."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:
-    """What to raise for an output folder, which came by that option."""
+    """Return the error to raise for an output folder, which came by that option."""
     return FedTheoryError(f"{option} {out}: cannot be written to ({error.strerror}): name another folder")
 
 
@@ -63,7 +63,7 @@ Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results
 
 
 def out_console() -> Console:
-    """Where people read results (made when needed, so that a redirected stdout is seen)."""
+    """Return the console of results, made when needed, so that a redirected stdout is seen."""
     return Console(highlight=False)
 
 
@@ -181,7 +181,7 @@ def _only_one(file: Path, name: str) -> Any:
 
 
 def in_words(statement: Any) -> str:
-    """How a statement is written at the command line: its id, or FILE.py::NAME."""
+    """Write a statement as the command line does: its id, or FILE.py::NAME."""
     from fedtheory.theory.judge.registry import paper_of
 
     source = paper_of(statement).file
@@ -246,7 +246,7 @@ def facts(rows: Sequence[tuple[str, Any]]) -> Table:
 
 
 def about_problem(problem: Any) -> dict[str, Any]:
-    """What a file says of the problem."""
+    """Return what a file says of the problem."""
     return {
         "name": problem.name,
         "class": type(problem).__name__,

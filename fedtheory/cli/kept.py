@@ -1,4 +1,4 @@
-"""What a long command has finished, kept in its folder, which one process at a time writes."""
+"""The finished steps of a long command, in a folder which one process at a time writes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kept_cells(path: Path) -> Cells:
 
 
 def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) -> Steps:
-    """What a command that writes once, at its end, has done so far: in a folder beside its results, or in results/.
+    """Keep the steps of a command that writes once, at its end, beside its results or in results/.
 
     Parameters
     ----------

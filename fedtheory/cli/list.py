@@ -188,7 +188,7 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
     names = [k for k in ("name", "source", "about", "options") if found[0].get(k)]
     console, longest = out_console(), max(len(row["name"]) for row in found)
     if console.width - longest < 40 or ("options" in names and console.width < NARROW):  # no room beside the names
-        _print_stacked(console, found, names)
+        _print_stacked(console, found)
         return
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in names:
@@ -206,7 +206,7 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
         console.print(f"\n{IN_BRACKETS}", style="dim", markup=False)
 
 
-def _print_stacked(console: Any, found: list[dict[str, Any]], names: Sequence[str]) -> None:
+def _print_stacked(console: Any, found: list[dict[str, Any]]) -> None:
     """Names, with the rest below each."""
     table = Stacked([""])  # names are flush left, what belongs to them is indented
     for row in found:

@@ -78,7 +78,10 @@ def _takes_exact(algorithm: Any) -> bool:
 
 
 def penalty(algorithm: Any) -> float:
-    """What the method's quadratic penalty adds to the curvature of local work; EFL's elastic term is counted by `step_size`."""
+    """Return the curvature that the method's quadratic penalty adds to local work.
+
+    EFL's elastic term is not in it: `step_size` counts that.
+    """
     names = ("local_curvature", "l2", "mu", "alpha")
     return next((float(getattr(algorithm, name)) for name in names if hasattr(algorithm, name)), 0.0)
 
@@ -90,7 +93,7 @@ def own_steps(algorithm: Any) -> str:
 
 
 def local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
-    """Which local solver: as asked for, else what the method trains with."""
+    """Choose the local solver: as asked for, else what the method trains with."""
     from fedtheory.optimum.on_ball import is_smooth
 
     own = own_steps(algorithm)

@@ -334,7 +334,7 @@ def hyperparameters() -> dict[str, Hyperparameter]:
 
 
 def _described(h: Hyperparameter) -> str:
-    """What the docstring of the first method that has it says of a hyperparameter: its type, then what it is."""
+    """Describe a hyperparameter by its type and meaning, from the first docstring that has it."""
     from fedtheory import algorithms
 
     own = {new: old for old, new in RENAMED.items()}.get(h.name, h.name)

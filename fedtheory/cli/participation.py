@@ -173,7 +173,7 @@ def participation_of(problem: Any, options: Mapping[str, Any], participants: int
 
 
 def participation_in_words(problem: Any, options: Mapping[str, Any], participants: int | None) -> str:
-    """Who takes part, for a headline."""
+    """Say for a headline who takes part."""
     if participants is not None or not given_participation(options):
         return f"P = {participants or problem.num_clients}"
     words = []

@@ -101,7 +101,7 @@ def _short(number: Fraction) -> str:
 
 
 def _told(found: Any, least: bool) -> dict[str, Any]:
-    """What --json prints."""
+    """Return what --json prints."""
     q = found.question
     exact = {name: getattr(found, name) for name in NUMBERS}
     return {
@@ -119,7 +119,10 @@ def _plain(value: Any) -> Any:
 
 
 def _beside(question: Any) -> list[dict[str, Any]]:
-    """What is printed or proved elsewhere of the same round: who says it, its numbers, and why it is not claimed, or None."""
+    """List what is printed or proved elsewhere of the same round: source, numbers, and 'outside'.
+
+    'outside' says why a row claims nothing of this round; None where it does.
+    """
     from fedtheory.worst_cases.literature import printed
 
     rows = _of_fedelasticnet(question) if "ratio" in question.options else printed(question)
@@ -191,7 +194,7 @@ def _number(number: float | None) -> str:
 
 
 def _follows(told: dict[str, Any]) -> str:
-    """What the inequality means for a run."""
+    """Say what the inequality means for a run."""
     if told["method"] == "fedprox":
         mean = f"{_number(1 / told['kappa_0'])} (F(x_0) - F*)/T"
         return f"So the mean of ||grad F||^2 over T rounds is at most {mean} where B bounds the gradients in each."

@@ -229,17 +229,23 @@ def _build(name: str | None, given: dict[str, Any], seed: int) -> Problem:
     for key in given:
         if key not in chosen.takes:
             takes = ", ".join(f"--{t.replace('_', '-')}" for t in chosen.takes) or "no options"
-            raise InvalidInput(f"--{key.replace('_', '-')} does not apply to the problem {name!r}: it takes {takes}")
+            raise _foreign(key, f"does not apply to the problem {name!r}: it takes {takes}")
     problem = chosen.build(given, seed)
     problem.name = name
     return problem
+
+
+def _foreign(key: str, why: str) -> InvalidInput:
+    """The error for an option that a problem does not take; --tau may be meant for a method."""
+    more = "; a method's tau is --elastic-tau" if key == "tau" else ""
+    return InvalidInput(f"--{key.replace('_', '-')} {why}{more}")
 
 
 def _from_json(name: str, given: dict[str, Any]) -> Problem:
     from fedtheory.problems import read_problem
 
     if given:
-        raise InvalidInput(f"--{next(iter(given)).replace('_', '-')} does not apply to {name}: the file says all of the problem")
+        raise _foreign(next(iter(given)), f"does not apply to {name}: the file says all of the problem")
     return read_problem(name)
 
 
@@ -262,7 +268,7 @@ def _deal(data: Any, o: dict[str, Any], seed: int) -> Problem:
     m, how = o.get("clients") or 5, o.get("partition") or "iid"
     for key, only in (("alpha_dirichlet", "dirichlet"), ("classes", "classes")):
         if key in o and how != only:
-            raise InvalidInput(f"--{key.replace('_', '-')} belongs to --partition {only}, not to {how}")
+            raise _foreign(key, f"belongs to --partition {only}, not to {how}")
     if how != "iid" and data.task == "regression":
         raise InvalidInput(f"--partition {how} deals classes, but {data.name} has real targets: use --partition iid")
     if how == "iid":
@@ -276,7 +282,7 @@ def _deal(data: Any, o: dict[str, Any], seed: int) -> Problem:
         problem.partition = {"name": part.name, "parameters": part.parameters, "sha256": part.sha256}
         return problem
     if "tau" in o:
-        raise InvalidInput(f"--tau belongs to --loss quantile, not to {o.get('loss', 'the default loss')}")
+        raise _foreign("tau", f"belongs to --loss quantile, not to {o.get('loss', 'the default loss')}")
     kinds = {"logistic": Logistic, "least-squares": LeastSquares, "huber": Huber, "softmax": Softmax}
     loss = kinds.get(o.get("loss", ""))
     if loss is Softmax and data.task == "regression":
@@ -292,7 +298,7 @@ def _nonsmooth_data(data: Any, part: Any, o: dict[str, Any]) -> Problem:
     loss = o["loss"]
     for key, only in (("ridge", "hinge"), ("tau", "quantile")):
         if key in o["given"] and loss != only:
-            raise InvalidInput(f"--{key} does not apply to --loss {loss}: it belongs to {only}")
+            raise _foreign(key, f"does not apply to --loss {loss}: it belongs to {only}")
     features, targets = ([values[p] for p in part.indices] for values in (data.features, data.targets))
     if loss == "hinge":
         if data.task != "binary":

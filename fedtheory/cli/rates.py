@@ -80,7 +80,7 @@ def _print_instance(console: Any, data: dict[str, Any], name: str, title: str) -
 
 
 def _print_rules(console: Any, data: dict[str, Any]) -> None:
-    """How every method was set, once for all instances."""
+    """Print how every method was set, once for all instances."""
     console.print(Text("Schedules", "bold"))
     rules = dict.fromkeys((s["label"], s["schedule"]) for s in data["series"])
     for label, rule in rules:

@@ -1,4 +1,4 @@
-"""What the command line says of one statement, or of one run, as a paper's setting asks for it."""
+"""Requests: one statement or one run of the command line, as a paper's setting asks for it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CommandRequest:
         return participation_of(problem, self.options, self.participants, STEPS if steps is None else steps, rounds)
 
     def participation_in_words(self, problem: Any) -> str:
-        """Who takes part, for a headline."""
+        """Say for a headline who takes part."""
         from fedtheory.cli.participation import participation_in_words
 
         return participation_in_words(problem, self.options, self.participants)

@@ -1,4 +1,4 @@
-"""Where a run of `fedtheory run` stands, on disk: once a minute, and when it is interrupted; the same command goes on from there."""
+"""Checkpoints of `fedtheory run`, each minute and when interrupted: the same command goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fedtheory run` runs, made from what the command line says; a cell of `fedtheory sweep` is made in the same way."""
+"""A run made from the options of `fedtheory run`; cells of `fedtheory sweep` are made likewise."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WIRE = ("nonzeros", "entropy", "bits")  # what is sent: nothing before round 1
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command line says; names as its options.
+    """The options of a run, by name.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Made:
 
     @property
     def titles(self) -> dict[str, str]:
-        """What is shown of every round: name and column title."""
+        """The metrics shown of every round: name and column title."""
         return RUN_METRICS if self.radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
 
 
@@ -103,7 +103,7 @@ _SOLVER = {
 
 
 def options_from(given: Mapping[str, Any]) -> RunOptions:
-    """What the parameters of the command `run` say, by their names."""
+    """Make `RunOptions` of the parameters of the command `run`, given by name."""
     memory = {option.name: given[option.name] for option in MEMORY_OPTIONS}
     solver = {**{short: given[name] for name, short in _SOLVER.items()}, **memory}
     rest = {k: v for k, v in given.items() if k not in (*_OWN, *_SOLVER, *memory)}

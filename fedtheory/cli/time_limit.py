@@ -1,4 +1,4 @@
-"""How long `fedtheory run` and `verify STATEMENT` would take, measured before or as they start.
+"""The time that `fedtheory run` or `verify STATEMENT` would take, measured as it starts.
 
 FedMLS, whose steps grow with the rounds, measures its own.
 """
@@ -121,7 +121,7 @@ class ScenarioClock:
         self.stage = self.known = 0
 
     def __str__(self) -> str:
-        """How far it came: 'after about 40 of 125 scenarios', or ''."""
+        """Say how far it came, as in 'after about 40 of 125 scenarios', or ''."""
         done, stage = self.last // self.rounds, self.stage // self.rounds
         return f" after about {done:,} of {stage:,} scenarios" if stage else ""
 

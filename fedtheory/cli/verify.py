@@ -163,7 +163,7 @@ def verify_one(
 
 
 def _steps(statement: Statement, name: str, request: CommandRequest, out: Path | None) -> Steps:
-    """What this command has done so far; of a package whose code may change unseen nothing is kept."""
+    """Keep the steps of this command; keep none for a package whose code may change unseen."""
     from fedtheory.cli.kept import kept_steps
     from fedtheory.theory.judge.registry import content_of, paper_of
 

@@ -125,7 +125,7 @@ def _name(question: Any) -> str:
 
 
 def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:
-    """What --json prints."""
+    """Return what --json prints."""
     asked = {k: {n: str(x) for n, x in v.items()} if isinstance(v, dict) else _plain(v) for k, v in found.asked.items()}
     common = {"method": found.asked["method"], "clients": clients, "participants": participants, "status": "proved"}
     numbers = found.solution.numbers

@@ -1,4 +1,4 @@
-"""What an algorithm sees of the clients in one round, and what it can ask them for."""
+"""An algorithm's view of the clients in one round, and what it can ask them for."""
 
 from fedtheory.clients.clients import Clients
 

@@ -1,4 +1,4 @@
-"""What an algorithm sees of the world in one round: the cohort, local minimisation, gradients, and the wire.
+"""An algorithm's view of one round: cohort, local minimisation, gradients, and the wire.
 
 Algorithms work in slots, (S, P, d): scenario by cohort member. Problems and local solvers work client-major, (N, B, d): client by
 row. Its `Layout` moves between the two, so that every kernel is one batched matrix product whatever the cohort.
@@ -107,7 +107,7 @@ class Clients:
         return self.spread(x)
 
     def spread(self, x: Array) -> Array:
-        """What the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
+        """Spread what the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
         return self.xp.broadcast_to(x[:, None, :], (x.shape[0], self.cohort.slots, x.shape[1]))
 
     def take(self, memory: Array) -> Array:
@@ -163,7 +163,7 @@ class Clients:
 
     @cached_property
     def rows(self) -> Rows:
-        """What a local solver is told of them."""
+        """The rows, as a local solver is told of them."""
         layout = self.layout
         own = layout.scenario_of_row()
         scenarios = own + self.scenarios.start if self.scenarios.step == 1 else np.asarray(self.scenarios)[own]
@@ -217,7 +217,10 @@ class Clients:
         return self.layout.to_slots(client_fisher(self.row_problem, self.layout.to_rows(y), kind))
 
     def sensitivity(self, y: Array, batch_size: int | None, mu: float, ema: Average) -> Array:
-        """How the output moves with each parameter, on the slots' held-out samples (on all where there are none): (S, P, d) twice."""
+        """Measure how the output moves with each parameter: (S, P, d) twice.
+
+        It does so on the slots' held-out samples, or on all where there are none.
+        """
         from fedtheory.clients.sensitivity import client_sensitivity
 
         problem = self.row_problem.held_out or self.row_problem
@@ -231,7 +234,7 @@ class Clients:
 
     @property
     def sent(self) -> list[Array]:
-        """What was sent so far, (S, P, d) each."""
+        """The messages sent so far, (S, P, d) each."""
         self._messages = [m[...] if type(m) is Moved else m for m in self._messages]
         return self._messages
 
@@ -255,7 +258,7 @@ class Clients:
         self._senders.append(senders)
 
     def _who(self, senders: np.ndarray | None) -> np.ndarray | None:
-        """Who sends a message (S, P) that the cohort's senders send; None: every slot."""
+        """Return who sends a message (S, P) that the cohort's senders send; None: every slot."""
         mask = self.cohort.partial_mask
         return mask if senders is None else senders if mask is None else senders & mask
 
@@ -269,7 +272,7 @@ class Clients:
     def _compress(
         self, message: Array, compressor: Compressor, senders: np.ndarray | None = None
     ) -> tuple[Array, np.ndarray]:
-        """What arrives (S, P, d), 0 from those that do not send, and its bits (S, P)."""
+        """Return what arrives (S, P, d), 0 from those that do not send, and its bits (S, P)."""
         who = self._who(senders)
         uniforms = self._uniforms("compression up", self.num_clients, message) if compressor.randomised else None
         some = who is not None and not who.all()
@@ -381,7 +384,7 @@ class Clients:
             raise self._diverged(*(int(i[bad.argmax()]) for i in at))
 
     def _diverged(self, scenario: int, slot: int | None) -> Diverged:
-        """What is raised for a message of a slot, or of the server (None)."""
+        """Return the error to raise for a message of a slot, or of the server (None)."""
         client = slot if slot is None or self.cohort.members is None else int(self.cohort.members[scenario, slot])
         return diverged(self.round_index, client, self.scenarios[scenario], "a message")
 
@@ -397,7 +400,7 @@ class Clients:
         return drawn if is_numpy(like) else as_uniforms(drawn, like)
 
     def who_sent(self) -> list[np.ndarray | None]:
-        """Who sent each of the round's messages, (S, P) of bools; None: every slot."""
+        """List who sent each of the round's messages, (S, P) of bools; None: every slot."""
         return [self.cohort.mask if senders is None else senders for senders in self._senders]
 
     def sent_rows(self) -> list[Array]:

@@ -89,7 +89,10 @@ def wanted_messages(memory: np.ndarray, update: Any, of: Callable[[At], At]) -> 
 
 
 def places(who: np.ndarray | None, shape: tuple[int, ...]) -> Iterator[At]:
-    """Where the messages of an array (S, P, d) are whose senders who (S, P) names (None: all), piece by piece."""
+    """Yield piece by piece where an array (S, P, d) has its senders' messages.
+
+    who (S, P) names the senders; None: all
+    """
     count, slots, dim = shape[0] * shape[1], shape[1], shape[2]
     flat, size = np.arange(count) if who is None else np.flatnonzero(who), max(1, IN_CACHE // max(1, dim))
     for first in range(0, len(flat), size):
@@ -97,7 +100,7 @@ def places(who: np.ndarray | None, shape: tuple[int, ...]) -> Iterator[At]:
 
 
 def sent_by(compressor: Any, message: Array, uniforms: Array | None) -> tuple[Array, np.ndarray]:
-    """What arrives of messages (..., d), and their bits (...)."""
+    """Return what arrives of messages (..., d), and their bits (...)."""
     if hasattr(compressor, "sent"):
         return compressor.sent(message, uniforms)
     if not all_finite(message):  # one of anyone's need not refuse it, nor do both at once

@@ -1,4 +1,6 @@
-"""How much a model's output moves with each parameter, seen by the clients on unlabelled samples (Elastic Aggregation, Algorithm 1).
+"""Sensitivities of a model's output to its parameters, seen by clients on unlabelled samples.
+
+Elastic Aggregation's Algorithm 1 uses them.
 
 Over the batches j = 1..m of a client's samples B_k, in their order, with g_j = gradient of the batch's mean of ||F(y; a)||_2^2,
 

@@ -64,7 +64,7 @@ def fedlab_adapter(server: Callable[..., Any], trainer: Callable[..., Any]) -> C
 
 
 class _Data:
-    """What a FedLab trainer asks of its dataset."""
+    """A dataset with what a FedLab trainer asks of it."""
 
     def __init__(self, clients: Sequence[Any]) -> None:
         import torch

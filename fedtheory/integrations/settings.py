@@ -1,4 +1,4 @@
-"""Which settings an adapter takes: those that the functions it is made of have parameters for."""
+"""Settings of an adapter: those that the functions it is made of have parameters for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def needed_package(name: str, install: str) -> Any:
 
 
 def _parameters(function: Callable[..., Any], first: int, what: str) -> tuple[list[inspect.Parameter], bool]:
-    """What a function takes by name after its first parameters, and whether it takes anything."""
+    """List what a function takes by name after its first parameters; say if it takes anything."""
     if not callable(function):
         raise InvalidInput(f"{what} = {function!r}: it cannot be called; give a function or a class")
     try:

@@ -21,7 +21,9 @@ def clipped_factor(gradient: Array, limit: float) -> Array:
 def clipped_direction(
     objective: LocalObjective, y: Array, gradient: Array, ridge: float, prox: bool, limit: float, spares: str | None
 ) -> Array:
-    """What a step of `fedtheory.local.SGD` with `clip` goes along: `gradient`, of f_k with its ridge, and all arrays (..., d).
+    """Return what a clipped step of `fedtheory.local.SGD` goes along; all arrays (..., d).
+
+    Its `gradient` is that of f_k with its ridge.
 
     Clipped: the gradient of the loss without its ridge, minus `linear`, plus curvature (y - center), plus l1 sign(y - anchor) unless
     that term is left to a prox. Added afterwards: ridge y. With spares = 'curvature', curvature y is added afterwards as well, and

@@ -65,7 +65,7 @@ class _Model(models.PrimitiveModel):
 
 @intrinsic
 def entries(typing: Any, array: Any) -> Any:
-    """Where the entries of a contiguous array of doubles lie, for as long as the caller holds the array.
+    """Return where a contiguous array of doubles lies, for as long as the caller holds the array.
 
     Numba counts who holds an array whenever one is passed or sliced, which costs more than a short loop; a place costs nothing.
     """

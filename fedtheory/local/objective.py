@@ -131,7 +131,7 @@ def residual_scale(objective: LocalObjective, y: Array, upper: np.ndarray, toler
 
 
 class LocalResult(NamedTuple):
-    """What a local solver returns, in the layout it was called in (rows or slots)."""
+    """The result of a local solver, in the layout it was called in (rows or slots)."""
 
     y: Array  # (..., d) the local model
     residual: Array | None = None  # (...) KKT residual, from exact solvers
@@ -141,7 +141,7 @@ class LocalResult(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What a solver needs to know of its rows beyond the objective (client-major, (N, B))."""
+    """A solver's rows beyond the objective: clients, scenarios, steps (client-major, (N, B))."""
 
     clients: np.ndarray  # (N,) client numbers in the whole problem
     scenarios: np.ndarray  # (N, B) scenario of each row

@@ -46,7 +46,7 @@ def _joined(builder: Any, parts: list[Any]) -> Any:
 
 
 def _cells(width: int, rest: int) -> list[tuple[range, int, int]]:
-    """What is summed in a register: of these rows so many columns, from this one on."""
+    """List what is summed in a register: of these rows so many columns, from this one on."""
     whole = [(range(r, r + 1), LANES * w, LANES) for r in range(HEIGHT) for w in range(width)]
     rows = LANES // rest if rest else HEIGHT
     return whole + [(range(r, r + rows), LANES * width, rest) for r in range(0, HEIGHT, rows) if rest]

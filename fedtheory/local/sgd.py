@@ -106,7 +106,7 @@ class GradientSteps(LocalSolver):
 
 @dataclass(frozen=True)
 class MiniBatchSolver(LocalSolver):
-    """What solvers that walk through mini-batches share: which samples a step takes, of what size it is, and what is clipped.
+    """A solver that walks through mini-batches: the samples of a step, its size, and the clipping.
 
     The parameters are those of `SGD`.
     """
@@ -199,7 +199,7 @@ class MiniBatchSolver(LocalSolver):
         raise NotImplementedError
 
     def _clipped(self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array) -> Array:
-        """What a clipped step goes along."""
+        """Return what a clipped step goes along."""
         limit, prox = cast(float, self.clip), self.l1 == "prox"
         if isinstance(problem, View):
             return problem.clipped_direction(objective, y, gradient, prox, limit, self.clip_spares)

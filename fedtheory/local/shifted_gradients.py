@@ -71,7 +71,7 @@ class View:
     def clipped_direction(
         self, objective: LocalObjective, y: Array, direction: Array, prox: bool, limit: float, spares: str | None
     ) -> Array:
-        """What a clipped step goes along instead of a direction of the view; see `fedtheory.local.clipping.clipped_direction`."""
+        """Return what a clipped step goes along; see `clipping.clipped_direction`."""
         return clipped_direction(objective, y, direction, self.problem.ridge, prox, limit, spares)
 
 

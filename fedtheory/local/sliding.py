@@ -16,12 +16,7 @@ from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, 
 from fedtheory.local.sliding_draws import draws
 from fedtheory.problems.base import Problem
 
-__all__ = ["SubgradientSliding", "averaging_weight", "draws", "project_ball"]
-
-
-def averaging_weight(t: int) -> float:
-    """theta_t = 2(t + 1)/(t(t + 3)) of line 21; theta_1 = 1."""
-    return 2.0 * (t + 1) / (t * (t + 3.0))
+__all__ = ["SubgradientSliding", "draws", "project_ball"]
 
 
 def project_ball(u: Array, radius: float) -> Array:

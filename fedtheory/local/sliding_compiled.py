@@ -26,7 +26,7 @@ A_STEP = 800  # numbers that are touched in the time that a step takes beside it
 
 
 class CompiledForm(NamedTuple):
-    """What a compiled loop needs of a problem."""
+    """A problem in the form that a compiled loop needs."""
 
     walk: str  # a key of sliding_kernels.WALKS
     arguments: tuple[Any, ...]

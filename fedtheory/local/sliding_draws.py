@@ -17,7 +17,7 @@ CHUNK = 1 << 20  # random numbers held at a time
 
 
 class Sliding(Protocol):
-    """What the engines need to know of `fedtheory.local.SubgradientSliding`, which cannot be changed."""
+    """The part of `fedtheory.local.SubgradientSliding` that the engines read."""
 
     @property
     def steps(self) -> int: ...

@@ -74,7 +74,7 @@ def _linear(problem: Problem) -> bool:
 def _pieces(
     problem: Problem, shape: tuple[int, ...], steps: int
 ) -> list[tuple[Problem, slice, slice]]:
-    """Which rows walk together, clients at points of each; none where all do."""
+    """List the rows that walk together, clients at points of each; none where all do."""
     clients, points, made = shape
     groups, p = 1, cast(LinearModel, problem)
     if _linear(problem):

@@ -1,4 +1,4 @@
-"""What is sent over the wire, how it is compressed and encoded, and how much of it there is."""
+"""Messages over the wire: how they are compressed and encoded, and how much there is of them."""
 
 from fedtheory.messages.base import Compressor
 from fedtheory.messages.compressors import (

@@ -1,4 +1,4 @@
-"""What every compressor is: a map C of messages, its factor, and its encoding."""
+"""Compressors: a map C of messages, its factor, and its encoding."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ OMEGA_LIMIT = 2**48  # an omega code below it fits into one 64-bit field
 
 @dataclass(frozen=True)
 class Encoded:
-    """What crosses the wire for one message: ``bits`` bits, first bit first, padded with zeros to whole bytes."""
+    """One message on the wire: ``bits`` bits, first bit first, padded with zeros to whole bytes."""
 
     bits: int
     payload: bytes

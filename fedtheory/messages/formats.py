@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Support:
-    """Where the rows of a message (R, d) are not +0.0, given flat and in increasing order.
+    """The places where rows of a message (R, d) are not +0.0, flat and in increasing order.
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""How much was sent: nonzeros and Shannon entropy, as the FedElasticNet paper measures them (section 4, Tables 2-4)."""
+"""Measures of what was sent: nonzeros and Shannon entropy, as FedElasticNet's section 4 has them.
+
+Its Tables 2 to 4 print them.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ MOST, SHARE = 64, 8  # entries up to which, and of at least how many times as ma
 
 
 def top_k_places(x: np.ndarray, k: int, compiled: bool = False) -> np.ndarray:
-    """Where the k largest magnitudes along the last axis are, flat in all of x and in increasing order: (..., d) -> (..., k).
+    """Return where the k largest magnitudes along the last axis are: (..., d) -> (..., k).
+
+    Places are flat in all of x and in increasing order.
 
     Of equal ones those of lower index. A NaN must have been refused before.
 

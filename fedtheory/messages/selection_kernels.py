@@ -32,7 +32,7 @@ def sink(values: Any, places: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def select(rows: Any, out: Any) -> None:
-    """Where the k largest of each row (R, d) lie, flat, in out (R, k).
+    """Write where the k largest of each row (R, d) lie, flat, into out (R, k).
 
     The k-th largest of what is largest among every so many entries is a lower bound of the k-th largest of all, and few entries reach
     it. Those go through a heap of the k largest so far, the smallest of them first and of equal ones the last.

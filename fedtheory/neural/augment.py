@@ -30,7 +30,9 @@ def check_augment(augment: Any, inputs: Any) -> None:
 
 
 def draws(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:
-    """What is done to the samples of one row, in the epoch's order: (samples, 3) of mirrored (0 or 1), rows and columns cut off (0..8).
+    """Draw how the samples of one row are augmented: (samples, 3), mirrored or not, offsets 0 to 8.
+
+    The samples are in the epoch's order; the offsets say how many rows and columns are cut off.
 
     Half of the images are mirrored; half (drawn apart) are padded by `PAD` and cut back at a random place, the others in the middle.
     A function of (seed, round, epoch, scenario, client) alone.

@@ -129,7 +129,7 @@ class Walks:
 
 
 def _numbers(penalty: Penalty) -> tuple[Any, ...]:
-    """What of a penalty a recording holds as numbers; of its tensors, the shapes."""
+    """Return what of a penalty a recording holds as numbers; of its tensors, the shapes."""
     return penalty.prox, *(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in _parts(penalty).values())
 
 
@@ -232,7 +232,10 @@ class _Step:
 
 
 def of_problem(problem: NetworkOnSamples, weighted: bool) -> Walks | None:
-    """Where steps of this problem are recorded: on a GPU, with images as they are, and a loss that takes the weights it needs."""
+    """Return the recordings of a problem; None where its steps are not recorded.
+
+    They are on a GPU, with images as they are, and a loss that takes the weights it needs.
+    """
     if problem.device.type != "cuda" or problem.augment is not None:
         return None
     if weighted and (not problem.loss.weighted or problem.flat.depends_on_batch):

@@ -1,4 +1,4 @@
-"""Which samples a user's module or loss fails on, or is not finite on: looked for once something went wrong."""
+"""Samples on which a user's module or loss fails or is not finite, sought once one did."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Trial = Callable[[np.ndarray], Any]  # of sample numbers: what goes wrong, None 
 
 
 def failed_in_a_round(problem: NetworkOnSamples, error: Exception, start: Tensor, rows: Rows) -> Exception:
-    """What to raise for an error in the local steps of `rows` from start (N, B, d): it names round, client and sample.
+    """Return the error to raise for one in local steps: it names round, client and sample.
+
+    The steps are those of `rows` from start (N, B, d).
 
     Each client's samples are tried where its steps began. An error that they do not show again is told without a sample where the
     loss is a user's own, and is left as it is where the loss is known, as it may be no user's.
@@ -46,7 +48,10 @@ def failed_in_a_round(problem: NetworkOnSamples, error: Exception, start: Tensor
 
 
 def failed_where_measured(problem: NetworkOnSamples, error: Exception, tested: bool) -> Exception:
-    """What to raise for an error on the test set, or on the clients' samples: it names the sample, which is tried at the start."""
+    """Return the error to raise for one on the test set or on the clients' samples.
+
+    It names the sample, which is tried at the start.
+    """
     point, sets = problem.flat.initial(), problem.test if tested and problem.test is not None else (problem.inputs, problem.targets)
     held = np.arange(len(sets[1])) if tested else np.unique(np.concatenate(problem.client_samples))
     told = _failing(problem, error, point, sets, held, "test sample" if tested else "sample")

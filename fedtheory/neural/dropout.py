@@ -47,7 +47,7 @@ def _shifted(z: Tensor, by: int) -> Tensor:
 
 
 def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
-    """Which entries are kept, each with probability 1 - p (to 2^-24): bool of this shape.
+    """Draw which entries are kept, each with probability 1 - p (to 2^-24): bool of this shape.
 
     Parameters
     ----------
@@ -58,7 +58,10 @@ def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tens
 
 
 def factors(key: Tensor | int, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
-    """What the entries are multiplied with: 0, or 1/(1 - p) where they are kept; the key of one model, or, under vmap, of each."""
+    """Return the entries' factors: 1/(1 - p) where they are kept, else 0.
+
+    The key is that of one model, or, under vmap, of each.
+    """
     if isinstance(key, int):  # which `number` makes of a key where Numba is, on a CPU
         out = torch.empty((1, math.prod(shape)), dtype=dtype if dtype in _NUMPYS else torch.float32)
         _fill(np.array([key % 2**64], dtype=np.uint64), *_terms(occurrence, p, out), out.numpy())
@@ -102,7 +105,7 @@ def of_all(keys: Tensor, occurrence: int, shape: tuple[int, ...], p: float, dtyp
 
 
 def step_of(occurrence: int) -> int:
-    """What is added to a key for the n-th dropout of a forward pass, of 64 bits."""
+    """Return what is added to a key for the n-th dropout of a forward pass, of 64 bits."""
     return (occurrence + 1) * GOLDEN % 2**64
 
 

@@ -1,4 +1,4 @@
-"""What models make of samples: hits and losses, summed on the device, and brought to the host once."""
+"""Evaluation on samples: hits and losses, summed on the device, and brought to the host once."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
 
 
 def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
-    """What each of the clients' samples counts for in a mean of the loss (n,): class weights, 0 where a label is ignored, else 1."""
+    """Return each client sample's weight in a mean of the loss (n,).
+
+    It is the weight of its class, 0 where its label is ignored, and 1 without weights.
+    """
     found = problem.loss.mass(problem.targets[torch.from_numpy(samples).to(problem.device)])
     return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 

@@ -37,7 +37,7 @@ def _whole_numbers(inputs: Tensor) -> Tensor:
 
 
 def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a module is called with: a tensor, the tensors of a tuple by position, those of a dict by keyword."""
+    """Return a module's arguments: a tuple's tensors by position, a dict's by keyword."""
     inputs = unpacked(as_module_takes(Parts(inputs) if isinstance(inputs, dict | tuple) else inputs))
     if isinstance(inputs, dict):
         return (), inputs
@@ -127,7 +127,7 @@ def own_copy(module: Any) -> nn.Module:
 
 
 def _places(module: nn.Module, names: list[str]) -> list[tuple[dict[str, Any], str, str]]:
-    """Where a module keeps the parameters of these names: the dict of the layer, the key in it, and the name.
+    """Return where a module keeps the parameters of these names: layer's dict, key in it, name.
 
     A parameter that several layers share is in several places, a layer that is there twice has one.
     """
@@ -264,7 +264,7 @@ class FlatModule:
         return torch.cat([pieces[name].detach().reshape(-1) for name in self.names])
 
     def constants(self) -> list[Tensor]:
-        """What the module computes with and does not train: parameters without a gradient, and buffers."""
+        """List what the module computes with and does not train: frozen parameters and buffers."""
         return [p.detach() for p in self.module.parameters() if not p.requires_grad] + list(self.module.buffers())
 
     def check_width(self, flat: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What a training run's numbers depend on, so that a checkpoint is not taken for another run's."""
+"""A run's identity: all its numbers depend on, lest a checkpoint be taken for another run's."""
 
 from __future__ import annotations
 

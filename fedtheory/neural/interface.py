@@ -1,4 +1,4 @@
-"""What training, evaluation and the Fisher diagonals need to know of a network: the floor between the engines and `NeuralProblem`.
+"""The interface of a network that training, evaluation and Fisher diagonals are written against.
 
 The modules that do the work (`sgd`, `threads`, `memory`, `fisher`) are written against `NetworkOnSamples`, and `NeuralProblem`, which
 calls them, provides it.

@@ -135,7 +135,7 @@ class Loss:
         return self(outputs, targets).expand(count_of(targets))
 
     def mass(self, targets: Any) -> Tensor | None:
-        """What each sample counts for in a mean (b,): weights of its class, 0 where its label is ignored; None: all alike."""
+        """Return each sample's weight in a mean (b,), its class's, 0 where ignored; None: all 1."""
         return None if self._mass is None else self._mass(targets)
 
     def _shares(self, targets: Tensor, weights: Tensor | None, like: Tensor) -> Tensor | None:
@@ -180,7 +180,7 @@ class Loss:
             each = self._each(outputs, targets)
             shares = self._shares(targets[None], None if weights is None else weights[None], each)
             return each.mean() if shares is None else (each * shares.reshape(-1)).sum()
-        assert self._mean is not None
+        assert self._mean is not None  # where there is no loss of each sample
         value = self._mean(outputs, unpacked(targets))
         if not isinstance(value, torch.Tensor) or value.ndim != 0:
             shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__

@@ -1,4 +1,4 @@
-"""How much is computed at once, and what happens when that does not fit."""
+"""Limits of how much is computed at once, and the errors where that does not fit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "is_memory
 
 
 class OutOfMemory(FedTheoryError, MemoryError):
-    """What a run needs at once does not fit the memory: one model's step, or what is kept of all clients."""
+    """Memory falls short of a run's needs: one model's step, or what is kept of all clients."""
 
 
 def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
@@ -101,7 +101,7 @@ def explained(needed: Callable[[], str], device: torch.device) -> Iterator[None]
 
 
 def of_samples(what: str, values: Any, dtype: torch.dtype) -> str:
-    """What samples take, for `explained`."""
+    """Say how much memory samples take, for `explained`."""
     shape = tuple(getattr(values, "shape", (len(values),)))
     width = torch.finfo(dtype).bits // 8
     return (
@@ -111,7 +111,7 @@ def of_samples(what: str, values: Any, dtype: torch.dtype) -> str:
 
 
 def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
-    """What a method keeps of all clients, for `explained`."""
+    """Say how much memory a method's state of all clients takes, for `explained`."""
     point = torch.empty(1, problem.dim, dtype=problem.dtype, device="meta")  # shapes without memory
     fields = [f for f in algorithm.init(point, problem.num_clients) if hasattr(f, "ndim")]
     kept, width = sum(f.ndim == 3 and f.shape[2] == problem.dim for f in fields), torch.finfo(problem.dtype).bits // 8

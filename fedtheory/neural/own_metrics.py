@@ -53,7 +53,7 @@ def check_own_metrics(metrics: Any, problem: NeuralProblem) -> dict[str, Metric]
 
 
 class OwnMetrics:
-    """What a run's own metrics were in its rounds: arrays (rounds + 1, 1, ...), NaN where they were not evaluated.
+    """A run's own metrics by round: arrays (rounds + 1, 1, ...), NaN where they were not evaluated.
 
     Parameters
     ----------
@@ -145,7 +145,10 @@ def _own(value: Any) -> Any:
 
 
 def _value(name: str, compute: Metric, outputs: Any, targets: Any) -> np.ndarray:
-    """What the function returns, as a float64 array. Raises `InvalidInput` where it fails, or returns no numbers."""
+    """Return what the metric's function returns, as a float64 array.
+
+    Raises `InvalidInput` where it fails, or returns no numbers.
+    """
     try:
         found = compute(_own(outputs), _own(unpacked(targets)))
     except Exception as error:  # whatever a user's function does

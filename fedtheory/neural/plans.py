@@ -1,4 +1,4 @@
-"""What every client does at every step of a round: which samples, with what weight and step size."""
+"""The plan of a round: each client's samples at every step, with their weights and step sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Plan", "Plans"]
 
 
 class Plan:
-    """What every row does at every step.
+    """The samples, weights and step sizes of every row at every step.
 
     Rows are sorted by their number of steps, longest first, so that the rows still walking are always the first ones and no work
     is spent on those that have arrived. A batch cut short by the end of an epoch is padded, with weight 0.
@@ -76,7 +76,10 @@ def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_ind
 
 
 def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
-    """What a row's dropout follows from at each of its steps: (steps,), a function of (seed, round, scenario, client) alone."""
+    """Return the keys of a row's dropout at each of its steps: (steps,).
+
+    They are a function of (seed, round, scenario, client) alone.
+    """
     scenario = int(rows.scenarios[n, b])
     block = scenario // BLOCK
     generator = rows.stream.generator("dropout", rows.round_index, 0, (int(rows.clients[n]) << 32) | block)

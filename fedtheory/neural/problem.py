@@ -254,7 +254,7 @@ class NeuralProblem(Problem):
         return self.given.filled(x, device, dtype)
 
     def like_array(self) -> Tensor:
-        """What ``simulate(..., like=...)`` needs, so that a run stays on the problem's device and dtype."""
+        """The array for ``simulate(..., like=...)``: a run stays on this device and dtype."""
         return torch.empty(0, device=self.device, dtype=self.dtype)
 
     def like(self, x: Any) -> NeuralProblem:
@@ -404,7 +404,7 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def fisher_diagonal(self, y: Tensor, kind: str) -> Tensor:
-        """What `fedtheory.clients.fisher.client_fisher` asks for: (N, B, d) -> (N, B, d)."""
+        """Compute the Fisher diagonals (N, B, d) -> (N, B, d) for `fedtheory.clients.fisher`."""
         return fisher.fisher_diagonal(self, y, kind)
 
     def check_fisher(self, kind: str) -> None:

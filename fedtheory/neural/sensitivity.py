@@ -1,4 +1,7 @@
-"""How a network's output moves with its parameters: what Elastic Aggregation's clients measure on unlabelled samples."""
+"""Sensitivities of a network's output to its parameters, on unlabelled samples.
+
+Elastic Aggregation's clients measure them.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
 
 
 def _places(plan: Plan, part: slice, columns: int) -> tuple[Any, Any]:
-    """Where in (N, B) the rows of `part` lie.
+    """Return where in (N, B) the rows of `part` lie.
 
     As a slice, which copies nothing, where they are neighbours in the one column.
     """

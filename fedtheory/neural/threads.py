@@ -1,4 +1,4 @@
-"""Which rows are trained together, which samples are evaluated together, and on which core."""
+"""The split of work: rows trained together, samples evaluated together, and the core for each."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def _sample_by_sample(
 
 
 def _slope(function: Any, options: dict[str, Any], outputs: Tensor) -> Slope | None:
-    """What the compiled steps need to know of outputs (b, c); None where they do not have this loss."""
+    """Return the loss as the compiled steps take it, of outputs (b, c); None where they lack it."""
     if outputs.ndim != 2:
         return None
     width = outputs.shape[1]

@@ -1,4 +1,4 @@
-"""What a training run keeps while it goes on: checkpoints, TensorBoard's scalars, Ctrl-C; and what it hands back."""
+"""A training run's record: checkpoints, TensorBoard's scalars, Ctrl-C, and the result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 60.0  # between two checkpoints, unless told otherwise
 
 @dataclass
 class TrainingRun:
-    """What a training run measured.
+    """The measurements of a training run.
 
     Attributes
     ----------
@@ -133,12 +133,12 @@ def patient() -> Iterator[Callable[[], bool]]:
 
 
 def _start(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a run began, which it keeps when it goes on."""
+    """Return where a run began, which it keeps when it goes on."""
     return {"start": configuration["problem"]["start"]} if "start" in configuration.get("problem", {}) else {}
 
 
 class Log:
-    """What a run has done, and what is kept of it after every round."""
+    """The record of a run: what it has done, and what is kept of it after every round."""
 
     def __init__(self, rounds: int, seed: int, configuration: dict[str, Any], checkpoint: Path | str | None, every: int | None) -> None:
         self.rounds, self.seed, self.configuration = rounds, seed, configuration
@@ -214,7 +214,7 @@ class Log:
         self.saved = time.perf_counter()
 
     def run(self, rounds: int, metrics: dict[str, np.ndarray], final: Any, given: GivenModule) -> TrainingRun:
-        """What is handed to the user, after so many rounds."""
+        """Return what is handed to the user after so many rounds."""
         self.parts[-1]["last_round"] = rounds
         made_with = {"seed": self.seed, "parts": self.parts, "configuration": self.configuration}
         return TrainingRun(rounds, metrics, final, self.seconds, made_with, given)

@@ -1,4 +1,4 @@
-"""What a module's trial on a few samples tells, in words: what else to give it, and samples that it fails on."""
+"""Trials of a module on a few samples: in words, what else to give it, and where it fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ PLACES = 64  # numbers a sample, of which each place is looked at by itself
 
 
 def remedy(module: nn.Module, loss: Any, inputs: Any, targets: Any, outputs: Any, error: Exception) -> str:
-    """What to do about a module (outputs is None) or a loss that failed on these samples; empty where nothing is known."""
+    """Say what to do about a module or loss that failed; '' where nothing is known.
+
+    outputs : None where the module failed
+    """
     said = str(error)
     if outputs is None and _swapped(module, loss, inputs, targets):
         return ": inputs and targets look swapped, as the module takes these targets: give NeuralProblem(module, inputs, targets, ...)"
@@ -79,7 +82,7 @@ def _swapped(module: nn.Module, loss: Any, inputs: Any, targets: Any) -> bool:
 
 
 def _several(loss: Any, outputs: Any, error: Exception) -> str:
-    """What to do about outputs that are no tensor, where the loss takes one."""
+    """Say what to do about outputs that are no tensor, where the loss takes one."""
     known = loss in LOSSES if isinstance(loss, str) else type(loss) in TORCH or loss in TORCH.values()
     kind = type(outputs).__name__
     if not known and not (isinstance(error, TypeError | AttributeError) and kind in str(error)):

@@ -181,7 +181,7 @@ def polished(
 
 
 def _met(form: NonsmoothStructure, m: Multipliers, tolerance: float) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
-    """Which kinks are met (m,), and of each group the largest piece and those that tie with it."""
+    """Return which kinks are met (m,), and each group's largest piece with those that tie."""
     low, high = form.low.hi, form.high.hi
     u, margin = np.clip(m.u, low, high), tolerance * (high - low)
     ties = []

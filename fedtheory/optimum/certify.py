@@ -182,7 +182,7 @@ def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | N
 
 
 def assess(problem: Certifiable, x: Any) -> Optimum:
-    """What can be proven of F* from a given point x (d,), however good or bad: `gap` says which.
+    """Prove what can be proven of F* from a given point x (d,), however good: `gap` says which.
 
     Raises
     ------
@@ -216,7 +216,10 @@ def _assess(problem: Certifiable, structure: Structure, x: np.ndarray) -> Optimu
 
 
 def _start(problem: Certifiable, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
-    """Where the polish starts (d,), what the solver said, and F there (None: the start is 0)."""
+    """Return where the polish starts (d,), what the solver said, and F there.
+
+    F is None where the start is 0.
+    """
     zero = np.zeros(problem.dim)
     if found.x is None:
         return zero, found.said, None

@@ -36,7 +36,7 @@ _listeners: list[Callable[[str], None]] = []
 
 @dataclass(frozen=True)
 class ConicSolve:
-    """What cvxpy gave.
+    """The answer of cvxpy.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the certificates ask of a problem: nothing here knows a problem by its class.
+"""The interface of a problem for certificates: nothing here knows a problem by its class.
 
 A problem hands over the form that its certificate needs, `structure()` on R^d and `nonsmooth_structure()` on a ball. So a loss of
 anybody's own is certified as the built-in ones are, and this package imports no problem.
@@ -13,7 +13,7 @@ import numpy as np
 from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.optimum.lower_bounds import Structure
 
-__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples", "structure_of"]
+__all__ = ["Certifiable", "CertifiableOnBall", "DeclaredLoss", "LinearSamples"]
 
 
 class Certifiable(Protocol):
@@ -34,7 +34,7 @@ class Certifiable(Protocol):
         """F as a cvxpy expression of a (d,) variable."""
 
     def cvxpy_form(self) -> str:
-        """What `cvxpy_objective` makes of the data, in a few words."""
+        """Say in a few words what `cvxpy_objective` makes of the data."""
 
 
 class CertifiableOnBall(Protocol):
@@ -71,8 +71,3 @@ class DeclaredLoss(LinearSamples, Protocol):
 
     def d2phi(self, z: Any, b: Any) -> Any:
         """Its second derivative in z."""
-
-
-def structure_of(problem: Certifiable) -> Structure:
-    """The structure by which the problem's optimum is certified: what the problem itself hands over."""
-    return problem.structure()

@@ -125,7 +125,7 @@ def exact_columns(rows: np.ndarray, candidates: np.ndarray) -> bool:
 
 
 class Structure:
-    """What the certificates need of a problem; one subclass for quadratics and one for losses of linear predictions."""
+    """The form of a problem that its certificates need; see the subclasses."""
 
     dim: int
     ridge: float = 0.0

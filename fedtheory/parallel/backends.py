@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.parallel.engine import Engine
 
 __all__ = ["Dask", "Joblib", "Ray", "dask_engine", "of_joblib", "ray_engine"]
@@ -156,19 +156,31 @@ def ray_engine(address: str | None, workers: int | None) -> Iterator[Ray]:
     if ray.is_initialized():  # by who calls this
         yield Ray()
         return
-    here: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address is None else {"address": address}
+    here = {"num_cpus": workers, "include_dashboard": False} if address is None else {}
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(**here, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        told = str(error).splitlines()[0]
-        raise InvalidInput(f"address = {address!r}: no Ray cluster answered ({told})") from error
+    _start_ray(address, **here)
     try:
         yield Ray(started_here=address is None)
     finally:
         ray.shutdown()
+
+
+def _start_ray(address: str | None, **options: Any) -> None:
+    """Connect with the cluster at that address, or with one that is started here."""
+    import ray
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(address, **options, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # a bare one where its processes are not there after 30 seconds
+        told = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
+        if address is not None:
+            raise InvalidInput(f"address = {address!r}: no Ray cluster answered ({told})") from error
+        raise FedTheoryError(
+            f"Ray did not start on this machine ({told}): take fewer workers, end what else runs here, "
+            "or give the address of a cluster that runs"
+        ) from error
 
 
 # --- joblib's ----------------------------------------------------------------------------------------------------------
@@ -181,7 +193,7 @@ class Joblib:
         self.same_machine = self.shares_files = self.name in ("ThreadingBackend", "MultiprocessingBackend")
 
     def results(self, call: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-        """What the call makes of each, in any order."""
+        """Yield what the call makes of each argument, in any order."""
         from joblib import Parallel, delayed
 
         options = {"n_jobs": self.workers, "backend": self._backend, "batch_size": 1}
@@ -202,6 +214,6 @@ def of_joblib(backend: Any, workers: int) -> Engine | Joblib:
         import ray
 
         if not ray.is_initialized():
-            ray.init(log_to_driver=False, logging_level=logging.ERROR)
+            _start_ray(None)
         return Ray()
     return Joblib(backend, workers)

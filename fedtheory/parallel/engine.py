@@ -1,4 +1,4 @@
-"""What an engine is: something that runs tasks in other processes."""
+"""The interface of engines, which run tasks in other processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Engine", "Executors"]
 
 
 class Engine(ABC):
-    """Where tasks run.
+    """An engine, where tasks run.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def workers(self) -> int:
-        """How many tasks run at the same time, by now."""
+        """The number of tasks that run at the same time, by now."""
 
     @abstractmethod
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future:

@@ -1,4 +1,4 @@
-"""Where tasks run: processes of this machine, a Dask cluster, Ray, whatever joblib backend is active, or an executor of one's own.
+"""Engines: this machine's processes, Dask, Ray, joblib's active backend, or one's own executor.
 
     from joblib import parallel_config
     with parallel_config("dask"):             # an engine of joblib's, as for scikit-learn
@@ -81,6 +81,8 @@ def use_engine(engine: str | Engine | Executor, address: str | None = None, work
         An engine that there is not, an address where none is taken, a cluster that does not answer.
     MissingCapability
         The engine's package is not installed.
+    FedTheoryError
+        Ray does not start on this machine.
     """
     if isinstance(engine, str):
         if engine not in ENGINES:

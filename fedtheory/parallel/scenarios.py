@@ -78,7 +78,7 @@ def stow(state: Any, folder: str, name: str, first: int) -> Any:
 
 
 def fetch(values: Sequence[Any]) -> list[Any]:
-    """What `stow` left of one field, in order: one array where it made one, else an array of each."""
+    """Read what `stow` left of one field, in order: one array where it made one, else several."""
     if not all(isinstance(v, Stowed) for v in values):
         return [_mapped(v) if isinstance(v, Stowed) else v for v in values]
     first, size = values[0], sum(v.shape[0] for v in values)

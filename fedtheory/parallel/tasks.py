@@ -95,7 +95,7 @@ def _numbered(argument: tuple[int, Any, Callable[[Any], Any], Any]) -> tuple[int
 
 
 class _Parcels:
-    """How many tasks are sent at once: about `TOGETHER` seconds of them, and fewer towards the end."""
+    """The number of tasks sent at once: about `TOGETHER` seconds of them, fewer towards the end."""
 
     def __init__(self) -> None:
         self._seconds = math.inf  # of one task

@@ -1,4 +1,4 @@
-"""What runs in another process: tasks on one BLAS thread each, and the end of a process whose parent is gone."""
+"""The other process: its tasks, on one BLAS thread each, and its end when the parent is gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ LONG = 1.0  # seconds after which the results of several tasks are handed over, 
 
 
 class Done(NamedTuple):
-    """What became of some tasks: the results up to the first error, or of those that were begun in time; that error; the seconds."""
+    """The outcome of some tasks: the results, the first error, and the seconds.
+
+    Results are those up to the error, or of the tasks that were begun in time.
+    """
 
     results: list[Any]
     error: Exception | None

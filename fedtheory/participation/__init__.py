@@ -1,4 +1,4 @@
-"""Who takes part in a round, and with how many local steps: laws, samples, exact enumerations and moments.
+"""Laws of who takes part in a round, and with how many local steps: samples, moments, enumerations.
 
 The modules from the ground up; each imports from those before it only:
 

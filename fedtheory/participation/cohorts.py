@@ -1,4 +1,4 @@
-"""Who takes part: cohorts of clients, the laws they are drawn from, and the exact enumeration of those laws."""
+"""Cohorts of clients, the laws they are drawn from, and the exact enumeration of those laws."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Cohort:
         return made
 
     def taking_part(self) -> np.ndarray:
-        """Who takes part, bool (S, N)."""
+        """Return who takes part, bool (S, N)."""
         return self.dense_mask if self.members is None else self._taking_part
 
     def _check_members(self) -> None:
@@ -257,7 +257,7 @@ ENOUGH = 32  # rows from which looking for all of them at once is faster
 
 
 def _least(values: np.ndarray, count: int) -> np.ndarray:
-    """Where the `count` smallest of each row (S, N) lie, in increasing order: (S, count)."""
+    """Return where the `count` smallest of each row (S, N) lie, in increasing order: (S, count)."""
     if len(values) >= ENOUGH:
         chosen = values <= np.partition(values, count - 1, axis=1)[:, count - 1, None]
         where = np.flatnonzero(chosen)
@@ -458,7 +458,7 @@ class FedDynBernoulli(Sampling):
         must_end(f"{rounds:,} cohorts of {self!r}", seconds, "raise the probability, or take Bernoulli")
 
     def _seeds(self, num_clients: int) -> float:
-        """How many seeds are tried for one cohort, on average."""
+        """Return how many seeds are tried for one cohort, on average."""
         if self.probability == 1:
             return 1.0
         return -1 / math.expm1(max(whole_number("num_clients", num_clients) * math.log1p(-self.probability), -700.0))

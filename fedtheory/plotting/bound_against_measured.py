@@ -181,7 +181,7 @@ def _plain(text: str) -> str:
 
 
 def _name(names: Sequence[str], data: Mapping[str, Any], what: str = "bound ") -> str:
-    """What a line stands for; several forms that are one line are named together."""
+    """Name what a line stands for; several forms that are one line are named together."""
     readings = [data["forms"][n]["reading"].removeprefix("in the form ") for n in names]
     together = f" (within {100 * ALIKE:g} % of one another)" if len(names) > 1 else ""
     return _plain("\n".join(textwrap.wrap(what + ", ".join(readings) + together, 44)))

@@ -53,7 +53,7 @@ class Figure:
 
 
 def restored(data: Any) -> Any:
-    """What `compute` returned, from the JSON it was written to.
+    """Restore what `compute` returned from the JSON it was written to.
 
     Lists of numbers become arrays, as deep as they are rectangular; keys that are whole numbers become integers; 'nan', 'inf' and
     '-inf' become numbers.

@@ -15,7 +15,7 @@ CLIENTS = {"beta_k": "smoothness β_k", "mu_k": "strong convexity μ_k", "lipsch
 
 
 def draw(data: Mapping[str, Any]) -> Any:
-    """What `fedtheory solve --out` wrote; inside `fedtheory.plotting.style.house_style`."""
+    """Draw what `fedtheory solve --out` wrote, inside `fedtheory.plotting.style.house_style`."""
     optimum, problem = data["optimum"], data["problem"]
     x = np.asarray(optimum["x"], dtype=float)
     known = {k: np.asarray(data["constants"][k], dtype=float) for k in CLIENTS if k in data["constants"]}

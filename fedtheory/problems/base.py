@@ -1,4 +1,4 @@
-"""What a federated problem is: N clients' losses f_k on R^d, their weights, and what is known exactly about them.
+"""Federated problems: N losses f_k on R^d, their weights, and what is known exactly about them.
 
 Kernels work in the *client-major* layout: ``y`` of shape (N, B, d) holds B points for each client, so that every kernel
 is one batched matrix product. The public methods take points of any leading shape and broadcast.
@@ -254,7 +254,7 @@ class Problem:
         )
 
     def cvxpy_form(self) -> str:
-        """What `cvxpy_objective` makes of the data, in a few words."""
+        """Say in a few words what `cvxpy_objective` makes of the data."""
         return ""
 
     # --- public -------------------------------------------------------------------------------------------------------

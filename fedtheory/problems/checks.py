@@ -1,4 +1,4 @@
-"""What a problem's clients are given: weights, numbers of samples, and the kinds of layers."""
+"""Checks of what a problem's clients are given: weights, numbers of samples, kinds of layers."""
 
 from __future__ import annotations
 

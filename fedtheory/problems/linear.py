@@ -174,7 +174,7 @@ class LinearModel(Problem):
         return other
 
     def _selected(self) -> None:
-        """What was computed from the samples is computed anew."""
+        """Compute anew what was computed from the samples."""
 
     @cached_property
     def _gram(self) -> np.ndarray:

@@ -26,7 +26,7 @@ __all__ = ["LAD", "EuclideanDistance", "Hinge", "L1Distance", "MaxAffine", "Quan
 
 
 class _Nonsmooth(Problem):
-    """What nonsmooth problems share: constants on a ball, computed once for each radius and kept."""
+    """A nonsmooth problem, whose constants on a ball are computed once for each radius and kept."""
 
     def smoothness(self) -> np.ndarray:
         raise MissingCapability(

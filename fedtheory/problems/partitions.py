@@ -1,4 +1,7 @@
-"""How samples are dealt to clients: iid (labels balanced or not), Dirichlet on labels, m classes a client; equal or lognormal sizes."""
+"""Partitions of samples among clients: iid, Dirichlet on labels, or m classes a client.
+
+Sizes are equal or lognormal; an iid partition may balance the labels.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ __all__ = ["Heterogeneity", "Partition", "balanced_iid", "classes_per_client", "
 
 @dataclass(frozen=True)
 class Heterogeneity(OwnArrays):
-    """What a partition turned out to be.
+    """The heterogeneity of a partition, as it turned out.
 
     Attributes
     ----------
@@ -56,7 +59,7 @@ class Heterogeneity(OwnArrays):
 
 @dataclass(frozen=True)
 class Partition(OwnArrays):
-    """Which samples each client holds: every sample at exactly one client, no client empty.
+    """A partition: every sample at exactly one client, no client empty.
 
     Attributes
     ----------

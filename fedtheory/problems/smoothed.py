@@ -107,7 +107,10 @@ class SmoothedMaxAffine(Problem):
         return np.full(self.num_clients, self.largest)
 
     def smoothness_exact(self) -> np.ndarray:
-        """Where slopes differ: the maximum has a kink then, and its envelope the curvature L - mu across it."""
+        """Return for which clients `smoothness()` is the least constant: those whose slopes differ.
+
+        The maximum has a kink then, and its envelope the curvature L - mu across it.
+        """
         slopes = to_numpy(self.slopes)
         return (slopes != slopes[:, :1]).any(axis=(1, 2)) & same_loss(self, SmoothedMaxAffine)
 

@@ -1,4 +1,4 @@
-"""How a run ended: at the optimum, above its start, at rest, without progress, or on its way."""
+"""Endings of a run: at the optimum, above its start, at rest, without progress, or on its way."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ending(gaps: Any, floor: float = 0.0) -> Literal["reached", "above", "rests"
 
 
 def _tail(last: int) -> int:
-    """How many of the last gaps a tenth of the rounds has, at least 3."""
+    """Return how many of the last gaps a tenth of the rounds has, at least 3."""
     return int(max(3, last // 10))
 
 

@@ -90,7 +90,7 @@ class Slope(OwnArrays):
 
 @dataclass(frozen=True)
 class Preference:
-    """Which of two exponents the data support.
+    """The one of two exponents that the data support.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Preference:
 
 
 def precision_floor(optimum: Any) -> float:
-    """How far a measured gap F(x) - F* may be off: the optimum's certified gap plus the rounding of F.
+    """Bound how far a measured gap F(x) - F* may be off: F*'s certified gap plus the rounding of F.
 
     Parameters
     ----------
@@ -143,7 +143,9 @@ def _points(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def not_finite(name: str, values: np.ndarray, axes: tuple[str, ...] = (), never: bool = False) -> str:
-    """Where values stop being finite, as 'values[7, 2] (round 7, seed 2) is inf, and 2 more of 200 entries'; '' where all are finite.
+    """Say where values stop being finite; '' where all are.
+
+    As in 'values[7, 2] (round 7, seed 2) is inf, and 2 more of 200 entries'.
 
     axes : what the last axes count; never : +inf is meant, and says "never reached"
     """
@@ -250,7 +252,10 @@ def fit_slope(
 def _usable(
     x: np.ndarray, y: np.ndarray, window: tuple[float, float], floor: float, floor_multiple: float, max_points: int
 ) -> tuple[np.ndarray, list[str]]:
-    """Which points are fitted, by ascending x, and what was left out in words. Raises `InvalidInput` where they are too few."""
+    """Return the points to fit, by ascending x, and what was left out in words.
+
+    Raises `InvalidInput` where they are too few.
+    """
     inside = (x >= window[0]) & (x <= window[1])
     mean = y.mean(axis=1)
     unreached = inside & ~np.isfinite(mean)
@@ -313,7 +318,7 @@ def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, f
 
 
 def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> Preference:
-    """Which of two exponents the data support: one-sided t-tests of both.
+    """Choose which of two exponents the data support, by one-sided t-tests of both.
 
     'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and the claimed one is nearer; 'other'
     the other way round; 'undecided' when neither is rejected, and half way between the two.

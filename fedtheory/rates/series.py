@@ -78,7 +78,7 @@ class Series:
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Series:
-        """What `dataclasses.asdict` of a series became in JSON."""
+        """Make a series of what `dataclasses.asdict` of it became in JSON."""
         numbers = {name: [float(v) for v in told[name]] for name in ("epsilons", "rounds", "local_steps")}
         return cls(**{**told, **numbers})
 

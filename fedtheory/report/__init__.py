@@ -1,1 +1,1 @@
-"""What a reader sees: tables, formulas, curves, and the report of a campaign."""
+"""The output for readers: tables, formulas, curves, and the report of a campaign."""

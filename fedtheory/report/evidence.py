@@ -1,4 +1,4 @@
-"""What a verdict rests on, for a page: how it was judged, the counterexample with its numbers, the worst instance and its command."""
+"""The evidence of a verdict for a page: judging, counterexample, worst instance and its command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONG = 300  # digits of a fraction that is written out
 
 
 def how(rows: Iterable[Row]) -> list[str]:
-    """What judged these rows, in words, the strongest first."""
+    """Say in words what judged these rows, the strongest first."""
     modes = {mode for row in rows for mode in row.modes}
     return [HOW[mode] for mode in HOW if mode in modes] + sorted(modes - set(HOW))
 
@@ -89,7 +89,9 @@ def _fraction(value: Fraction) -> str:
 
 
 def worst_instance(row: Row, settings: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any] | None:
-    """Where a form comes nearest to failing, or fails most, and the command that rebuilds it; None where it was judged on none.
+    """Return the instance on which a form comes nearest to failing, or fails most, and its command.
+
+    The command rebuilds the instance. None where the form was judged on no instance.
 
     Parameters
     ----------

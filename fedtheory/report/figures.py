@@ -30,7 +30,7 @@ VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is computed for each figure, and the resolution of the PNG.
+    """The effort spent on each figure, and the resolution of the PNG.
 
     Attributes
     ----------
@@ -83,7 +83,10 @@ class _Job:
 
     @property
     def content(self) -> list[Any]:
-        """What the files depend on, for `fedtheory.cells.Cells`; a chart of verdicts, and of code that may change unseen, is new."""
+        """The content that the files depend on, for `fedtheory.cells.Cells`.
+
+        It is new each time for a chart of verdicts, and for code that may change unseen.
+        """
         code = content_of(paper(self.paper)) if self.campaign is None else None
         code = uuid.uuid4().hex if code is None else code
         return ["figure", self.name, str(self.path.absolute()), self.seed, repr(self.effort), code]

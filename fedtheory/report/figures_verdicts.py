@@ -140,7 +140,7 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
 
 
 def _finding(rows: dict[str, Any]) -> str:
-    """How many statements fail as printed and as repaired."""
+    """Say how many statements fail as printed and as repaired."""
     stated = [v["printed"] for v in rows.values() if "printed" in v]
     printed = [row["verdict"] for row in stated if row["form"] == "printed"]
     worded = [row["verdict"] for row in stated if row["form"] != "printed"]

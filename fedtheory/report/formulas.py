@@ -124,7 +124,7 @@ def _row(node: ElementTree.Element) -> str:
 
 
 def _outside_brackets(text: str) -> str:
-    """What of it stands in no bracket."""
+    """Return the part of a text that stands in no bracket."""
     depth, out = 0, ""
     for c in text:
         depth += (c in "([{⟨⌊⌈") - (c in ")]}⟩⌋⌉")

@@ -1,4 +1,4 @@
-"""What a reader learns of a paper in a minute: one sentence, how many statements hold, fail or are not settled, and tiles."""
+"""The headline of a paper: one sentence, the counts of what holds, fails or is open, and tiles."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _worst(rows: Sequence[Row], state: str) -> str:
 
 
 def counts(lines: Sequence[Line]) -> dict[str, int]:
-    """How many printed statements fail, hold, are not settled; the same of what is in words; how many repairs stand."""
+    """Count printed statements by verdict, those in words likewise, and repairs that stand."""
     printed = [(state_of(line), bool(line.mark)) for line in lines if line.printed is not None]
     repairs = [line.repaired for line in lines if line.repaired]
     out = {f"{state}{' in words' * worded}": printed.count((state, worded)) for state in list(STATES)[:3] for worded in (False, True)}
@@ -121,7 +121,10 @@ def repairs_in_words(n: Mapping[str, int]) -> str:
 
 
 def sentence(paper: RegisteredPaper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
-    """What is found of the paper: its own clauses, as far as these rows bear them out, else one that is computed."""
+    """Say in a sentence what is found of the paper.
+
+    Its own clauses say it, as far as these rows bear them out, else a computed sentence.
+    """
     parts = [_told(clause, paper, rows, witnesses) for clause in clauses_of(paper)]
     text = "; ".join(p for p in parts if p) or _computed(lines, witnesses)
     return f"{text[0].upper()}{text[1:]}."

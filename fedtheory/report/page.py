@@ -25,7 +25,7 @@ __all__ = ["page"]
 def page(
     rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = (), folder: Path | None = None
 ) -> dict[str, Any]:
-    """What the template ``page.html.j2`` is filled with; see `fedtheory.report.html.html_report`."""
+    """Fill the template ``page.html.j2``; see `fedtheory.report.html.html_report`."""
     main = lines(rows)
     grouped: dict[str, list[Row]] = {}
     for row in rows:
@@ -79,7 +79,7 @@ def _paper(chosen: RegisteredPaper, group: Sequence[Any], rows: Sequence[Row], c
 
 
 def _counted(group: Sequence[Any]) -> dict[str, Any]:
-    """How many statements fail, hold and are not settled, and how their repairs fare."""
+    """Count the statements that fail, hold and are not settled, and say how their repairs fare."""
     n = counts(group)
     return {"rows": counts_table(n), "repairs": repairs_in_words(n)}
 

@@ -65,8 +65,8 @@ def _as_data(path: Path) -> tuple[str, int, int]:
                 image.save(packed, "WEBP", lossless=True, method=1)
                 if len(packed.getvalue()) < len(content):
                     content, kind = packed.getvalue(), "webp"
-    except Exception:  # whatever a damaged file makes the decoder raise
-        pass  # shown as a browser shows it
+    except Exception:  # Pillow meets a damaged file with errors of many kinds, and warnings
+        pass  # the bytes go into the page as they are, where a browser shows what it can
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
 

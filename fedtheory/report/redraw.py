@@ -55,7 +55,9 @@ class Saved:
 
 
 def opened(path: Path | str, title: bool = True) -> Saved:
-    """What a file holds; ``title``: of bound against measured, whether the finding stands above it.
+    """Read a file that can be drawn.
+
+    title : of bound against measured, whether the finding stands above it
 
     Raises
     ------

@@ -39,7 +39,7 @@ READINGS = 2  # formulas above the fold of a statement that has neither a printe
 
 @dataclass(frozen=True)
 class Context:
-    """What all statements of a page share.
+    """The context that all statements of a page share.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class _Shown:
 
 
 def _searched(line: Line, statement: Statement) -> str:
-    """What a search on the page looks at."""
+    """Return the text of a statement that a search on the page looks at."""
     notes = [prose_text(f.note) for f in statement.forms]
     words: list[str] = [statement.id, statement.title, statement.source, *(f.name for f in statement.forms), *notes]
     return " ".join(words).lower()

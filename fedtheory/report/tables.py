@@ -257,7 +257,10 @@ def _witness_cell(witness: str | None) -> str:
 
 
 def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
-    """What the words and numbers of the main table mean; worst cases are listed where the table has no room for them."""
+    """Explain the words and numbers of the main table.
+
+    Worst cases are listed where the table has no room for them.
+    """
     judged = ", ".join(f"for {paper.title} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
@@ -278,12 +281,12 @@ def _worst_cases(rows: Sequence[Row], width: int) -> str:
 
 
 def worst_case_key(rows: Sequence[Row]) -> str:
-    """What the numbers of the worst cases mean in these rows; '' where there are none."""
+    """Explain the numbers of the worst cases in these rows; '' where there are none."""
     return f" {WORST_CASE_NOTE}" if any(worst_case_text(r) for r in rows) else ""
 
 
 def _witness_key(rows: Sequence[Row]) -> str:
-    """How the witnesses of these rows are rerun: one that comes with a paper by its statement, one that was written by its path."""
+    """Say how to rerun these rows' witnesses: a paper's by the statement, others by the path."""
     kinds = {"FILE" if "/" in row.witness else "STATEMENT" for row in rows if row.witness}
     if not kinds:
         return ""
@@ -342,7 +345,7 @@ def _details(rows: Sequence[Row]) -> Iterator[tuple[Text | None, tuple[str, str,
 
 
 def tried(searches: Sequence[dict[str, Any]]) -> str:
-    """How many instances the searches looked at: least, most and in all."""
+    """Say how many instances the searches looked at: least, most and in all."""
     counts = [s["evaluations"] for s in searches]
     if min(counts) == max(counts):  # all forms on the same ones, it may be
         return f"{counts[0]:,} instances each"
@@ -350,7 +353,10 @@ def tried(searches: Sequence[dict[str, Any]]) -> str:
 
 
 def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
-    """What is not as recorded, in words; in an incomplete campaign a violation may just not have been met yet."""
+    """List in words what is not as recorded.
+
+    In an incomplete campaign a violation may just not have been met yet.
+    """
     out = []
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):

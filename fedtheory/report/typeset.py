@@ -74,7 +74,7 @@ def _lettered(node: ElementTree.Element) -> str | None:
 
 
 def _inside(root: ElementTree.Element) -> list[ElementTree.Element]:
-    """What stands in a row, where the row is all that there is, or the last of it."""
+    """Return what stands in a row, where the row is all that there is, or the last of it."""
     nodes = list(root)
     while nodes and _tag(nodes[-1]) in ("mrow", "mstyle") and (len(nodes) == 1 or _tag(nodes[-1]) == "mstyle") and len(nodes[-1]) > 0:
         if len(nodes) > 1 and len(nodes[-1]) == 1 and _tag(nodes[-1][0]) != "mrow":
@@ -134,7 +134,7 @@ def _sign(node: ElementTree.Element) -> str:
 
 
 def _width(node: ElementTree.Element) -> float:
-    """How many letters wide, about."""
+    """Return how many letters wide a node is, about."""
     tag, parts = _tag(node), [_width(child) for child in node]
     if tag == "mfrac" or tag in ("munder", "mover", "munderover"):
         return max(parts, default=0.0)

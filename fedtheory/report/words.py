@@ -1,4 +1,4 @@
-"""What the reports say of a campaign as a whole, in words."""
+"""The words of the reports for a campaign as a whole."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def title(rows: Sequence[Row]) -> str:
 
 
 def subjects(rows: Sequence[Row]) -> str:
-    """What the papers are about."""
+    """Say what the papers are about."""
     about = [paper.about for paper, _ in by_paper(rows, lambda r: r.statement)]
     text = ", ".join(about[:-1]) + (", and " if about[1:] else "") + about[-1] if about else "no statement"
     return f"{text[0].upper()}{text[1:]}."

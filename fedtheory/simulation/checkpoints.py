@@ -33,7 +33,7 @@ _AGAIN = "start again (resume=False, --no-resume), or name another file"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stood.
+    """The place where a run stood.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class Observer:
 
 
 class KeptRounds:
-    """Where a chunk's rounds stand.
+    """The place where a chunk's rounds stand.
 
     Parameters
     ----------

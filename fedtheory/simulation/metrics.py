@@ -1,4 +1,4 @@
-"""What can be measured in every round, and how."""
+"""Metrics of every round, and how they are measured."""
 
 from __future__ import annotations
 

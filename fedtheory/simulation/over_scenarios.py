@@ -1,4 +1,4 @@
-"""What is told of many scenarios in place of every one's number: their mean, its standard error, and where they are."""
+"""Summaries of many scenarios: their mean, its standard error, and where they are."""
 
 from __future__ import annotations
 

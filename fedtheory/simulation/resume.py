@@ -14,7 +14,7 @@ __all__ = ["Resume", "check_past", "cut", "misfit"]
 
 
 class Resume(NamedTuple):
-    """Where a run stands after a round, and so where it can go on: everything random is keyed by the round.
+    """The place after a round where a run can go on: everything random is keyed by the round.
 
     Attributes
     ----------
@@ -45,7 +45,10 @@ def cut(state: Any, scenarios: range, own: bool) -> Any:
 
 
 def misfit(state: Any, fresh: Any) -> str | None:
-    """What in a state is of another kind, dtype or shape than in one that a run begins with; None where all fits."""
+    """Say what in a state is of another kind, dtype or shape than in one that a run begins with.
+
+    None where all fits.
+    """
     for name, value, expected in zip(fresh._fields, state, fresh, strict=True):
         found, wanted = ((getattr(v, "shape", None), str(getattr(v, "dtype", type(v).__name__))) for v in (value, expected))
         if found != wanted:
@@ -54,7 +57,7 @@ def misfit(state: Any, fresh: Any) -> str | None:
 
 
 def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, client_bits: bool, num_clients: int) -> Resume:
-    """What to go on from, checked against a state that the run would begin with."""
+    """Check what to go on from against a state that the run would begin with, and return it."""
     if not hasattr(resume, "final") and not (isinstance(resume, tuple | list) and 2 <= len(resume) <= len(Resume._fields)):
         raise InvalidInput(f"resume is {shown(resume)}: give a Trajectory, a Resume or (round, state)")
     past = Resume(resume.rounds, resume.final, resume.metrics) if hasattr(resume, "final") else Resume(*resume)

@@ -42,7 +42,7 @@ REUSED = 2**25  # bytes: what is larger, C libraries ask the system for anew eac
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a run: metrics, which of them in which rounds, every state, every client's bits.
+    """The parts of a run to keep: metrics, and their rounds, every state, every client's bits.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Execution:
-    """How a run is computed, on which its numbers do not depend beyond rounding.
+    """The way a run is computed, on which its numbers do not depend beyond rounding.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Execution:
 
 
 class Part(NamedTuple):
-    """What one chunk of scenarios gave."""
+    """The result of one chunk of scenarios."""
 
     meters: dict[str, np.ndarray]
     bins: list[RoundBins]  # of each round
@@ -202,7 +202,7 @@ class Job:
         return state
 
     def _called(self, scenarios: range, x: Array) -> str | None:
-        """What tells this chunk's run from others, where a command keeps its steps."""
+        """Name this chunk's run apart from others, where a command keeps its steps."""
         if not keeps() or not is_numpy(x):
             return None
         problem, parts = self.problem, (self.algorithm, self.rounds, self.sampling, self.solver, self.stream, self.kept, scenarios)

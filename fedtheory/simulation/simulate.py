@@ -38,7 +38,7 @@ __all__ = ["METRICS", "Resume", "Trajectory", "check_parts", "check_size", "chec
 
 @dataclass
 class Trajectory:
-    """What a run measured.
+    """The measurements of a run.
 
     Attributes
     ----------

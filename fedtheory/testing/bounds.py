@@ -24,7 +24,7 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """What `assert_bound_holds` found: the entry nearest its bound.
+    """The finding of `assert_bound_holds`: the entry nearest its bound.
 
     Attributes
     ----------

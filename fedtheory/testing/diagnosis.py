@@ -36,7 +36,7 @@ def levels_off(u: np.ndarray, v: np.ndarray) -> int | None:
 
 
 def precision(first: float, level: float) -> str:
-    """What a level is, in words: the precision floor, or something that the method cannot get below."""
+    """Say what a level is: the precision floor, or something that the method cannot get below."""
     if level <= PRECISION * first:
         return "the precision floor of F* or of float64: end the window before it, or name it (optimum=..., floor=...)"
     return (

@@ -1,4 +1,4 @@
-"""How an assertion of this package fails: with words, and with what was compared, from which a figure is drawn."""
+"""Failures of this package's assertions: words, and the compared data, for a figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ConvergenceFailure", "check_diverged", "fail", "picturing"]
 
 
 class ConvergenceFailure(AssertionError):
-    """What the assertions of `fedtheory.testing` raise.
+    """Raised by the assertions of `fedtheory.testing`.
 
     Attributes
     ----------

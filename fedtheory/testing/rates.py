@@ -147,7 +147,7 @@ def _check_options(options: dict[str, Any]) -> None:
 
 
 def _evidence(kind: str, x: Any, values: np.ndarray, window: Any, claimed: float) -> dict[str, Any]:
-    """What a figure of the failure is drawn from."""
+    """Return what a figure of the failure is drawn from."""
     return {"kind": kind, "x": np.asarray(x), "values": values, "window": window, "claimed": claimed}
 
 
@@ -189,7 +189,7 @@ def _judge_rate(
 
 
 def _why(found: Slope, claimed: float) -> list[str]:
-    """What the curve shows of why it is no such power: growth, a level, a geometric rate."""
+    """Say why the curve is no such power: growth, a level, a geometric rate."""
     u, v = np.log(found.x), np.log(found.y)
     if found.low > 0 and v[-1] - v[0] > math.log(2):
         return [f"the values grow, by a factor of {math.exp(v[-1] - v[0]):.3g} over the window: the run diverges"]

@@ -103,7 +103,7 @@ def assert_reaches(
 
 
 def _forecast(count: np.ndarray, curve: np.ndarray, target: float) -> str:
-    """Where the last half of the run points to, as a power law."""
+    """Say where the last half of the run points to, as a power law."""
     ok = (count >= count[-1] / 2) & (count > 0) & (curve > 0) & np.isfinite(curve)
     if ok.sum() < 3 or np.ptp(count[ok]) == 0:
         return "the run never gets there"

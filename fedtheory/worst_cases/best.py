@@ -30,7 +30,7 @@ class _Table:
         self.values = values
 
     def of(self, q: Quadratic) -> Any:
-        """What a form is on the table."""
+        """Return the value of a form on the table."""
         import sympy as sp
 
         total = q.constant

@@ -35,7 +35,7 @@ SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; ti
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: the largest value of a criterion after some rounds.
+    """A question for a worst case: the largest value of a criterion after some rounds.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def _written(numbers: Mapping[str, Fraction]) -> str:
 
 
 def _potential(question: Mapping[str, Any]) -> RoundQuestion:
-    """What was asked of one round."""
+    """Read the question about one round from a file."""
     _only(question, ASKED_OF_A_ROUND)
     clients = integer(question.get("clients"), "clients", 1, MOST)
     tables = [question.get(name) for name in ("options", "fixed")]
@@ -134,7 +134,7 @@ def _potential(question: Mapping[str, Any]) -> RoundQuestion:
 
 
 def asked_question(question: Mapping[str, Any]) -> Question:
-    """What a file asks.
+    """Read the question of a file.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def write(path: Path | str, found: Certificate) -> Path:
 
 
 def text(value: Any) -> Any:
-    """What JSON holds of it: fractions as text."""
+    """Return a value as JSON holds it: fractions as text."""
     if isinstance(value, Mapping):
         return {name: text(x) for name, x in value.items()}
     return str(value) if isinstance(value, Fraction) else value

@@ -25,7 +25,7 @@ V = TypeVar("V")  # `Vector`, or what a tree of cohorts has in its place
 
 @dataclass(frozen=True)
 class Point(Generic[V]):
-    """Where a client's loss is asked for its gradient: the position (relative to the optimum), the gradient there, a name."""
+    """A point where a client's loss is asked for its gradient; `at` is relative to the optimum."""
 
     name: Name
     at: V

@@ -49,7 +49,7 @@ class EveryCohort(Sampling):
 
 
 def of_cohorts(found: WorstCase, q: Question) -> Pieces:
-    """What the losses are made of.
+    """Return what the losses are made of.
 
     Raises
     ------

@@ -31,7 +31,7 @@ Vectors = dict[str, dict[str, np.ndarray]]  # block -> name -> vector
 
 
 def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
-    """What the losses of that many clients are made of.
+    """Return what the losses of that many clients are made of.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class Same:
     as_: dict[str, str | None]
 
     def name(self, block: str, name: str) -> str | None:
-        """What stands for the vector in that block."""
+        """Return the name that stands for the vector in that block; None for 0."""
         name_ = self.as_.get(name, name)
         if name_ == OPTIMUM:
             name_ = self.as_.get(OWN, OWN) if block == DEVIATION else None

@@ -36,7 +36,7 @@ def entry(block: str, x: str, y: str) -> tuple[str, str, str]:
 
 
 def without_zeros(table: Mapping[Any, Any]) -> dict[Any, Any]:
-    """What of a table is not 0."""
+    """Return the entries of a table that are not 0."""
     return {key: number for key, number in table.items() if number != 0}
 
 
@@ -51,7 +51,9 @@ def _plus(a: Mapping[Any, Any], b: Mapping[Any, Any], times: Any = 1) -> dict[An
 
 @dataclass(frozen=True)
 class Vector:
-    """What is the same in form for every client: a sum of common vectors, of its own ones, and of means of own ones.
+    """A vector of the same form for every client.
+
+    It is a sum of common vectors, of the client's own ones, and of means of own ones.
 
     Attributes
     ----------

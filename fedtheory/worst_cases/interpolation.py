@@ -36,7 +36,7 @@ Placed = tuple[np.ndarray, np.ndarray]  # positions and gradients (n, p, d) of t
 
 @dataclass(frozen=True)
 class Pieces:
-    """What the losses of a worst case are made of.
+    """The parts of which a worst case's losses are made.
 
     Attributes
     ----------

@@ -32,7 +32,10 @@ class Printed:
 
 
 def printed(asked: RoundQuestion) -> list[Printed]:
-    """What the literature says of this round; nothing of FedDyn, whose papers have statements of their own here."""
+    """List what the literature says of this round; of FedDyn nothing.
+
+    Its papers have statements of their own here.
+    """
     found = _OF.get(asked.method)
     if found is None:
         return []

@@ -19,7 +19,7 @@ __all__ = ["METHODS", "Asked", "Method"]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a page needs to know.
+    """The numbers that a page needs to know.
 
     Attributes
     ----------

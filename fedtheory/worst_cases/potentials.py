@@ -60,7 +60,7 @@ class WeaklyConvex(Losses):
 
 @dataclass(frozen=True)
 class RoundQuestion:
-    """What is asked of one round.
+    """A question about one round.
 
     Attributes
     ----------
@@ -105,11 +105,11 @@ class RoundQuestion:
 
     @property
     def goal(self) -> str:
-        """What is sought."""
+        """The number that is sought."""
         return MINUS_C if KAPPA_0 in self.fixed else KAPPA_0
 
     def claim(self, numbers: Mapping[str, Fraction]) -> dict[str, Fraction]:
-        """What multipliers prove: kappa_0, kappa, rho and c."""
+        """Return the numbers that multipliers prove: kappa_0, kappa, rho and c."""
         found = {KAPPA_0: numbers.get(KAPPA_0, Fraction(0)), KAPPA: numbers.get(KAPPA, Fraction(0)), "rho": self.rho}
         return found | {C: -numbers.get(MINUS_C, Fraction(0))} | dict(self.fixed)
 
@@ -146,7 +146,7 @@ def question(
     strong_convexity: Fraction | int = 0, rho: Fraction | int | str | None = None, kappa_0: Fraction | int | None = None,
     c: Fraction | int | None = None, **options: Fraction | int,
 ) -> RoundQuestion:  # fmt: skip
-    """What `one_round` is asked, with its defaults.
+    """Return the question that `one_round` is asked, with its defaults.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What one round makes of a potential, for every method of which one is asked; in expectation over the cohort.
+"""One round's effect on a potential, in expectation over the cohort, for each method asked about.
 
 Positions are relative to the optimum. P of N clients are drawn without replacement. The mean over the cohort has the clients'
 mean as expectation, and as variance the spread (N - P)/(P (N - 1)) times the clients' variance; what a client keeps changes
@@ -110,7 +110,7 @@ def _expected(after: Vector, spread: Any) -> Quadratic:
 
 
 def _changes(kept: Quadratic, new: Quadratic, share: Any) -> tuple[Quadratic, Quadratic]:
-    """What the clients keep, now and in expectation after the round."""
+    """Return what the clients keep, now and in expectation after the round."""
     return kept, (1 - share) * kept + share * new
 
 

@@ -77,7 +77,7 @@ class Run:
         return Vector(v.mean, {}, v.deviation if self.spread else {})
 
     def put(self, old: Vector, new: Vector) -> Vector | _Kept:
-        """What the clients keep: those of the cohort the new, the others the old."""
+        """Return what the clients keep: those of the cohort the new, the others the old."""
         return new if self.share == 1 else _Kept(old, new, self.share)
 
     # --- what is asked of it -----------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class Each:
 
 @dataclass
 class Tree:
-    """What `Run` is for exchangeable clients, history by history.
+    """A `Run` for exchangeable clients, history by history.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class Tree:
         return v.over(self.cohort)
 
     def put(self, old: Each, new: Each) -> Each:
-        """What the clients keep: those of the cohort the new, the others the old."""
+        """Return what the clients keep: those of the cohort the new, the others the old."""
         return Each(tuple(new.rows[k] if k in self.cohort else old.rows[k] for k in range(self.clients)))
 
     def walk(self, page: Callable[[Any, int, Any, Any], tuple[Any, Any]], rounds: int) -> list[dict[History, Each]]:
@@ -220,7 +220,10 @@ class Tree:
                 yield f"<{written(key[0])}>", condition
 
     def size(self, rounds: int, asked: int, ends: int) -> int:
-        """How many conditions there are at least: of ``asked`` points for each history and ``ends`` at the last."""
+        """Return how many conditions there are at least.
+
+        There are ``asked`` points for each history, and ``ends`` at the last.
+        """
         each = comb(self.clients, self.participants)
         points = 1 + asked * sum(each**t for t in range(rounds)) + ends * each**rounds
         return points * (points - 1) // factorial(self.clients - 1)

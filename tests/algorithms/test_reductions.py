@@ -1,4 +1,4 @@
-"""Where one method must become another: l1 = 0, mu = 0, one local step, and nothing moving."""
+"""Reductions of one method to another: l1 = 0, mu = 0, one local step, and nothing moving."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ paper = Paper("strange")
 
 @pytest.fixture
 def written(tmp_path):
-    """What writes a file of a statement called 'a' and gives its path."""
+    """Return a function that writes a file of a statement called 'a' and gives its path."""
 
     def write(body, name="file.py", **declared):
         how = {"about": "FedAvg()", "local": "ONE", "problems": "SMALL", **declared}

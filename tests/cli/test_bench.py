@@ -231,7 +231,7 @@ def test_files_that_are_not_the_releases_are_read_when_told_to(tmp_path):
 
 
 class Killed(BaseException):
-    """What ends a process at once."""
+    """Ends a process at once."""
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

@@ -163,7 +163,7 @@ def contest(tmp_path_factory):
 
 
 def pictures(monkeypatch, *args):
-    """What `fedtheory draw` says, and the figures that it saves."""
+    """Run `fedtheory draw`; return its output and the figures that it saves."""
     from fedtheory.report import redraw
 
     figures = []

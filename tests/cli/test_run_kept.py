@@ -22,11 +22,11 @@ ARGUMENTS = {
 
 
 class Killed(BaseException):
-    """What ends a process at once."""
+    """Ends a process at once."""
 
 
 def content(folder: Path) -> dict:
-    """What a run wrote, but for when and where."""
+    """Return what a run wrote, but for when and where."""
     (file,) = folder.glob("run-*.json")
     found = json.loads(file.read_text())
     del found["provenance"]

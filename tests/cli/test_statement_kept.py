@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 class Killed(BaseException):
-    """What ends a process at once."""
+    """Ends a process at once."""
 
 
 class Killer:
@@ -74,7 +74,7 @@ class Killer:
 
 
 def content(folder: Path) -> dict:
-    """What the command wrote, but for when."""
+    """Return what the command wrote, but for when."""
     (file,) = folder.glob("verify-*.json")
     found = json.loads(file.read_text())
     del found["provenance"]

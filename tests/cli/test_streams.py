@@ -1,4 +1,4 @@
-"""What a command writes to may be of another encoding, go away, or be full: no traceback."""
+"""Streams of another encoding, closed, or full: a command ends without a traceback."""
 
 from __future__ import annotations
 

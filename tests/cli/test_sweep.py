@@ -146,7 +146,7 @@ dtype = {dtype}
 
 
 class Killed(BaseException):
-    """What ends a process at once."""
+    """Ends a process at once."""
 
 
 def killed_in(monkeypatch, owner, name, at):

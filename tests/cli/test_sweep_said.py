@@ -1,4 +1,4 @@
-"""What `fedtheory sweep` says: which setting is the best one, its table and figure, and its messages."""
+"""The output of `fedtheory sweep`: the best setting, its table and figure, and its messages."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def drawn(monkeypatch, tmp_path):
 
 
 def settings_at(ax):
-    """Where the points stand."""
+    """Return where the points stand."""
     return [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines if line.get_markersize() == 5 and len(line.get_xdata())]
 
 

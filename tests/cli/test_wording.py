@@ -55,6 +55,7 @@ TABLE = [  # the command, what its error says
     ("run fedelasticnet-dyn quadratic", "--l1 is a number >= 0, as in --l1 0.1; --l2 is a number > 0, as in --l2-over-beta 30"),
     ("run subgradient lad --step -1", "--step -1.0: it must"),
     ("run fedmls lad --epsilon 1e-9", "a larger --epsilon or fewer --rounds, or pass --allow-long to go on"),
+    ("verify elastic-aggregation/stability --tau 0.3", "--ridge; a method's tau is --elastic-tau"),
     ("solve digits --clients 9999", "--clients 9999"),
     ("solve digits --held-out 2", "--held-out 2.0: "),
     ("solve digits --ridge -1", "--ridge -1.0: it must"),

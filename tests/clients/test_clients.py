@@ -1,4 +1,4 @@
-"""What an algorithm sees of a round: the two layouts, the moves between slots and rows, and the kernels behind them."""
+"""An algorithm's view of a round: two layouts, moves between slots and rows, the kernels."""
 
 from __future__ import annotations
 

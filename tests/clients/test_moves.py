@@ -23,7 +23,7 @@ ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e300]
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Whether loops are compiled whatever the size, or never."""
+    """Return a switch that compiles loops whatever the size, or never; it is on."""
 
     def use(yes):
         monkeypatch.setattr(moves, "worth", lambda numbers, least: yes)

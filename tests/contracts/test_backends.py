@@ -132,7 +132,7 @@ def test_clients_that_stop_early_agree(scheme):
 
 @pytest.mark.parametrize("sampling", ["uniform", "bernoulli"])
 def test_cohorts_are_the_same_for_every_method_and_solver(sampling):
-    """Who took part shows in which memories moved: the same clients, in the same rounds, for two methods that share nothing else."""
+    """Compare which memories moved: the same, in the same rounds, for two unlike methods."""
 
     def moved(algorithm, solver, leaf):
         memory = reference(algorithm, solver, sampling)[leaf]

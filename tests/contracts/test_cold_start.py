@@ -1,4 +1,4 @@
-"""What a start must not import: large packages are loaded when they are first used."""
+"""Imports that a start must not make: large packages are loaded when they are first used."""
 
 from __future__ import annotations
 

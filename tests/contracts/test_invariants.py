@@ -1,4 +1,4 @@
-"""What holds after every round of a run, and the well-known bugs of public ports that each check must reject."""
+"""Invariants of every round, and the well-known bugs of public ports that each must reject."""
 
 from __future__ import annotations
 

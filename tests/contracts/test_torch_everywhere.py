@@ -296,7 +296,7 @@ def test_the_comparison_sees_a_small_change():
 
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_is_made_on_a_device_of_its_own(name):
-    """Where a new tensor lies by default on a device that cannot compute, runs on the CPU go on as before.
+    """Run on the CPU as before where new tensors lie by default on a device that cannot compute.
 
     So every tensor is made where the run's are, which a GPU needs.
     """

@@ -24,7 +24,7 @@ def tags(cell) -> set[str]:
 
 
 def show(value: object) -> None:
-    """What a notebook does with the value of a cell's last line."""
+    """Show the value of a cell's last line as a notebook does."""
     for name in SHOWN:
         if hasattr(value, name):
             getattr(value, name)()

@@ -51,7 +51,7 @@ def prose(text):
 
 
 def commands(text):
-    """What it shows of the command line: lines of its blocks, of what is indented, and whole code in line."""
+    """List the commands that a text shows: in blocks, in indented lines, and as code in a line."""
     shown = "\n".join(blocks(text, "sh", "console", "bash"))
     shown = re.sub(r" *\\\n\s*", " ", shown + "\n" + re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
     lines = re.findall(r"^(?:\$ | {4})?(fedtheory .*)$", shown, re.M)

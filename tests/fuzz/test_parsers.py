@@ -47,7 +47,7 @@ def valid(name: str) -> bytes:
 
 
 def refused(name: str, content: bytes, folder: Path) -> str | None:
-    """What a parser says of a file; None where it reads it. Anything else than a line fails."""
+    """Return what a parser says of a file, None where it reads it; all but a line fails."""
     path = folder / f"it{PARSERS[name].suffix}"
     path.write_bytes(content)
     for beside in folder.glob("it*.*"):
@@ -190,7 +190,7 @@ def hostile_files() -> dict[str, bytes]:
 
 
 def bombs() -> dict[str, bytes]:
-    """What unpacks to far more than it is, or takes far longer than it looks."""
+    """Return files that unpack to far more than they are, or take far longer than they look."""
     zeros, many = gzip.compress(bytes(2**24), 9), {}  # 16 MiB
     text = io.BytesIO()
     with tarfile.open(fileobj=text, mode="w") as file:

@@ -107,7 +107,7 @@ def test_draws_depend_on_seed_round_step_scenario_and_client_alone(replacement):
 
 @pytest.mark.parametrize("batch", [1, 3, 4])
 def test_few_of_many_clients_draw_what_they_draw_among_all(batch):
-    """Where most of a block's numbers are nobody's, what lies between is jumped over."""
+    """Jump over the numbers between the drawn ones, where most of a block's are nobody's."""
     solver = LocalSGD(2, 0.1, batch_size=batch)
     many, _ = drawn(solver, [5] * 900, [BLOCK + 3, BLOCK + 4])
     few, _ = drawn(solver, [5, 5], [BLOCK + 4, BLOCK + 3], clients=[7, 899])

@@ -228,7 +228,7 @@ def test_a_view_is_its_problem_seen_through():
 
 
 def test_a_scaled_view():
-    """What is clipped is the gradient before it is scaled: of what is left after the momentum is taken out, which is added again."""
+    """Clip the gradient before it is scaled, without the momentum, which is added again."""
     view, s = ScaledView(SAMPLES, 0.375), 0.375
     np.testing.assert_allclose(view.client_gradient(START), s * SAMPLES.client_gradient(START))
     np.testing.assert_allclose(view.client_batch_gradient(START, PICKS), s * SAMPLES.client_batch_gradient(START, PICKS))

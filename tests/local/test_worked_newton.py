@@ -207,8 +207,10 @@ def test_newton_starts_with_twelve_proximal_gradient_steps(monkeypatch):
 @pytest.fixture
 def iterations(monkeypatch):
     def count(residual, changes=(), first=0):
-        """How many iterations are made where the line search finds, one after the other, an envelope lower by this and this part of
-        the residual, and nothing after that."""
+        """Count the iterations where the line search finds lower envelopes, one after the other.
+
+        They are lower by this and this part of the residual, and nothing is found after that.
+        """
         made = []
 
         def search(problem, objective, at, direction, hessian, s, least):

@@ -30,7 +30,7 @@ def test_extreme_magnitudes(compressor) -> None:
 
 
 def test_the_ends_of_the_unit_interval() -> None:
-    """What is a grid point already stays, also for u = 0; what has probability 1 happens, also for the largest u."""
+    """A grid point stays, also for u = 0; a sure change happens, also for the largest u."""
     for compressor in (
         messages.NaturalRounding(),
         messages.StochasticRounding(0.25),

@@ -20,7 +20,7 @@ U = F(1, 2**24)  # the relative error of rounding to single precision
 
 
 def slack(digits, dim):
-    """What QSGD's step may exceed ||x||/levels by: 2/2^digits, and 2^-53 for each of dim + 8 operations."""
+    """Bound QSGD's step above ||x||/levels: 2/2^digits, 2^-53 for each of dim + 8 operations."""
     return 1 + F(2, 2**digits) + F(dim + 8, 2**53)
 
 

@@ -97,7 +97,10 @@ def test_few_entries_are_sorted_into_the_same_bins(monkeypatch, loop) -> None:
 
 
 def test_where_entries_are_counted(monkeypatch) -> None:
-    """What is not on the host is counted where it lies, with the same width; whole and short numbers, and of every library."""
+    """Entries that are not on the host are counted where they lie, with the same width.
+
+    Short and whole numbers, and arrays of every library, are.
+    """
     numbers = [1.0, 3.0, 3.0]
     kinds = np.array(numbers, dtype=int), np.array(numbers, dtype=np.float16), array_api_strict.asarray(numbers), torch.tensor(numbers)
     for made in kinds:

@@ -1,4 +1,4 @@
-"""What a batch holds: samples that depend on one another, samples changed in place, dropout in some batches only."""
+"""Batches whose samples depend on one another, change in place, or have dropout in some only."""
 
 from __future__ import annotations
 

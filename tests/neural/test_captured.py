@@ -34,7 +34,10 @@ HOST = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique")
 
 
 class Tape(TorchDispatchMode):
-    """What is computed, with the tensors it was computed on; what needs the host fails, as it does while a GPU records."""
+    """Records what is computed, on which tensors; fails where the host is needed.
+
+    So it does while a GPU records.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 
 @cache
 def ran(name):
-    """What an example defines and has found, the lines that it prints, and the first bytes of its picture; it is run once."""
+    """Run an example once; return its names, its lines, and the first bytes of its picture."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
         picture = Path(folder) / "picture.png"
         patch.setattr(sys, "argv", [f"{name}.py", str(picture)])

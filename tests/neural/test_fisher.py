@@ -66,7 +66,7 @@ def test_a_linear_network_has_softmax_regressions(kind):
 
 
 def _class_major(convex):
-    """Which way round the regression keeps its weights: told by its gradient at 0."""
+    """Return which way round the regression keeps its weights, told by its gradient at 0."""
     g = convex.client_gradient(np.zeros((2, 1, convex.dim)))[0, 0]
     return abs(g.reshape(3, 5).sum(axis=0)).max() < 1e-12  # over classes slopes sum to 0
 

@@ -30,7 +30,7 @@ def rows(*shape):
 
 
 def both(plain, arguments):
-    """What the function and its compiled form make of the same arguments."""
+    """Return what the function and its compiled form make of the same arguments."""
     found = []
     for function in (plain, fused.fused(plain)):
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]

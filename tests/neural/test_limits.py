@@ -1,4 +1,4 @@
-"""What networks run into: modules with state, losses of the user, too little memory, small integers, mixed precision."""
+"""Limits of networks: modules with state, losses of the user, memory, integers, mixed precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens where memory is short, and how a GPU is told to compute."""
+"""Short memory, and the way a GPU is told to compute."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_memory_that_no_chunk_can_save_is_told_with_what_it_takes(monkeypatch):
 
 
 def test_a_gpu_computes_in_single_precision_and_the_same_way_every_time():
-    """What is set is set on a machine without a GPU as well; and set back, after an error too."""
+    """Settings are made on a machine without a GPU as well, and set back, after an error too."""
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
 
     def settings(_=None):
@@ -188,7 +188,7 @@ def test_tf32_is_refused_where_there_is_none():
 
 
 def test_chunks_follow_from_the_whole_memory_of_a_gpu(monkeypatch):
-    """What is free of it, or kept by the allocator, changes nothing."""
+    """Memory that is free, or kept by the allocator, changes nothing."""
     asked = SimpleNamespace(device=torch.device("cuda"), rows_at_once=None, dim=1000, dtype=torch.float32)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=8 * 32000 * 5))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: 1 / 0)

@@ -57,7 +57,7 @@ class StepByStep(NeuralProblem):
 
 
 def trains_networks(method) -> bool:
-    """Whether a round of it runs; a method that is not for networks says so."""
+    """Return whether a round of it runs; a method that is not for networks says so."""
     p = NeuralProblem(network(), *DATA, EQUAL, dtype="float64")
     try:
         simulate(p, method, 1, p.initial(), Full(), local_solver=SGD(4, 0.1, steps=3), like=p.like_array())
@@ -70,7 +70,7 @@ METHODS |= {n: m for n, m in methods_beyond(METHODS.values()).items() if n not i
 
 
 def test_no_method_is_left_out():
-    """What is not compared below refuses networks."""
+    """The methods that are not compared below refuse networks."""
     assert CONVEX <= set(algorithms.names())
     left_out = {n: m for n, m in methods_beyond(METHODS.values()).items() if n not in CONVEX}
     assert not [n for n, m in left_out.items() if trains_networks(m)] and len(METHODS) >= 17

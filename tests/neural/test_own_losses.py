@@ -148,7 +148,7 @@ class Branching(nn.Module):
 @pytest.mark.parametrize("noticed", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_branch_on_the_batch_is_taken_as_by_each_client_alone(seed, noticed):
-    """Whether the few samples that a module is tried on show it or not: no padded sample has a part in the branch."""
+    """No padded sample has a part in the branch, noticed in the trial of the module or not."""
     p = made(Branching(seed))
     assert p.engine.name == "loop"
     p.flat.depends_on_batch = noticed

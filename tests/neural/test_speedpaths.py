@@ -81,7 +81,7 @@ def threads(monkeypatch):
 
 
 def batched(monkeypatch, compiled_steps: bool) -> None:
-    """Whether small batches of fully connected networks are walked by the compiled steps, or by batched products."""
+    """Walk small batches of dense networks by the compiled steps, or by batched products."""
     if not compiled_steps:
         monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
 

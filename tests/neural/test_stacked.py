@@ -294,7 +294,7 @@ class Branching(Written):
 
 
 class Counting(Written):
-    """What it computes depends on how often it was called: it is no function of its parameters and inputs."""
+    """Computes what depends on how often it was called, not only on parameters and inputs."""
 
     def forward(self, x):
         self.calls = getattr(self, "calls", 0) + 1
@@ -399,7 +399,7 @@ def test_what_a_backward_pass_computes_again_has_the_models_parameters():
 @pytest.mark.parametrize("kind", ["encoder", "layer", "attention"])
 @pytest.mark.filterwarnings("error:the clients")
 def test_attention_in_eval_mode_is_stacked(kind):
-    """Where torch would take kernels for inference, which have no derivative; and dropout stays off."""
+    """Kernels for inference, which have no derivative, are not taken, and dropout stays off."""
     inputs = np.random.default_rng(0).normal(size=(30, 5, 8))
     found = []
     for engine in ("stacked", "loop"):

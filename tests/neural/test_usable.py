@@ -1,4 +1,4 @@
-"""What a user does around training: the trained module, metrics of one's own, and runs without a test set."""
+"""A user's work around training: the trained module, own metrics, runs without a test set."""
 
 from __future__ import annotations
 

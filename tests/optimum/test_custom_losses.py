@@ -179,7 +179,7 @@ def test_a_problem_of_ones_own_hands_over_its_structure():
 
 
 def test_a_subclass_with_another_loss_is_not_certified_as_its_parent():
-    """What a class inherits is the certificate of the loss it inherits, and of no other one."""
+    """A class inherits the certificate of the loss that it inherits, and of no other one."""
 
     class Renamed(LeastSquares):
         name = "mine"

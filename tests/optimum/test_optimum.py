@@ -355,7 +355,7 @@ def test_only_a_limit_that_is_asked_for_leaves_cvxpy_out_and_the_result_names_it
 
 @pytest.mark.parametrize("make", [Logistic, LeastSquares, Huber])
 def test_two_points_are_enclosed_and_the_value_is_known_to_its_last_bits(make, monkeypatch):
-    """Where Newton's steps end, and where the exact gradient there leads: no other is better."""
+    """The two are where Newton's steps end, and where the exact gradient there leads."""
     asked = []
     monkeypatch.setattr(
         RowLoss, "evaluate", lambda *a, true=RowLoss.evaluate: asked.append(a) or true(*a)

@@ -1,4 +1,4 @@
-"""What is proven of a point, worked out by hand: values, gaps, residuals, what is accepted, and the steps that lead there."""
+"""Proofs about a point, worked by hand: values, gaps, residuals, acceptance, steps to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of cvxpy and what is kept of its answer, on programmes whose size and solution are known by hand."""
+"""Questions to cvxpy and answers kept, on programmes whose size and solution are known by hand."""
 
 from __future__ import annotations
 

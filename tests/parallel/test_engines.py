@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ HERE = Path(__file__).parent
 
 @cache
 def on(engine: str) -> dict[str, Any]:
-    """What `on_engine.py` finds there."""
+    """Return what `on_engine.py` finds there."""
     pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(engine, "joblib"))
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     command = [sys.executable, str(HERE / "on_engine.py"), engine]
@@ -92,6 +93,24 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
         pass
 
 
+def test_ray_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a bare Exception where its processes take longer than 30 seconds."""
+
+    def init(address: str | None, **options: Any) -> None:
+        raise Exception("The current node timed out during startup. This could\nhappen because")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, is_initialized=lambda: False))
+    here = r"^Ray did not start on this machine \(The current node timed out during startup\): take fewer"
+    with pytest.raises(FedTheoryError, match=here), use_engine("ray"):
+        pass
+    there = r"^address = 'auto': no Ray cluster answered \(The current node timed out during startup\)"
+    with pytest.raises(InvalidInput, match=there), use_engine("ray", "auto"):
+        pass
+    backend = type("RayBackend", (), {})()
+    with pytest.raises(FedTheoryError, match=here):
+        backends.of_joblib(backend, 2)
+
+
 def test_a_cluster_of_ours_that_has_lost_all_workers_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask's nannies give up a worker that dies while it starts, as the second does here; what is queued then waits for ever."""
     nanny = pytest.importorskip("distributed.nanny")
@@ -126,7 +145,7 @@ def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_tasks_that_were_sent_together_and_take_long_are_handed_over_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a kill loses is bounded where the cells of a sweep are short ones first and then long ones."""
+    """A kill's loss is bounded where cells of a sweep are short ones first and then long ones."""
     monkeypatch.setattr(worker, "LONG", 0.0)
     assert worker.work_through(None, abs, [-1, -2, -3]).results == [1]
     with ThreadPoolExecutor(2) as threads, use_engine(threads):

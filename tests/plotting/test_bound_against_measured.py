@@ -111,7 +111,7 @@ def test_of_left_sides_that_the_words_are_not_about_the_formula_stands_on_the_ax
 
 
 def overlaps(figure):
-    """Whether a legend lies over a panel, where the curves are."""
+    """Return whether a legend lies over a panel, where the curves are."""
     figure.canvas.draw()
     boxes = [ax.get_window_extent() for ax in figure.axes]
     return any(legend.get_window_extent().overlaps(box) for legend in figure.legends for box in boxes)

@@ -1,4 +1,4 @@
-"""What no problem class is made of: data and parameters that are refused, with the client and the value."""
+"""Refusals of data and parameters of a problem, with the client and the value."""
 
 import tracemalloc
 

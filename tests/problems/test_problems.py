@@ -1,4 +1,4 @@
-"""What every problem class promises: derivatives, constants, batching, namespaces, and clear refusals."""
+"""The contract of problem classes: derivatives, constants, batching, namespaces, refusals."""
 
 import copy
 import pickle

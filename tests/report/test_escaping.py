@@ -32,7 +32,7 @@ def lemma(q):
 
 
 class Tags(HTMLParser):
-    """What tags and attributes a page has, and what text."""
+    """Collects the tags, attributes and text of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a reader sees: formulas, tables, the two reports, and the code of the networks' page."""
+"""The output for readers: formulas, tables, two reports, and the code of the networks' page."""
 
 import dataclasses
 import io

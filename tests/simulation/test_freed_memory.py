@@ -1,4 +1,4 @@
-"""What a round frees serves the next one: a long run asks the system for no more pages than a short one."""
+"""Memory freed by a round serves the next: a long run asks for no more pages than a short one."""
 
 from __future__ import annotations
 

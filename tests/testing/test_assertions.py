@@ -25,7 +25,7 @@ def test_a_claim_needs_its_window():
 
 
 def message(call, *arguments, **options):
-    """What the failing assertion says."""
+    """Return what the failing assertion says."""
     with pytest.raises(AssertionError) as caught:
         call(*arguments, **options)
     return str(caught.value)

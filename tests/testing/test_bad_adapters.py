@@ -1,4 +1,4 @@
-"""What is no implementation, or a bad one, ends in a named finding, or is refused before any work starts. Nothing crashes."""
+"""Bad implementations end in a named finding, or are refused before any work; nothing crashes."""
 
 import random
 import re

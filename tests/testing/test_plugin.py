@@ -19,7 +19,7 @@ PLUGIN = ("-p", "no:fedtheory", "-p", "fedtheory.pytest_plugin", "-p", "no:cache
 
 @pytest.fixture(autouse=True)
 def modules_stay(monkeypatch):
-    """What an inner run imports stays imported: a second copy of a package would not know the classes of the first.
+    """Keep what an inner run imports: a second copy of a package has other classes than the first.
 
     The inner runs' own files go, so that each imports its own.
     """

@@ -1,4 +1,4 @@
-"""Where assertions change their mind: half-widths in closed form, every limit from both sides."""
+"""Limits of assertions from both sides, with half-widths in closed form."""
 
 from __future__ import annotations
 

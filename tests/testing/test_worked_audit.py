@@ -1,4 +1,4 @@
-"""Where the checks of the audit change their mind: every limit from both sides."""
+"""Limits of the audit's checks from both sides."""
 
 from __future__ import annotations
 
@@ -470,7 +470,7 @@ def test_checks_by_themselves_apply_where_they_say():
 
 
 def test_two_equal_calls_and_another_global_seed():
-    """What differs in the last round only differs."""
+    """The two calls differ in the last round only."""
     calls = []
 
     def found(last, takes_seed=True):

@@ -1,4 +1,4 @@
-"""What goes wrong in a file says where, and what to do."""
+"""Errors in a file say where they are, and what to do."""
 
 import copy
 import pickle

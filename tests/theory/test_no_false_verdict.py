@@ -222,7 +222,7 @@ def test_what_one_form_cannot_is_nothing_to_another(what, before):
 
 
 def test_a_branch_on_what_does_not_exist_ends_what_comes_later():
-    """Which is said, and holds nowhere."""
+    """Forms from the branch on do not apply, and say why."""
 
     def branch(q):
         """A branch."""

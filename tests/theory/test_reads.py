@@ -1,5 +1,7 @@
-"""What a statement's function reads is told with a counterexample, shapes are as they are said, and a slice of the wrong axis is
-refused."""
+"""Reads of a statement's function are told with a counterexample; wrong axes are refused.
+
+Shapes are as they are said.
+"""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a search reaches and what it says: problems in every unit, every form tried on what was found of the others."""
+"""Searches in problems of every unit: each form is tried on what was found of the others."""
 
 from fractions import Fraction as Q
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What mypy is told of a user's script is also what happens."""
+"""Answers of mypy on a user's script agree with what happens."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ def test_units_are_put_back_exactly():
 
 
 def test_one_client_without_heterogeneity_in_other_units():
-    """What says that 0 <= 0 is divided by nothing: gradient descent's L R^2/(4 s L + 2) is 4/3."""
+    """Conditions that say 0 <= 0 are left alone; gradient descent's L R^2/(4 s L + 2) is 4/3."""
     units = Units(F(2), F(3))
     assert units.changed(Family(Quadratic(), {}, frozenset()))[:2] == (Family(Quadratic(), {}), 1)
     found = worst_case("fedavg", clients=1, heterogeneity=0, distance=2, step=F(1, 4))

@@ -224,7 +224,7 @@ def test_vectors_that_are_others_or_nothing():
 
 
 def test_a_programme_is_solved_again_without_the_vectors_that_are_nothing(monkeypatch):
-    """What says nothing of the others is left out; where none is 0 the solution stays."""
+    """Vectors that say nothing of the others are left out; where none is 0 the solution stays."""
     solved = []
     monkeypatch.setattr(exchangeable, "maximise", lambda *given: solved.append(given) or 7)
     kept, lost = ({("mean", x, x): F(3)} for x in ("g0", "x0"))

@@ -1,4 +1,4 @@
-"""How proofs in symbols decide signs and matrices: by hand, from both sides of every edge."""
+"""Proofs in symbols decide signs and matrices: by hand, from both sides of every edge."""
 
 from __future__ import annotations
 

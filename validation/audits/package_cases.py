@@ -1,4 +1,4 @@
-"""What `real_packages` audits: the federated methods of flwr, pfl and fedlab, and this package's in Flower.
+"""Audits of `real_packages`: federated methods of flwr, pfl and fedlab; this package's in Flower.
 
 Nothing is taken over from these packages: their own classes are imported and run. The client's part is written here where a package
 leaves it to its users.
@@ -365,7 +365,7 @@ NEEDS_TORCH = ("pfl", "fedlab")
 
 
 def has(package: str) -> bool:
-    """Whether a package is installed."""
+    """Return whether a package is installed."""
     try:
         metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -91,7 +91,7 @@ def _found(report: AuditReport) -> str:
 
 
 def _said(report: AuditReport) -> str:
-    """What the audit names, and what is the same from outside."""
+    """Say what the audit names, and what is the same from outside."""
     words = [" and ".join(m.words for m in found) for found in report.explanations]
     return ", or ".join(words) if words else "nothing that it knows"
 
@@ -125,7 +125,7 @@ def _table(progress: Any) -> str:
 
 
 def named(report: Report) -> bool:
-    """Whether the audit gives the reported mistake, alone or among what is the same from outside."""
+    """Return whether the audit names the reported mistake, alone or among those that look alike."""
     return any(
         {m.name for m in found} == set(report.mistakes) for found in audited(report.port, report.method).explanations
     )

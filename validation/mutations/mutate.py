@@ -74,7 +74,7 @@ def settings(place: str, tests: list[str], folders: list[str]) -> str:
 
 
 def mutmut(folder: Path, *args: str) -> str:
-    """What one of its commands prints."""
+    """Run one of mutmut's commands and return what it prints."""
     command = [sys.executable, "-m", "mutmut", *args]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 

@@ -50,7 +50,10 @@ def _rounded(value: Any) -> Any:
 
 
 def before_correction(run: dict[str, Any]) -> bool:
-    """Whether a part of the run was made before a coordinate on its centre was pulled by exactly 0."""
+    """Return whether part of a run is older than a correction.
+
+    Since then a coordinate on its centre is pulled by exactly 0.
+    """
     return any((part["commit"] or "").startswith(BEFORE) for part in run["parts"])
 
 

@@ -1,4 +1,4 @@
-"""Which model do the papers' curves test: the server's, the mean of all clients' last models, or the mean of the round's?
+"""Accuracies of three models: the server's, and means of all clients' last ones, or the round's.
 
     python validation/published/feddyn_three_models.py DATA FOLDER   # MNIST, Dirichlet (.3), 10 %: FedDyn and Algorithm 3, three seeds
 

@@ -36,7 +36,7 @@ app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
 
 @dataclass
 class Row:
-    """What one cell of the papers' tables was over the seeds that were run: lists in the order of the seeds."""
+    """One cell of the papers' tables over the seeds that were run, as lists in the seeds' order."""
 
     dataset: str
     split: str
@@ -58,7 +58,7 @@ def _file(table: str) -> dict[str, Any]:
 
 
 def _how(name: str) -> tuple[str, ...]:
-    """What a run's name says that is not the paper's, but for its seed: ('clip=10', 'lr=0.06')."""
+    """Return what a run's name says beyond the paper's, but no seed: ('clip=10', 'lr=0.06')."""
     return tuple(sorted(part for part in name.split("@")[1:] if not part.startswith("seed=")))
 
 
@@ -105,7 +105,7 @@ def rows_of_table_4(how: tuple[str, ...] = ()) -> list[Row]:
 
 
 def _place(key: tuple[str, str, str]) -> list[int]:
-    """Where a (split, dataset, method) stands in a table."""
+    """Return where a (split, dataset, method) stands in a table."""
     split, dataset, method = key
     return [ORDER.index(part) for part in (dataset, split, method)]
 
@@ -323,7 +323,10 @@ def _marks(ax: Any, row: Row, table: str, **style: Any) -> None:
 
 
 def headline(rows: list[Row], table: str = "fedelasticnet-table3") -> str:
-    """How many entropies lie within a quarter of the printed ones: of messages that are whole models, and of the elastic nets'."""
+    """Say how many entropies lie within a quarter of the printed ones.
+
+    They are of messages that are whole models, and of the elastic nets'.
+    """
     counts = {False: [0, 0], True: [0, 0]}
     for row in rows:
         for n, values in enumerate(ratios(row, table)):

@@ -124,7 +124,10 @@ def samples(name: str, n: int, g: torch.Generator) -> Any:
 
 
 def loss(draw: random.Random, name: str, n: int, g: torch.Generator) -> tuple[Any, Callable[[Any, Any], Tensor], Tensor]:
-    """What `NeuralProblem` is given, the same as a function, and targets; class 0 is in every loss that ignores one."""
+    """Draw a loss for `NeuralProblem`, the same as a function, and targets.
+
+    Class 0 is in every loss that ignores one.
+    """
     v = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
     entropy, smooth = nn.CrossEntropyLoss(), partial(functional.cross_entropy, label_smoothing=0.1)
     if name == "sequence":

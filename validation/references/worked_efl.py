@@ -209,7 +209,7 @@ class Run:
         return [self.mean(t, lambda s, p, k=k: p[k] * s[k]) for k in range(self.N)]
 
     def same_ratio(self, t):
-        """Whether E[p_tau^k s_tau^k]/p^k has the same value for all k."""
+        """Return whether E[p_tau^k s_tau^k]/p^k has the same value for all k."""
         return len({w / p for w, p in zip(self.work(t), self.p)}) == 1
 
     def bracket(self, t, printed=False):

@@ -58,7 +58,7 @@ def held(data):
 
 
 def period(a, b, phase):
-    """What a client with the move (a, b) holds, and what it sends, from any round on.
+    """Return what a client with the move (a, b) holds, and what it sends, from any round on.
 
     ST sends one entry of two, so that the other one is what was not sent since.
     """
@@ -102,8 +102,10 @@ def means_of_all_histories(data):
 
 
 def always_sent(own, other):
-    """Whether a coordinate that is held back is sent some time, whatever is held: what comes in adds up, or no R has
-    |R + its sums| <= |the other's| in all rounds of a period."""
+    """Return whether a coordinate that is held back is sent some time, whatever is held.
+
+    What comes in adds up, or no R has |R + its sums| <= |the other's| in all rounds of a period.
+    """
     if sum(own) != 0:
         return True
     total, low, high = Q(0), [], []

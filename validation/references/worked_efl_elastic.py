@@ -90,7 +90,7 @@ def elastic_repaired(data):
 
 
 def elastic_matched(data):
-    """Where u^k/p^k is the same for all k, the argmin is the fixed point of (w, V)."""
+    """Compare the argmin with the fixed point of (w, V), where u^k/p^k is the same for all k."""
     e = Elastic(data)
     return _stays(e, e.star)
 

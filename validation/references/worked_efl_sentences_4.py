@@ -175,7 +175,7 @@ def fewer_bent(data):
 
 
 def walk(data, steps, step):
-    """How far so many gradient steps on h (w - c)^2/2 go from w with c - w = away, coordinate by coordinate."""
+    """Return how far gradient steps on h (w - c)^2/2 go from w, c - w = away, by coordinate."""
     out = []
     for h, away in zip(numbers(data["h"]), numbers(data["away"])):
         w = Q(0)

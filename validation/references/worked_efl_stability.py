@@ -113,7 +113,7 @@ def region(data):
 
 
 def when_some(data):
-    """Whether one of two hundred lambda settles the run, and whether b > 0 and eta a < 3."""
+    """Return whether one of two hundred lambda settles the run, and whether b > 0 and eta a < 3."""
     e = Elastic(data)
     most = 3 / (e.eta**2 * abs(e.b(0)))
     found = any(Elastic(data, lam=most * j / 200).settles(0) for j in range(1, 201))

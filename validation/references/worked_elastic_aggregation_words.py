@@ -71,7 +71,10 @@ def polynomial(A: Matrix) -> Vector:
 
 
 def inside(A: Matrix) -> bool:
-    """Whether all eigenvalues lie inside the unit circle: Schur and Cohn's recursion on the characteristic polynomial."""
+    """Return whether all eigenvalues lie inside the unit circle, by Schur and Cohn's recursion.
+
+    The recursion is on the characteristic polynomial.
+    """
     p = polynomial(A)
     while len(p) > 1:
         if abs(p[-1]) >= abs(p[0]):
@@ -86,7 +89,7 @@ def kronecker(A: Matrix) -> Matrix:
 
 
 class Near(Cohorts):
-    """What a round does near a zero of the mean motion."""
+    """A round near a zero of the mean motion."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__(data)

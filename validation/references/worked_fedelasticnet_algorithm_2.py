@@ -213,7 +213,7 @@ class Rest:
         return [theta + self.d["eta_g"] * sum(move) / self.m, *(k - c - v / (self.B * self.eta) for k, v in zip(c_k, move))]
 
     def near(self):
-        """What a round makes of the shifts, and the formula M(shifts) + J."""
+        """Return what a round makes of the shifts, and the formula M(shifts) + J."""
         d, shift, more = self.d, self.d["shift"][0], [row[0] for row in self.d["shift_k"]]
         there = self.after(self.theta + shift, [a + b for a, b in zip(self.c_k, more)])
         left = [a - b for a, b in zip(there, [self.theta, *self.c_k])]
@@ -276,7 +276,7 @@ def every_heterogeneity(v):
 
 
 def room(v):
-    """What the condition of two clients leaves: it is stable where this is above 0."""
+    """Return what the condition of two clients leaves: it is stable where this is above 0."""
     return v.most - v.rise
 
 

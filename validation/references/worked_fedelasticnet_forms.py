@@ -67,7 +67,7 @@ def eq_17(r):
 
 # --- (19) to (22) -------------------------------------------------------------------------------------------------------
 def members(r, index, other):
-    """What the state behind every cohort has of its members, cohort by cohort, and ``other[k]``."""
+    """Return the members' entries in the state behind every cohort, and ``other[k]``, by cohort."""
     pairs = [(r.after[c][index][k], other[k]) for c in r.cohorts for k in c]
     return [a for a, _ in pairs], [b for _, b in pairs]
 

@@ -37,7 +37,7 @@ CHAIN_C, CHAIN_D = F(7), F(11)
 
 
 def chain_after_41() -> dict[str, list[F]]:
-    """What the chain says is equal: three factors of epsilon, two bounds, two kappa_0."""
+    """Return what the chain says is equal: three factors of epsilon, two bounds, two kappa_0."""
     b, l2, core, share = BETA, LAMBDA_2, LAMBDA_2**2 - 25 * BETA**2, F(P, M)
     f = l2 * (l2 + b) / core
     return {

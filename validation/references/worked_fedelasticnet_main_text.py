@@ -58,7 +58,7 @@ def solve_2(A: list[list[F]], b: list[F]) -> list[F]:
 
 
 def optimal(gradient: list[F], x: list[F], l1: F) -> bool:
-    """Whether 0 is in gradient + l1 times the subdifferential of the 1-norm at x."""
+    """Return whether 0 is in gradient + l1 times the subdifferential of the 1-norm at x."""
     return all(g == -l1 * sgn(v) if v else abs(g) <= l1 for g, v in zip(gradient, x, strict=True))
 
 
@@ -301,7 +301,7 @@ class Local:
 
     @property
     def stays(self) -> F:
-        """Whether no entry of g - grad L(theta) is above lambda_1."""
+        """Return whether no entry of g - grad L(theta) is above lambda_1."""
         return F(all(abs(p) <= self.l1 for p in sub(self.g, self.grad(self.theta))))
 
 

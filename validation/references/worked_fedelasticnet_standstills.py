@@ -1,4 +1,6 @@
-"""Where FedElasticNet's Algorithm 1 rests on parabolas, and where it goes, in one coordinate: both sides of every form, in fractions.
+"""Both sides of each form on where FedElasticNet's Algorithm 1 rests on parabolas, or goes.
+
+They are in one coordinate and in fractions.
 
 Beside worked_fedelasticnet_dynamics, which has the losses. Fixed points are found by trying which clients move, and which way.
 """

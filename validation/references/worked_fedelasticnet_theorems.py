@@ -148,7 +148,7 @@ KAPPA_PRIME = 5 / LAMBDA_2 * (LAMBDA_2 + BETA) / (LAMBDA_2**2 - 25 * BETA**2)
 
 # --- one round --------------------------------------------------------------------------
 class Round:
-    """What (40), (41) and Theorem B.6 speak of, in the second round from the first start."""
+    """The second round from the first start, of which (40), (41) and Theorem B.6 speak."""
 
     def __init__(self, rule: str) -> None:
         state = advance(start(STARTS[0]), COHORT_BEFORE, rule)
@@ -242,7 +242,7 @@ ROUND_FORMS: dict[tuple[str, str], Callable[[Round], Numbers]] = {
 
 # --- a run ------------------------------------------------------------------------------
 class Run:
-    """What Theorem 3.1 speaks of: two rounds from two equally likely starts, over all cohorts."""
+    """Theorem 3.1's run: two rounds from two equally likely starts, over all cohorts."""
 
     def __init__(self, rule: str, rounds: int = T) -> None:
         self.rule = rule

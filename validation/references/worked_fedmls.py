@@ -153,7 +153,7 @@ def _train(p: Instance, k: int, i: int, g: Vector, u_0: Vector, beta: Q) -> tupl
 
 
 def kinks(client: Client) -> Iterator[Q]:
-    """Where two pieces cross, in one dimension."""
+    """Yield where two pieces cross, in one dimension."""
     for j, ((a,), b) in enumerate(client):
         for (a_2,), b_2 in client[:j]:
             if a != a_2:

@@ -34,7 +34,10 @@ def run(*command: str | Path, **more: object) -> None:
 
 
 def works(python: Path) -> bool:
-    """Whether it starts: pyenv puts a command on PATH for every version, whether it is switched on or not."""
+    """Return whether this Python starts.
+
+    pyenv puts a command on PATH for every version, whether it is switched on or not.
+    """
     return subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
 
 

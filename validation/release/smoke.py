@@ -1,4 +1,7 @@
-"""What a user does first, with the installed package alone; `check_package.py` runs it in a clean environment."""
+"""A user's first steps with the installed package alone.
+
+`check_package.py` runs them in a clean environment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often Elastic Aggregation ends farther from the optimum than FedAvg, on five generators.
+"""The share of instances in which Elastic Aggregation ends farther from the optimum than FedAvg.
 
 The share depends on the generator, and most on what the sensitivities have to do with the
 curvatures. Run it with `python validation/searches/elastic_generators.py`: docs/elastic_aggregation.md

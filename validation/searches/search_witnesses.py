@@ -58,7 +58,7 @@ def hunt(statement: Any, form: Any, rule: str, budget: int, seed: int, tries: in
 
 
 def shipped(statement: Any) -> Path:
-    """Where the witnesses of its paper lie."""
+    """Return where the witnesses of its paper lie."""
     return Path(str(resources.files(paper_of(statement).witnesses))) / "witnesses"
 
 

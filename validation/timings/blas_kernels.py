@@ -1,4 +1,4 @@
-"""Which kernels SciPy's OpenBLAS takes, and what compiled steps gain from it: CPU time of a round under each choice, side by side.
+"""CPU time of a round under each choice of SciPy's OpenBLAS's kernels, side by side.
 
     python validation/timings/blas_kernels.py [--kernels Haswell,] [--batches 10,50] [--repeats 5]
 

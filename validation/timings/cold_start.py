@@ -1,4 +1,4 @@
-"""What starting costs: processes that import a part or run a short command, beside one that imports NumPy alone.
+"""Costs of a start: processes that import a part or run a short command, beside NumPy's import.
 
     python validation/timings/cold_start.py [--repeats 10] [--out FILE]
 

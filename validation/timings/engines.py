@@ -1,4 +1,4 @@
-"""What an engine costs: tasks a second, what a second worker brings, and what the cells of a sweep cost at several sizes.
+"""Costs of an engine: tasks a second, a second worker's gain, and a sweep's cells at several sizes.
 
     python validation/timings/engines.py --out validation/timings/engines.json
 
@@ -67,7 +67,7 @@ def _measured(workers: int, repeats: int) -> tuple[list[float], list[float]]:
 
 
 def sweep(cells: int) -> dict[str, Any]:
-    """What so many cells cost beyond the runs themselves."""
+    """Measure what so many cells cost beyond the runs themselves."""
     problem = problems.random_quadratic(5, 4, seed=0)
     problem.optimum()
     axes = {"problem": ["quadratic"], "seed": [0], "method": ["feddyn"], "rounds": [3], "alpha": list(np.linspace(0.1, 9, cells))}

@@ -1,4 +1,4 @@
-"""How fast the core is: ratios measured side by side in one run, on this machine, printed as one table.
+"""Speed of the core: ratios measured side by side in one run, on this machine, as one table.
 
     python validation/timings/performance.py [--rounds 100] [--repeats 3] [--no-networks] [--out results/performance.json]
 
@@ -98,7 +98,7 @@ def matrix_product_rate(size: int = 1000, repeats: int = 8) -> float:
 
 
 def kernels() -> str:
-    """Which of its kernels NumPy's BLAS runs here."""
+    """Name the kernels that NumPy's BLAS runs here."""
     found = {f"{i['internal_api']}'s {i.get('architecture', 'own')} kernels" for i in threadpool_info() if i["user_api"] == "blas"}
     return ", ".join(sorted(found))
 
@@ -118,7 +118,7 @@ def shaped_rate(problem: LeastSquares, times: int = 10, repeats: int = 8, of: Ca
 
 
 def products_on_two(problem: LeastSquares) -> float:
-    """How many times the products of one process two make beside each other, of which neither needs anything of the other's."""
+    """Measure two processes' independent products beside each other, in those of one."""
     usual = dict(repeats=200, of=np.median)
     with parallel_config(backend="loky", n_jobs=2, inner_max_num_threads=1):
         one, (a, b) = shaped_rate(problem, **usual), Parallel()(delayed(shaped_rate)(problem, **usual) for _ in range(2))
@@ -134,7 +134,7 @@ def half(index: int, problem: LeastSquares, algorithm: FedElasticNetDyn, rounds:
 
 
 def busiest_worker(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int) -> float:
-    """What two cores of their own would take: the halves run side by side, and the larger CPU time counts."""
+    """Return the time of two cores of their own: of two halves side by side the larger CPU time."""
     with parallel_config(backend="loky", n_jobs=2, inner_max_num_threads=1):
         return max(Parallel(max_nbytes=None)(delayed(half)(i, problem, algorithm, rounds) for i in range(2)))
 
@@ -147,7 +147,10 @@ def further(index: int, problem: LeastSquares, algorithm: FedElasticNetDyn, roun
 
 
 def throughput(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int, repeats: int = 7) -> float:
-    """How many times the scenarios of one process two run in the same time, each with half of them: medians, taken in turns."""
+    """Measure two workers' rate of scenarios in that of one, each with half of them.
+
+    Medians count, taken in turns.
+    """
     work = (problem, algorithm, rounds, SCENARIOS // 2)
     one, two = [], []
     with parallel_config(backend="loky", n_jobs=2, inner_max_num_threads=1), Parallel(max_nbytes=None) as workers:
@@ -159,7 +162,10 @@ def throughput(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int, 
 
 
 def long_runs(problem: LeastSquares, algorithm: FedElasticNetDyn, rounds: int, repeats: int = 5) -> float:
-    """How many times as fast two workers are in what a run of many rounds takes beyond one of few, without start and end."""
+    """Measure two workers' speed-up in what a long run takes beyond a short one.
+
+    So start and end do not count.
+    """
 
     def seconds(count: int, workers: int) -> float:
         common = dict(sampling=Uniform(COHORT), scenarios=SCENARIOS, seed=SEED, record=(), workers=workers)

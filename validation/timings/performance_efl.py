@@ -1,4 +1,4 @@
-"""How fast a round of EFL with compression is: the batch beside the same by hand, and top-k beside a full sort.
+"""Speed of EFL's rounds with compression: beside the same by hand, and top-k beside a full sort.
 
     python validation/timings/performance_efl.py
 
@@ -229,7 +229,7 @@ def arrays_at_once(scenarios: int = 40) -> float:
 
 
 def roofline(seconds: float, alone: float, repeats: int = 5) -> list[Figure]:
-    """What binds a round: its local steps' products, at the rate of a large one, and the float64 numbers that must come and go.
+    """Say what binds a round: products of its local steps, or numbers that must come and go.
 
     Of S N d numbers a round reads the residuals and writes them, and writes and reads what the local steps return and what is sent: six
     passes at the rate at which two large arrays are added. Products and passes cannot overlap, since compression waits for the steps.

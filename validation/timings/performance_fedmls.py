@@ -1,4 +1,4 @@
-"""How fast FedMLS's local steps and rounds are, beside the best that can be written by hand.
+"""Speed of FedMLS's local steps and rounds, beside the best that can be written by hand.
 
     python validation/timings/performance_fedmls.py [--out FILE.json]
 

@@ -1,4 +1,4 @@
-"""How fast networks are trained, beside the usual loop over the clients and the best page by hand.
+"""Speed of training networks, beside the usual loop over the clients and the best page by hand.
 
     python validation/timings/performance_neural.py [--device cuda] [--by-hand] [--out FILE]
 
@@ -124,7 +124,7 @@ def against_the_page(
 
 
 def around(name: str, held: int) -> list[Figure]:
-    """What else a round costs: mini-batch orders, evaluation."""
+    """Measure what else a round costs: mini-batch orders, evaluation."""
     problem, _ = instance(name, held)
     rows = Rows(np.arange(COHORT), np.zeros((COHORT, 1), int), np.ones((COHORT, 1), bool), Stream(SEED), 1)
     x = problem.initial()[None]
@@ -166,7 +166,7 @@ def measuring(name: str, batch: int, method: str, held: int, device: str = "cpu"
 
 
 def profile(name: str, batch: int, method: str, held: int) -> str:
-    """Where the time of our rounds goes, on one thread: the largest parts and their shares."""
+    """Profile our rounds on one thread: the largest parts and their shares of the time."""
     problem, _ = instance(name, held)
     a_round(problem, batch, method)
     before = torch.get_num_threads()
@@ -201,7 +201,7 @@ def _products(y: np.ndarray, widths: np.ndarray, b: int, sizes: products.Tiles, 
 
 
 def parts(name: str, batch: int, method: str, held: int) -> str:
-    """Where the CPU time of compiled steps goes, on one thread: products, the rest of a step, the rest of a round.
+    """Split the CPU time of compiled steps on one thread: products, rest of a step and of a round.
 
     The last is orders, copies and the server.
     """

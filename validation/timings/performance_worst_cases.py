@@ -1,4 +1,6 @@
-"""How fast a worst case is: two blocks for exchangeable clients beside PEPit, in which every client is a function of its own.
+"""Speed of worst cases: two blocks for exchangeable clients, beside PEPit.
+
+In PEPit every client is a function of its own.
 
     python validation/timings/performance_worst_cases.py
 

@@ -1,4 +1,6 @@
-"""What a round costs beside its local work: ten clients, and ten thousand, one scenario, with nothing and with everything measured.
+"""Costs of a round beside its local work, with nothing and with everything measured.
+
+There are ten clients, and ten thousand, in one scenario.
 
     python validation/timings/round_overhead.py [--against DIRECTORY] [--repeats 7] [--out FILE]
 

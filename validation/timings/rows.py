@@ -1,4 +1,4 @@
-"""What every file of timings hands to the table."""
+"""The rows that every file of timings hands to the table."""
 
 from __future__ import annotations
 

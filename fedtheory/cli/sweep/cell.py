@@ -44,7 +44,7 @@ RECORD = ("objective", "bits")
 
 
 class Task(NamedTuple):
-    """What is sent to a process: the cell, the target, and the folder for its checkpoint, or None."""
+    """A task for another process: the cell, the target, and its checkpoint's folder, or None."""
 
     kind: str
     cell: dict[str, Any]
@@ -53,7 +53,7 @@ class Task(NamedTuple):
 
 
 def content(kind: str, cell: dict[str, Any], target: float | None) -> Any:
-    """What the row depends on: its options, and the files that they name."""
+    """Return what the row depends on: its options, and the files that they name."""
     files = {key: _digest(str(cell[key])) for key in ("problem", "data") if key in cell and Path(str(cell[key])).exists()}
     return ["sweep", kind, cell, target, files]
 

@@ -28,7 +28,7 @@ CELLS = "sweep.cells.sqlite"
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What the command line says; names as its options."""
+    """The options of a sweep, by name."""
 
     spec: Path
     out: Path

@@ -26,7 +26,7 @@ LEAST_ACCURACY = 0.1  # those of a network's axis up by this
 
 
 class _Look(NamedTuple):
-    """How settings are drawn: the colours and names of methods, and the marker of a setting."""
+    """The look of settings: colours and names of methods, and the marker of a setting."""
 
     of_method: dict[str, dict[str, Any]]
     marker: Callable[[Group], str]

@@ -29,7 +29,7 @@ class Running:
         self.folder = out.absolute() / NAME  # workers of an engine may stand elsewhere
 
     def of(self, content: Any) -> Path:
-        """Where the cell of that content keeps its checkpoint."""
+        """Return the path where the cell of that content keeps its checkpoint."""
         return self.folder / key_of(content)[:KEY]
 
     def set_aside_damaged(self, tell: Callable[[str], Any]) -> None:
@@ -45,7 +45,7 @@ class Running:
                 tell(f"{aside} is what {file.name} was: {error}; its cell begins again")
 
     def begun(self, contents: Sequence[Any], cells: Cells) -> int:
-        """How many of these cells go on in their middle."""
+        """Count the cells that go on in their middle."""
         names = {file.relative_to(self.folder).parts[0] for file in self.folder.rglob("*.ckpt")}
         keys = map(key_of, contents) if names else ()
         return sum(key[:KEY] in names and key not in cells for key in keys)

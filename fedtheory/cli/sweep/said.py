@@ -1,4 +1,4 @@
-"""What a sweep says on the terminal: the best settings as a table, how they were found, and what a dry run has seen."""
+"""The words of a sweep: the best settings as a table, how they were found, and its dry run."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _number(row: dict[str, Any], name: str) -> str:
 
 
 def dry(spec: Spec, as_json: bool, known: int, out: Path) -> int:
-    """How many cells there are, how many of them are known, and the first of them; nothing is run."""
+    """Print the number of cells, how many of them are known, and the first ones; run nothing."""
     first = [spec[i] for i in range(min(5, len(spec)))]
     if as_json:
         emit({"cells": len(spec), "known": known, "varied": spec.varied, "first": [dict(cell) for _, cell in first]})

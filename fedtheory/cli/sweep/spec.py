@@ -75,7 +75,7 @@ class Grid(Sequence[dict[str, Any]]):
 
     @property
     def size(self) -> int:
-        """How many they are, also where that is more than `len` can say."""
+        """The number of cells, also where it is more than `len` can say."""
         return math.prod(len(values) for values in self.axes.values())
 
     def __len__(self) -> int:

@@ -97,7 +97,7 @@ class Group:
     failed: int = 0
 
     def setting(self, others: Iterable[Group]) -> str:
-        """What it has of its own among others of its method: 'l1 = 0.01, alpha = 1'."""
+        """Name what sets this group apart from others of its method: 'l1 = 0.01, alpha = 1'."""
         told = list(others)
         own = [k for k in self.keys if any(g.keys.get(k) != self.keys[k] for g in told)]
         short = {k: "P" if k == "participants" else k for k in own}

@@ -186,7 +186,7 @@ def _base_class() -> type:
     from flwr.serverapp import Grid
 
     class Base(Grid):
-        """What a grid must have, and nobody here calls."""
+        """A grid with the methods that it must have, and nobody here calls."""
 
         run: Any = property(lambda self: None)
 
@@ -284,7 +284,10 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def _identity() -> Iterator[None]:
-    """What newer versions of Flower ask of a process before it makes a message: numbers of a run, a node and a task."""
+    """Give the process the numbers of a run, a node and a task.
+
+    Newer versions of Flower ask for them before they make a message.
+    """
     try:
         from flwr.supercore.task_identity import TaskIdentity
     except ImportError:

@@ -16,7 +16,9 @@ NUMBER = "query.fedtheory_number"
 
 
 def in_engine(play: Callable[[Any, dict[int, int]], Any], app: Any, many: int, ray: bool) -> Any:
-    """What ``play(grid, nodes)`` gives inside ``flwr.simulation.run_simulation``; ``nodes``: a client's number -> its node's.
+    """Return what ``play(grid, nodes)`` gives inside ``flwr.simulation.run_simulation``.
+
+    nodes : a client's number -> its node's
 
     Raises
     ------

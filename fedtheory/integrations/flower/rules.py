@@ -58,7 +58,7 @@ class LocalWork:
 
 
 def local_work(problem: Problem, client: int, solver: LocalSolver, seed: int = 0) -> LocalWork:
-    """What client number ``client`` of a problem does with a local solver, as `fedtheory.simulate` would have it do.
+    """Make client number ``client``'s work of a local solver, as in `fedtheory.simulate`.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def check_method(algorithm: Algorithm, num_clients: int | None, total_examples: 
 
 
 def sent_settings(algorithm: Algorithm) -> dict[str, Any]:
-    """What clients are told of a method, as plain numbers and words."""
+    """Return what clients are told of a method, as plain numbers and words."""
     told: dict[str, Any] = {"method": algorithm.name}
     for name in ("mu", "alpha", "l1", "l2", "epsilon", "option", "rule"):
         if hasattr(algorithm, name):
@@ -213,12 +213,12 @@ def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None, replies: 
     heard = len(replies)
     if isinstance(algorithm, CONTROLLED):
         c = np.zeros_like(x) if kept is None else kept
-        assert num_clients is not None
+        assert num_clients is not None  # `check_method` has seen to it
         step = sum(sent["update"] for _, sent in replies) / heard
         return x + algorithm.server_lr * step, c + sum(sent["control"] for _, sent in replies) / num_clients
     if isinstance(algorithm, DYNAMIC):
         h = np.zeros_like(x) if kept is None else kept
-        assert num_clients is not None
+        assert num_clients is not None  # `check_method` has seen to it
         over, l1 = (algorithm.alpha, 0.0) if isinstance(algorithm, FedDyn) else (algorithm.l2, algorithm.l1)
         slopes = (sent.get("control", -over * sent["update"] - l1 * np.sign(sent["update"])) for _, sent in replies)
         h = h + sum(slopes) / num_clients

@@ -88,7 +88,7 @@ def _here(
 
 
 def _without_a_run(told: dict[str, Any]) -> bool:
-    """What was refused, for want of memory or the like; a run that diverged has measured something."""
+    """Return whether a run was refused, as for want of memory; one that diverged was not."""
     return not told["provenance"]
 
 

@@ -1,4 +1,4 @@
-"""What one run of a paper's table is made of. Importing this module does not import torch."""
+"""The parts of one run of a paper's table. Importing this module does not import torch."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ class Preset:
 
     @property
     def name(self) -> str:
-        """Where the run lies: 'fedelasticnet/mnist/iid/10%/algorithm-1', and after it, with '@', all that is not the paper's."""
+        """The place of the run: 'fedelasticnet/mnist/iid/10%/algorithm-1'.
+
+        After it stands, with '@', all that is not the paper's.
+        """
         values = [f"{option}={value!r}" for option, value in self.own.items()]
         values += [f"{option}={value}" for option, value in self._said_of_others()]
         said = [*values, *([f"seed={self.seed}"] if self.seed else []), *(f"with={metric}" for metric in self.more)]
@@ -235,7 +238,7 @@ class Preset:
         return problem
 
     def _made_for(self, model: Model, data: Data) -> dict[str, Any]:
-        """What the network takes from the data beside the number of classes."""
+        """Return what the network takes from the data beside the number of classes."""
         if not model.reads_text:
             return {"input_shape": data.input_shape}
         if not (vocabulary := getattr(data, "vocabulary", ())):

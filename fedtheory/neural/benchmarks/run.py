@@ -144,7 +144,10 @@ def run_preset(
 
 
 def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
-    """What was written of a run that diverged, unless the checkpoint is another run's, or further; None where there is nothing."""
+    """Read what was written of a run that diverged; None where there is nothing.
+
+    None also where the checkpoint is another run's, or goes further.
+    """
     try:
         found = read_json(path)
         if not found["error"]:
@@ -156,7 +159,7 @@ def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
 
 
 def read_result(preset: Preset, folder: Path) -> Result | None:
-    """What a run has measured by now, from its checkpoint, or up to where it diverged; None where there is nothing.
+    """Read a run's measurements from its checkpoint, or up to where it diverged; None without any.
 
     The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was made with, not those asked for now.
     """
@@ -261,7 +264,9 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
 
 
 def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
-    """What FedElasticNet says of Figure 1, beside what was measured: accuracy of the elastic net form minus the baseline's, in points.
+    """Compare what FedElasticNet says of Figure 1 with the measurements, in points of accuracy.
+
+    The points are the accuracy of the elastic net form minus the baseline's.
 
     Accuracies are means over the last rounds of both runs, `last` of them at most, up to the round that both have reached.
     """

@@ -1,4 +1,7 @@
-"""What every loader returns: training and test samples, the release's own clients where it has them, and how inputs are made."""
+"""The data that every loader returns: training and test samples, the release's own clients, inputs.
+
+The clients are there where the release has some; a `Data` knows how inputs are made.
+"""
 
 from __future__ import annotations
 

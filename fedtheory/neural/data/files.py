@@ -25,6 +25,7 @@ __all__ = ["LIMIT", "Lines", "Release", "check_labels", "opened_tar", "read_byte
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
+_LONGEST = 2**20  # bytes of a line
 _ENDINGS = ("", ".gz", ".xz", ".bz2")
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 
@@ -110,7 +111,7 @@ def path_size(path: str | Path) -> int:
 
 
 def _unpacking(file: IO[bytes], size: int) -> tuple[str, IO[bytes]]:
-    """How a file is packed, told by its first bytes, and what is in it."""
+    """Return how a file is packed, told by its first bytes, and a reader of its content."""
     start = file.read(6)
     file.seek(0)
     kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
@@ -133,7 +134,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Release:
-    """Where a data set comes from.
+    """A published data set: its title, where it comes from, and where its files lie.
 
     Attributes
     ----------
@@ -291,7 +292,10 @@ def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _place(path: Path, member: zipfile.ZipInfo) -> str:
-    """What a member of a zip archive is called. Raises `DataFileError` for one that says itself that it is a bomb."""
+    """Return the name of a zip archive's member.
+
+    Raises `DataFileError` for one that says itself that it is a bomb.
+    """
     where = f"{path}:{member.filename}"
     if member.file_size > most_unpacked(member.compress_size):  # more than it says does not come out of it
         told = f"its {member.compress_size:,} bytes unpack to {member.file_size:,}, as no data do"
@@ -318,18 +322,16 @@ class Lines:
 
 
 @contextmanager
-def read_lines(
-    path: Path, wanted: Callable[[str], bool], encoding: str, longest: int = 2**20
-) -> Iterator[Lines | None]:
-    """The lines of a file (plain, gzip, xz or bzip2), or of the first wanted member of a zip archive, read as they are asked for.
+def read_lines(path: Path, wanted: Callable[[str], bool], encoding: str) -> Iterator[Lines | None]:
+    """Read the lines of a file, or of the first wanted member of a zip archive, as asked for.
 
-    Yields None where an archive has no wanted member.
+    The file is plain, gzip, xz or bzip2. Yields None where an archive has no wanted member.
 
     Raises
     ------
     DataFileError
-        Missing, unreadable, truncated or damaged; a NUL byte or a line of more than `longest` bytes, with its number; a member that
-        leaves the archive's folder.
+        Missing, unreadable, truncated or damaged; a NUL byte or a line of more than a mebibyte,
+        with its number; a member that leaves the archive's folder.
     """
     where = str(path)
     if path.suffix == ".zip":
@@ -340,26 +342,26 @@ def read_lines(
                 return
             where, size = _place(path, member), max(member.file_size, 1)
             with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[type-var]
-                yield Lines(where, _lines(where, stream, encoding, longest, member.compress_size), lambda: unpacked.tell() / size)
+                yield Lines(where, _lines(where, stream, encoding, member.compress_size), lambda: unpacked.tell() / size)
         return
     with _readable(where), open(path, "rb") as file:
         size = path_size(path)
         kind, inside = _unpacking(file, size)
         with _readable(where, kind):
-            yield Lines(where, _lines(where, inside, encoding, longest, size), lambda: file.tell() / max(size, 1))
+            yield Lines(where, _lines(where, inside, encoding, size), lambda: file.tell() / max(size, 1))
 
 
-def _lines(where: str, stream: IO[bytes], encoding: str, longest: int, packed: int) -> Iterator[str]:
+def _lines(where: str, stream: IO[bytes], encoding: str, packed: int) -> Iterator[str]:
     """The lines of a text that takes so many bytes, packed or not."""
     number = size = 0
-    while line := stream.readline(longest + 1):
+    while line := stream.readline(_LONGEST + 1):
         number += 1
         size += len(line)
         if size > most_unpacked(packed) or number > 1000 + packed // 4:
             raise DataFileError(f"{where}: its {packed:,} bytes unpack to more lines than a text has: fetch it again")
-        if len(line) > longest:
+        if len(line) > _LONGEST:
             raise DataFileError(
-                f"{where}, line {number}: more than {longest} bytes: not a text of lines; fetch it again"
+                f"{where}, line {number}: more than {_LONGEST} bytes: not a text of lines; fetch it again"
             )
         if b"\0" in line:
             raise DataFileError(f"{where}, line {number}: holds a NUL byte, as no text does: damaged; fetch it again")

@@ -107,7 +107,7 @@ def _odd_row(where: str, row: list[str]) -> DataFileError:
 
 
 def _files(path: Path) -> list[tuple[Path, tuple[str, ...]]]:
-    """What to read: the training file, and the hand-labelled one where it is there."""
+    """List the files to read: the training file, and the hand-labelled one where it is there."""
     if path.is_file():
         return [(path, _TRAINING), (path, _BY_HAND)] if path.suffix == ".zip" else [(path, _TRAINING)]
     first = SENTIMENT140.find(path, *_TRAINING)
@@ -188,7 +188,7 @@ def _choose(where: str, counts: Counter[str], clients: int | None, least: int, s
 
 
 def _tested(tweets: int, test_fraction: float) -> int:
-    """How many of an account's tweets are for testing: at least one, and not all."""
+    """Return how many of an account's tweets are for testing: at least one, and not all."""
     return min(max(int(tweets * test_fraction), 1), tweets - 1)
 
 

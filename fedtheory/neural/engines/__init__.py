@@ -1,1 +1,1 @@
-"""How the gradients of many models are computed at once."""
+"""The engines, which compute the gradients of many models at once."""

@@ -1,4 +1,4 @@
-"""How the gradients of many models are computed: what every engine does, and the one that takes the models one after another.
+"""The interface of the engines, and the one that takes the models one after another.
 
 All engines give the same numbers to rounding; which is fastest depends on the model and the device (`fedtheory.neural.engines.select`).
 """
@@ -47,7 +47,7 @@ class Engine:
         """Find out, on a few samples (n, ...), what the module can take."""
 
     def outputs(self, point: Tensor, inputs: Any) -> Any:
-        """What the module with the parameters point (d,) makes of inputs (n, ...), for evaluation."""
+        """Evaluate the module with the parameters point (d,) on inputs (n, ...)."""
         return self.flat.call(point, inputs)
 
     def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
@@ -86,11 +86,14 @@ class Engine:
 
     @property
     def _scale(self) -> float:
-        """What the loss is multiplied by on the way back: float16 has no numbers below 6e-8, and small gradients would be lost."""
+        """The loss's factor on the way back, so that small gradients are not lost.
+
+        float16 has no numbers below 6e-8.
+        """
         return SCALE if self.autocast == "float16" else 1.0
 
     def bind(self, params: Tensor) -> Any:
-        """What `step` would otherwise make anew for the same params at every step."""
+        """Return what `step` would otherwise make anew for the same params at every step."""
         return None
 
     def step(
@@ -128,10 +131,13 @@ class Lanes(Protocol):
     """Streams of a device, on which rows are computed beside one another."""
 
     def lane(self, row: int) -> AbstractContextManager[Any]:
-        """Where this row is computed, after all that was launched before the first of them."""
+        """Return the context that computes this row.
+
+        It comes after all that was launched before the first of the rows.
+        """
 
     def join(self) -> None:
-        """What is launched from now on waits for all rows."""
+        """Let what is launched from now on wait for all rows."""
 
 
 def _only_one(row: int) -> AbstractContextManager[Any]:
@@ -224,7 +230,7 @@ class Loop(Engine):
 
 
 def whole(outputs: Any, dtype: torch.dtype) -> Any:
-    """What a module returned in mixed precision, in full precision."""
+    """Return in full precision what a module returned in mixed precision."""
     if isinstance(outputs, torch.Tensor):
         return outputs.to(dtype) if outputs.is_floating_point() else outputs
     if isinstance(outputs, dict):

@@ -203,7 +203,7 @@ def _activation(node: fx.Node, parts: dict[str, nn.Module]) -> Activation | None
 
 
 def _share(node: fx.Node, parts: dict[str, nn.Module]) -> float | None:
-    """What a dropout drops, 0 where it is turned off; None where it is no number yet."""
+    """Return the share that a dropout drops, 0 where it is off; None where it is no number yet."""
     if node.op == "call_module":
         part = parts[str(node.target)]
         return float(part.p) if part.training else 0.0

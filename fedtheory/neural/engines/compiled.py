@@ -55,7 +55,9 @@ _FAST = {"nsz"}  # nothing fused: see `fedtheory.neural.engines.kernels`
 
 
 class PenaltyTerms(NamedTuple):
-    """What the penalty adds to every step, in the model's dtype; the arrays are those of R rows, or of one, without R.
+    """The terms that the penalty adds to every step, in the model's dtype.
+
+    The arrays are those of R rows, or of one, without R.
 
     Attributes
     ----------
@@ -117,7 +119,7 @@ def _kernels() -> str:
 
 @cache
 def tiles() -> Tiles:
-    """How large products may be for the kernels that SciPy's OpenBLAS runs here."""
+    """Return the largest products for the kernels that SciPy's OpenBLAS runs here."""
     return products.UNCOPIED if _kernels() in _AVX512 else products.WHOLE
 
 
@@ -275,9 +277,10 @@ def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _
 def _forward(
     y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, layers: _Layers, b: int, key: np.uint64, drops: _Drops, sizes: Tiles
 ) -> int:
-    """What enters each layer, hidden[1:], from hidden[0], where b inputs are; how many of the parameters y (d,) were used: all.
+    """Compute what enters each layer, hidden[1:], from hidden[0], where b inputs are.
 
-    bends[1:] are the activations' derivatives, times what dropout multiplies with; ReLU's are to be seen in what it gives.
+    Returns how many of the parameters y (d,) were used: all. bends[1:] are the activations'
+    derivatives, times what dropout multiplies with; ReLU's are to be seen in what it gives.
     """
     widths, kinds, parameters = layers
     start, last, zero = 0, len(widths) - 1, y.dtype.type(0)

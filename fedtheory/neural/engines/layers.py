@@ -167,7 +167,7 @@ class _Products(torch.autograd.Function):
 
 
 def along_the_chain(chain: Chain, pieces: list[tuple[str, Tensor]], inputs: Tensor, keys: Tensor | None = None) -> Tensor:
-    """What the chain makes of inputs (R, b, ...): without vmap, which has a millisecond a step of its own.
+    """Run the chain on inputs (R, b, ...), without vmap, which has a millisecond a step of its own.
 
     pieces : weight (R, o, i) and bias (R, o) of each layer by name, in the order of the layers
     keys : what dropout's masks follow from (R,); None: nothing is dropped

@@ -21,7 +21,7 @@ LANES = 16  # columns that are computed together
 
 
 class Tiles(NamedTuple):
-    """How large products of matrices may be; larger ones are made tile by tile.
+    """The largest products of matrices; larger ones are made tile by tile.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def _gemm(
             return builder.bitcast(cgutils.alloca_once_value(builder, arguments[at]), anything)
 
         def matrix(at: int) -> tuple[Any, Any]:
-            """Where it lies, and how many entries its rows lie apart."""
+            """Return where the matrix lies, and how many entries its rows lie apart."""
             array = context.make_array(signature.args[at])(context, builder, arguments[at])
             lead = builder.sdiv(cgutils.unpack_tuple(builder, array.strides)[0], array.itemsize)
             return builder.bitcast(array.data, anything), lead

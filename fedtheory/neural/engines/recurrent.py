@@ -17,7 +17,9 @@ __all__ = ["recurrent"]
 def recurrent(
     mode: str, x: Tensor, h: Tensor | None, c: Tensor | None, weights: list[Tensor], layers: int, directions: int, biased: bool
 ) -> tuple[Tensor, ...]:
-    """What `torch.nn.LSTM`, `GRU` or `RNN` makes of x (R, T, b, i): outputs (R, T, b, H'), last h (R, L', b, H), and last c of an LSTM.
+    """Run `torch.nn.LSTM`, `GRU` or `RNN` on x (R, T, b, i), with the weights of R models.
+
+    Returns outputs (R, T, b, H'), the last h (R, L', b, H), and the last c of an LSTM.
 
     Parameters
     ----------

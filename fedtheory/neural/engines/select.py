@@ -1,4 +1,4 @@
-"""Which engine a model and a device get."""
+"""The choice of an engine for a model and a device."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ def _in_a_line(error: Exception) -> str:
 
 
 def _without_a_rule(said: list[warnings.WarningMessage]) -> str | None:
-    """What torch says of an operation that it computes for one model after another in the middle of a graph of all."""
+    """Name the operations that torch cannot compute for all models at once, as it warned.
+
+    It computes them for one model after another in the middle of a graph of all.
+    """
     found = [re.search(r"performance drop because .* batching rule for (\S+?)\.? ", str(w.message)) for w in said]
     names = dict.fromkeys(m[1] for m in found if m)
     return f"torch.func.vmap has no rule for {', '.join(names)}" if names else None

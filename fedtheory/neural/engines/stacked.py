@@ -89,7 +89,7 @@ class Stacked(Engine):
         return self.loss.of_all(whole(outputs, some.dtype), targets, weights)
 
     def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
-        if self._grouped(weights):
+        if weights is not None and self._grouped:
             return self._in_groups(self.value, params, inputs, targets, weights)
         with torch.no_grad():
             return self._losses(self.flat.views(params), inputs, targets, weights)
@@ -97,7 +97,7 @@ class Stacked(Engine):
     def gradient(
         self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
     ) -> Tensor:
-        if self._grouped(weights):
+        if weights is not None and self._grouped:
             return self._in_groups(self.gradient, params, inputs, targets, weights, keys)
         tape = None if self.autocast else Tape()
         found = self._backward(self.bind(params), tape, lambda leaves: self._mixed_losses(leaves, inputs, targets, weights, keys))
@@ -155,7 +155,7 @@ class Stacked(Engine):
         bound: dict[str, Tensor] | None = None,
         keys: Tensor | None = None,
     ) -> None:
-        if self.autocast or self._grouped(weights):
+        if self.autocast or (weights is not None and self._grouped):
             return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
         leaves, tape = self.bind(params) if bound is None else bound, Tape()
         found = self._backward(leaves, tape, lambda z: self._losses(z, inputs, targets, weights, keys))
@@ -164,9 +164,10 @@ class Stacked(Engine):
             for name, leaf in leaves.items():
                 _move(leaf, found[name], tape.products.get(name, []), lr, factor)
 
-    def _grouped(self, weights: Tensor | None) -> bool:
-        """True if padded samples cannot be weighed away: rows with as many real samples are then computed together."""
-        return weights is not None and (not self.loss.weighted or self.flat.depends_on_batch)
+    @property
+    def _grouped(self) -> bool:
+        """True if padded samples cannot be weighed away: rows of as many real ones go together."""
+        return not self.loss.weighted or self.flat.depends_on_batch
 
     def _in_groups(
         self,
@@ -174,20 +175,18 @@ class Stacked(Engine):
         params: Tensor,
         inputs: Any,
         targets: Any,
-        weights: Tensor | None,
+        weights: Tensor,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """what(...) of rows with equal numbers of real samples, which come first in their rows, without the padding."""
-        assert weights is not None
+        """what(...) of rows with as many real samples, which come first in them, without padding."""
         counts = (weights > 0).sum(dim=1)
-        out: Tensor | None = None
-        for count in counts.unique().tolist():
+        out = params.new_empty(0)
+        for n, count in enumerate(counts.unique().tolist()):
             rows = torch.nonzero(counts == count)[:, 0]
             drawn = {} if keys is None else {"keys": keys[rows]}
             found = what(params[rows], inputs[rows, :count], targets[rows, :count], **drawn)
-            out = found.new_empty((len(params), *found.shape[1:])) if out is None else out
+            out = found.new_empty((len(params), *found.shape[1:])) if n == 0 else out
             out[rows] = found
-        assert out is not None
         return out
 
 

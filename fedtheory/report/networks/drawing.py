@@ -36,7 +36,7 @@ def band(panel: Any, x: Any, values: Any, **style: Any) -> None:
 
 
 def from_below(panel: Any, curves: list[Any], share: float = 0.2) -> None:
-    """What differs is the end: the first fifth of the rounds may leave the picture at its lower edge."""
+    """Let the first fifth of the rounds leave the picture below, as curves differ at the end."""
     late = [c[:, int(share * c.shape[1]) :] for c in (np.asarray(c, dtype=float) for c in curves)]
     lows = [float(np.nanmin(c)) for c in late if np.isfinite(c).any()]
     highs = [float(np.nanmax(c)) for c in late if np.isfinite(c).any()]

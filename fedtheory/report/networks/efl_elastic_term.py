@@ -23,7 +23,7 @@ LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
 def _sets(
     data: Any, datasets: Sequence[str], first_found: bool, seed: int, progress: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    """What is trained on: the digits, or what of ``datasets`` the folder has."""
+    """Return the data sets to train on: the digits, or what of ``datasets`` the folder has."""
     from fedtheory.neural.data import digits
     from fedtheory.report.networks.runs import DIGITS, found_sets, need_torch, quietly
 

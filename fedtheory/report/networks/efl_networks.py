@@ -198,7 +198,7 @@ def _finding_1(data: dict[str, Any]) -> str:
 
 
 def caption_1(data: dict[str, Any]) -> str:
-    """What each method loses, against 'EFL is affected by far the least'."""
+    """Say what each method loses, against 'EFL is affected by far the least'."""
     from fedtheory.plotting.style import METHOD_NAMES
     from fedtheory.report.networks.words import joined, where
 

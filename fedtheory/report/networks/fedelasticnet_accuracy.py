@@ -84,7 +84,7 @@ def draw(data: dict[str, Any]) -> Any:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """Where it was run, the differences panel by panel, and what the paper says."""
+    """Say where it was run, the differences panel by panel, and what the paper says."""
     from fedtheory.report.networks.words import cited, data_words, where
 
     loss, net, split = _largest_loss(data)

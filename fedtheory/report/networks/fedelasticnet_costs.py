@@ -23,8 +23,10 @@ _LABELS = {
 
 
 def _ours(panel: dict[str, Any], what: str) -> dict[str, np.ndarray]:
-    """What each row of a table is here, seed by seed (seeds,): nonzeros against FedProx's, or bits a number and "
-    "round."""
+    """Return each row of a table as measured here, seed by seed (seeds,).
+
+    Nonzeros are against FedProx's; otherwise bits a number and round.
+    """
     methods = panel["methods"]
 
     def total(method: str, name: str) -> np.ndarray:
@@ -125,7 +127,7 @@ def _finding(data: dict[str, Any], what: str) -> str:
 
 
 def caption(data: dict[str, Any], what: str, number: str) -> str:
-    """Where, every method's figure, and what the paper claims of them."""
+    """Say where it was run, every method's figure, and what the paper claims of them."""
     from fedtheory.report.networks.words import joined, where
 
     rows = _ROWS[what]

@@ -226,7 +226,7 @@ def _three(panel: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def caption(data: dict[str, Any], number: str) -> str:
-    """What lambda_1 does to both, where accuracy falls, and which value the paper's rule picks here."""
+    """Say what lambda_1 does to both, where accuracy falls, and what the paper's rule picks."""
     from fedtheory.plotting.style import METHOD_NAMES
     from fedtheory.report.networks.words import difference, joined, percent, spread, where
 

@@ -33,7 +33,7 @@ def compute(
     keep: Path | str | None = None,
     progress: Any = None,
 ) -> dict[str, Any]:
-    """What the participants of the last round send, Dirichlet (.3), a tenth of the clients.
+    """Compute what the last round's participants send, Dirichlet (.3), a tenth of the clients.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ Told = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Published:
-    """How much is run on published data sets.
+    """The share of the published data sets that is run.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ WHOLE = Published()
 
 @dataclass(frozen=True)
 class Change:
-    """What differs from the settings of a figure in all of its runs.
+    """The changes of a figure's settings in all of its runs.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ def found_sets(
 
 
 def _digest(preset: Preset, data: Data, seed: int, options: Mapping[str, Any]) -> str:
-    """What a kept run must agree in, so that it may stand for a new one: the setting, the data, the code."""
+    """Return a digest of setting, data and code, in which a kept run must agree with a new one."""
     made_with = provenance(seed, arrays="torch")
     samples = hashlib.blake2b(digest_size=16)
     for array in (data.train_x, data.train_y, data.test_x, data.test_y):
@@ -192,7 +192,7 @@ def _digest(preset: Preset, data: Data, seed: int, options: Mapping[str, Any]) -
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
-    """What a finished run has left; None where there is nothing that can be read."""
+    """Read what a finished run has left; None where there is nothing that can be read."""
     try:
         found = read_json(path)
         return (

@@ -28,7 +28,9 @@ def draw_accuracy(results: Sequence[Result], stem: Path) -> list[Path]:
 
 
 def accuracy_data(results: Sequence[Result]) -> dict[str, Any]:
-    """What `families.compute` returns of the same runs; a panel for each data set, split and set of values that were tried.
+    """Return the data of `families.compute` from the same runs.
+
+    There is a panel for each data set, split and set of values that were tried.
 
     A method that lacks an option stands in the panels of all its values. Seeds whose run diverged, or has fewer rounds than the
     method's others, have no numbers.

@@ -81,7 +81,7 @@ def global_seeds(seed: int) -> Iterator[None]:
 
 @dataclass
 class Outcome:
-    """What an implementation made of a task.
+    """The answer of an implementation to a task.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Outcome:
 
 
 class _Settings(NamedTuple):
-    """What a function has parameters for: everything, or these; those without a default."""
+    """The names that a function has parameters for, or everything; and those without a default."""
 
     everything: bool
     named: frozenset[str]
@@ -172,7 +172,7 @@ class Adapter:
         return any(taken.takes(setting) for taken in self.accepted.values())
 
     def _for(self, part: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """What this function of the adapter has parameters for."""
+        """Keep the settings that this function of the adapter has parameters for."""
         return {name: value for name, value in settings.items() if self.accepted[part].takes(name)}
 
     def run(self, task: Task, state: dict[str, np.ndarray], seed: int = 0) -> Outcome:

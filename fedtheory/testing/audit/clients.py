@@ -1,4 +1,4 @@
-"""What an implementation that is audited is handed: clients with data, losses and gradients, in plain NumPy."""
+"""Clients for an implementation that is audited: data, losses and gradients, in plain NumPy."""
 
 from __future__ import annotations
 

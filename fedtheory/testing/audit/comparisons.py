@@ -50,7 +50,7 @@ def against_reference(
 
 
 def _simpler(session: Session, made: list[Comparison]) -> str:
-    """Where a check before this one differs already, what comes after is no place to look at."""
+    """Name a simpler check that differs already: what comes after it is no place to look at."""
     for c in session.compared.values():
         if c in made:
             break
@@ -60,7 +60,7 @@ def _simpler(session: Session, made: list[Comparison]) -> str:
 
 
 def _entries(c: Comparison, number: int) -> str:
-    """Which parts of the state are right after a round, and which change by a factor.
+    """Say which parts of the state are right after a round, and which change by a factor.
 
     '' where x alone is shown.
     """
@@ -89,7 +89,7 @@ def _entries(c: Comparison, number: int) -> str:
 
 
 def _wrong(c: Comparison, number: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """What differs after a round: got and expected by its name."""
+    """Return what differs after a round: got and expected by its name."""
     found = c.differences(c.expected)
     return {what: (got, wanted) for at, what, got, wanted in found if at == number}
 
@@ -111,7 +111,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _factor(move: np.ndarray, right: np.ndarray) -> float | None:
-    """How many times as far this went as it should, where that is all that is wrong."""
+    """Return how many times too far a move went, where that is all that is wrong, else None."""
     size = float((right * right).sum())
     if size == 0:
         return None
@@ -143,7 +143,7 @@ def _known(factor: float, c: Comparison, number: int) -> str:
 
 
 def _stretched(c: Comparison, got: np.ndarray, wanted: np.ndarray, what: str) -> str:
-    """Where a model went in the right direction, but so many times as far."""
+    """Say how many times too far a model went, where its direction is right."""
     if what != "x" or c.task.rounds != 1:
         return ""
     move, right = got - c.task.start, wanted - c.task.start

@@ -1,4 +1,4 @@
-"""Where a long run goes, and how fast: to the certified optimum, by the factor a round that the round's own map has."""
+"""Checks of a long run: it goes to the certified optimum, and at the rate of the round's map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is, and what it finds."""
+"""Checks, and what they find."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Verdict = Literal["pass", "fail", "note", "does not apply", "not run"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The finding of one check.
 
     Attributes
     ----------

@@ -39,8 +39,6 @@ MIME, GATE, VRL, ELASTIC_AGGREGATION = "mime", "fedgate", "vrl-sgd", "elastic-ag
 SERVER_MODEL = {"x": "the server's model (d,)"}
 CONTROLS = {**SERVER_MODEL, "c": "the server's control variate (d,)", "c_k": "the clients' control variates (N, d)"}
 STORED = {**SERVER_MODEL, "h": "the server's h (d,)", "h_k": "the gradients that the clients store (N, d)"}
-
-WITH_S = {**SERVER_MODEL, "s": "the momentum (d,)"}
 TRACKERS = {**SERVER_MODEL, "d_k": "the clients' corrections (N, d)"}
 RATES = {"server_lr": 0.2, "beta1": 0.7, "beta2": 0.9, "tau": 0.05}
 

@@ -1,4 +1,4 @@
-"""What the plain references share: local work, the server's mean, and what clients keep."""
+"""The parts that plain references share: local work, the server's mean, and the clients' memory."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear:
 
 def mean_of(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults,
           weighting: str = "uniform") -> np.ndarray:  # fmt: skip
-    """What the server makes of the cohort's updates: (P, d) -> (d,); 'all-examples' is n_k/n with the n of all clients."""
+    """Average the cohort's updates as the server does: (P, d) -> (d,).
+
+    'all-examples' is n_k/n with the n of all clients.
+    """
     weighting = settings.get("weighting", weighting)
     if wrong("other-weights"):
         weighting = "examples" if weighting == "uniform" else "uniform"

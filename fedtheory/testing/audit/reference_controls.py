@@ -96,7 +96,7 @@ def _one_after_another(
 def _correction(
     c: np.ndarray, c_k: np.ndarray, settings: Mapping[str, Any], wrong: Faults
 ) -> np.ndarray:
-    """What line 10 adds to each client's gradient (P, d)."""
+    """Return what line 10 adds to each client's gradient (P, d)."""
     of_server, of_client = np.broadcast_to(c, c_k.shape), -c_k
     if wrong("correction-none"):
         return 0 * c_k
@@ -138,7 +138,7 @@ def _share(
     settings: Mapping[str, Any],
     wrong: Faults,
 ) -> np.ndarray:
-    """What lines 16 and 17 add to c for what the cohort sends (P, d)."""
+    """Return what lines 16 and 17 add to c for what the cohort sends (P, d)."""
     sizes = np.array([c.num_examples for c in clients], dtype=float)
     many, taking = float(len(clients)), float(settings.get("taking", len(cohort)))
     if wrong("c-by-examples"):

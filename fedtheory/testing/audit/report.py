@@ -1,4 +1,4 @@
-"""What an audit found, as a table and in words."""
+"""The report of an audit, as a table and in words."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AuditReport:
 
     @property
     def diagnosis(self) -> str:
-        """What is wrong in one sentence, where a known mistake explains all numbers; '' where none does, or nothing is wrong."""
+        """The mistake in one sentence, where a known one explains all numbers; '' otherwise."""
         if not self.explanations:
             return ""
         said = [" and ".join(m.words for m in found) for found in self.explanations]

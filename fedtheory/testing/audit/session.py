@@ -61,7 +61,7 @@ class Comparison:
         self, states: Iterable[reference.State]
     ) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
         """(round, name, got, expected) of what differs, in order of the rounds."""
-        assert self.got is not None
+        assert self.got is not None  # nobody asks of a call that failed
         at_least = float(max(1.0, np.abs(self.task.start).max()))
         names = ("x", *(n for n in (self.got.states[0] if self.got.states else {}) if n != "x"))
         # how large numbers get on the way, which is what rounding is relative to
@@ -154,7 +154,7 @@ class Session:
         return outcome
 
     def _public(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """What is handed over: all but how the reference is told to read the method."""
+        """Return the settings to hand over: all but those that only the reference reads."""
         return {k: v for k, v in settings.items() if k not in ("weighting", "option", "local", "server")}
 
     def compare(self, check: str, task: Task, which: str = "") -> Comparison:

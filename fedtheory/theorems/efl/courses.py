@@ -109,7 +109,7 @@ def _drawn(
 
 
 def _branches(oracles: QuadraticOracles, law: RoundLaw) -> int:
-    """How many outcomes one round has."""
+    """Return how many outcomes one round has."""
     clients, batches = oracles.shape[:2]
     paths = batches ** (law.E if oracles.common else clients * law.E)
     return int(paths * np.prod((law.law > 0).sum(axis=1), dtype=float))

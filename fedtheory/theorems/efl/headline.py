@@ -1,4 +1,4 @@
-"""What is found of EFL, in one sentence."""
+"""The finding on EFL, in one sentence."""
 
 from __future__ import annotations
 

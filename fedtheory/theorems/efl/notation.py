@@ -1,4 +1,4 @@
-"""What EFL's statements share: their symbols, one short constructor, what makes views from the data of a file, and instances of it."""
+"""Symbols, a short constructor, builders of views from a file's data, and instances of EFL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How EFL's statements are judged: on which instances, on a problem of a user's, and on what a file holds."""
+"""The setting of EFL's statements: instances, a user's problem, and the content of a file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EFLSetting(Setting):
         return read_kind_and_data(fields, "efl", label)
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        """What a witness holds, with the losses in words where they are quadratics."""
+        """List the facts of a witness, with the losses in words where they are quadratics."""
         first, *rest = super().facts(witness)
         losses = ("losses", "f_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, clients separated by semicolons")
         return [first, *([losses] if {"h", "c"} <= witness.data.keys() else []), *rest]
@@ -81,11 +81,11 @@ class EFLSetting(Setting):
         return f"it is a claim that cannot be proved or refuted here, so there is nothing to run: {statement.forms[0].note}"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
-        """What its forms ask of a user's problem, of who takes part and of the method."""
+        """Return what its forms ask of a user's problem, of who takes part and of the method."""
         return tuple(dict.fromkeys(need for f in statement.forms if f.kind in CASES for need in CASES[f.kind].needs))
 
     def takes(self, statement: Statement) -> dict[str, str]:
-        """What may be set of the kinds that its forms are judged on."""
+        """Return the options of the kinds that its forms are judged on."""
         names = dict.fromkeys(name for f in statement.forms if f.kind in CASES for name in CASES[f.kind].given)
         return {name: ACCEPTS[name] for name in names}
 

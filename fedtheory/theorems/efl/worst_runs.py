@@ -112,7 +112,7 @@ def worst_at(bound: Callable[[EFLRun], Sides], E: int = 2, condition: int = 2, r
 
 
 def _is_at(case: Any, E: int, condition: int, rounds: int) -> bool:
-    """Whether a user's clients are alike in weight, complete E steps without noise, and have L = ``condition`` mu."""
+    """Return whether a user's clients fit: alike in weight, E exact steps, L = ``condition`` mu."""
     problem, law, solver = case.problem, case.sampling, case.local_solver
     steps = getattr(law, "max_steps", None) or getattr(solver, "steps", None)
     everybody = law is None or isinstance(law, Full) or all((law.law(t)[:, -1] == 1).all() for t in range(1, rounds + 1))

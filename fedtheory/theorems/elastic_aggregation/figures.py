@@ -112,7 +112,7 @@ def _nearer(data: dict[str, Any]) -> tuple[float, float]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """How often it ends nearer to the optimum than FedAvg, and how far each is."""
+    """Say how often it ends nearer to the optimum than FedAvg, and how far each is."""
     low, high = _nearer(data)
     E, P = STEPS[-1], data["sizes"].index(COHORT) if isinstance(data["sizes"], list) else int(np.argmax(data["sizes"] == COHORT))
     found = data["by_size"][E][P]

@@ -1,4 +1,4 @@
-"""What is found of Elastic Aggregation, in one sentence."""
+"""The finding on Elastic Aggregation, in one sentence."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class MLSConstants:
 
     @property
     def N(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return len(self.G_i)
 
     @property
@@ -174,7 +174,7 @@ class LinesConstants(MLSConstants):
 
     @property
     def N(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return int(sum(self.copies))
 
     @property

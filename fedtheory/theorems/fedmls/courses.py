@@ -33,7 +33,7 @@ class SlidingRound:
         return self.run.rule
 
     def of(self, values: Any) -> Any:
-        """What a column (K, ...) of the run has for this round."""
+        """Return this round's entry of a column (K, ...) of the run."""
         return values[self.k - 1]
 
 

@@ -130,7 +130,7 @@ def _guides(ax: Any, high: float, low: float) -> None:
 
 
 def caption(data: Mapping[str, Any]) -> str:
-    """Who is ahead where, and by what rule everything was tuned."""
+    """Say who is ahead where, and by what rule everything was tuned."""
     ours = [s for s in data["series"] if s["label"] == "FedMLS" and s["fit"] is not None]
     names = {name: title.format(dim=data["lad"]["dim"]) for name, title in _TITLES.items()}
     slopes = ", ".join(f"{s['fit']['slope']:.2f} ({names.get(s['instance'], s['instance'])})" for s in ours)

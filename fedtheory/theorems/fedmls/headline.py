@@ -1,4 +1,4 @@
-"""What is found of FedMLS, in one sentence."""
+"""The finding on FedMLS, in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What local work is worth in Theorem 1's bound: how near its constants are to what one loss needs, by steps and solved."""
+"""The worth of local work in Theorem 1's bound: its constants beside what one loss needs.
+
+The local work is done by steps, or solved.
+"""
 
 from __future__ import annotations
 
@@ -81,13 +84,13 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
 
 
 def _said(data: dict[str, Any], last: int) -> str:
-    """How much worse than the line another loss can be, up to the last K that was tried."""
+    """Say how much worse than the line another loss can be, up to the last K that was tried."""
     away = max((w / m for name, worst in data["worst"].items() for w, m in zip(worst, data[name], strict=False)), default=1.0)
     return f"; to K = {data['rounds'][last - 1]} no loss is {math.ceil(1000 * (away - 1)) / 10} % worse" if last else ""
 
 
 def caption(data: dict[str, Any]) -> str:
-    """What share of each bound one loss needs."""
+    """Say what share of each bound one loss needs."""
     last = max(len(worst) for worst in data["worst"].values())
     return (
         f"On one loss, f = −u on [−1, 1], FedMLS needs {data['solved'][-1]:.0%} of the bound with local problems solved at "

@@ -1,4 +1,4 @@
-"""What the files of FedMLS's statements share: symbols, assumptions, what a form may need of a run, and short constructors."""
+"""Symbols, assumptions, a form's needs of a run, and short constructors of FedMLS's statements."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def check_given(case: Case) -> None:
 
 
 class UsersRuns:
-    """What is known of a user's problem, and its runs, each made once.
+    """A user's problem: its constants, and its runs, each made once.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class UsersRuns:
 
     @property
     def _shorter(self) -> float:
-        """How many times shorter G is in the norm of the algorithm than in the mean's.
+        """The factor by which G is shorter in the norm of the algorithm than in the mean's.
 
         So is sigma, and ||x_0 - x*|| is longer.
         """

@@ -90,7 +90,7 @@ class OneDimension:
 
     @property
     def reading(self) -> Reading:
-        """What its variant changes."""
+        """The changes that its variant makes."""
         return READINGS[self.variant]
 
     @cached_property
@@ -138,7 +138,7 @@ class OneDimension:
 
     @cached_property
     def facts(self) -> frozenset[str]:
-        """What a form may need of it: how lines 14 and 22 are read, and whose K it is.
+        """The facts that a form may need: the reading of lines 14 and 22, and whose K it is.
 
         Raises
         ------

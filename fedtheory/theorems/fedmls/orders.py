@@ -1,4 +1,4 @@
-"""How many rounds, local steps, projections and linear minimisations it takes.
+"""Orders of rounds, local steps, projections and linear minimisations.
 
 The O(...) of the papers with their constants.
 """

@@ -36,7 +36,7 @@ class MadeFedMLS:
     given: tuple[str, ...]
 
     def rows(self, skip_last: bool) -> list[tuple[str, str]]:
-        """What to print, name and value; skip_last: round K's local work is not done."""
+        """List what to print, name and value; skip_last: round K's local work is not done."""
         a = self.algorithm
         K = int(a.rounds)
         last = f"T_K-1 = {a.steps(max(1, K - 1)):,}" if skip_last else f"T_K = {a.steps(K):,}"

@@ -133,7 +133,7 @@ class MLSView(World):
 
     @property
     def K(self) -> int:
-        """How many rounds there are."""
+        """The number of rounds."""
         return self.constants.K
 
     @property
@@ -226,7 +226,7 @@ class MLSView(World):
 # --- a run ----------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Bounds:
-    """What the theorems need to know of a problem on the ball.
+    """The constants of a problem on the ball that the theorems need.
 
     Attributes
     ----------

@@ -209,7 +209,7 @@ def by_users(shift=0):
 
 
 def test_a_presets_clients_are_tested_on_their_own(tmp_path):
-    """Where the data have users; the checkpoint knows whose, and the table says which way it was."""
+    """The data have users; the checkpoint knows whose, and the table says which way it was."""
     preset = replace(presets.get("efl/mnist/non-iid/10-of-100/fedavg").quick(digits=True), partition={"partition": "users"})
     problem = preset.make_problem(by_users())
     for k, own in enumerate(problem.tested):

@@ -169,7 +169,10 @@ def test_a_damaged_gzip_and_a_bomb(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz"])
 def test_a_bomb_is_found_at_its_beginning_however_long_it_is(kind, monkeypatch):
-    """What is behind 64 MiB of it is not unpacked; here of a mebibyte. A text that unpacks to less than 250 times itself is read."""
+    """A bomb is not unpacked beyond its first 64 MiB, here one.
+
+    A text that unpacks to less than 250 times itself is read.
+    """
     monkeypatch.setattr(untrusted, "SMALL", 2**20)
     pack = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}[kind]
     text = G.bytes(2**14) * 64

@@ -1,4 +1,4 @@
-"""What EFL's paper claims without a formula, on a problem of a user's: against instances in fractions and by hand."""
+"""Claims of EFL's paper without a formula, on a user's problem: in fractions and by hand."""
 
 from __future__ import annotations
 

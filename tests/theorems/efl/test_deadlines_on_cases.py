@@ -1,4 +1,4 @@
-"""What a user's case becomes for sections 4.1 and 4.2, Corollary 1 and Table 1: views by hand, limits from both sides."""
+"""Cases for sections 4.1 and 4.2, Corollary 1, Table 1: views by hand, limits from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EFL's views know of their instances: the facts by which a form is or is not about one, at their limits."""
+"""Facts of EFL's instances at their limits: by them a form is about an instance or is not."""
 
 from __future__ import annotations
 

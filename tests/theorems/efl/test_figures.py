@@ -1,4 +1,4 @@
-"""What EFL's figures claim is in their data."""
+"""Claims of EFL's figures are in their data."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ NAMES = [f"efl_{n}" for n in ("bound_vs_empirical", "bias", "plateaus", "bits", 
 
 
 def test_all_of_a_verification_and_one_paper_s(tmp_path, monkeypatch):
-    """Which figures there are; what is drawn in them is not at stake here."""
+    """Ask for the names of all figures, and of one paper's; their drawing is not at stake here."""
     known = {p.id: figures_of(p) for p in papers()}
     nothing = {"compute": lambda **_: {}, "draw": lambda _: Figure(), "caption": str}
     empty = {id: tuple(replace(f, **nothing) for f in found) for id, found in known.items()}
@@ -257,7 +257,7 @@ def test_all_of_a_verification_and_one_paper_s(tmp_path, monkeypatch):
 
 
 def test_figures_that_are_drawn_are_not_drawn_again_unless_a_file_is_gone(tmp_path, monkeypatch):
-    """What a campaign that was killed while it drew has to do: the rest."""
+    """Draw what is left, as after a campaign that was killed while it drew."""
     drawn: list[str] = []
 
     def compute(name):

@@ -1,4 +1,4 @@
-"""What is read off a user's case for EFL's statements, function by function: by hand, and at each limit from both sides."""
+"""Values read off a user's case for EFL's statements, by hand and at each limit."""
 
 from __future__ import annotations
 

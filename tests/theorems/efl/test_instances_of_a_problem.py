@@ -250,7 +250,7 @@ def test_inactive_everybody_with_one_law():
 
 # --- the same clients in other coordinates, and losses whose minima are not 0 ----------------------------------------------
 def test_corollary_1_does_not_depend_on_the_coordinates():
-    """Where coordinates mix the limits are certified points in floats; their losses and bounds are those of the fractions."""
+    """Limits in mixed coordinates, certified in floats, give the losses and bounds of fractions."""
     how = {"sampling": law([[0, 0, 1], [Q(2, 5), 0, Q(3, 5)], [0, 0, 1]])}
     compared = 0
     for form in get("efl/corollary-1").forms:

@@ -1,4 +1,4 @@
-"""Where a given constant stops being a bound, and a law stops being one: at the limit itself and just beyond it."""
+"""Limits of given constants, and of laws: at the limit itself and just beyond it."""
 
 from __future__ import annotations
 
@@ -320,7 +320,10 @@ def test_oracles_that_are_none():
 
 
 def test_the_rounding_of_one_round():
-    """What float64 leaves of squared distances, and of eta times ||g||^2/(2 mu), where g is off by L times a point's rounding."""
+    """Work out the rounding of squared distances, and of gaps eta ||g||^2/(2 mu).
+
+    There g is off by L times a point's rounding.
+    """
     exact = exact_oracles(TWO)
     floats = type(exact)(*(getattr(exact, name).astype(float) for name in ("H", "b", "q", "weights", "noise_sq")))
     law, w0, eta = np.array([[0, 0.5, 0.5], [1 / 3, 0, 2 / 3]]), np.array([7 / 3, -5 / 2]), 1 / 9

@@ -1,4 +1,4 @@
-"""What EFL's builders of instances take at each of their limits, and refuse just beyond it.
+"""Instances at each limit of EFL's builders, taken at it and refused just beyond it.
 
 A limit that is off by a little would let a form be judged where its assumptions fail, or refuse an instance that has
 them. Each case changes one thing of an instance that is taken, so that no other check can refuse it instead.

@@ -1,4 +1,4 @@
-"""Where EFL ends on a user's case: limits at which a case is refused, and mixed coordinates against those that do not mix."""
+"""EFL's limits on a user's case: refusals, and mixed coordinates against those that do not mix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EFL makes of a command's words: the problem, who takes part, the method, the local work, the line above the table."""
+"""Cases that EFL makes of a command's words: problem, participation, method, work, headline."""
 
 from __future__ import annotations
 

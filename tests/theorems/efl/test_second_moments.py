@@ -26,7 +26,7 @@ def law_of(rows, scheme="C", weights=P):
 
 # --- laws ---------------------------------------------------------------------------------------------------------------------
 def test_the_only_case_of_a_law():
-    """Where one case is sure: its steps and, under scheme C, the coefficients E p^k/s. One choice leaves none."""
+    """One case is sure: its steps and, under scheme C, E p^k/s. One choice leaves none."""
     steps, p = law_of([[0, 1, 0, 0], [0, 0, 1, 0]]).fixed
     assert steps.tolist() == [1, 2] and p.tolist() == [3 * Q(3, 8), 3 * Q(5, 8) / 2]
     choice = [0, Q(1, 3), Q(2, 3), 0]

@@ -1,4 +1,4 @@
-"""What a user's case becomes for EFL's statements on shifts: each number by hand, each refusal at its limit from both sides."""
+"""Cases for EFL's statements on shifts: each number by hand, each refusal from both sides."""
 
 from __future__ import annotations
 

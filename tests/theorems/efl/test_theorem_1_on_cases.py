@@ -122,7 +122,7 @@ def test_rounds_of_one_law_share_it():
 
 # --- who takes part, and the local work ----------------------------------------------------------------------------------
 def test_how_many_local_steps_there_are():
-    """What the law says, else what the solver says, else five."""
+    """The law says the number of local steps, else the solver, else it is five."""
     for how, E in (
         ({}, 5),
         ({"local_solver": LocalSGD(3, 1.0)}, 3),

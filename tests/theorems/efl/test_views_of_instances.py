@@ -1,4 +1,4 @@
-"""What EFL's views know beside the sides of their forms: what is uncertain, and when a form is about them."""
+"""Uncertain quantities of EFL's views, and when a form is about a view."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_every_form_on_record_as_violated_has_a_witness():
 
 @pytest.mark.parametrize("witness", MINE, ids=lambda w: w.name)
 def test_with_the_repair_the_same_data_hold(witness):
-    """What breaks a witness is its reading: every form that is on record as holding holds on its data."""
+    """The reading breaks a witness: every form on record as holding holds on its data."""
     view = BUILDERS[witness.kind](witness.data)
     judged = 0
     for s in theorems.all_statements("efl/"):

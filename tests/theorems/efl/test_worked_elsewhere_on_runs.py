@@ -95,7 +95,7 @@ THREE = {
 
 
 def test_both_writings_agree_on_runs_of_three_local_steps(monkeypatch):
-    """Where E^2 is not 2E."""
+    """E^2 is not 2E here."""
     view, run = BUILDERS["run"]({**THREE, "scheme": "C"}), worked.Run("C", THREE)
     for name in worked.THEOREM_1:
         if "common" not in name and "frozen" not in name:
@@ -147,7 +147,7 @@ def test_a_step_holds_but_for_the_two_readings_that_do_not(number):
 
 
 def test_both_writings_of_the_sums_agree_for_three_local_steps():
-    """Where i^2 is not i, and E(E - 1) is not E/(E - 1)."""
+    """Here i^2 is not i, and E(E - 1) is not E/(E - 1)."""
     one = {"weights": ["1"], "h": [["3/4"]], "c": [["2"]], "noise": [["1/2"]], "w0": ["5/2"], "law": [["0", "0", "0", "1"]], "tau": 2}
     sides = get("efl/theorem-1-step-6").form("sums").sides(BUILDERS["step"]({**one, "scheme": "C"}))
     compared(sides, *map(list, steps.STEPS["6", "sums"](steps.Round("C", one))))

@@ -201,7 +201,7 @@ def judged(key):
 
 
 def same(found, expected, key, bound=False):
-    """Whether two lists of numbers agree: exactly, but for long runs and for bounds that are rounded up."""
+    """Return whether two lists agree: exactly, but for long runs and bounds that are rounded up."""
     if key[:2] in IN_FLOATS:
         return found == pytest.approx(expected, rel=1e-12, abs=1e-14)
     if bound and key[:2] in ROUNDED:

@@ -1,4 +1,4 @@
-"""What Elastic Aggregation's statements take of a user's problem: the data of every kind, to the last bit, and every limit.
+"""Data that Elastic Aggregation takes of a user's problem, to the last bit, and every limit.
 
 Three clients with 3, 2 and 1 samples of two features; all numbers are fractions with a power of two
 below, so that floats hold them exactly.
@@ -259,7 +259,7 @@ def test_the_zero_is_looked_for_from_x0_or_from_fedavgs_end(monkeypatch):
 
 
 def test_a_zero_that_is_none_is_not_taken(monkeypatch):
-    """Where the root finder ends far off, and where what it found would make the last client another one."""
+    """Refuse a zero far off, and one that would make the last client another one."""
     how = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.03125), "x0": [0, 0]}
     found = cohorts._zero
     monkeypatch.setattr(cohorts, "_zero", lambda *data: found(*data) + 1e-3)

@@ -1,4 +1,4 @@
-"""What Elastic Aggregation's views are made of: linear algebra in fractions, contractions, slopes, and what files hold."""
+"""Parts of Elastic Aggregation's views: fractions' linear algebra, contractions, slopes, files."""
 
 from __future__ import annotations
 

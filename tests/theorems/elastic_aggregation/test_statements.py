@@ -1,4 +1,4 @@
-"""What is stated about Elastic Aggregation: verdicts, mutants and witnesses, and the views against the method that they are about."""
+"""Statements on Elastic Aggregation: verdicts, mutants, witnesses, and views against the method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stated about Elastic Aggregation, worked out a second time: sides, and conditions.
+"""Statements on Elastic Aggregation, worked out a second time: sides, and conditions.
 
 A bound that holds with room holds with a slightly wrong constant too, but does not give the numbers
 of the second writing, `validation/references/worked_elastic_aggregation*.py`. It shares nothing

@@ -1,4 +1,4 @@
-"""What Algorithm 3 does when it does not converge, in exact rational arithmetic: stalls, cycles, repelling optima.
+"""Algorithm 3 where it does not converge, in exact fractions: stalls, cycles, repelling optima.
 
 One client, L(x) = h x^2/2, one coordinate: a round is worked out here by hand and run with fractions; float64 follows.
 """

@@ -102,7 +102,7 @@ def test_options_that_mean_nothing(how, options, words):
 
 
 def test_what_cannot_be_certified_is_told_before_any_work(monkeypatch):
-    """Where the run is followed in floats; in fractions nothing is certified."""
+    """The run is followed in floats; in fractions nothing is certified."""
 
     def refuse(self):
         raise NotCertified("no optimum")

@@ -103,7 +103,7 @@ def test_three_unlike_clients_drift_away_with_cohorts(cohorts):
 
 
 def test_a_slope_of_lambda_1_at_infinity_ends_the_drift():
-    """Where the slope falls to -1 far away the client moves again, however far away that begins."""
+    """The client moves again where the slope falls to -1, however far away that begins."""
     loss = ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2)) + ramp(F(-1, 2), 0, -21, -20)
     view = BUILDERS["motion"](data_of([[loss]], 1, 2, "sign", [2], 8))
     assert FROZEN not in view.facts and not view.delta[3:].any()

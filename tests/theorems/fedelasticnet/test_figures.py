@@ -1,4 +1,4 @@
-"""What the figures claim is in their data, and every file is written."""
+"""Claims of the figures are in their data, and every file is written."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_the_drift_in_closed_form_is_the_exact_engines(m, T):
 
 
 def violates(view: RunView, floor: F) -> bool:
-    """Whether the repaired theorem with that share of kappa' lambda_1^2 d for its floor fails."""
+    """Return whether the repaired theorem with that share of kappa' lambda_1^2 d as floor fails."""
     a, kappa, kappa_0 = view.constants.printed
     sides = bound(view, (kappa, kappa_0), view.C0, floor * a / 2 * view.d, view.inner_exact)
     return bool((sides.lhs > sides.rhs).all())

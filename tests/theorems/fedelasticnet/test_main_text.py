@@ -219,7 +219,7 @@ ALGORITHMS = {
 
 @pytest.mark.parametrize("statement", [s for s in STATEMENTS if s.kind != "claim" and s.scope != "density"], ids=lambda s: s.id)
 def test_every_statement_runs_on_a_users_problem(statement):
-    """What holds holds there; a form that is not about the problem says what is missing."""
+    """Forms hold there; one that is not about the problem says what is missing."""
     algorithm = ALGORITHMS.get(statement.scope, FedElasticNetProx(0.3, 0.5))
     if statement.id.endswith(("eq-6", "eq-8", "eq-9")):
         algorithm = replace(algorithm, l1=0.0, l2=0.0 if statement.id.endswith("eq-6") else algorithm.l2)

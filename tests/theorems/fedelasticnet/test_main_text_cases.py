@@ -1,4 +1,4 @@
-"""What the main text's statements take of a user's problem: the data of every kind, to the last bit, on a problem worked by hand.
+"""Data that the main text's statements take of a user's problem, to the last bit, by hand.
 
 Three clients with 3, 2 and 1 samples of two features, the ridge 1/8; all numbers are fractions with a
 power of two below, so that floats hold them exactly.

@@ -1,4 +1,4 @@
-"""What the main text's forms need of an instance: true up to the limits that are named, and not beyond; what files may hold."""
+"""Needs of the main text's forms, true up to named limits and not beyond; contents of files."""
 
 from __future__ import annotations
 

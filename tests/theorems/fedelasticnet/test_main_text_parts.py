@@ -1,4 +1,4 @@
-"""What the main text's views are made of: linear systems, semidefinite matrices, minimisers with an l1 term, numbers from files."""
+"""Parts of the main text's views: linear systems, semidefinite matrices, minimisers, files."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_an_instance_has_its_name():
 
 # --- minimisers -----------------------------------------------------------------------------------
 def optimal(Q: np.ndarray, b: np.ndarray, level: F, x: np.ndarray) -> bool:
-    """Whether 0 is in Q x - b + level times the subdifferential of the 1-norm."""
+    """Return whether 0 is in Q x - b + level times the subdifferential of the 1-norm."""
     slope = Q @ x - b
     return all(s == (-level if v > 0 else level) if v else abs(s) <= level for s, v in zip(slope, x, strict=True))
 

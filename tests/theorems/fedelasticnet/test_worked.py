@@ -448,7 +448,7 @@ def test_every_form_up_to_the_last_one_has_numbers_or_a_reason():
 
 
 def test_the_instance_hides_nothing(views):
-    """What the forms are made of is not 0 and differs, so that no constant, index or weight can hide."""
+    """Numbers in the forms are not 0 and differ, so that no constant, index or weight can hide."""
     for view in views.values():
         assert (view.delta > 0).any() and (view.delta < 0).any()
         assert view.zeros[0] == F(3, 4) and not view.delta[0, 2].any()  # client 2 rests

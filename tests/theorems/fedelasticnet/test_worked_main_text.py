@@ -214,7 +214,7 @@ GIVEN = {"regression": worked.INSTANCES, "local": worked.INSTANCES, "signs": cha
 
 
 def given_of(kind: str, name: str):
-    """What the second writing has of an instance."""
+    """Return what the second writing has of an instance."""
     return GIVEN.get(kind, rounds.ROUNDS)[name]
 
 

@@ -438,7 +438,7 @@ def test_where_a_form_is_not_claimed():
 
 @pytest.mark.parametrize(("c", "lead", "below"), [(25, 10, "26.861"), (9, 3, "10.684"), (21, 3, "22.838")])
 def test_kappa_0_is_positive_from_the_threshold_on(c, lead, below):
-    """Where x^2 - c x - 2 c is; at c = 25 the least such whole number is 27, where it is 4."""
+    """It is positive where x^2 - c x - 2 c is; at c = 25 the least such whole x is 27, with 4."""
     ends = _around_the_root(c)
     assert ends == (F(below), F(below) + F(1, 1000))
     for ratio, positive in zip(ends, (False, True), strict=True):

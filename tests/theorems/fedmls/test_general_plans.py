@@ -1,4 +1,4 @@
-"""What FedMLS is made for on a user's problem: Theorem 2's numbers, those of its readings, and of MOPES on a set."""
+"""Plans of FedMLS on a user's problem: Theorem 2's numbers, its readings', and MOPES's on a set."""
 
 from __future__ import annotations
 

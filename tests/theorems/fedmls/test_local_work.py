@@ -1,4 +1,4 @@
-"""What the figure of local work claims is in its data."""
+"""Claims of the figure of local work are in its data."""
 
 import numpy as np
 import pytest

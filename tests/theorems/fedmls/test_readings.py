@@ -1,4 +1,4 @@
-"""What Theorems 1 and 2 of FedMLS say in either reading, their constants worked out by hand, and how tight they are."""
+"""Readings of FedMLS's Theorems 1 and 2: their constants by hand, and how tight they are."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_every_form_on_record_as_violated_has_a_witness():
 
 @pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
 def test_with_the_repair_the_bound_holds_on_the_same_data(witness):
-    """What breaks each witness is its reading and nothing else."""
+    """The reading breaks each witness and nothing else."""
     run = OneDimension.of(witness.data)
     lam, d, radius, x0, rounds = run.lam, run.d, run.radius, run.x0, run.rounds
     pieces = max(map(len, run.clients))

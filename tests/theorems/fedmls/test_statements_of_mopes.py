@@ -34,7 +34,7 @@ SETTING = setting_of("fedmls/mopes-bound")
 
 
 def battery(seed=0, scale=1.0):
-    """What a campaign has of every world."""
+    """Return what a campaign has of every world."""
     return [i for world in WORLDS for i in world.runs(Plan(seed=seed, scale=scale))]
 
 

@@ -1,4 +1,4 @@
-"""What checks say in a sentence, as rows and as HTML; and the example of three numbers."""
+"""Checks in a sentence, as rows and as HTML; and the example of three numbers."""
 
 import math
 import runpy

@@ -1,4 +1,4 @@
-"""What is left open in LaTeX is found, with its place; what is closed is not."""
+"""Brackets left open in LaTeX are found, with their place; closed ones are not."""
 
 from __future__ import annotations
 

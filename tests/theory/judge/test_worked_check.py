@@ -1,4 +1,4 @@
-"""How two sides are judged, on numbers worked by hand: every tolerance from both sides, and which entry is the worst."""
+"""Judgements of two sides, by hand: every tolerance from both sides, and the worst entry."""
 
 from __future__ import annotations
 

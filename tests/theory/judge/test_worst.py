@@ -1,4 +1,4 @@
-"""What a campaign says of a form whose worst case over all problems is known at a point."""
+"""Words of a campaign on a form whose worst case over all problems is known at a point."""
 
 from __future__ import annotations
 

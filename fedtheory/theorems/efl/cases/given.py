@@ -1,4 +1,4 @@
-"""What a user sets of a statement, and a user's problem in fractions, coordinate by coordinate.
+"""Options of a statement that a user sets, and a user's problem in fractions, by coordinate.
 
 A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are what they are meant to be, and
 weights and probabilities are divided by their sums: a problem is judged that rounds to the user's.
@@ -150,7 +150,7 @@ def check_all_active(case: Case, mover: int | None = None, arrives: bool = False
 
 
 def distance_off(problem: Problem, found: Any) -> float:
-    """How far a certified point may be from the minimiser: a point with gradient g is within ||g||/mu of it.
+    """Bound the distance of a certified point from the minimiser: ||g||/mu for a gradient g.
 
     The gradient itself is known up to the rounding of what it is made of, the clients' gradients and L ||x||.
     """

@@ -1,4 +1,4 @@
-"""What each kind of view needs of a user's problem, of who takes part and of the method, and how it is made of them."""
+"""Views of a user's problem, law of participation and method, and what each kind needs of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where EFL ends on a problem of a user's: under its law of participation, and with the elastic term."""
+"""Limits of EFL on a user's problem: under its law of participation, and with the elastic term."""
 
 from __future__ import annotations
 
@@ -228,7 +228,10 @@ class ElasticMixingView(ElasticView):
 
     @property
     def contracts(self) -> bool:
-        """Whether the power of the recursion, times the distance of (c_1, U c_1) from the fixed point, is small enough for the run."""
+        """True if the power of the recursion contracts enough for the run.
+
+        It is multiplied with the distance of (c_1, U c_1) from the fixed point.
+        """
         *away, first = self.away()
         left = np.linalg.matrix_power(self.recursion, self.rounds)
         most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))

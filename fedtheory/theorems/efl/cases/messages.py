@@ -114,7 +114,7 @@ def compression(form: Form, case: Case) -> Any:
 
 
 def sent_in(case: Case) -> np.ndarray:
-    """What the clients of a real run compress, (M, n) in fractions: at most 64 messages, spread evenly over the run.
+    """Return the messages that clients of a real run compress, (M, n) in fractions, 64 at most.
 
     The message D^k is what was sent and what was left, R^k after the round, together. Under scheme A clients that are
     incomplete send nothing, so that they have no message.
@@ -287,7 +287,9 @@ def feedback(form: Form, case: Case) -> Any:
 
 
 def _costs(case: Case, path: np.ndarray, cohorts: list[Any], sent: np.ndarray) -> Costs | None:
-    """What the run took, and what the same run without compression takes; None where not ST both ways, or without an optimum.
+    """Return the costs of the run, and of the same run without compression.
+
+    None where it is not ST both ways, or the optimum is unknown.
 
     sent : (T, N) who sends a message
     """

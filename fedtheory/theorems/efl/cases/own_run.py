@@ -75,6 +75,6 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
 
 
 def _nothing_random(law: Participation, solver: LocalSGD, rounds: int) -> bool:
-    """Whether everybody completes every round with full gradients."""
+    """Return whether everybody completes every round with full gradients."""
     complete = all((law.law(t)[:, -1] == 1).all() for t in range(1, rounds + 1))
     return complete and solver.batch_size is None and not solver.noise_std

@@ -1,4 +1,4 @@
-"""What EFL's text says in its sentences, on a problem of a user's."""
+"""Sentences of EFL's text, on a user's problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the elastic term settles a run, and what it does to a client in one round, on a problem of a user's."""
+"""Stability of a run with the elastic term, and its effect on a client, on a user's problem."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _POINTS = 100  # of a curve
 
 
 def net(value: float) -> str:
-    """What FedElasticNet for FedProx with this lambda_1 is called."""
+    """Name FedElasticNet for FedProx with this lambda_1."""
     return f"FedElasticNet, λ₁ = {value:g}"
 
 

@@ -76,7 +76,7 @@ def _ends(data: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def caption_plateaus(data: dict[str, Any]) -> str:
-    """How far each reading ends from the optimum, beside no compression."""
+    """Say how far each reading ends from the optimum, beside no compression."""
     ends = _ends(data)
     parts = {law: ", ".join(f"{times(v[law])} ({name})" for name, v in ends.items() if name != "no compression") for law in LAW_NAMES}
     return (
@@ -186,7 +186,7 @@ def _last(data: dict[str, Any], panel: str, key: str) -> float:
 
 
 def caption_shift(data: dict[str, Any]) -> str:
-    """What each choice leaves at the end."""
+    """Say what each choice leaves at the end."""
     ends = {(p, k): _last(data, p, k) for p in SHIFTS for k in data[p] if k != "shift"}
     return (
         f"Distance to the optimum, which moves at round {data['at']}: by {data['far']['shift']:.2g} (far) or "

@@ -135,7 +135,7 @@ def _broken(panels: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
 
 
 def caption_bounds(data: dict[str, Any]) -> str:
-    """Where the printed bound is false, and how loose the repaired one is."""
+    """Say where the printed bound is false, and how loose the repaired one is."""
     drawn = [p for p in data["panels"] if "undefined" not in p]
     broken, loose = _broken(drawn), [float(p["repaired"][-1] / p["measured"][-1]) for p in drawn]
     where = sorted({at for _, at in broken})
@@ -243,7 +243,7 @@ def compute_bias(rounds: int = 200, scenarios: int = 100, seed: int = 0) -> dict
 
 
 def caption_bias(data: dict[str, Any]) -> str:
-    """Where each scheme ends with the most different data."""
+    """Say where each scheme ends with the most different data."""
     ends = ", ".join(f"{float(data[scheme]['data'][-1]):.2g} ({label})" for scheme, label in SCHEMES.items())
     return (
         f"Distance from where the run ends to the optimum, when data and participation differ most: {ends}. It is 0 for every scheme "
@@ -293,7 +293,7 @@ def _own_share(data: dict[str, Any]) -> float:
 
 
 def caption_table(data: dict[str, Any]) -> str:
-    """Where EFL's row is smallest."""
+    """Say where EFL's row is smallest."""
     return (
         "Which of the strongly convex rows of EFL's Table 1 asks for the fewest rounds, for every accuracy ε and dissimilarity δ/L of "
         "the Hessians. Convex clients that are L-smooth have δ ≤ L: the hatched half cannot occur. Where it can and ε ≤ 1, EFL's row "

@@ -43,7 +43,7 @@ def _worst(data: dict[str, Any]) -> tuple[float, float]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """Where the printed bound fails, and by how much."""
+    """Say where the printed bound fails, and by how much."""
     most, first = _worst(data)
     loose = float(np.min(np.asarray(data["departure"]["printed"]) / np.asarray(data["departure"]["true"])))
     return (

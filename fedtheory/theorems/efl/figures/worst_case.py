@@ -63,7 +63,7 @@ def _above(data: dict[str, Any]) -> tuple[int, float, float]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """What of the distance between bound and run is the theorem's."""
+    """Say how much of the distance between bound and run is the theorem's."""
     end, above, luck = _above(data)
     return (
         f"After {end} rounds of E = {data['panels'][0]['E']} the repaired bound of Theorem 1 is {times(above)} times the worst of all "
@@ -74,7 +74,7 @@ def caption(data: dict[str, Any]) -> str:
 
 
 def data_seconds(data: dict[str, Any]) -> float:
-    """What the worst cases took."""
+    """Return the seconds that the worst cases took."""
     return sum(float(p["seconds"]) for p in data["panels"])
 
 

@@ -1,1 +1,1 @@
-"""What a run of EFL makes measurable."""
+"""Measurable quantities of a run of EFL."""

@@ -167,7 +167,7 @@ class PartialView(ClosedView):
 
 @dataclass(frozen=True)
 class Cases:
-    """What may happen in a round: steps (C, N), the probabilities (C,), p_tau^k/p^k (C, N), and who sends (C, N)."""
+    """The cases of a round: steps (C, N), probabilities (C,), p_tau^k/p^k and senders (C, N)."""
 
     steps: np.ndarray
     chance: np.ndarray

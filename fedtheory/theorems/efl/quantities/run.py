@@ -1,4 +1,6 @@
-"""What a run of EFL's local SGD (no compression, lambda = 0 or frozen anchors) makes measurable, in the symbols of Theorem 1.
+"""Measurable quantities of a run of EFL's local SGD, in the symbols of Theorem 1.
+
+There is no compression, and lambda = 0 or the anchors are frozen.
 
 How the constants are known:
 
@@ -144,7 +146,10 @@ class EFLConstants(RunConstants):
 
     @cached_property
     def _drift_sharp(self) -> np.ndarray:
-        """What the drift needs: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1; no G when E = 1."""
+        """The drift's terms: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1.
+
+        There is no G when E = 1.
+        """
         n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
         return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 

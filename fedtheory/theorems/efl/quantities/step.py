@@ -211,7 +211,7 @@ class StepState:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether all clients do all E steps, along full gradients."""
+        """True if all clients do all E steps, along full gradients."""
         return bool((self.s == self.law.E).all()) and not (self.sigma_sq > 0).any()
 
     @cached_property
@@ -225,7 +225,7 @@ class StepState:
 
     @cached_property
     def rounding(self) -> Any:
-        """What rounding does to squared distances of such points and to eta times function gaps; 0 for Fractions."""
+        """The rounding of squared distances and of eta times function gaps; 0 in fractions."""
         if self.w0.dtype == object:
             return 0
         eps, g = np.finfo(float).eps, self.g_mean

@@ -1,4 +1,4 @@
-"""Whether EFL converges with compression: the consistent form does, with a bound and its proof; both printed ones need not.
+"""EFL's convergence with compression: the consistent form has a proof; both printed ones may fail.
 
 A run can only end at w* if the moves that it makes with the model held at w* cancel: while the steps fall slowly the residuals, divided
 by the step, follow the recursion of a constant step at w*. `FrozenView` is that recursion, over one period.
@@ -31,7 +31,9 @@ LONGEST = 300  # rounds until a state comes back
 
 @dataclass
 class FrozenView(ClosedView):
-    """What the residuals do while the model stays at w*, E = 1, all active, ST with exactly k entries both ways, step 1.
+    """The residuals while the model stays at w*: E = 1, step 1, all active, ST both ways.
+
+    ST sends exactly k entries.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ class CompressionView(ClosedView):
 
     @cached_property
     def k(self) -> Any:
-        """What mu is divided by (ST), or the number of entries kept (top-k, random-k)."""
+        """The number that mu is divided by (ST), or of the entries kept (top-k, random-k)."""
         c = self.compressor
         if isinstance(c, compressors.ST):
             return Fraction(c.sizes(self.n)[1])

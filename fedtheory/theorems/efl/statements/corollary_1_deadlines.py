@@ -108,7 +108,7 @@ class KeepView(ClosedView):
 
     @property
     def limit(self) -> Any:
-        """Where the mean of the kept run tends: argmin sum E[p s] f_k."""
+        """The limit of the kept run's mean: argmin sum E[p s] f_k."""
         return self.y / (2 - self.y)
 
     @property

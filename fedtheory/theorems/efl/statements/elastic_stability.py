@@ -1,4 +1,4 @@
-"""Whether EFL's elastic term stabilises a run, and whether it keeps clients from drifting: exact on quadratics.
+"""Stability of EFL's elastic term, and its hold on clients that drift: exact on quadratics.
 
 Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, no compression, fixed Fisher diagonals u_k.
 In a round client k makes E steps y <- y - eta (h_k (y - c_k) + lambda (U y - V)) from the server's w, then
@@ -34,7 +34,7 @@ SHORT = "eta (h_k + lambda U) <= 1 for all k"
 
 
 def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
-    """Whether the powers of M = [[a, b], [c, d]] tend to 0, in fractions.
+    """Return whether the powers of M = [[a, b], [c, d]] tend to 0, in fractions.
 
     They do iff M'PM - P = -I has a positive definite solution P, which is found by Cramer's rule.
     """

@@ -93,7 +93,7 @@ class ElasticView(ClosedView):
         return bool((abs(trace) < 1 + determinant).all() and (determinant < 1).all())
 
     def away(self) -> tuple[np.ndarray, ...]:
-        """How far (c_1, U c_1) is from the fixed point, and |c_1 - w_eta| + max_k |c_k - c_1|."""
+        """Return (c_1, U c_1) minus the fixed point, and |c_1 - w_eta| + max_k |c_k - c_1|."""
         w, start = self.fixed(self.eta), self.c[0]
         first = abs(start - w) + abs(self.c - start).max(axis=0)
         return start - w, self.U * start - self.anchors_at(w, self.eta), first
@@ -178,7 +178,7 @@ class ElasticView(ClosedView):
         return self._centre(self.weights[:, None] * (1 - self.lam * eta * self.U) + self.lam * eta * self.u)
 
     def noise_of_stale(self, w: np.ndarray) -> Any:
-        """What rounding leaves of a round that changes nothing after a departure."""
+        """Bound the rounding of a round that changes nothing after a departure."""
         return 0
 
     def anchors_at(self, w: np.ndarray, eta: Any) -> np.ndarray:

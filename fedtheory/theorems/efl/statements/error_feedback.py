@@ -42,7 +42,7 @@ FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
 
 @dataclass(frozen=True)
 class Costs:
-    """What a run with ST both ways and the same run without compression take until they are accurate.
+    """The costs of a run with ST both ways and of the same run without, until they are accurate.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Costs:
 
     @property
     def facts(self) -> set[str]:
-        """Whether the dense run reaches the accuracy, and whether ST's messages are shorter."""
+        """The facts of the runs: the dense one reaches the accuracy, ST's messages are shorter."""
         there = len(self.dense_distance_sq) and (ACCURACY * self.dense_distance_sq <= self.dense_distance_sq[0]).any()
         return {COUNTED} | ({REACHED} if there else set()) | ({CHEAP} if self.message <= self.dense else set())
 
@@ -92,7 +92,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class ServerRound:
-    """What one round of EFL with compression changes.
+    """The changes that one round of EFL with compression makes.
 
     Attributes
     ----------

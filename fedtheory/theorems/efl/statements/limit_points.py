@@ -1,4 +1,4 @@
-"""Where EFL's uncompressed iterates go under irregular participation, for schemes A, B, C and the corrected C.
+"""Limits of EFL's uncompressed iterates under irregular participation, for all four schemes.
 
 On quadratics the mean of w obeys an affine recursion, coordinate by coordinate: with m_k(s) = E[p_tau^k; s^k = s],
 E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)^s)(E w - c_k). Its fixed point for a constant step, and the limit for steps that tend
@@ -33,7 +33,7 @@ COORDINATES = "quadratics whose coordinates do not mix"
 
 
 def facts_of(law: np.ndarray) -> set[str]:
-    """What holds of the clients' laws (N, E + 1)."""
+    """Return the facts that hold of the clients' laws (N, E + 1)."""
     known = (
         (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])), (EQUAL_LAWS, (law == law[0]).all()),
     )  # fmt: skip

@@ -56,15 +56,15 @@ class CoefficientView(ClosedView):
         return abs(self.away)
 
     def share(self, steps: int, times: Any = 1) -> np.ndarray:
-        """What part of c - w so many steps of size ``times`` eta go, (d,): at least 0."""
+        """Return the part >= 0 of c - w that so many steps of size ``times`` eta go, (d,)."""
         return 1 - (1 - times * self.eta * self.h) ** steps
 
     def moved(self, steps: int, times: Any = 1) -> np.ndarray:
-        """How these steps move the model, (d,)."""
+        """Return how these steps move the model, (d,)."""
         return self.share(steps, times) * self.away
 
     def length(self, steps: int, times: Any = 1) -> np.ndarray:
-        """How far they move it, (d,)."""
+        """Return how far they move it, (d,)."""
         return self.share(steps, times) * self.distance
 
     def square(self, share: Any) -> np.ndarray:

@@ -264,8 +264,11 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
 
 
 class _Part(NamedTuple):
-    """What is measured at once, and may be kept: a method on an instance for all epsilons; method -1 is FedMLS with the lower bounds,
-    and the last one the subgradient method with the step of its theorem."""
+    """A piece of the experiments that may be kept: a method on an instance for all epsilons.
+
+    Method -1 is FedMLS with the lower bounds, and the last one the subgradient method with the step
+    of its theorem.
+    """
 
     instance: str
     method: int
@@ -294,7 +297,7 @@ def _measured(part: _Part, tick: Callable[[str], Any] = lambda name: None) -> li
 def parts(
     epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, seconds: float | None = None
 ) -> list[_Part]:
-    """What `compute` measures, piece by piece. Raises `InvalidInput` as `check_epsilons`."""
+    """List the pieces that `compute` measures. Raises `InvalidInput` as `check_epsilons`."""
     chosen = tuple(check_epsilons(epsilons if epsilons is not None else QUICK_EPSILONS if quick else EPSILONS))
     seconds = SECONDS["quick" if quick else "default"] if seconds is None else seconds
     return [_Part(name, method, chosen, seconds, seed) for name in INSTANCES for method in range(-1, len(METHODS) + 1)]

@@ -118,7 +118,10 @@ def cases(lad: Case) -> dict[str, Callable[[float], Case | None]]:
 
 
 def bounds(name: str, make: Callable[[float], Case | None], epsilons: Sequence[float]) -> list[Series]:
-    """What no method of a class can beat: rounds after which the server's model, in the span of what was seen, is not good enough."""
+    """Return the rounds that any method of a class needs before the server's model is good enough.
+
+    The model is in the span of what was seen.
+    """
     if name not in ("chain", "split"):
         return []
     rule = "any local work, any steps: a round for each of the chain's coordinates"

@@ -80,7 +80,7 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
         if form["evidence"]:
             block(form["evidence"])
         if form["mutants"]:
-            block(f"Rejects: {'; '.join(form['mutants'])}")
+            block(f"Wrong variants, which must be rejected: {'; '.join(form['mutants'])}")
         for witness in form["witnesses"]:
             block(f"Witness: fedtheory replay {witness}")
     if about["assumptions"]:

@@ -67,7 +67,7 @@ def unread(latex: str) -> str:
 def shown(form: Any, title: str) -> str:
     """A form's formula as one line of Unicode: broken LaTeX as it stands, and without any its note, or the statement's title."""
     if not form.latex.strip():
-        return f"(no formula was given) {form.note or title}"
+        return f"(no LaTeX is given, and none follows from the code) {form.note or title}"
     return _as_it_stands(form.latex) if unread(form.latex) else to_text(form.latex)
 
 

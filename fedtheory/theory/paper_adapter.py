@@ -266,9 +266,16 @@ class AuthoredSetting(Setting):
         some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
         for key, family in some.items():
             values = ", ".join(map(str, family.choices))
-            other = "the first is judged" if key.startswith("method.") else "each is judged, the first is drawn"
-            head.append(f"{key.removeprefix('method.')} is one of {values}: {other}")
-        if not_shares(problem) is not None:
+            name = key.removeprefix("method.")
+            if setting.free and request.options.get(name) is not None:
+                continue
+            other = "each is judged, the first is drawn"
+            if key.startswith("method."):
+                other = f"the first is judged, --{name.replace('_', '-')} takes another"
+            head.append(f"{name} is one of {values}: {other}")
+        if setting.sampling is Uniform and sampling is None:
+            head.append("the size P of the cohorts is one that the seed draws: --participants takes another")
+        if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
         return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
 

@@ -86,7 +86,8 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
     Raises
     ------
     InvalidInput
-        A theorem that is not about a run; no steps, or others than `step` makes; a step that is not about a round.
+        A theorem that is not about a run. No steps, or others than `step` makes. A step that is
+        not about a round, or that alone has no weight.
     UnknownName
         No such form.
     """
@@ -104,6 +105,13 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
             raise InvalidInput(f"{where}: {one.what!r} is not judged in a round: give a statement with over='round'")
         if one.sides is None:
             one.what.form(one.form)
+    bare = next((one for one in steps if one.weight is None), None)
+    if bare is not None and any(one.weight is not None for one in steps):
+        label = getattr(bare.what, "name", bare.what)
+        raise InvalidInput(
+            f"{where}: step {label!r} has no weight and others have: give it one, 0 where its slack "
+            "does not enter the sum, or leave out all"
+        )
     theorem.form(form)
     setting = MethodSetting.of(theorem)
     return core.Proof(

@@ -58,9 +58,9 @@ def test_a_form_without_latex_is_shown_as_its_code_says(written):
 
 def test_a_form_without_a_formula_is_shown_by_its_statement(written, tmp_path):
     file = written("yield printed(le(q.F_next if q.N > 0 else q.F, q.F))")  # no closed expression
-    assert "(no formula was given) The loss goes down." in call("explain", file).stdout
+    assert "(no LaTeX is given, and none follows from the code) The loss goes down." in call("explain", file).stdout
     done = small_campaign(file, tmp_path / "out")
-    assert "(no formula was given) The loss goes down." in (tmp_path / "out/report.html").read_text()
+    assert "(no LaTeX is given, and none follows from the code) The loss goes down." in (tmp_path / "out/report.html").read_text()
     assert "warning" not in done.stderr
 
 

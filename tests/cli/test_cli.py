@@ -52,7 +52,7 @@ def test_explain_every_statement(paper):
 
 def test_explain_shows_formula_notes_mutants_and_symbols():
     text = call("explain", "eq-28").stdout
-    for part in ("Cₜ ≤ (1 − (P/m))Cₜ₋₁", "Rejects:", "Assumptions", "state.h", "violated (sign rule)"):
+    for part in ("Cₜ ≤ (1 − (P/m))Cₜ₋₁", "Wrong variants, which must be rejected:", "Assumptions", "state.h", "violated (sign rule)"):
         assert part in text
 
 

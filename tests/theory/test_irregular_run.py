@@ -7,11 +7,11 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
-from command_line import call
+from command_line import call, refused
 from repository import ROOT
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import inactive
@@ -20,7 +20,7 @@ from fedtheory.theory import IrregularRun
 from fedtheory.theory.judge import registry
 from fedtheory.theory.rounds.irregular_run import COMMON
 
-FILE = ROOT / "tests" / "theory" / "irregular_fedavg.py"
+FILE = ROOT / "examples" / "irregular_fedavg.py"
 DATA = {
     "weights": ["1/2", "1/2"], "h": [["1"], ["3"]], "c": [["0"], ["1"]], "w0": ["2"], "T": 2,
     "laws": [[["0", "1"], ["1/2", "1/2"]]],
@@ -93,6 +93,41 @@ def test_a_method_and_steps_must_be_said():
             call_of()
 
 
+def test_what_is_read_of_a_run_is_named(paper):
+    run = paper.setting.builders["constant-step"](DATA)
+    with pytest.raises(AttributeError, match="quantity of ConstantStep 'sigma': did you mean 'sigma_sq'"):
+        run.sigma  # noqa: B018
+
+
+def test_steps_that_are_no_row_are_told():
+    class One(IrregularRun):
+        kind = "one"
+        method = classmethod(lambda cls, rule: FedAvg(aggregation="cohort"))
+        steps = classmethod(lambda cls, constants: 1 / constants.L)
+
+    class Early(One):
+        kind = "early"
+        steps = classmethod(lambda cls, constants: [1 / constants.G_sq] * constants.T)
+
+    for cls in (One, Early):
+        with pytest.raises(InvalidInput, match=f"steps of {cls.__name__}: .*gives the T step sizes"):
+            cls.from_data(DATA)
+
+
+def test_variants_of_a_method_have_their_rule():
+    class Both(IrregularRun):
+        kind, rules = "both", ("cohort", "samples")
+        method = classmethod(lambda cls, rule: FedAvg(
+            aggregation="cohort", send="model" if rule == "cohort" else "update"
+        ))  # fmt: skip
+        steps = classmethod(lambda cls, constants: [1 / constants.L] * constants.T)
+
+    for rule in Both.rules:
+        assert Both.from_data({**DATA, "scheme": rule}).rule == rule
+    with pytest.raises(UnknownName, match="scheme of Both 'any'"):
+        Both.from_data(DATA)
+
+
 SQUARES = LeastSquares(
     list(np.random.default_rng(0).normal(size=(3, 4, 2))), list(np.ones((3, 4))), 0.5
 )
@@ -133,5 +168,7 @@ def test_the_command_line_takes_a_law_of_participation(paper):
     how = ("--problem", "quadratic", "--inactive", 0.3, "--local-steps", 2, "--rounds", 8, "--json")
     rows = json.loads(call("verify", f"{FILE}::drift", *how).stdout)["checks"]
     assert {r["form"]: r["verdict"] for r in rows}["repaired"] == "holds"
+    with_step = (*how[:2], "--rounds", 8, "--local-lr", 10)
+    assert "--local-lr 10: the steps of" in refused("verify", f"{FILE}::drift", *with_step)
     apart = call("verify", f"{FILE}::drift", "--problem", "quadratic", "--participants", 2).stdout
     assert "exact second moments need" in apart

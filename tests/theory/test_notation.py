@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 from statements_at_hand import descent, instance, sentence
 
+from fedtheory.algorithms import FedProx
 from fedtheory.participation import Uniform
 from fedtheory.theory import (
     GradientSteps,
+    Minimise,
     SmoothConvex,
+    above,
     eq,
     form,
     le,
     load_file,
+    method,
     printed,
     quantities,
     repaired,
@@ -24,6 +28,7 @@ from fedtheory.theory.judge.symbolic import expressions
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.notation import Notation, formula
 from fedtheory.theory.rounds.quantities import LATEX
+from fedtheory.theory.studies.declared import symbols
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STEP = GradientSteps(1, lambda c: 1 / c.beta)
@@ -122,3 +127,32 @@ def test_the_formula_gives_the_numbers_that_are_judged():
         lhs, _, terms = expressions(lambda _, made=made: made.sides, None)
         put = {s: Q(np.asarray(getattr(view, s.name.lstrip("~"))).ravel()[0]) for s in (lhs + sum(terms)).free_symbols}
         assert lhs.subs(put) == claimed.sides.lhs[0, 0] and sum(terms).subs(put) == claimed.sides.rhs[0, 0]
+
+
+def of_prox(function):
+    made = sentence(function, about=method(FedProx, mu=above(0)), local=Minimise())
+    return made, formula(made, "printed")
+
+
+def test_two_quantities_of_one_name_have_two_letters():
+    def both(q):
+        yield printed(le(q.distance_sq_next, q.distance_sq / (q.mu + q.method.mu)))
+
+    def one(q):
+        yield printed(le(q.distance_sq_next, q.distance_sq / q.method.mu))
+
+    made, shown = of_prox(both)
+    assert shown == r"\|x^+-x^*\|^2\le \frac{\|x-x^*\|^2}{\mu_{\min} + \mu}"
+    assert {"mu", "method.mu"} <= set(symbols(made))
+    made, shown = of_prox(one)
+    assert shown.endswith(r"\frac{\|x-x^*\|^2}{\mu}") and "mu" not in symbols(made)
+
+
+def test_a_form_without_letters_takes_no_other_formula_away():
+    def two(q):
+        yield printed(le(q.distance_sq_next, q.distance_sq))
+        yield form("sum", le(q.gradient_sq, (q.weights * q.sq(q.client_gradients)).sum(axis=-1)))
+
+    made, shown = of_prox(two)
+    assert shown == r"\|x^+-x^*\|^2\le \|x-x^*\|^2"
+    assert formula(made, "sum") == ""

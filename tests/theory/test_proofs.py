@@ -137,6 +137,8 @@ def test_what_no_proof_is_made_of():
             paper.proof(rate, steps=steps)
     with pytest.raises(InvalidInput, match="give a statement that is judged in every round, or a label"):
         step("only a label")
+    with pytest.raises(InvalidInput, match="step 'one-round' has no weight and others have"):
+        paper.proof(rate, steps=[step(one_round), step(one_round, weight=1)])
     with pytest.raises(InvalidInput, match="is about a round"):
         paper.proof(one_round, steps=[step(one_round)])
     with pytest.raises(UnknownName, match="repaired"):

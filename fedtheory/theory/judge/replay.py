@@ -197,14 +197,24 @@ def replay(witness: Witness | Path | str, of: Any = None) -> Check:
 
 
 def builtin_witnesses(id: str | None = None, statement: str = "") -> list[Witness]:
-    """The witnesses that come with a paper, by name, all or those of a statement; of all papers where none is named."""
+    """List the witnesses that come with a paper, by name, all or those of a statement.
+
+    Those of a file lie in the folder ``witnesses`` beside it.
+
+    Parameters
+    ----------
+    id : the paper's, default all papers
+    """
     if id is None:
         return [w for p in papers() for w in builtin_witnesses(p.id)]
-    package = paper(id).witnesses
-    if not package:
+    known = paper(id)
+    folder: Any = Path(known.file).parent / "witnesses"
+    if known.witnesses:
+        folder = resources.files(known.witnesses) / "witnesses"
+    elif not known.file or not folder.is_dir():
         return []
-    folder = resources.files(package) / "witnesses"
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
     texts = ((f.name, f.read_text(encoding="utf-8")) for f in files)
     found = [parse(text, name) for name, text in texts if statement in text]
-    return [w for w in found if statement in ("", w.statement)]
+    mine = [w for w in found if w.statement.startswith(f"{id}/")]
+    return [w for w in mine if statement in ("", w.statement)]

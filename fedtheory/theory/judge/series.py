@@ -149,6 +149,8 @@ def with_horizon(series: Series, view: Any) -> Series:
     if series.axes == ("round",):
         return replace(series, horizon="round", at=series.index[:, 0])
     values = getattr(view, "horizons", None)
+    if values is not None and series.total == sum(np.asarray(values) > 0) < len(values):
+        values = np.asarray(values)[np.asarray(values) > 0]  # of a form that begins after the start
     if values is None or series.index.shape[1] > 1 or series.total != len(values):
         return series
     rows = series.index[:, 0] if series.index.shape[1] else np.zeros(len(series.lhs), dtype=int)

@@ -160,7 +160,8 @@ class RoundLaw:
         many = np.maximum(counts[who, mixed].sum(axis=1), 1)
         if not _same(table[who, mixed, many[:, None] - 1], found):
             raise MissingCapability(
-                f"coefficients depend on who else takes part, not only on how many: {NONE}"
+                f"coefficients depend on who else takes part, not only on how many: {NONE}. "
+                "Take a mean over the cohort, as FedAvg(aggregation='cohort') has it"
             )
         return table
 

@@ -25,7 +25,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 __all__ = [
     "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method",
     "Minimise", "Upto", "Whole", "Words", "above", "alias",
-    "among", "method", "only_keywords", "upto",
+    "among", "hyperparameters", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
 SHARES = [
@@ -317,6 +317,14 @@ def method(cls: type, **hyperparameters: Any) -> Method:
             f"method({cls!r}): give the class and its hyperparameters, for example method(FedProx, mu=1)"
         )
     return Method(cls, hyperparameters)
+
+
+def hyperparameters(about: Any) -> list[str]:
+    """List the names of a method's hyperparameters, of the declared ones and of its class's."""
+    declared = about.hyperparameters if isinstance(about, Method) else ()
+    cls = about.cls if isinstance(about, Method) else type(about)
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return list(dict.fromkeys([*declared, *(f.name for f in fields if f.init)]))
 
 
 def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.inputs import flag, shown
 from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.mathml import unbalanced
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.judge.statement import Sides, Verdict
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
@@ -133,7 +133,8 @@ def form(
         A form that holds without one is marked as tested only.
     needs : over a `World`: each `Fact` without which the form says nothing of an instance; of a
         statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``
-    witness : the name of the file that has the instance on which it fails, of a paper in a package
+    witness : the name of the file that has the instance on which it fails, in the folder
+        ``witnesses`` of the paper's package, or beside the paper's file
     more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
         rules, the variants of the method (`World.rule`) that it is claimed for (default
         `World.rules`), or a dict with the verdict for each; over, a world that it is about in place
@@ -143,6 +144,10 @@ def form(
     unknown = [name for name in more if name not in MORE]
     if unknown:
         raise suggest(unknown[0], [*inspect.signature(form).parameters, *MORE], "keyword")
+    for rule, verdict in more["rules"].items() if isinstance(more.get("rules"), dict) else ():
+        if verdict not in get_args(Verdict):
+            told = f"form {name!r}: rules = {{{rule!r}: {verdict!r}}}"
+            raise InvalidInput(f"{told}: the verdict on record is one of {', '.join(get_args(Verdict))}")
     flag("fails", fails), flag("holds", holds), flag("pathwise", pathwise)
     if fails and holds:
         raise InvalidInput(f"form {name!r}: it cannot both hold and fail; leave both out where it is open")
@@ -216,14 +221,22 @@ class Forms(dict[str, Claimed]):
         return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
 
 
-def outlined(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
+def outlined(
+    function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str, whole: bool = True
+) -> Forms:
     """The forms of a statement over a `World`, whose sides may be functions; they are not called.
 
     The view is a world, symbols, or an `Outline`: to learn which forms there are takes no numbers.
-    Raises `UnknownName` and `InvalidInput` as `evaluate` does.
+    Raises `UnknownName` and `InvalidInput` as `evaluate` does, unless the forms before the error
+    will do (``whole`` is false).
     """
     out = Forms()
-    _made(out, function, view, view, statement, later=True)
+    try:
+        _made(out, function, view, view, statement, later=True)
+    except FedTheoryError as error:
+        if whole:
+            raise
+        out.ended = error
     return out
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.participation.irregular import (
@@ -159,6 +159,10 @@ class IrregularRun(World):
         """Give a constant by its name."""
         if name.startswith("__") or name == "constants":
             raise AttributeError(name)
+        if not hasattr(self.constants, name):
+            own = [n for n in (*dir(self), *dir(self.constants)) if n[0] != "_"]
+            told = suggest(name, own, f"quantity of {type(self).__name__}")
+            raise AttributeError(str(told))
         return getattr(self.constants, name)
 
     @property
@@ -167,7 +171,7 @@ class IrregularRun(World):
         return self.distance_sq[self.horizons]
 
     def column(self, values: np.ndarray) -> np.ndarray:
-        """Values at the horizons (n,), in the shape of `lhs`."""
+        """Values at the horizons (n,), such as ``a[q.horizons]`` of T + 1, in the shape of `lhs`."""
         return values if self.exact else np.broadcast_to(values[:, None], self.lhs.shape)
 
     @property
@@ -198,12 +202,20 @@ class IrregularRun(World):
             laws[0].E, L, mu, max(m.theta for m in rounds), None, none, oracles.D, oracles.weights,
             rounds, None, dict(HOW),
         )  # fmt: skip
-        path = second_moments(oracles, list(laws), list(cls.steps(known)), start)
+        try:
+            steps = list(cls.steps(known))
+        except TypeError as error:
+            raise InvalidInput(
+                f"steps of {cls.__name__}: {error}; it gives the T step sizes of a run, such as "
+                "[1 / constants.L] * constants.T, and G_sq, sigma_sq and start_sq are not known yet"
+            ) from error
+        path = second_moments(oracles, list(laws), steps, start)
         known = replace(known, G_sq=path.G_sq, sigma_sq=path.sigma_sq, start_sq=path.distance_sq[0])
         horizons = np.arange(len(laws) + 1) if horizons is None else horizons
         facts = frozenset({COMMON} if oracles.common else ())
+        same = [r for r in cls.rules if cls.method(r) == laws[0].method]
         scheme = getattr(laws[0].method, "scheme", "any")
-        rule = scheme if scheme in cls.rules else "any"
+        rule = same[0] if same else scheme if scheme in cls.rules else "any"
         return cls(known, path.distance_sq, rule, horizons, facts=facts)
 
     @classmethod
@@ -226,7 +238,10 @@ class IrregularRun(World):
                     f"every = {every} with {len(laws)} laws: give two, the second for each "
                     f"{every}th round"
                 )
-        method = cls.method(data.get("scheme", "any"))
+        rule = data.get("scheme", "any")
+        if rule not in cls.rules:
+            raise suggest(str(rule), cls.rules, f"scheme of {cls.__name__}")
+        method = cls.method(rule)
         rounds = laws_of_rounds(method, laws, T, oracles.weights, every)
         return cls.along(oracles, rounds, w0, np.array([T - 1, T]))
 
@@ -281,6 +296,8 @@ class IrregularRun(World):
         """Make a case of the law of participation and the local work that were asked for."""
         from fedtheory.theory.judge.request import Prepared
 
+        said = f"the steps of {statement.id} are its own; leave it out"
+        request.refuse(("local_lr", "lr_schedule", "lr_delay"), said)
         problem, o = request.problem(cls.problem), request.options
         rounds, E = request.rounds or 50, o.get("local_steps") or 5
         method = cls.method(cls.rules[0])

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.participation.cohorts import Full
 from fedtheory.theory.judge.symbolic import expressions, sum_of, symbol, written
+from fedtheory.theory.rounds.declare import hyperparameters
 from fedtheory.theory.rounds.forms import outlined
 from fedtheory.theory.rounds.quantities import LATEX, SHAPES
+from fedtheory.theory.rounds.undefined import Absent, Undefined, absent_among
 
 __all__ = ["Notation", "formula"]
 
 FACTS = {"G_sq": "G^2", "beta_F": r"\beta_F", "mu_F": r"\mu_F", "eta": r"\eta", "beta": r"\beta"}
+# where the method has a hyperparameter of that name
+TAKEN = {"mu": r"\mu_{\min}", "beta": r"\beta_{\max}", "eta": r"\eta_{\ell}"}
 FACTS |= {"mu": r"\mu"} | {name: name for name in ("N", "P", "d", "E", "T")}
 INSIDE = re.compile(r"\\\|.*?\\\||\([^()]*\)|_\{[^{}]*\}")  # of norms, brackets and indices
 SYMPY = (TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
@@ -83,8 +88,9 @@ class Notation:
 
     rational, exact, sampled, fixed = True, True, False, False
 
-    def __init__(self, over: str, rule: str = "any") -> None:
+    def __init__(self, over: str, rule: str = "any", taken: Iterable[str] = ()) -> None:
         self._over, self.rule = "run" if over == "run" else "round", rule
+        self._facts = FACTS | {name: TAKEN[name] for name in taken if name in TAKEN}
         self._x = r"x^\infty" if over == "fixed-point" else "x"
         self.method, self.state, self.state_next = _Named(), _Named(), _Named("^+", drawn=True)
 
@@ -95,9 +101,11 @@ class Notation:
         if name in table:
             after = name.endswith("_next") or name in ("moved_sq", "client_models", "drift")
             return _measured(name, table[name].replace("<x>", self._x), after)
-        if name in FACTS:
-            return symbol(name, FACTS[name])
-        raise AttributeError(f"no letter for {name!r}")
+        if name in self._facts:
+            return symbol(name, self._facts[name])
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(Undefined(f"no letter for q.{name}"))
 
     def constant(self, name: str, value: Any) -> Any:
         """Give a declared constant as the number that it is."""
@@ -136,6 +144,8 @@ class Notation:
         return base**exponent
 
     def _of(self, template: str, *inside: Any, drawn: bool | None = None) -> Any:
+        if (gone := absent_among(*inside)) is not None:
+            return gone
         texts = [_bare(v) for v in inside]
         among = any(_drawn(v) for v in inside) if drawn is None else drawn
         latex = template.format(*texts)
@@ -160,9 +170,8 @@ def formula(statement: Any, name: str) -> str:
     try:
         variants = statement.variants.values()
         variant = next(v for v in variants if name in v.forms)
-        claimed = outlined(
-            statement.function, Notation(statement.over, variant.rule), statement.id
-        )[name]
+        letters = Notation(statement.over, variant.rule, hyperparameters(statement.about))
+        claimed = outlined(statement.function, letters, statement.id, whole=False)[name]
         made = claimed.sides() if callable(claimed.sides) else claimed.sides
         lhs, relation, terms = expressions(lambda _: made, None)
         expected = relation == "<=" and not claimed.pathwise

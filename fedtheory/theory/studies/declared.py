@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import dis
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,15 @@ from types import CodeType
 from typing import Any
 
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.theory.rounds.declare import Above, Among, GradientSteps, Method, Upto, Words
+from fedtheory.theory.rounds.declare import (
+    Above,
+    Among,
+    GradientSteps,
+    Method,
+    Upto,
+    Words,
+    hyperparameters,
+)
 from fedtheory.theory.rounds.quantities import told_quantities
 
 __all__ = ["as_written", "declared", "scope", "symbols"]
@@ -64,7 +73,13 @@ def scope(statement: Any) -> str:
 def symbols(statement: Any) -> dict[str, str]:
     """The quantities that the statement's function takes by name, and what they are."""
     used, known = set(_names(statement.function.__code__)), told_quantities(statement.over)
-    return {name: words for name, words in known.items() if name in used}
+    found = {name: words for name, words in known.items() if name in used}
+    own = found.pop("method", "") and hyperparameters(statement.about)
+    return found | {
+        f"method.{name}": f"the hyperparameter {name} of the method"
+        for name in own
+        if f"method.{name}" in used
+    }
 
 
 def _method(about: Any) -> str:
@@ -116,7 +131,12 @@ def _same(node: ast.Lambda, code: CodeType) -> bool:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    """Yield the names that a function loads; of q.method.mu they are method and method.mu."""
+    before = ""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            yield f"method.{step.argval}" if before == "method" else step.argval
+        before = str(step.argval)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names(inner)

@@ -52,8 +52,8 @@ def blame(path: Path, error: BaseException | None) -> None:
     if isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
         told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise DataFileError(
-            f"{path}: what it kept cannot be gone on from ({told}): delete it to begin again; where that ends alike, "
-            "the fault is not the file's"
+            f"{path}: what it kept cannot be gone on from ({told}): delete it to begin again; "
+            "where that ends alike, the fault is not the file's"
         ) from error
 
 
@@ -304,13 +304,8 @@ class Cells:
         return json.loads(text)
 
     def compute(
-        self,
-        work: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        contents: Sequence[Any],
-        workers: int = 1,
-        here: float = 0.0,
-        again: Callable[[Any], bool] = lambda result: False,
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], contents: Sequence[Any],
+        workers: int = 1, here: float = 0.0, again: Callable[[Any], bool] = lambda result: False,
     ) -> Iterator[tuple[int, Any]]:
         """(index, result) of all tasks: first those that the file has, then the others in the order in which they finish.
 

@@ -7,16 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
-    "CheckpointError",
-    "DataFileError",
-    "Diverged",
-    "FedTheoryError",
-    "InvalidInput",
-    "LocalSolveFailed",
-    "MissingCapability",
-    "NotCertified",
-    "UnknownName",
-    "suggest",
+    "CheckpointError", "DataFileError", "Diverged", "FedTheoryError", "InvalidInput",
+    "LocalSolveFailed", "MissingCapability", "NotCertified", "UnknownName", "suggest",
 ]
 
 MANY = 40  # names that an error does not list
@@ -93,10 +85,9 @@ def diverged(round_index: int, client: int | None, scenario: int, what: str = "t
     at = "the server" if client is None else f"client {client}"
     return Diverged(
         f"diverged in round {round_index} at {at} (scenario {scenario}): {what} is not finite; "
-        "lower the step size (below 2/beta for gradient steps), or raise lambda_2 where the method has one",
-        round_index,
-        client,
-        scenario,
+        "lower the step size (below 2/beta for gradient steps), or raise lambda_2 where the method "
+        "has one",
+        round_index, client, scenario,
     )
 
 
@@ -111,8 +102,8 @@ class WorkerLost(FedTheoryError, RuntimeError):
 
     def __init__(self, index: int, tries: int) -> None:
         super().__init__(
-            f"the worker of task {index} died, {tries} times in a row: it was killed (for memory, most often) or crashed; "
-            "take fewer workers, or a smaller task"
+            f"the worker of task {index} died, {tries} times in a row: it was killed (for memory, "
+            "most often) or crashed; take fewer workers, or a smaller task"
         )
         self.index, self.tries = index, tries
 

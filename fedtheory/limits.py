@@ -62,8 +62,8 @@ def must_end(what: str, seconds: float, remedy: str) -> None:
     seconds = float(min(seconds, 1e300))
     if seconds > LONGEST and not _UNLIMITED.get():
         raise InvalidInput(
-            f"{what} would take at least {_days(seconds)} here, the limit is {_days(LONGEST)}: {remedy}, or begin it within "
-            "fedtheory.limits.unlimited()"
+            f"{what} would take at least {_days(seconds)} here, the limit is {_days(LONGEST)}: "
+            f"{remedy}, or begin it within fedtheory.limits.unlimited()"
         )
 
 

@@ -51,16 +51,9 @@ def versions() -> dict[str, str]:
 def provenance(seed: int | None = None, device: str = "cpu", dtype: str = "float64", arrays: str = "numpy") -> dict[str, Any]:
     """Seed, versions, commit, device, precision, array library and time of a result."""
     return {
-        "seed": seed,
-        "commit": _commit(),
-        "device": device,
-        "dtype": dtype,
-        "arrays": arrays,
-        "python": sys.version.split()[0],
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "versions": versions(),
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": seed, "commit": _commit(), "device": device, "dtype": dtype, "arrays": arrays,
+        "python": sys.version.split()[0], "platform": platform.platform(), "cores": os.cpu_count(),
+        "versions": versions(), "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

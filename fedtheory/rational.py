@@ -16,9 +16,9 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers", "simplest", "simplest_between",
-    "simplest_each", "table", "text", "to_file", "vector",
-]  # fmt: skip
+    "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers",
+    "simplest", "simplest_between", "simplest_each", "table", "text", "to_file", "vector",
+]
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
 Builder = Callable[[dict[str, Any]], Any]

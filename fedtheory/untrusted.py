@@ -25,9 +25,9 @@ from typing import IO, Any
 from fedtheory.errors import DataFileError, InvalidInput
 
 __all__ = [
-    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked", "opened", "parse_json", "ratio",
-    "read_json", "read_text", "unpacked", "whole",
-]  # fmt: skip
+    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked",
+    "opened", "parse_json", "ratio", "read_json", "read_text", "unpacked", "whole",
+]
 
 MOST_BYTES = 64 * 2**20  # of a file of results
 BOMB, SMALL = 250, 64 * 2**20  # bytes of one that is packed, and how many bytes nobody minds

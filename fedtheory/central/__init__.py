@@ -18,22 +18,7 @@ from fedtheory.central.sets import (
 )
 
 __all__ = [
-    "MOLES",
-    "MOPES",
-    "Ball",
-    "Box",
-    "CentralRun",
-    "Consensus",
-    "ConstraintSet",
-    "Function",
-    "Joint",
-    "L1Ball",
-    "NuclearBall",
-    "Planned",
-    "Simplex",
-    "frank_wolfe_projection",
-    "named_set",
-    "optimum_over",
-    "plan",
-    "project_simplex",
+    "MOLES", "MOPES", "Ball", "Box", "CentralRun", "Consensus", "ConstraintSet", "Function",
+    "Joint", "L1Ball", "NuclearBall", "Planned", "Simplex", "frank_wolfe_projection", "named_set",
+    "optimum_over", "plan", "project_simplex",
 ]

@@ -32,9 +32,7 @@ class Function(Problem):
     name = "function"
 
     def __init__(
-        self,
-        dim: int,
-        value: Callable[[np.ndarray], np.ndarray],
+        self, dim: int, value: Callable[[np.ndarray], np.ndarray],
         subgradient: Callable[[np.ndarray], np.ndarray],
         lipschitz: float | Callable[[float], float] | None = None,
         cvxpy: Callable[[Any], Any] | None = None,

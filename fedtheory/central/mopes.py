@@ -282,15 +282,8 @@ class MOPES:
         return constraint.project(target), 0, 0.0
 
     def _slide(
-        self,
-        problem: Problem,
-        start: Array,
-        linear: Array,
-        beta: float,
-        steps: int,
-        radius: float,
-        stream: Stream,
-        round_index: int,
+        self, problem: Problem, start: Array, linear: Array, beta: float, steps: int, radius: float,
+        stream: Stream, round_index: int,
     ) -> LocalResult:
         """The inner loop, from start (N, 1, d)."""
         blocks = start.shape[0]

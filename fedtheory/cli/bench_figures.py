@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "bench_figure"]
 
 FIGURES = (
-    *(f"fedelasticnet-figure{n}" for n in range(2, 10)),
-    "efl-figure1",
-    "efl-figure2",
-    "efl-figure3",
-    "elastic-aggregation-table",
-    "elastic-aggregation-settings",
+    *(f"fedelasticnet-figure{n}" for n in range(2, 10)), "efl-figure1", "efl-figure2",
+    "efl-figure3", "elastic-aggregation-table", "elastic-aggregation-settings",
 )
 _OF_TABLES = ("record", "only_report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
 

@@ -84,8 +84,8 @@ class Options:
         if self.lr is None:
             usual = {"momentum": "0.01 with a momentum of 0.9", "adam": "0.001"}[self.local_solver]
             raise InvalidInput(
-                f"--local-solver {self.local_solver}: the papers' step sizes are those of plain SGD, so that this one needs its own: "
-                f"add --lr, for example {usual}"
+                f"--local-solver {self.local_solver}: the papers' step sizes are those of plain "
+                f"SGD, so that this one needs its own: add --lr, for example {usual}"
             )
         return {"solver": self.local_solver, **({"solver_options": arguments} if arguments else {})}
 

@@ -236,14 +236,13 @@ class _Run:
         result.seconds = time.perf_counter() - self.start
         studies = {"studies": {id: study.to_json() for id, study in self.studies.items()}} if self.studies else {}
         return {
-            **result.to_json(),
-            **studies,
-            **self._findings(),
+            **result.to_json(), **studies, **self._findings(),
             "checked": len({c.instance for c in self.checks if c.instance}),
             "comparisons": sum(c.count for c in self.checks),
-            "witnesses": {"replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken},
-            "forms_not_met": rows - len(result.rows),
-            "memory_mib": peak_memory_mib(),
+            "witnesses": {
+                "replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken
+            },
+            "forms_not_met": rows - len(result.rows), "memory_mib": peak_memory_mib(),
             "part_seconds": {part: round(seconds, 2) for part, seconds in self.parts.items()},
             "provenance": provenance(o.seed, "cpu"),
         }

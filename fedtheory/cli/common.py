@@ -249,11 +249,8 @@ def facts(rows: Sequence[tuple[str, Any]]) -> Table:
 def about_problem(problem: Any) -> dict[str, Any]:
     """Return what a file says of the problem."""
     return {
-        "name": problem.name,
-        "class": type(problem).__name__,
-        "clients": problem.num_clients,
-        "dimension": problem.dim,
-        "samples": [int(n) for n in problem.sample_counts],
+        "name": problem.name, "class": type(problem).__name__, "clients": problem.num_clients,
+        "dimension": problem.dim, "samples": [int(n) for n in problem.sample_counts],
         "partition": getattr(problem, "partition", None),
     }
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
 
 __all__ = [
-    "MEMORY_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty", "solver_of", "solvers_in_words",
-    "whose", "work_in_words",
-]  # fmt: skip
+    "MEMORY_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty",
+    "solver_of", "solvers_in_words", "whose", "work_in_words",
+]
 
 _PANEL = "Local momentum and Adam"
 MEMORY_OPTIONS = (

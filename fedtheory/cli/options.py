@@ -20,25 +20,10 @@ if TYPE_CHECKING:
     from fedtheory.messages import Compressor
 
 __all__ = [
-    "FEDMLS_OPTIONS",
-    "GIVEN_OPTIONS",
-    "PROBLEM_OPTIONS",
-    "RADIUS",
-    "RENAMED",
-    "SET_OPTIONS",
-    "Hyperparameter",
-    "compressor_of",
-    "example_of",
-    "flag",
-    "given_values",
-    "hyperparameter_options",
-    "hyperparameters",
-    "make_algorithm",
-    "refuse_foreign",
-    "taken_by",
-    "told_of",
-    "with_options",
-    "words_of",
+    "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
+    "Hyperparameter", "compressor_of", "example_of", "flag", "given_values",
+    "hyperparameter_options", "hyperparameters", "make_algorithm", "refuse_foreign", "taken_by",
+    "told_of", "with_options", "words_of",
 ]
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -323,9 +308,7 @@ def hyperparameters() -> dict[str, Hyperparameter]:
             needed = f.default is MISSING and f.default_factory is MISSING
             shown = "" if needed or f.default is None else str(f.default)
             found[name] = Hyperparameter(
-                name,
-                before.kind,
-                tuple(dict.fromkeys((*before.choices, *choices))),
+                name, before.kind, tuple(dict.fromkeys((*before.choices, *choices))),
                 (*before.methods, method),
                 (*before.required, method) if needed else before.required,
                 (*before.defaults, shown),

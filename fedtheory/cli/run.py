@@ -183,23 +183,14 @@ def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> di
             final = over_scenarios(final.T)
         summed = {"summed_up": f"metrics, of each round, and final_x, of each coordinate: {WORDS}, not every scenario's numbers"}
     return {
-        "method": algorithm.name,
-        "source": algorithm.source,
+        "method": algorithm.name, "source": algorithm.source,
         "hyperparameters": {f.name: _plain(getattr(algorithm, f.name)) for f in fields(algorithm)},
-        "optimum": asdict(made.optimum),
-        **({} if made.radius is None else {"radius": made.radius}),
+        "optimum": asdict(made.optimum), **({} if made.radius is None else {"radius": made.radius}),
         **({} if made.tuned is None else {algorithm.name: dict(made.tuned.details)}),
-        "problem": about_problem(made.problem),
-        "sampling": repr(made.sampling),
-        "local_solver": repr(made.solver),
-        "local_work": work_in_words(algorithm, made.solver),
-        "rounds": trajectory.rounds,
-        "complete": trajectory.rounds == made.rounds,
-        "scenarios": o.scenarios,
-        "ended": ended,
-        **summed,
-        "metrics": metrics,
-        "final_x": final,
+        "problem": about_problem(made.problem), "sampling": repr(made.sampling),
+        "local_solver": repr(made.solver), "local_work": work_in_words(algorithm, made.solver),
+        "rounds": trajectory.rounds, "complete": trajectory.rounds == made.rounds,
+        "scenarios": o.scenarios, "ended": ended, **summed, "metrics": metrics, "final_x": final,
         "provenance": trajectory.provenance,
     }
 

@@ -97,9 +97,9 @@ class Made:
 
 _OWN = ("method", "problem", "rounds", "participants", "scenarios", "figures", "seed", "json", "out", "device", "dtype")
 _SOLVER = {
-    "local_solver": "name", "local_steps": "steps", "local_lr": "lr", "batch_size": "batch", "epochs": "epochs", "lr_decay": "decay",
-    "local_l1": "l1",
-}  # fmt: skip
+    "local_solver": "name", "local_steps": "steps", "local_lr": "lr", "batch_size": "batch",
+    "epochs": "epochs", "lr_decay": "decay", "local_l1": "l1",
+}
 
 
 def options_from(given: Mapping[str, Any]) -> RunOptions:

@@ -69,8 +69,8 @@ def refuse_long_rounds(
         return
     if seconds > LONG:
         raise InvalidInput(
-            f"{rounds:,} rounds of {steps:,} local steps would take about {duration(seconds)} here: ask for fewer "
-            f"--local-steps (--epochs), --rounds or --scenarios, {REMEDY}"
+            f"{rounds:,} rounds of {steps:,} local steps would take about {duration(seconds)} "
+            f"here: ask for fewer --local-steps (--epochs), --rounds or --scenarios, {REMEDY}"
         )
 
 

@@ -106,14 +106,8 @@ def _refuse(statement: Statement, setting: Setting) -> None:
 
 
 def verify_one(
-    name: str,
-    problem_name: str | None,
-    options: dict[str, Any],
-    participants: int | None,
-    how: dict[str, Any],
-    seed: int,
-    as_json: bool,
-    out: Path | None,
+    name: str, problem_name: str | None, options: dict[str, Any], participants: int | None,
+    how: dict[str, Any], seed: int, as_json: bool, out: Path | None,
 ) -> int:
     """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130 when interrupted.
 
@@ -265,9 +259,9 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, ke
 
 
 def _tell(
-    statement: Statement, prepared: Prepared, checks: Checks, request: CommandRequest, as_json: bool, out: Path | None, stopped: str,
-    pictures: list[Path],
-) -> int:  # fmt: skip
+    statement: Statement, prepared: Prepared, checks: Checks, request: CommandRequest,
+    as_json: bool, out: Path | None, stopped: str, pictures: list[Path],
+) -> int:
     """Write and print the checks; 1 when a form is violated that is on record as holding, 130 when it was stopped."""
     from fedtheory.cli.wording import here
     from fedtheory.provenance import provenance
@@ -329,8 +323,8 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
     console.print(check_table(checks, console.width, reasons_told(checks, statement)))
     if elsewhere := _fails_elsewhere(statement, checks):
         note = (
-            "Not violated here, or not applicable, but on record as violated: such a form fails on some instance. "
-            "`fedtheory replay NAME` reruns it:"
+            "Not violated here, or not applicable, but on record as violated: such a form fails on "
+            "some instance. `fedtheory replay NAME` reruns it:"
         )
         console.print(f"\n{note}", style="dim")
         for form, name in elsewhere:

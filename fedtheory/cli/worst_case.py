@@ -84,9 +84,9 @@ def worst_case(
 
 
 def _rounds(
-    method: str, clients: int, participants: int, local_steps: int, rounds: int, criterion: str, numbers: dict[str, str | None],
-    options: dict[str, str | None],
-) -> Any:  # fmt: skip
+    method: str, clients: int, participants: int, local_steps: int, rounds: int, criterion: str,
+    numbers: dict[str, str | None], options: dict[str, str | None],
+) -> Any:
     from fedtheory.worst_cases.bounds import worst_case as compute
     from fedtheory.worst_cases.classes import Losses
     from fedtheory.worst_cases.methods import METHODS
@@ -109,9 +109,9 @@ def _rounds(
     )
     with progress("worst case") as bar:
         return compute(
-            method, local_steps=local_steps, rounds=rounds, criterion=criterion, losses=losses, clients=clients,
-            participants=participants, announce=bar.say, **given, **extra,
-        )  # fmt: skip
+            method, local_steps=local_steps, rounds=rounds, criterion=criterion, losses=losses,
+            clients=clients, participants=participants, announce=bar.say, **given, **extra,
+        )
 
 
 def _name(question: Any) -> str:

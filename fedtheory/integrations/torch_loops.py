@@ -126,8 +126,8 @@ def _begun(model: Callable[[int], Any], start: np.ndarray, clients: Sequence[Tor
         off = float(np.abs(said - clients[0].features.numpy() @ start).max())
         if not off <= 1e-4 * (1 + float(np.abs(said).max())):
             raise InvalidInput(
-                f"model({len(start)}) is not the linear predictor of its parameters laid end to end (off by {off:.3g}): "
-                "the audit's optima are those of linear models"
+                f"model({len(start)}) is not the linear predictor of its parameters laid end to "
+                f"end (off by {off:.3g}): the audit's optima are those of linear models"
             )
     return made
 

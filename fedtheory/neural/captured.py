@@ -148,15 +148,8 @@ class _Step:
     """One step, its tensors, and its recording."""
 
     def __init__(
-        self,
-        problem: NetworkOnSamples,
-        penalty: Penalty,
-        clip: tuple[float | None, str | None],
-        y: Tensor,
-        tables: tuple[Any, ...],
-        room: int,
-        graph: Graph,
-        lanes: Callable[[], Lanes],
+        self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None],
+        y: Tensor, tables: tuple[Any, ...], room: int, graph: Graph, lanes: Callable[[], Lanes],
     ) -> None:
         self.problem, self.clip, self.graph = problem, clip, graph
         self.lanes = lanes() if isinstance(problem.engine, Loop) else None

@@ -34,8 +34,8 @@ def check_precision(precision: Any, device: torch.device, dtype: torch.dtype) ->
     if precision == "tf32" and (device.type != "cuda" or dtype != torch.float32):
         kind = str(dtype).removeprefix("torch.")
         raise InvalidInput(
-            f"precision = 'tf32' for {kind} on {device}: only GPUs of NVIDIA round the factors of float32 products so; leave it out, "
-            "or use device='cuda' with dtype='float32'"
+            f"precision = 'tf32' for {kind} on {device}: only GPUs of NVIDIA round the factors of "
+            "float32 products so; leave it out, or use device='cuda' with dtype='float32'"
         )
     return precision
 

@@ -193,14 +193,8 @@ class KeyedDropout(TorchFunctionMode):
         return self._entries(x, p, training, inplace, 2 if x.ndim >= batched else 1)
 
     def _attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
         if dropout_p == 0 or enable_gqa:

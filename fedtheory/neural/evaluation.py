@@ -30,12 +30,8 @@ _BYTES: WeakKeyDictionary[FlatModule, int] = WeakKeyDictionary()
 
 
 def sums(
-    problem: NetworkOnSamples,
-    points: Tensor,
-    inputs: Any,
-    targets: Any,
-    samples: np.ndarray | None = None,
-    shares: np.ndarray | None = None,
+    problem: NetworkOnSamples, points: Tensor, inputs: Any, targets: Any,
+    samples: np.ndarray | None = None, shares: np.ndarray | None = None,
     keep: Callable[[Any, Tensor], Any] | None = None,
 ) -> tuple[Tensor, list[Any]]:
     """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are NaN where nothing is classified.

@@ -44,10 +44,10 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # whatever a compiler raises
             made["refused"] = function
             warnings.warn(
-                f"{function.__name__} cannot be compiled for this GPU ({type(error).__name__}: {str(error)[:200]}), so that its "
-                "operations are launched one by one, which is slower; the numbers are the same",
-                UserWarning,
-                stacklevel=2,
+                f"{function.__name__} cannot be compiled for this GPU ({type(error).__name__}: "
+                f"{str(error)[:200]}), so that its operations are launched one by one, which is "
+                "slower; the numbers are the same",
+                UserWarning, stacklevel=2,
             )
             return function(*arguments)
 

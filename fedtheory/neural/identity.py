@@ -48,15 +48,8 @@ def _plain(value: Any) -> Any:
 
 
 def configuration(
-    problem: NeuralProblem,
-    algorithm: Algorithm,
-    sampling: Sampling,
-    solver: LocalSolver,
-    seed: int,
-    record: Sequence[str],
-    evaluate_every: int,
-    x0: Any,
-    metrics: Iterable[str] = (),
+    problem: NeuralProblem, algorithm: Algorithm, sampling: Sampling, solver: LocalSolver,
+    seed: int, record: Sequence[str], evaluate_every: int, x0: Any, metrics: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
     clients = [problem.sample_counts, *problem.client_samples]

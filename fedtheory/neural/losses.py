@@ -87,11 +87,11 @@ class Loss:
     """
 
     def __init__(
-        self,
-        loss: str | Callable[[Any, Any], Tensor],
-        by_sample: tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor] | None] | None = None,
-        name: str | None = None,
-        slope: Slope | None = None,
+        self, loss: str | Callable[[Any, Any], Tensor],
+        by_sample: tuple[
+            Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor] | None
+        ] | None = None,
+        name: str | None = None, slope: Slope | None = None,
     ) -> None:
         if not isinstance(loss, str) and not callable(loss):
             raise InvalidInput(f"loss is {loss!r}: use {' or '.join(map(repr, LOSSES))}, or a callable(outputs, targets) -> scalar")
@@ -99,8 +99,8 @@ class Loss:
             raise InvalidInput(f"loss is the class {loss.__name__}: give one of its instances, {loss.__name__}()")
         if isinstance(loss, nn.Module) and any(p.requires_grad for p in loss.parameters()):
             raise InvalidInput(
-                f"loss is a {type(loss).__name__} with parameters of its own, which no client would train: keep them in the module, or "
-                "set requires_grad_(False)"
+                f"loss is a {type(loss).__name__} with parameters of its own, which no client "
+                "would train: keep them in the module, or set requires_grad_(False)"
             )
         how = loss.keywords.get("reduction") if isinstance(loss, partial) else getattr(loss, "reduction", "mean")
         if how == "sum":

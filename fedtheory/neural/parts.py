@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped", "named", "repeated", "tensors",
-    "unpacked",
-]  # fmt: skip
+    "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped",
+    "named", "repeated", "tensors", "unpacked",
+]
 
 
 class Parts:

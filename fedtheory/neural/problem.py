@@ -100,24 +100,12 @@ class NeuralProblem(Problem):
     convex = False
 
     def __init__(
-        self,
-        module: nn.Module,
-        inputs: Any,
-        targets: Any,
-        clients: Sequence[Any],
-        loss: str | Callable[[Any, Any], Any] = "cross_entropy",
-        ridge: float = 0.0,
-        weights: Any = "samples",
-        test: tuple[Any, Any] | None = None,
-        test_clients: Sequence[Any] | None = None,
-        device: str = "cpu",
-        dtype: str = "float32",
-        engine: str = "auto",
-        autocast: str | None = None,
-        augment: str | None = None,
-        rows_at_once: int | None = None,
-        name: str = "neural network",
-        precision: str = "highest",
+        self, module: nn.Module, inputs: Any, targets: Any, clients: Sequence[Any],
+        loss: str | Callable[[Any, Any], Any] = "cross_entropy", ridge: float = 0.0,
+        weights: Any = "samples", test: tuple[Any, Any] | None = None,
+        test_clients: Sequence[Any] | None = None, device: str = "cpu", dtype: str = "float32",
+        engine: str = "auto", autocast: str | None = None, augment: str | None = None,
+        rows_at_once: int | None = None, name: str = "neural network", precision: str = "highest",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
         self.precision = check_precision(precision, self.device, self.dtype)
@@ -170,16 +158,9 @@ class NeuralProblem(Problem):
 
     @classmethod
     def from_dataset(
-        cls,
-        module: nn.Module,
-        dataset: Any,
-        clients: Sequence[Any] | None = None,
-        loss: str | Callable[[Any, Any], Any] = "cross_entropy",
-        *,
-        target: str | None = None,
-        test: Any = None,
-        progress: bool = True,
-        **options: Any,
+        cls, module: nn.Module, dataset: Any, clients: Sequence[Any] | None = None,
+        loss: str | Callable[[Any, Any], Any] = "cross_entropy", *, target: str | None = None,
+        test: Any = None, progress: bool = True, **options: Any,
     ) -> Self:
         """The problem on the samples of a torch Dataset, or of a list of Datasets, one for each client.
 

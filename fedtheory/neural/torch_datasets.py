@@ -49,8 +49,8 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     flag("progress", progress)
     if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise InvalidInput(
-            f"{what} is a {type(dataset).__name__}: give a map-style Dataset, with a length and items by number (of an "
-            "IterableDataset, list(dataset) in a Dataset of your own)"
+            f"{what} is a {type(dataset).__name__}: give a map-style Dataset, with a length and "
+            "items by number (of an IterableDataset, list(dataset) in a Dataset of your own)"
         )
     count = len(dataset)
     if not count:

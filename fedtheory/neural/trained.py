@@ -48,8 +48,8 @@ class GivenModule:
         point = x.detach() if isinstance(x, torch.Tensor) else torch.tensor(real_array("x", x, finite=False))
         if point.shape not in ((self.dim,), (1, self.dim)):
             raise InvalidInput(
-                f"x has shape {tuple(point.shape)}: {self._type} is made of one point, ({self.dim},) or (1, {self.dim}); "
-                "of several give one row"
+                f"x has shape {tuple(point.shape)}: {self._type} is made of one point, "
+                f"({self.dim},) or (1, {self.dim}); of several give one row"
             )
         made, point = copy.deepcopy(self.module), point.reshape(-1)
         own = dict(made.named_parameters())

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["RECORD", "TrainingRun", "configuration", "train"]
 
 RECORD = (
-    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
-    "update_entropy", "bits_up", "bits_down", "bits",
-)  # fmt: skip
+    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1",
+    "entropy_2", "entropy_pooled", "update_entropy", "bits_up", "bits_down", "bits",
+)
 
 
 def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
@@ -92,23 +92,12 @@ def _where_it_stands(done: int, checkpoint: Path | str | None) -> str:
 
 
 def train(
-    problem: NeuralProblem,
-    algorithm: Algorithm,
-    rounds: int,
-    sampling: Sampling | None = None,
-    solver: LocalSolver | None = None,
-    seed: int = 0,
-    record: Sequence[str] | None = None,
-    x0: Any = None,
-    checkpoint: Path | str | None = None,
-    every: int | None = None,
-    resume: bool = True,
-    evaluate_every: int = 1,
-    tensorboard: Path | str | None = None,
-    progress: bool = True,
-    label: str | None = None,
-    on_round: Callable[[Resume], None] | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    problem: NeuralProblem, algorithm: Algorithm, rounds: int, sampling: Sampling | None = None,
+    solver: LocalSolver | None = None, seed: int = 0, record: Sequence[str] | None = None,
+    x0: Any = None, checkpoint: Path | str | None = None, every: int | None = None,
+    resume: bool = True, evaluate_every: int = 1, tensorboard: Path | str | None = None,
+    progress: bool = True, label: str | None = None,
+    on_round: Callable[[Resume], None] | None = None, metrics: Mapping[str, Metric] | None = None,
 ) -> TrainingRun:
     """Train a network with a federated method.
 
@@ -216,17 +205,8 @@ def train(
                 if log.past is None:
                     own.measure(problem, 0, check_start(problem, start, 1, problem.like_array()))
                 run = simulate(
-                    problem,
-                    algorithm,
-                    rounds,
-                    start,
-                    sampling,
-                    seed=seed,
-                    local_solver=solver,
-                    record=own.record,
-                    like=problem.like_array(),
-                    resume=log.past,
-                    checkpoint=after,
+                    problem, algorithm, rounds, start, sampling, seed=seed, local_solver=solver,
+                    record=own.record, like=problem.like_array(), resume=log.past, checkpoint=after,
                     evaluate_every=evaluate_every,
                 )
         except Diverged as error:

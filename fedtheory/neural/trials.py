@@ -106,8 +106,8 @@ def check_order(given: tuple[Any, Any], test: tuple[Any, Any]) -> None:
     shapes, tested = ([[t.shape[1:] for t in tensors(part)] for part in pair] for pair in (given, test))
     if shapes[0] != shapes[1] and tested == shapes[::-1]:
         raise InvalidInput(
-            f"{described('test inputs', test[0])} and {described('test targets', test[1])} look swapped, as each has the other's shape "
-            "at the clients: give test=(inputs, targets)"
+            f"{described('test inputs', test[0])} and {described('test targets', test[1])} look "
+            "swapped, as each has the other's shape at the clients: give test=(inputs, targets)"
         )
 
 

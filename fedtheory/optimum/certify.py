@@ -171,8 +171,8 @@ def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | N
     if not best.within(gap):
         why = structure.why_not(x)
         raise NotCertified(
-            f"{problem!r}: no optimum could be certified: {best.short_of(gap)} "
-            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
+            f"{problem!r}: no optimum could be certified: {best.short_of(gap)} (||grad F|| <= "
+            f"{best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
         )
     solver = "cvxpy with Clarabel + Newton polish" if conic_value is not None else f"Newton polish only: cvxpy {said}"
     return replace(best, solver=solver, solver_value=found.value, details=best.details | {

@@ -46,8 +46,8 @@ class DeclaredRows(RowLoss):
 
     def why_not(self, x: np.ndarray) -> str:
         return (
-            "the gradient at the best point found is too large for the ridge: set a larger ridge, or check that dphi is the "
-            "derivative of phi and d2phi that of dphi"
+            "the gradient at the best point found is too large for the ridge: set a larger ridge, "
+            "or check that dphi is the derivative of phi and d2phi that of dphi"
         )
 
 

@@ -96,9 +96,9 @@ class QuadraticForm(Structure):
     def why_not(self, x: np.ndarray) -> str:
         spectrum = np.linalg.eigvalsh(self.hessian(x)[0])
         return (
-            f"the Hessian's eigenvalues go from {spectrum[0]:.3g} to {spectrum[-1]:.3g}, and float64 cannot tell the smallest from "
-            "zero or a negative number, for which F may be unbounded below: add a ridge, or give singular Hessians that are "
-            "exact in float64"
+            f"the Hessian's eigenvalues go from {spectrum[0]:.3g} to {spectrum[-1]:.3g}, and "
+            "float64 cannot tell the smallest from zero or a negative number, for which F may be "
+            "unbounded below: add a ridge, or give singular Hessians that are exact in float64"
         )
 
 
@@ -276,8 +276,8 @@ class LogisticRows(RowLoss):
             found = _separate(self.differences())
         if found is not None:
             return (
-                f"F has no minimiser: the data {found}, and along a direction on which all margins are >= 0 and some > 0 F decreases "
-                "for ever: set ridge > 0"
+                f"F has no minimiser: the data {found}, and along a direction on which all margins "
+                "are >= 0 and some > 0 F decreases for ever: set ridge > 0"
             )
         return (
             "the Hessian at the best point found is singular to rounding (dependent features), or the data are separable and F has no "

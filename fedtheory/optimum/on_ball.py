@@ -124,19 +124,19 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
     else:
         constraint = "active" if _lower_outside(form, radius, x, m, lower) else "undecided"
     details = {
-        "radius": radius, "scale": scale, "floor": FLOOR * scale, "multiplier": multiplier, "constraint": constraint,
-        "active": {"active": True, "inactive": False}.get(constraint), "conic": status, "conic_value": conic_value,
-        "polish": f"point: {how_x}; bound: {how_m}",
-    }  # fmt: skip
+        "radius": radius, "scale": scale, "floor": FLOOR * scale, "multiplier": multiplier,
+        "constraint": constraint, "active": {"active": True, "inactive": False}.get(constraint),
+        "conic": status, "conic_value": conic_value, "polish": f"point: {how_x}; bound: {how_m}",
+    }
     solver = "closed form" if how_x == "closed form" else "Clarabel" if how_x == how_m == "conic" else "Clarabel + polish"
     found = Optimum(
-        x, value, lower, float(relative), residual, f"Fenchel dual on the ball of radius {radius:g}", solver, details,
-        conic_value,
+        x, value, lower, float(relative), residual,
+        f"Fenchel dual on the ball of radius {radius:g}", solver, details, conic_value,
     )
     if not found.within(gap):
         raise NotCertified(
-            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: {found.short_of(gap)} "
-            f"(conic solver: {status}). Allow a larger gap, or scale the data"
+            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: "
+            f"{found.short_of(gap)} (conic solver: {status}). Allow a larger gap, or scale the data"
         )
     return found
 

@@ -178,8 +178,8 @@ def _start_ray(address: str | None, **options: Any) -> None:
         if address is not None:
             raise InvalidInput(f"address = {address!r}: no Ray cluster answered ({told})") from error
         raise FedTheoryError(
-            f"Ray did not start on this machine ({told}): take fewer workers, end what else runs here, "
-            "or give the address of a cluster that runs"
+            f"Ray did not start on this machine ({told}): take fewer workers, end what else runs "
+            "here, or give the address of a cluster that runs"
         ) from error
 
 

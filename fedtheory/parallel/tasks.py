@@ -153,12 +153,8 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
 
 
 def _again(
-    engine: Engine,
-    broken: list[Future],
-    waiting: dict[Future, list[int]],
-    todo: deque[int],
-    tries: dict[int, int],
-    error: BaseException,
+    engine: Engine, broken: list[Future], waiting: dict[Future, list[int]], todo: deque[int],
+    tries: dict[int, int], error: BaseException,
 ) -> None:
     """A worker was lost: what it was doing is given out again, before the rest and in the same order."""
     if engine.one_loss_is_all:  # what finished meanwhile has its result

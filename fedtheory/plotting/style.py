@@ -299,14 +299,7 @@ def thresholds(ax: Any, values: dict[str, float], labels: bool = False) -> None:
         ax.axvline(value, color="#555555", linewidth=0.8, linestyle=":")
         if labels:
             ax.annotate(
-                f"{name} {value:.3f}",
-                (value, 0),
-                xycoords=("data", "axes fraction"),
-                xytext=(2 if right else -2, 4),
-                textcoords="offset points",
-                rotation=90,
-                ha="left" if right else "right",
-                va="bottom",
-                fontsize=7,
-                color="#555555",
+                f"{name} {value:.3f}", (value, 0), xycoords=("data", "axes fraction"),
+                xytext=(2 if right else -2, 4), textcoords="offset points", rotation=90,
+                ha="left" if right else "right", va="bottom", fontsize=7, color="#555555",
             )

@@ -25,9 +25,9 @@ from fedtheory.optimum.on_ball import certify_on_ball
 from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
 
 __all__ = [
-    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "prepared", "same_loss",
-    "same_smoothness", "weights_after",
-]  # fmt: skip
+    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples",
+    "check_weights", "prepared", "same_loss", "same_smoothness", "weights_after",
+]
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ class Problem:
             The class knows no Lipschitz constant.
         """
         raise MissingCapability(
-            f"{type(self).__name__} has no Lipschitz constant on a ball (capability 'lipschitz'): take a problem with bounded "
-            "subgradients, such as LAD, Quantile, Hinge or MaxAffine"
+            f"{type(self).__name__} has no Lipschitz constant on a ball (capability 'lipschitz'): "
+            "take a problem with bounded subgradients, such as LAD, Quantile, Hinge or MaxAffine"
         )
 
     def lipschitz_exact(self, radius: float) -> np.ndarray:

@@ -180,12 +180,8 @@ def _read(path: Path, max_gib: float) -> bytes:
 
 
 def load_svmlight(
-    path: str | Path,
-    dimension: int | None = None,
-    labels: str | Mapping[float, float] = "keep",
-    zero_based: bool | str = "auto",
-    final_newline: bool = True,
-    max_gib: float = 2.0,
+    path: str | Path, dimension: int | None = None, labels: str | Mapping[float, float] = "keep",
+    zero_based: bool | str = "auto", final_newline: bool = True, max_gib: float = 2.0,
 ) -> Dataset:
     """A LIBSVM/svmlight file, plain, .gz or .bz2, as dense data.
 
@@ -271,8 +267,8 @@ def _refuse_others(path: Path, data: bytes) -> None:
     found = _CONTROL.search(data)
     if found:
         raise DataFileError(
-            f"{path}: no text: byte {found.start() + 1} of it is {found[0][0]}, and a LIBSVM file has lines 'label index:value ...'; "
-            "fetch it again or name another file"
+            f"{path}: no text: byte {found.start() + 1} of it is {found[0][0]}, and a LIBSVM file "
+            "has lines 'label index:value ...'; fetch it again or name another file"
         )
     line = data.lstrip().partition(b"\n")[0].partition(b"#")[0].strip()
     sep = next((s for s in _TABLES if s in line), None)

@@ -49,8 +49,8 @@ def write_problem(path: Path | str, problem: Problem, about: Mapping[str, Any] |
     if not isinstance(problem, Problem):
         raise InvalidInput(f"a {type(problem).__name__} is no problem: write_problem(path, problem) takes the path first")
     raise InvalidInput(
-        f"a {type(problem).__name__}: a problem's file holds one of {held}; a loss on data is kept as its data, in svmlight format, "
-        "which --data FILE --loss LOSS reads"
+        f"a {type(problem).__name__}: a problem's file holds one of {held}; a loss on data is kept "
+        "as its data, in svmlight format, which --data FILE --loss LOSS reads"
     )
 
 

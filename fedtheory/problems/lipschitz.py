@@ -46,13 +46,8 @@ def point_in_ball(rows: np.ndarray, rhs: np.ndarray, radius: float) -> np.ndarra
 
 
 def largest_slope(
-    rows: np.ndarray,
-    offsets: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    radius: float,
-    ridge: float = 0.0,
-    nodes: int = 400,
+    rows: np.ndarray, offsets: np.ndarray, low: np.ndarray, high: np.ndarray, radius: float,
+    ridge: float = 0.0, nodes: int = 400,
 ) -> tuple[float, bool]:
     """sup ||g + ridge x|| over the ball, and whether it is proved attained (else it is an upper bound).
 

@@ -30,8 +30,8 @@ class _Nonsmooth(Problem):
 
     def smoothness(self) -> np.ndarray:
         raise MissingCapability(
-            f"{type(self).__name__} has no smoothness constant (capability 'smoothness'): its gradient jumps; use a method for "
-            "nonsmooth problems, or a smooth loss such as Huber"
+            f"{type(self).__name__} has no smoothness constant (capability 'smoothness'): its "
+            "gradient jumps; use a method for nonsmooth problems, or a smooth loss such as Huber"
         )
 
     def client_hessian(self, y: Array) -> Array:

@@ -59,9 +59,9 @@ class TwoClientPull(_Nonsmooth):
     client_data: ClassVar[tuple[str, ...]] = ("pulls", "slopes")
 
     def __init__(
-        self, epsilon: float, pull: float = 1.0, slope: float | None = None, first: float = 0.5, second: float = 1.0,
-        shallow: float | None = None,
-    ) -> None:  # fmt: skip
+        self, epsilon: float, pull: float = 1.0, slope: float | None = None, first: float = 0.5,
+        second: float = 1.0, shallow: float | None = None,
+    ) -> None:
         _positive(epsilon=epsilon)
         self.epsilon = float(epsilon)
         slope = 1 / math.sqrt(2) if slope is None else slope

@@ -95,8 +95,8 @@ class Partition(OwnArrays):
         wrong = np.flatnonzero(pooled != np.arange(pooled.size))
         if wrong.size:
             raise InvalidInput(
-                f"the clients' indices are not 0..{pooled.size - 1} once each (sorted, entry {wrong[0]} is "
-                f"{pooled[wrong[0]]}): every sample must be at exactly one client"
+                f"the clients' indices are not 0..{pooled.size - 1} once each (sorted, entry "
+                f"{wrong[0]} is {pooled[wrong[0]]}): every sample must be at exactly one client"
             )
 
     @property
@@ -348,8 +348,8 @@ def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 
     most = np.minimum(amount, num_clients)
     if most.sum() < places:
         raise InvalidInput(
-            f"{num_clients} clients of {classes} classes need {places} pairs of client and class, but the samples "
-            f"allow {most.sum()}: take fewer clients or fewer classes a client"
+            f"{num_clients} clients of {classes} classes need {places} pairs of client and class, "
+            f"but the samples allow {most.sum()}: take fewer clients or fewer classes a client"
         )
     clients_of = np.ones(len(names), dtype=np.int64)
     for _ in range(places - len(names)):
@@ -377,12 +377,8 @@ def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 
 
 
 def federate(
-    dataset: Dataset,
-    partition: Partition,
-    problem_class: type[Problem] | None = None,
-    ridge: float = 0.0,
-    weights: Any = "uniform",
-    **options: Any,
+    dataset: Dataset, partition: Partition, problem_class: type[Problem] | None = None,
+    ridge: float = 0.0, weights: Any = "uniform", **options: Any,
 ) -> Problem:
     """Data and a partition of them as a problem.
 
@@ -403,8 +399,8 @@ def federate(
             raise InvalidInput(f"{name} is {shown(value)}: give a {kind.__name__}")
     if partition.num_samples != dataset.num_samples:
         raise InvalidInput(
-            f"the partition deals {partition.num_samples} samples, but {dataset.name} has {dataset.num_samples}: "
-            "make the partition for these data"
+            f"the partition deals {partition.num_samples} samples, but {dataset.name} has "
+            f"{dataset.num_samples}: make the partition for these data"
         )
     if problem_class is None:
         problem_class = {"regression": LeastSquares, "binary": Logistic, "multiclass": Softmax}[dataset.task]

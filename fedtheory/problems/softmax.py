@@ -73,8 +73,8 @@ class Softmax(Problem):
         if wrong.any():
             k, j = (int(i) for i in np.argwhere(wrong)[0])
             raise InvalidInput(
-                f"client {k}: label {j} is {float(padded[k, j])!r}: labels must be whole numbers 0..{num_classes - 1}; "
-                "renumber the classes or raise num_classes"
+                f"client {k}: label {j} is {float(padded[k, j])!r}: labels must be whole numbers "
+                f"0..{num_classes - 1}; renumber the classes or raise num_classes"
             )
         onehot = np.zeros((self.num_clients, most, self.num_classes))  # its pages are not touched where they stay 0
         client, sample = np.nonzero(real)

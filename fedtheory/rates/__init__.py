@@ -10,17 +10,7 @@ from fedtheory.rates.fits import Preference, Slope, fit_rate, fit_slope, precisi
 from fedtheory.rates.rounds import RoundsToEpsilon, crossover, join, rounds_to_epsilon
 
 __all__ = [
-    "Contraction",
-    "Preference",
-    "RoundsToEpsilon",
-    "Slope",
-    "crossover",
-    "fit_contraction",
-    "fit_rate",
-    "fit_slope",
-    "how_it_ended",
-    "join",
-    "precision_floor",
-    "prefer",
+    "Contraction", "Preference", "RoundsToEpsilon", "Slope", "crossover", "fit_contraction",
+    "fit_rate", "fit_slope", "how_it_ended", "join", "precision_floor", "prefer",
     "rounds_to_epsilon",
 ]

@@ -98,17 +98,9 @@ def check_rounds(window: Any) -> tuple[float, float]:
 
 
 def fit_contraction(
-    values: Any,
-    *,
-    window: tuple[float, float],
-    optimum: Any = None,
-    floor: float = 0.0,
-    floor_multiple: float = FLOOR_MULTIPLE,
-    confidence: float = 0.95,
-    schedule: str = UNSTATED,
-    first_round: int = 0,
-    max_points: int = MAX_POINTS,
-    seed: int = 0,
+    values: Any, *, window: tuple[float, float], optimum: Any = None, floor: float = 0.0,
+    floor_multiple: float = FLOOR_MULTIPLE, confidence: float = 0.95, schedule: str = UNSTATED,
+    first_round: int = 0, max_points: int = MAX_POINTS, seed: int = 0,
 ) -> Contraction:
     """The factor q of gap_t ~ q**t by least squares of log gap against t, with a confidence interval.
 

@@ -20,16 +20,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
 
 __all__ = [
-    "FLOOR_MULTIPLE",
-    "UNSTATED",
-    "Preference",
-    "Slope",
-    "bootstrap_error",
-    "fit_rate",
-    "fit_slope",
-    "not_finite",
-    "precision_floor",
-    "prefer",
+    "FLOOR_MULTIPLE", "UNSTATED", "Preference", "Slope", "bootstrap_error", "fit_rate", "fit_slope",
+    "not_finite", "precision_floor", "prefer",
 ]
 
 FLOOR_MULTIPLE = 10.0  # a gap below this many times its own uncertainty says nothing about a rate
@@ -109,8 +101,8 @@ class Preference:
 
     def __str__(self) -> str:
         return (
-            f"{self.verdict}: exponent {self.claimed:g} has p = {self.p_claimed:.3g}, exponent {self.other:g} has "
-            f"p = {self.p_other:.3g} (level {self.level:g}); {self.slope}"
+            f"{self.verdict}: exponent {self.claimed:g} has p = {self.p_claimed:.3g}, exponent "
+            f"{self.other:g} has p = {self.p_other:.3g} (level {self.level:g}); {self.slope}"
         )
 
 
@@ -180,16 +172,9 @@ def _thin(x: np.ndarray, count: int) -> np.ndarray:
 
 
 def fit_slope(
-    x: Any,
-    y: Any,
-    *,
-    window: tuple[float, float],
-    floor: float = 0.0,
-    floor_multiple: float = FLOOR_MULTIPLE,
-    confidence: float = 0.95,
-    schedule: str = UNSTATED,
-    max_points: int = MAX_POINTS,
-    seed: int = 0,
+    x: Any, y: Any, *, window: tuple[float, float], floor: float = 0.0,
+    floor_multiple: float = FLOOR_MULTIPLE, confidence: float = 0.95, schedule: str = UNSTATED,
+    max_points: int = MAX_POINTS, seed: int = 0,
 ) -> Slope:
     """The exponent p of y ~ x**p by least squares in log-log, with a confidence interval.
 
@@ -295,8 +280,8 @@ def bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
     means = curves[:, draws].mean(axis=-1)  # (n, resamples)
     if not (means > 0).all():
         raise InvalidInput(
-            "the mean over some resampled seeds is not positive: the gaps drown in the noise of the seeds; raise the number "
-            "of seeds or end the window earlier"
+            "the mean over some resampled seeds is not positive: the gaps drown in the noise of "
+            "the seeds; raise the number of seeds or end the window earlier"
         )
     return float((centred @ np.log(means)).std(ddof=1)) * math.sqrt(seeds / (seeds - 1))
 

@@ -100,13 +100,8 @@ def _gaps(source: Any, iterate: str, optimum: Any) -> tuple[np.ndarray, float]:
 
 
 def rounds_to_epsilon(
-    source: Any,
-    epsilons: Any,
-    *,
-    iterate: Literal["last", "best", "averaged"] = "last",
-    optimum: Any = None,
-    cost: Any = None,
-    floor_multiple: float = FLOOR_MULTIPLE,
+    source: Any, epsilons: Any, *, iterate: Literal["last", "best", "averaged"] = "last",
+    optimum: Any = None, cost: Any = None, floor_multiple: float = FLOOR_MULTIPLE,
     schedule: str = UNSTATED,
 ) -> RoundsToEpsilon:
     """First round at which, and first round from which on, the gap F(x_t) - F* is below epsilon.

@@ -66,18 +66,14 @@ def told_witness(name: str, witness: Witness) -> dict[str, Any]:
     sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
     words = [str(v) for v in witness.found_by.values() if isinstance(v, str) and v != "none"]
     return {
-        "name": name,
-        "form": witness.form,
-        "rule": witness.rule,
-        "summary": summary,
-        "facts": [(key, str(value)) for key, value in facts],
-        "lhs": _fraction(lhs),
+        "name": name, "form": witness.form, "rule": witness.rule, "summary": summary,
+        "facts": [(key, str(value)) for key, value in facts], "lhs": _fraction(lhs),
         "rhs": _fraction(rhs),
-        "numbers": f"{float(lhs):.8g} {sign} {float(rhs):.8g}" if witness.lhs else "",
-        "sign": sign,
-        "verdict": witness.verdict,
-        "found_by": "; ".join(words),
-        "command": f"fedtheory replay {shlex.quote(name)}" + (f" --paper {shlex.quote(source)}" if source else ""),
+        "numbers": f"{float(lhs):.8g} {sign} {float(rhs):.8g}" if witness.lhs else "", "sign": sign,
+        "verdict": witness.verdict, "found_by": "; ".join(words),
+        "command": f"fedtheory replay {shlex.quote(name)}" + (
+            f" --paper {shlex.quote(source)}" if source else ""
+        ),
     }
 
 

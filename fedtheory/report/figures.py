@@ -123,14 +123,9 @@ def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK
 
 
 def draw_all(
-    out_dir: Path | str,
-    campaign: Mapping[str, Any] | Path | str | None = None,
-    seed: int = 0,
-    progress: Callable[..., Any] | None = None,
-    effort: Effort = QUICK,
-    papers: Iterable[str] | None = None,
-    workers: int = 1,
-    cells: Cells | None = None,
+    out_dir: Path | str, campaign: Mapping[str, Any] | Path | str | None = None, seed: int = 0,
+    progress: Callable[..., Any] | None = None, effort: Effort = QUICK,
+    papers: Iterable[str] | None = None, workers: int = 1, cells: Cells | None = None,
 ) -> list[Path]:
     """Compute and draw every figure.
 

@@ -83,9 +83,9 @@ def warnings_of(statement: Any, source: str = "") -> list[str]:
     """One line for each form whose LaTeX cannot be read: the place, and why."""
     place = f"{source}, " if source else ""
     return [
-        f"{place}{statement.id} [{f.name}]: its formula is shown as it stands, {why}: {_as_it_stands(f.latex)}"
-        for f in statement.forms
-        if (why := unread(f.latex))
+        f"{place}{statement.id} [{f.name}]: its formula is shown as it stands, {why}: "
+        f"{_as_it_stands(f.latex)}"
+        for f in statement.forms if (why := unread(f.latex))
     ]
 
 

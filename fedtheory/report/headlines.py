@@ -89,10 +89,8 @@ def counts(lines: Sequence[Line]) -> dict[str, int]:
     out = {f"{state}{' in words' * worded}": printed.count((state, worded)) for state in list(STATES)[:3] for worded in (False, True)}
     stands = sum(all(r.verdict == "holds" for r in rows) for rows in repairs)
     return {
-        **out,
-        "printed": sum(not worded for _, worded in printed),
-        "in words": sum(worded for _, worded in printed),
-        "repairs": len(repairs),
+        **out, "printed": sum(not worded for _, worded in printed),
+        "in words": sum(worded for _, worded in printed), "repairs": len(repairs),
         "repairs that hold": stands,
     }
 

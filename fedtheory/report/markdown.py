@@ -52,14 +52,10 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
         text += ["|---|---|---|---|---:|---:|---:|---|"]
         for ln in group:
             cells = [
-                short(ln.statement) + ln.mark,
-                ln.title,
+                short(ln.statement) + ln.mark, ln.title,
                 verdict_text([ln.printed] if ln.printed else []),
-                other_forms(ln) or verdict_text(ln.repaired),
-                str(ln.instances),
-                tightness_text(ln.shown),
-                worst_case_text(ln.shown),
-                ln.witness or "",
+                other_forms(ln) or verdict_text(ln.repaired), str(ln.instances),
+                tightness_text(ln.shown), worst_case_text(ln.shown), ln.witness or "",
             ]
             text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
     text += ["", worst_case_key(rows).strip()] if worst_case_key(rows) else []

@@ -18,28 +18,10 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
 
 __all__ = [
-    "WORDED",
-    "WORDED_NOTE",
-    "WORST_CASE_NOTE",
-    "Line",
-    "check_table",
-    "details_table",
-    "disagreements",
-    "instance_text",
-    "lines",
-    "number",
-    "other_forms",
-    "printed_form",
-    "replay_example",
-    "rule_rank",
-    "short",
-    "shown_rule",
-    "statement_table",
-    "styled",
-    "table_key",
-    "tried",
-    "worst_case_key",
-    "worst_case_text",
+    "WORDED", "WORDED_NOTE", "WORST_CASE_NOTE", "Line", "check_table", "details_table",
+    "disagreements", "instance_text", "lines", "number", "other_forms", "printed_form",
+    "replay_example", "rule_rank", "short", "shown_rule", "statement_table", "styled", "table_key",
+    "tried", "worst_case_key", "worst_case_text",
 ]
 
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
@@ -242,12 +224,10 @@ def _cells(line: Line, brief: bool) -> tuple[str | Text, ...]:
     """Name, as printed, as repaired, instances, tightness, witness."""
     forms = other_forms(line)
     return (
-        short(line.statement) + line.mark,
-        _cell([line.printed] if line.printed else [], brief),
-        Text(forms.removeprefix("forms: ") if brief else forms) if forms else _cell(line.repaired, brief),
-        str(line.instances),
-        tightness_text(line.shown, brief),
-        _witness_cell(line.witness),
+        short(line.statement) + line.mark, _cell([line.printed] if line.printed else [], brief),
+        Text(forms.removeprefix("forms: ") if brief else forms) if forms
+        else _cell(line.repaired, brief),
+        str(line.instances), tightness_text(line.shown, brief), _witness_cell(line.witness),
     )
 
 

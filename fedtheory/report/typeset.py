@@ -25,9 +25,9 @@ _SUMS = set("+-−±")
 _OPENING, _CLOSING, _EITHER = set("([{⟨⌊⌈"), set(")]}⟩⌋⌉"), set("‖|∥")
 _LONG = 26.0  # letters wide: a longer piece is cut inside its brackets, too
 _KEPT = {
-    "mathvariant", "stretchy", "fence", "displaystyle", "scriptlevel", "width", "form", "separator", "accent", "minsize", "maxsize",
-    "columnalign", "movablelimits", "linethickness",
-}  # fmt: skip
+    "mathvariant", "stretchy", "fence", "displaystyle", "scriptlevel", "width", "form", "separator",
+    "accent", "minsize", "maxsize", "columnalign", "movablelimits", "linethickness",
+}
 
 
 def formula_html(form: Any, title: str) -> Markup:

@@ -141,8 +141,8 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
                 raise ValueError("its description is another's")
             if meta["version"] != VERSION:
                 raise DataFileError(
-                    f"{path}: a checkpoint of version {meta['version']}, this fedtheory reads version {VERSION}: "
-                    f"go on with the fedtheory that wrote it, or {_AGAIN}"
+                    f"{path}: a checkpoint of version {meta['version']}, this fedtheory reads "
+                    f"version {VERSION}: go on with the fedtheory that wrote it, or {_AGAIN}"
                 )
             metrics = {k.removeprefix("metric."): archive[k] for k in archive.files if k.startswith("metric.")}
             fields = dict(meta["plain"])

@@ -44,9 +44,9 @@ class KeptRounds:
     """
 
     def __init__(
-        self, meters: dict[str, np.ndarray], bins: list[Any], states: list[Any] | None, traffic: np.ndarray | None, observer: Any,
-        name: str | None,
-    ) -> None:  # fmt: skip
+        self, meters: dict[str, np.ndarray], bins: list[Any], states: list[Any] | None,
+        traffic: np.ndarray | None, observer: Any, name: str | None,
+    ) -> None:
         known = observer is None or isinstance(observer, Observer)
         self._loop = running(name) if name is not None and known else None
         self._meters, self._bins, self._states, self._traffic, self._observer = meters, bins, states, traffic, observer

@@ -59,8 +59,8 @@ def check_metrics(record: tuple[str, ...], problem: Any) -> None:
             continue
         if not hasattr(problem, "evaluate"):
             raise MissingCapability(
-                f"{type(problem).__name__} has no test samples to measure {name!r} on: use a fedtheory.neural.NeuralProblem "
-                "with test=(inputs, targets), or record 'objective'"
+                f"{type(problem).__name__} has no test samples to measure {name!r} on: use a "
+                "fedtheory.neural.NeuralProblem with test=(inputs, targets), or record 'objective'"
             )
         if problem.test is None:
             raise MissingCapability(f"this problem was made without test samples for {name!r}: give it test=(inputs, targets)")
@@ -181,14 +181,8 @@ def _joint_entropy(parts: Iterable[Bins | None]) -> float:
 
 
 def measure(
-    meters: dict[str, np.ndarray],
-    problem: Any,
-    t: int,
-    x: Array,
-    clients: Clients | None = None,
-    moved: Array | None = None,
-    evaluate: bool = True,
-    personal: Array | None = None,
+    meters: dict[str, np.ndarray], problem: Any, t: int, x: Array, clients: Clients | None = None,
+    moved: Array | None = None, evaluate: bool = True, personal: Array | None = None,
     models: Array | None = None,
 ) -> None:
     """Fill row t of every (rounds + 1, S) meter but the entropies.

@@ -90,27 +90,14 @@ def check_start(problem: Problem, x0: Any, scenarios: int, like: Array | None = 
 
 
 def simulate(
-    problem: Problem,
-    algorithm: Algorithm,
-    rounds: int,
-    x0: Any = None,
-    sampling: Sampling | None = None,
-    scenarios: int = 1,
-    seed: int = 0,
-    local_solver: LocalSolver | None = None,
-    record: Sequence[str] = ("objective",),
-    keep_states: bool = False,
-    dense: bool = False,
-    like: Array | None = None,
-    on_round: Callable[[int, Any, Any, Clients], None] | None = None,
-    in_place: bool | None = None,
-    chunk: int | None = None,
-    workers: int = 1,
-    progress: bool = False,
-    client_bits: bool = False,
+    problem: Problem, algorithm: Algorithm, rounds: int, x0: Any = None,
+    sampling: Sampling | None = None, scenarios: int = 1, seed: int = 0,
+    local_solver: LocalSolver | None = None, record: Sequence[str] = ("objective",),
+    keep_states: bool = False, dense: bool = False, like: Array | None = None,
+    on_round: Callable[[int, Any, Any, Clients], None] | None = None, in_place: bool | None = None,
+    chunk: int | None = None, workers: int = 1, progress: bool = False, client_bits: bool = False,
     resume: Trajectory | Resume | tuple[int, Any] | None = None,
-    checkpoint: Callable[[Resume], None] | None = None,
-    evaluate_every: int = 1,
+    checkpoint: Callable[[Resume], None] | None = None, evaluate_every: int = 1,
     first_scenario: int = 0,
 ) -> Trajectory:
     """Run a federated method on a problem.
@@ -211,13 +198,8 @@ def simulate(
 
 
 def check_run(
-    problem: Problem,
-    algorithm: Algorithm,
-    rounds: int,
-    sampling: Sampling | None,
-    scenarios: int,
-    local_solver: LocalSolver | None,
-    kept: Kept,
+    problem: Problem, algorithm: Algorithm, rounds: int, sampling: Sampling | None, scenarios: int,
+    local_solver: LocalSolver | None, kept: Kept,
 ) -> None:
     """Raise what `simulate` has against a run, before any work; but for whether it can be measured, and where it begins."""
     check_algorithm(algorithm)

@@ -26,15 +26,8 @@ if TYPE_CHECKING:
     from fedtheory.testing.audit import audit_algorithm, check_algorithm
 
 __all__ = [
-    "BoundCheck",
-    "ConvergenceFailure",
-    "assert_bound_holds",
-    "assert_contraction",
-    "assert_rate",
-    "assert_reaches",
-    "assert_statement",
-    "audit_algorithm",
-    "check_algorithm",
+    "BoundCheck", "ConvergenceFailure", "assert_bound_holds", "assert_contraction", "assert_rate",
+    "assert_reaches", "assert_statement", "audit_algorithm", "check_algorithm",
 ]
 
 

@@ -42,19 +42,14 @@ class BoundCheck:
 
     def __str__(self) -> str:
         return (
-            f"bound holds at {self.count} entries ({self.mode}); worst at {list(self.where)}: {self.measured:.6g} <= {self.bound:.6g}, "
-            f"tightness {self.tightness:.3g}"
+            f"bound holds at {self.count} entries ({self.mode}); worst at {list(self.where)}: "
+            f"{self.measured:.6g} <= {self.bound:.6g}, tightness {self.tightness:.3g}"
         )
 
 
 def assert_bound_holds(
-    measured: Any,
-    bound: Any,
-    *,
-    confidence: float | None = None,
-    rtol: float = 1e-9,
-    noise: Any = 0.0,
-    factor_hint: str = "",
+    measured: Any, bound: Any, *, confidence: float | None = None, rtol: float = 1e-9,
+    noise: Any = 0.0, factor_hint: str = "",
 ) -> BoundCheck:
     """Assert measured <= bound, entry by entry, exactly or for the mean over seeds with confidence.
 
@@ -140,13 +135,13 @@ def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None)
     """Raise `InvalidInput` where a theorem's `fedtheory.theory.judge.Bound` is about something else than what was measured."""
     if theorem.in_expectation and confidence is None:
         raise InvalidInput(
-            f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: give confidence=0.99, say, and seeds "
-            "on the last axis"
+            f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: "
+            "give confidence=0.99, say, and seeds on the last axis"
         )
     if theorem.values.ndim > 1 and confidence is not None:
         raise InvalidInput(
-            f"{theorem.statement} [{theorem.form}] is made from the run, so that each seed has a bound of its own: assert_statement "
-            "compares the means of both sides"
+            f"{theorem.statement} [{theorem.form}] is made from the run, so that each seed has a "
+            "bound of its own: assert_statement compares the means of both sides"
         )
     if measured.ndim and len(measured) == len(theorem) + 1:
         raise InvalidInput(
@@ -156,9 +151,9 @@ def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None)
 
 
 def _bound_fails(
-    value: np.ndarray, bound: np.ndarray, allowed: np.ndarray, half: np.ndarray, bad: np.ndarray, rank: np.ndarray, is_wrong: bool,
-    seeds: int, about: str, evidence: dict[str, Any],
-) -> None:  # fmt: skip
+    value: np.ndarray, bound: np.ndarray, allowed: np.ndarray, half: np.ndarray, bad: np.ndarray,
+    rank: np.ndarray, is_wrong: bool, seeds: int, about: str, evidence: dict[str, Any],
+) -> None:
     """The failure of `assert_bound_holds`, at the worst of the bad entries: 'violated' (is_wrong) or 'inconclusive'."""
     __tracebackhide__ = True
     worst = np.unravel_index(int(np.argmax(np.where(bad, rank, -np.inf))), value.shape)

@@ -30,17 +30,9 @@ BENDS = 2.0  # how much better the other law must fit for a failure to say that 
 
 
 def assert_rate(
-    values: Any,
-    claimed: float,
-    *,
-    window: tuple[float, float] | None = None,
-    confidence: float = 0.95,
-    tolerance: float = 0.25,
-    kind: Kind = "equal",
-    against: float | None = None,
-    x: Any = None,
-    optimum: Any = None,
-    **options: Any,
+    values: Any, claimed: float, *, window: tuple[float, float] | None = None,
+    confidence: float = 0.95, tolerance: float = 0.25, kind: Kind = "equal",
+    against: float | None = None, x: Any = None, optimum: Any = None, **options: Any,
 ) -> Slope:
     """Assert that values decay like x**claimed on the window.
 
@@ -135,8 +127,8 @@ def _check_kind(kind: Any) -> None:
 def _named(window: tuple[float, float] | None, example: str) -> tuple[float, float]:
     if window is None:
         raise InvalidInput(
-            f"no window was given. Say which rounds the claim is about, as {example}: after the first rounds have died away, and "
-            "before the gaps reach the precision of F*"
+            f"no window was given. Say which rounds the claim is about, as {example}: after the "
+            "first rounds have died away, and before the gaps reach the precision of F*"
         )
     return window
 
@@ -235,16 +227,9 @@ def _narrow(found: Slope | Contraction) -> str:
 
 
 def assert_contraction(
-    values: Any,
-    claimed: float,
-    *,
-    window: tuple[float, float] | None = None,
-    confidence: float = 0.95,
-    tolerance: float = 0.1,
-    kind: Kind = "equal",
-    against: float | None = None,
-    optimum: Any = None,
-    **options: Any,
+    values: Any, claimed: float, *, window: tuple[float, float] | None = None,
+    confidence: float = 0.95, tolerance: float = 0.1, kind: Kind = "equal",
+    against: float | None = None, optimum: Any = None, **options: Any,
 ) -> Contraction:
     """Assert a geometric rate: that values fall by the factor ``claimed`` in every round of the window.
 

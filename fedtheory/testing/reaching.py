@@ -16,13 +16,8 @@ __all__ = ["assert_reaches"]
 
 
 def assert_reaches(
-    values: Any,
-    target: float,
-    *,
-    within: float,
-    stay: bool = False,
-    iterate: Literal["last", "best"] = "last",
-    cost: Any = None,
+    values: Any, target: float, *, within: float, stay: bool = False,
+    iterate: Literal["last", "best"] = "last", cost: Any = None,
 ) -> np.ndarray:
     """Assert that values fall below target in at most `within` rounds, in every run.
 

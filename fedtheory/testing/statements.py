@@ -22,16 +22,9 @@ MOST_ASSUMPTIONS = 6
 
 
 def assert_statement(
-    statement: Statement | str,
-    trajectory: Any,
-    problem: Any,
-    algorithm: Any = None,
-    *,
-    form: str | None = None,
-    confidence: float = 0.999,
-    x0: Any = None,
-    sampling: Sampling | None = None,
-    local_solver: LocalSolver | None = None,
+    statement: Statement | str, trajectory: Any, problem: Any, algorithm: Any = None, *,
+    form: str | None = None, confidence: float = 0.999, x0: Any = None,
+    sampling: Sampling | None = None, local_solver: LocalSolver | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Checks:
     """Assert that a statement holds on a run, whoever made it; passing means that it was compared and holds.
@@ -94,9 +87,9 @@ def assert_statement(
         algorithm = getattr(trajectory, "algorithm", None)
     forms = None if form is None else [form]
     checks = check_run(
-        statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, x0=x0, sampling=sampling,
-        local_solver=local_solver, given=given,
-    )  # fmt: skip
+        statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, x0=x0,
+        sampling=sampling, local_solver=local_solver, given=given,
+    )
     check = checks[0]
     if check.verdict != "holds":
         _fails(statement, check, checks)

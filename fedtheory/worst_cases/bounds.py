@@ -132,18 +132,10 @@ class WorstCase:
 
 
 def worst_case(
-    method: str,
-    *,
-    local_steps: int = 1,
-    rounds: int = 1,
-    criterion: str = "gap",
-    losses: Losses | None = None,
-    heterogeneity: Fraction | int | None = None,
-    distance: Fraction | int = 1,
-    clients: int = 2,
-    participants: int | None = None,
-    announce: Announce | None = None,
-    **options: Fraction | int,
+    method: str, *, local_steps: int = 1, rounds: int = 1, criterion: str = "gap",
+    losses: Losses | None = None, heterogeneity: Fraction | int | None = None,
+    distance: Fraction | int = 1, clients: int = 2, participants: int | None = None,
+    announce: Announce | None = None, **options: Fraction | int,
 ) -> WorstCase:
     """The largest value of a criterion after some rounds; its expectation where P of N clients are drawn in every round.
 

@@ -156,16 +156,11 @@ def asked_question(question: Mapping[str, Any]) -> Question:
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     zeta = question.get("heterogeneity")
     return Question(
-        str(question.get("method")),
-        losses,
-        counts["local steps"],
-        counts["rounds"],
-        str(question.get("criterion")),
-        None if zeta is None else fraction(zeta, "heterogeneity"),
+        str(question.get("method")), losses, counts["local steps"], counts["rounds"],
+        str(question.get("criterion")), None if zeta is None else fraction(zeta, "heterogeneity"),
         fraction(question.get("distance"), "distance"),
         {str(name): fraction(number, str(name)) for name, number in options.items()},
-        counts["clients"],
-        counts["participants"],
+        counts["clients"], counts["participants"],
     )
 
 
@@ -190,8 +185,7 @@ def write(path: Path | str, found: Certificate) -> Path:
     return write_json(
         path,
         {
-            "format": FORMAT,
-            "question": {k: text(v) for k, v in found.question.items()},
+            "format": FORMAT, "question": {k: text(v) for k, v in found.question.items()},
             "claim": {k: str(v) for k, v in found.claim.items()},
             "multipliers": {k: str(v) for k, v in found.multipliers.items()},
             "factors": {
@@ -199,8 +193,7 @@ def write(path: Path | str, found: Certificate) -> Path:
                     "names": list(of.names),
                     "lower": [[str(x) for x in row[:i]] for i, row in enumerate(of.lower)],
                     "diagonal": [str(x) for x in of.diagonal],
-                }
-                for block, of in found.factors.items()
+                } for block, of in found.factors.items()
             },
             "provenance": provenance(),
         },

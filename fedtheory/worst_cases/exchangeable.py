@@ -44,10 +44,8 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
     solver = _vectors(same.solution(found))
     vectors, placed, values, room = with_room(
         lambda share, other: {block: mixed(solver[block], other[block], share) for block in solver},
-        lambda between: _on_parabolas(points, q, between),
-        lambda v: _placed(points, v),
-        lambda v, here: _within(v, here, q),
-        q.losses,
+        lambda between: _on_parabolas(points, q, between), lambda v: _placed(points, v),
+        lambda v, here: _within(v, here, q), q.losses,
     )
     split = len(zero(vectors[MEAN]))
     at, gradients = (_of_clients(v[0], split, clients) for v in placed)

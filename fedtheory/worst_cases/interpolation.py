@@ -80,9 +80,9 @@ def mixed(a: Mapping[Any, np.ndarray], b: Mapping[Any, np.ndarray], share: float
 
 
 def with_room(
-    mixed: Callable[[float, Any], Any], parabolas: Callable[[tuple[float, ...]], Any], placed: Callable[[Any], Placed],
-    within: Callable[[Any, Placed], bool], losses: Losses,
-) -> tuple[Any, Placed, np.ndarray, float]:  # fmt: skip
+    mixed: Callable[[float, Any], Any], parabolas: Callable[[tuple[float, ...]], Any],
+    placed: Callable[[Any], Placed], within: Callable[[Any, Placed], bool], losses: Losses,
+) -> tuple[Any, Placed, np.ndarray, float]:
     """The solver's vectors with the least share of a run on parabolas that gives every condition room.
 
     Parameters

@@ -239,8 +239,8 @@ def _none(asked: RoundQuestion) -> str:
 def _no_potential(asked: RoundQuestion, most: float) -> NoMultipliers:
     shown = 0.0 if abs(most) < NOTHING else most
     return NoMultipliers(
-        f"{_none(asked)}: up to the solver's accuracy the largest is {shown:.6g}, so that no potential of this kind exists. "
-        f"{ROUNDS[asked.method].remedy}"
+        f"{_none(asked)}: up to the solver's accuracy the largest is {shown:.6g}, so that no "
+        f"potential of this kind exists. {ROUNDS[asked.method].remedy}"
     )
 
 

@@ -28,13 +28,8 @@ from fedtheory.worst_cases.potentials import family_of
 from fedtheory.worst_cases.rounds import KAPPA, KAPPA_0, MINUS_C, ROUNDS, Asked
 
 __all__ = [
-    "cohorts_descend",
-    "feddyn_is_proved",
-    "fedelasticnet_is_proved",
-    "fedmls_is_proved",
-    "local_steps_are_proved",
-    "true_gradient_calms",
-    "true_gradient_descends",
+    "cohorts_descend", "feddyn_is_proved", "fedelasticnet_is_proved", "fedmls_is_proved",
+    "local_steps_are_proved", "true_gradient_calms", "true_gradient_descends",
     "two_local_steps_are_proved",
 ]
 
@@ -204,9 +199,7 @@ class _TwoRounds:
         self.d2 = self.g - self.g2 - sigma
         x0, x1 = Vector(), (self.d - self.g).average
         points = [
-            Point("x0", x0, at_x0),
-            Point("y", self.d, self.g),
-            Point("x1", x1, at_x1),
+            Point("x0", x0, at_x0), Point("y", self.d, self.g), Point("x1", x1, at_x1),
             Point("y2", x1 + self.d2, self.g2),
         ]
         self.slope, moved = square(at_x0.average), square(self.d) - square(self.d2)
@@ -291,9 +284,7 @@ def _round_of_a_cohort(p: Any, spread: Any, b: Any) -> tuple[Quadratic, Quadrati
     before = 2 * value("x0") - value("z") + inner(z, g)
     lost = before - (2 * at_after - p * value("y") - (1 - p) * value("z") + kept)
     points = [
-        Point("x0", Vector(), at_x0),
-        Point("z", z, g),
-        Point("y", d, at_y),
+        Point("x0", Vector(), at_x0), Point("z", z, g), Point("y", d, at_y),
         Point("c", Vector(after.mean), at_c),
     ]
     return lost, square(at_x0.average), dict(Losses(b).conditions(points)) | {"s": inner(sigma, d)}

@@ -190,9 +190,9 @@ def _scaffold(asked: Asked) -> Round:
         y, seen = y - asked.options["step"] * (gradient - kept + kept.average), seen + Fraction(1, K) * gradient
     star = run.optimum
     return Round(
-        square(x), _expected(y, asked.spread), value("y0") - value(OPTIMUM), list(run.points.values()),
-        _changes(square(kept - star), square(seen - star), asked.share),
-    )  # fmt: skip
+        square(x), _expected(y, asked.spread), value("y0") - value(OPTIMUM),
+        list(run.points.values()), _changes(square(kept - star), square(seen - star), asked.share),
+    )
 
 
 # --- FedProx ------------------------------------------------------------------------------------------------------------

@@ -112,8 +112,8 @@ class Tree:
         N = self.clients
         if N > MOST_CLIENTS:
             raise InvalidInput(
-                f"clients = {N}: a tree of cohorts is computed for at most {MOST_CLIENTS}; more fit where all take part, and in one "
-                "round of the criterion distance"
+                f"clients = {N}: a tree of cohorts is computed for at most {MOST_CLIENTS}; more "
+                "fit where all take part, and in one round of the criterion distance"
             )
         self.zero = Each((Row({}),) * N)
         self.start = Each((Row({("x0", COMMON, ()): Fraction(1)}),) * N)

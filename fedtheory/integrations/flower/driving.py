@@ -24,12 +24,8 @@ WAITS = 4  # how often a strategy may look for clients in one round before it is
 
 
 def drive(
-    strategy: Any,
-    app: Any,
-    start: Any,
-    cohorts: Sequence[Sequence[int]],
-    num_clients: int | None = None,
-    engine: Engine = "loop",
+    strategy: Any, app: Any, start: Any, cohorts: Sequence[Sequence[int]],
+    num_clients: int | None = None, engine: Engine = "loop",
     arrays: Sequence[tuple[str, tuple[int, ...]]] | None = None,
     model: Callable[[list[np.ndarray]], Any] | None = None,
 ) -> list[np.ndarray]:

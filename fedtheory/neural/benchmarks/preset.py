@@ -220,16 +220,9 @@ class Preset:
                 tested, own = np.concatenate(theirs)[taken], [np.flatnonzero(of == k) for k in range(len(theirs))]
         test = (data.inputs(data.test_x[tested]), data.test_y[tested])
         problem = NeuralProblem(
-            module,
-            data.inputs(data.train_x),
-            data.train_y,
-            [k[:most] for k in clients],
-            ridge=self.weight_decay,
-            test=test,
-            test_clients=own,
-            augment=self.augment,
-            name=f"{data.name}, {self.split}, {self.network}",
-            **options,
+            module, data.inputs(data.train_x), data.train_y, [k[:most] for k in clients],
+            ridge=self.weight_decay, test=test, test_clients=own, augment=self.augment,
+            name=f"{data.name}, {self.split}, {self.network}", **options,
         )
         if self.held_out and self.algorithm == "elastic-aggregation":
             from fedtheory.problems import hold_out
@@ -249,8 +242,8 @@ class Preset:
         """The clients' sample numbers, and those of their test samples."""
         if len(data.users) < self.clients:
             raise InvalidInput(
-                f"{self.name}: {data.source} has {len(data.users)} users, the setting {self.clients} clients: make or fetch the whole "
-                "release, or try --quick"
+                f"{self.name}: {data.source} has {len(data.users)} users, the setting "
+                f"{self.clients} clients: make or fetch the whole release, or try --quick"
             )
         users = [u for u, held in enumerate(dealt) if len(held) > 1][: self.clients]
         return [dealt[u] for u in users], [np.flatnonzero(data.test_users == u) for u in users]

@@ -72,8 +72,8 @@ _LOST = (
     "numbers left fit only so, for FedDyn then sends as many as FedProx and SCAFFOLD twice as many."
 )
 _LAST = (
-    "The last row, non-IID Shakespeare, is shifted by one cell in the text at hand and its last number, Algorithm 3's, is lost (as in "
-    "Table 2)."
+    "The last row, non-IID Shakespeare, is shifted by one cell in the text at hand and its last "
+    "number, Algorithm 3's, is lost (as in Table 2)."
 )
 _TABLE_2 = Table(
     "fedelasticnet-table2",

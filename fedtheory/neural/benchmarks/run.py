@@ -78,17 +78,9 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
 
 
 def run_preset(
-    preset: Preset,
-    data: Data,
-    folder: Path | None,
-    rounds: int | None = None,
-    resume: bool = True,
-    progress: bool = True,
-    evaluate_every: int = 1,
-    tensorboard: Path | None = None,
-    label: str | None = None,
-    replace_others: bool = False,
-    **options: Any,
+    preset: Preset, data: Data, folder: Path | None, rounds: int | None = None, resume: bool = True,
+    progress: bool = True, evaluate_every: int = 1, tensorboard: Path | None = None,
+    label: str | None = None, replace_others: bool = False, **options: Any,
 ) -> Result:
     """Run one setting, or go on with it; its checkpoint and result lie in the folder under the preset's name.
 
@@ -114,18 +106,11 @@ def run_preset(
     total = preset.rounds if rounds is None else rounds
     result = Result(preset, parameters=problem.dim)
     trained = partial(
-        train,
-        problem,
-        preset.make_algorithm(),
-        total,
-        preset.make_sampling(),
-        preset.make_solver(problem.sample_counts),
-        preset.seed,
-        tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)),
-        checkpoint=path,
+        train, problem, preset.make_algorithm(), total, preset.make_sampling(),
+        preset.make_solver(problem.sample_counts), preset.seed,
+        tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)), checkpoint=path,
         evaluate_every=evaluate_every,
-        tensorboard=None if tensorboard is None else tensorboard / preset.name,
-        progress=progress,
+        tensorboard=None if tensorboard is None else tensorboard / preset.name, progress=progress,
         label=label or preset.name,
     )
     try:
@@ -234,30 +219,21 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
         accuracy = accuracy[np.isfinite(accuracy)]
         out.append(
             {
-                "dataset": r.preset.dataset,
-                "split": r.preset.split,
-                "participation": r.preset.participation,
-                "method": r.preset.method,
-                "rounds": r.rounds,
-                "rounds_of_paper": None if quick else whole,
-                "measured": ours,
+                "dataset": r.preset.dataset, "split": r.preset.split,
+                "participation": r.preset.participation, "method": r.preset.method,
+                "rounds": r.rounds, "rounds_of_paper": None if quick else whole, "measured": ours,
                 "paper": printed,
-                "paper_text": None if paper is None else paper.printed(r.preset.split, r.preset.dataset, r.preset.method),
-                "ratio": ratio,
-                "entropies": entropies(r) if r.rounds else None,
+                "paper_text": None if paper is None else paper.printed(
+                    r.preset.split, r.preset.dataset, r.preset.method
+                ),
+                "ratio": ratio, "entropies": entropies(r) if r.rounds else None,
                 "test_accuracy": float(accuracy[-1]) if accuracy.size else None,
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
-                "parameters": r.parameters,
-                "network": r.preset.network,
-                "epochs": r.preset.epochs,
-                "clip": r.preset.clip,
-                "augment": r.preset.augment,
+                "parameters": r.parameters, "network": r.preset.network, "epochs": r.preset.epochs,
+                "clip": r.preset.clip, "augment": r.preset.augment,
                 "cohorts": "feddyn" if r.preset.feddyn_cohorts else "drawn",
-                "solver": r.preset.solver,
-                **{option: r.preset.value(option) for option in OPTIONS},
-                "seed": r.preset.seed,
-                "seconds": round(r.seconds, 1),
-                "error": r.error,
+                "solver": r.preset.solver, **{option: r.preset.value(option) for option in OPTIONS},
+                "seed": r.preset.seed, "seconds": round(r.seconds, 1), "error": r.error,
             }
         )
     return out

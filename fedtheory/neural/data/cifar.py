@@ -55,31 +55,22 @@ CIFAR10 = (
             "data_batch_4": "634d18415352ddfa80567beed471001a",
             "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
         },
-        {"test_batch": "40351d587109b95175f43aff81a1287e"},
-        "cifar-10-python.tar.gz",
+        {"test_batch": "40351d587109b95175f43aff81a1287e"}, "cifar-10-python.tar.gz",
         "c58f30108f718f92721af3b95e74349a",
     ),
     _Version(
-        "cifar-10-batches-bin",
-        {f"data_batch_{i}.bin": None for i in range(1, 6)},
-        {"test_batch.bin": None},
-        "cifar-10-binary.tar.gz",
-        "c32a1d4ab5d03f1284b67883e8d87530",
+        "cifar-10-batches-bin", {f"data_batch_{i}.bin": None for i in range(1, 6)},
+        {"test_batch.bin": None}, "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530",
     ),
 )
 CIFAR100 = (
     _Version(
-        "cifar-100-python",
-        {"train": "16019d7e3df5f24257cddd939b257f8d"},
-        {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
-        "cifar-100-python.tar.gz",
+        "cifar-100-python", {"train": "16019d7e3df5f24257cddd939b257f8d"},
+        {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}, "cifar-100-python.tar.gz",
         "eb9058c3a382ffc7106e4002c42a8d85",
     ),
     _Version(
-        "cifar-100-binary",
-        {"train.bin": None},
-        {"test.bin": None},
-        "cifar-100-binary.tar.gz",
+        "cifar-100-binary", {"train.bin": None}, {"test.bin": None}, "cifar-100-binary.tar.gz",
         "03b5dce01913d631647c71ecec9e9cb8",
     ),
 )
@@ -225,13 +216,8 @@ def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tup
 
 
 def _load(
-    folder: str | Path,
-    name: str,
-    versions: tuple[_Version, ...],
-    num_classes: int,
-    parsers: tuple[Parser, ...],
-    verify: bool,
-    moments: tuple[tuple[float, ...], tuple[float, ...]],
+    folder: str | Path, name: str, versions: tuple[_Version, ...], num_classes: int,
+    parsers: tuple[Parser, ...], verify: bool, moments: tuple[tuple[float, ...], tuple[float, ...]],
 ) -> ImageData:
     title = "CIFAR-10" if num_classes == 10 else "CIFAR-100"
     below = [s for v in versions for s in (v.folder, f"{name}/{v.folder}")]

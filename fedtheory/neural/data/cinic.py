@@ -69,8 +69,8 @@ def parse_png(where: str, content: Any) -> tuple[np.ndarray, str]:
         raise DataFileError(f"{where}: not a readable PNG ({error or type(error).__name__}): fetch it again") from error
     if pixels is None:
         raise DataFileError(
-            f"{where}: {size[0]} x {size[1]} pixels of mode {mode}, expected {_SIDE} x {_SIDE} of eight bits a channel: "
-            "it is another file; fetch it again"
+            f"{where}: {size[0]} x {size[1]} pixels of mode {mode}, expected {_SIDE} x {_SIDE} of "
+            "eight bits a channel: it is another file; fetch it again"
         )
     return pixels.transpose(2, 0, 1), mode
 
@@ -126,8 +126,8 @@ def _from_tree(place: Path, parts: tuple[str, ...], verify: bool) -> Iterator[tu
             below = place / part / name
             if not below.is_dir():
                 raise DataFileError(
-                    f"{below}: no such folder: {CINIC10.title} has train, valid and test of ten classes each; unpack {ARCHIVE} "
-                    f"again (from {CINIC10.page})"
+                    f"{below}: no such folder: {CINIC10.title} has train, valid and test of ten "
+                    f"classes each; unpack {ARCHIVE} again (from {CINIC10.page})"
                 )
             files[part, name] = sorted(
                 p.name for p in below.iterdir() if p.suffix == ".png" and not p.name.startswith(".")

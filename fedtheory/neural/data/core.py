@@ -249,14 +249,8 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> ImageData:
 
 
 def federated(
-    data: Data,
-    partition: str = "iid",
-    num_clients: int = 100,
-    seed: int = 0,
-    *,
-    alpha: float | None = None,
-    sigma: float = 0.0,
-    classes: int | None = None,
+    data: Data, partition: str = "iid", num_clients: int = 100, seed: int = 0, *,
+    alpha: float | None = None, sigma: float = 0.0, classes: int | None = None,
 ) -> Partition:
     """The training samples dealt to clients; `.indices` holds one index array into `train_x` a client.
 

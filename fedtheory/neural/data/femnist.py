@@ -30,8 +30,8 @@ WRITERS = 3400
 CLASSES = 62  # 0-9, A-Z, a-z
 FEMNIST = Release(
     "federated EMNIST",
-    f"https://storage.googleapis.com/tff-datasets-public/{ARCHIVE} (TensorFlow Federated's; or LEAF's JSON, made by the code at "
-    "https://github.com/TalwalkarLab/leaf)",
+    f"https://storage.googleapis.com/tff-datasets-public/{ARCHIVE} (TensorFlow Federated's; or "
+    "LEAF's JSON, made by the code at https://github.com/TalwalkarLab/leaf)",
     ("femnist", "fed_emnist", "emnist"),
 )
 _SIDE = 28
@@ -101,13 +101,13 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
                         left -= users[user][name].size
                         if left < 0:  # looked at before it is read
                             raise DataFileError(
-                                f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user {user!r}: no file of this release "
-                                "is that large; fetch it again"
+                                f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user "
+                                f"{user!r}: no file of this release is that large; fetch it again"
                             )
                         if users[user][name].nbytes > most_unpacked(path_size(path)):
                             raise DataFileError(
-                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} times the file's size: not federated "
-                                "EMNIST; fetch it again"
+                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} "
+                                "times the file's size: not federated EMNIST; fetch it again"
                             )
                     found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
                     bar.update(i)
@@ -160,8 +160,8 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
                     if stream is not None:
                         if member.size > _LARGEST:
                             raise DataFileError(
-                                f"{archive}/{name}: {member.size} bytes, at most {_LARGEST} are unpacked: no file of this release is "
-                                "that large; fetch it again"
+                                f"{archive}/{name}: {member.size} bytes, at most {_LARGEST} are "
+                                "unpacked: no file of this release is that large; fetch it again"
                             )
                         with (Path(folder) / name).open("wb") as file:  # under its bare name, wherever it asks to go
                             shutil.copyfileobj(stream, file, 2**20)
@@ -267,14 +267,6 @@ def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True)
         )
     mean, std = pixel_moments(first[0])
     return ImageData(
-        "emnist",
-        *first[:2],
-        *second[:2],
-        CLASSES,
-        tuple(users),
-        first[2],
-        second[2],
-        f"federated EMNIST, {source}",
-        mean=mean,
-        std=std,
+        "emnist", *first[:2], *second[:2], CLASSES, tuple(users), first[2], second[2],
+        f"federated EMNIST, {source}", mean=mean, std=std,
     )

@@ -45,8 +45,8 @@ def verify_md5(where: str, content: Any, expected: str | None) -> None:
         md5.update(chunk)
     if (found := md5.hexdigest()) != expected:
         raise DataFileError(
-            f"{where}: md5 {found}, the release's has {expected}: damaged or another version; fetch it again, or pass "
-            "verify=False (--no-verify) to read it nevertheless"
+            f"{where}: md5 {found}, the release's has {expected}: damaged or another version; "
+            "fetch it again, or pass verify=False (--no-verify) to read it nevertheless"
         )
 
 

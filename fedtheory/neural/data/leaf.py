@@ -123,8 +123,8 @@ def _numbers(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndar
         labels = as_numbers(y, np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataFileError(
-            f"{where}: user {user!r}: x or y are not numbers of one shape ({error}): load_leaf reads numbers; "
-            "use load_shakespeare for its text"
+            f"{where}: user {user!r}: x or y are not numbers of one shape ({error}): load_leaf "
+            "reads numbers; use load_shakespeare for its text"
         ) from error
     if not np.isfinite(features).all():
         raise DataFileError(f"{where}: user {user!r}: x holds NaN or infinite numbers: data must be finite")

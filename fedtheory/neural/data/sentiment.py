@@ -178,8 +178,8 @@ def _choose(where: str, counts: Counter[str], clients: int | None, least: int, s
     users = sorted(user for user, count in counts.items() if count >= least)
     if len(users) < (clients or 1):
         raise InvalidInput(
-            f"{where}: {len(users)} of {len(counts)} accounts have at least {least} tweets, clients asks for {clients or 1}: lower "
-            "clients or least, or fetch the whole release"
+            f"{where}: {len(users)} of {len(counts)} accounts have at least {least} tweets, "
+            f"clients asks for {clients or 1}: lower clients or least, or fetch the whole release"
         )
     if clients is None:
         return users
@@ -206,14 +206,8 @@ def _split(tweets: Tweets, test_fraction: float, seed: int) -> tuple[Tweets, Twe
 
 
 def load_sentiment140(
-    folder: str | Path,
-    clients: int | None = None,
-    least: int = 64,
-    samples: int | None = None,
-    test_fraction: float = 0.1,
-    vocabulary: int = 5000,
-    length: int = 25,
-    seed: int = 0,
+    folder: str | Path, clients: int | None = None, least: int = 64, samples: int | None = None,
+    test_fraction: float = 0.1, vocabulary: int = 5000, length: int = 25, seed: int = 0,
     progress: bool = True,
 ) -> Sentences:
     """Tweets as rows of word numbers, padded on the right, and their polarity (0 negative, 1 positive); a user a twitter account.
@@ -256,10 +250,8 @@ def load_sentiment140(
     """
     flag("progress", progress)
     for what, number, low in (
-        ("clients", 1 if clients is None else clients, 1),
-        ("least", least, 2),
-        ("samples", 1 if samples is None else samples, 1),
-        ("vocabulary", vocabulary, 3),
+        ("clients", 1 if clients is None else clients, 1), ("least", least, 2),
+        ("samples", 1 if samples is None else samples, 1), ("vocabulary", vocabulary, 3),
         ("length", length, 1),
     ):
         if not isinstance(number, int | np.integer) or number < low:
@@ -305,9 +297,9 @@ def load_sentiment140(
     words = build_vocabulary(texts, vocabulary, length)
     (x, unknown), (test_x, also) = encode(texts, words, length), encode(test_texts, words, length)
     return Sentences(
-        "sent140", x, labels, test_x, test_labels, 2, tuple(users), owner, test_owner, source=where, vocabulary=words,
-        unknown=unknown + also,
-    )  # fmt: skip
+        "sent140", x, labels, test_x, test_labels, 2, tuple(users), owner, test_owner, source=where,
+        vocabulary=words, unknown=unknown + also,
+    )
 
 
 def _joined(users: list[str], part: Tweets) -> tuple[list[str], np.ndarray, np.ndarray]:

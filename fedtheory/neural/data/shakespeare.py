@@ -232,8 +232,8 @@ def _leaf_windows(unknown: list[int]) -> Callable[[str, str, list[Any], list[Any
             for v in values:
                 if not isinstance(v, str) or len(v) != length:
                     raise DataFileError(
-                        f"{where}: user {user!r}: an {what} is {str(v)[:30]!r}, expected a text of {length} characters: "
-                        "not LEAF's Shakespeare (load_leaf reads numbers)"
+                        f"{where}: user {user!r}: an {what} is {str(v)[:30]!r}, expected a text of "
+                        f"{length} characters: not LEAF's Shakespeare (load_leaf reads numbers)"
                     )
         codes, strange = encode("".join(x))
         labels, also = encode("".join(y))
@@ -254,11 +254,8 @@ def _crop(part: dict[str, Any], users: list[str], amount: int, seed: int, purpos
 
 
 def load_shakespeare(
-    folder: str | Path,
-    clients: int | None = None,
-    samples: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
+    folder: str | Path, clients: int | None = None, samples: int | None = None,
+    test_fraction: float = 0.2, seed: int = 0,
 ) -> Corpus:
     """Windows of 80 characters of each speaking role, and the character that follows; 80 classes, a user a role.
 
@@ -307,8 +304,8 @@ def load_shakespeare(
     users = [u for u in train if u in test and len(train[u][1]) >= need[0] and len(test[u][1]) >= need[1]]
     if len(users) < (clients or 1):
         raise InvalidInput(
-            f"{where}: {len(users)} of {len(train)} roles have {need[0]} training and {need[1]} test windows, clients asks for "
-            f"{clients or 1}: lower clients or samples"
+            f"{where}: {len(users)} of {len(train)} roles have {need[0]} training and {need[1]} "
+            f"test windows, clients asks for {clients or 1}: lower clients or samples"
         )
     if clients is not None:
         chosen = Stream(seed).generator("shakespeare roles").permutation(len(users))[:clients]
@@ -321,6 +318,6 @@ def load_shakespeare(
         raise DataFileError(f"{where}: no windows of {LENGTH} characters: the file is too short")
     (x, y, owner), (test_x, test_y, test_owner) = first, second
     return Corpus(
-        "shakespeare", x, y.astype(np.int64), test_x, test_y.astype(np.int64), len(VOCABULARY), tuple(users), owner, test_owner,
-        source=where, vocabulary=VOCABULARY, unknown=unknown,
-    )  # fmt: skip
+        "shakespeare", x, y.astype(np.int64), test_x, test_y.astype(np.int64), len(VOCABULARY),
+        tuple(users), owner, test_owner, source=where, vocabulary=VOCABULARY, unknown=unknown,
+    )

@@ -42,14 +42,8 @@ def _small(method: str, deal: dict[str, Any], network: str, rounds: int) -> Pres
     from fedtheory.report.networks.runs import on_digits
 
     given = on_digits(
-        _preset("mnist", method),
-        network,
-        CLIENTS,
-        partition=deal,
-        participation="all",
-        cohort=0,
-        rounds=rounds,
-        epochs=5,
+        _preset("mnist", method), network, CLIENTS, partition=deal, participation="all", cohort=0,
+        rounds=rounds, epochs=5,
     )
     if method == "fedamp":  # its step must fit the number of clients
         return replace(given, hyperparameters={**given.hyperparameters, "alpha": 0.1})
@@ -65,19 +59,11 @@ def _deals(classes: Sequence[int]) -> dict[str, dict[str, Any]]:
 
 
 def compute(
-    methods: Sequence[str] = FIGURE_1,
-    classes: Sequence[int] = (0, 5, 2, 1),
-    networks: Sequence[str] = ("mlp-100-100",),
-    rounds: int = 40,
-    seeds: int | Sequence[int] = 5,
-    datasets: Sequence[str] = ("cifar100", "mnist"),
-    own_deal: bool = False,
-    published: Published = WHOLE,
-    change: Change = AS_SET,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    methods: Sequence[str] = FIGURE_1, classes: Sequence[int] = (0, 5, 2, 1),
+    networks: Sequence[str] = ("mlp-100-100",), rounds: int = 40, seeds: int | Sequence[int] = 5,
+    datasets: Sequence[str] = ("cifar100", "mnist"), own_deal: bool = False,
+    published: Published = WHOLE, change: Change = AS_SET, seed: int = 0,
+    data: Path | str | None = None, keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
     """Runs of several methods on several splits.
 
@@ -163,9 +149,9 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
         last.set(title=f"lost from {splits[0]} to {splits[-1]}", xlabel="points of accuracy, at the end")
     legend(figure, axes[0, :-1])
     headline(
-        figure,
-        _finding_1(data),
-        f"m: classes that a client holds; line: mean of {len(data['seeds'])} seeds, band and points: all",
+        figure, _finding_1(data),
+        f"m: classes that a client holds; line: mean of {len(data['seeds'])} seeds, band and "
+        "points: all",
     )
     return figure
 
@@ -209,11 +195,11 @@ def caption_1(data: dict[str, Any]) -> str:
     return " ".join(
         [
             where(data),
-            f"Points of accuracy lost from {splits[0]} to {splits[-1]}, mean over the seeds: {said}.",
-            f"That 'EFL is affected by far the least' is {'seen' if seen else 'not seen here'}. The paper prints "
-            "neither rounds, step sizes, "
-            "compression nor who takes part; EFL is run with Table 2's settings here: sparse messages of a tenth of "
-            "the numbers, λ = 0.1.",
+            f"Points of accuracy lost from {splits[0]} to {splits[-1]}, mean over the seeds: "
+            f"{said}.",
+            f"That 'EFL is affected by far the least' is {'seen' if seen else 'not seen here'}. "
+            "The paper prints neither rounds, step sizes, compression nor who takes part; EFL is "
+            "run with Table 2's settings here: sparse messages of a tenth of the numbers, λ = 0.1.",
             *data["notes"],
         ]
     )
@@ -262,9 +248,9 @@ def draw_table_2(data: dict[str, Any]) -> Any:
     here = Line2D([], [], linestyle="", marker="o", color="#555555", label="here: a point a seed, a bar at their mean")
     figure.legend(handles=[here, hollow], loc="outside lower center", ncols=2)
     headline(
-        figure,
-        _finding_2(data),
-        f"Table 2; {len(data['seeds'])} seeds; what each client's own model gets right, where it has one",
+        figure, _finding_2(data),
+        f"Table 2; {len(data['seeds'])} seeds; what each client's own model gets right, where it "
+        "has one",
     )
     return figure
 
@@ -305,9 +291,9 @@ def caption_2(data: dict[str, Any]) -> str:
         shared = [v for m, v in order if m not in ("apfl", "fedamp")]
         if personal and shared and min(personal) > max(shared):
             parts.append(
-                "APFL and FedAMP are measured on each client's own classes with the client's own model, the others "
-                "with the one shared "
-                "model: that is why they lead where a client holds few classes."
+                "APFL and FedAMP are measured on each client's own classes with the client's own "
+                "model, the others with the one shared model: that is why they lead where a client "
+                "holds few classes."
             )
     return " ".join([*parts, *data["notes"]])
 

@@ -46,18 +46,10 @@ def digits_of(preset: Preset, network: str) -> Preset:
 
 
 def compute(
-    participation: str = "10%",
-    splits: Sequence[str] = SPLITS,
-    datasets: Sequence[str] = IMAGES,
-    networks: Sequence[str] = ("mlp-100-100",),
-    methods: Sequence[str] = METHODS,
-    rounds: int = 100,
-    seeds: int | Sequence[int] = 5,
-    published: Published = WHOLE,
-    change: Change = AS_SET,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
+    participation: str = "10%", splits: Sequence[str] = SPLITS, datasets: Sequence[str] = IMAGES,
+    networks: Sequence[str] = ("mlp-100-100",), methods: Sequence[str] = METHODS, rounds: int = 100,
+    seeds: int | Sequence[int] = 5, published: Published = WHOLE, change: Change = AS_SET,
+    seed: int = 0, data: Path | str | None = None, keep: Path | str | None = None,
     progress: Told | None = None,
 ) -> dict[str, Any]:
     """Runs of all methods, with the same clients and cohorts for each.
@@ -108,19 +100,12 @@ def compute(
         first = presets_of[name, split, methods[0]]
         panels.append(
             {
-                "dataset": first.dataset,
-                "network": first.network,
-                "split": split,
-                "participation": participation,
-                "clients": first.clients,
-                "rounds": first.rounds,
+                "dataset": first.dataset, "network": first.network, "split": split,
+                "participation": participation, "clients": first.clients, "rounds": first.rounds,
                 "methods": {m: found[name, split, m] for m in methods},
             }
         )
     return {
-        "panels": panels,
-        "seeds": used,
-        "notes": [*notes, *change.notes()],
-        "published": data is not None,
-        "most": options.get("most"),
+        "panels": panels, "seeds": used, "notes": [*notes, *change.notes()],
+        "published": data is not None, "most": options.get("most"),
     }

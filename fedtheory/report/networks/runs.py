@@ -23,35 +23,15 @@ if TYPE_CHECKING:
     from fedtheory.neural.data import Data
 
 __all__ = [
-    "AS_SET",
-    "DIGITS",
-    "WHOLE",
-    "Change",
-    "Published",
-    "Told",
-    "check_local_work",
-    "found_sets",
-    "kept_or",
-    "measured",
-    "need_torch",
-    "on_digits",
-    "quietly",
-    "seeds_from",
-    "simulated",
+    "AS_SET", "DIGITS", "WHOLE", "Change", "Published", "Told", "check_local_work", "found_sets",
+    "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "simulated",
 ]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
 METRICS = (
-    "test_accuracy",
-    "test_loss",
-    "drift",
-    "nonzeros",
-    "participants",
-    "entropy",
-    "update_entropy",
-    "bits",
-    "client_accuracy",
+    "test_accuracy", "test_loss", "drift", "nonzeros", "participants", "entropy", "update_entropy",
+    "bits", "client_accuracy",
 )
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
@@ -221,14 +201,9 @@ def kept_or(
 
 
 def simulated(
-    preset: Preset,
-    data: Data,
-    seeds: Sequence[int],
-    keep: Path | str | None = None,
-    sampling: Any = None,
-    solver: Any = None,
-    record: Sequence[str] = ("test_accuracy", "objective"),
-    **options: Any,
+    preset: Preset, data: Data, seeds: Sequence[int], keep: Path | str | None = None,
+    sampling: Any = None, solver: Any = None,
+    record: Sequence[str] = ("test_accuracy", "objective"), **options: Any,
 ) -> dict[str, np.ndarray]:
     """A setting under another law of participation, or with other local work, than a preset has: {metric: (seeds, rounds + 1)}.
 
@@ -308,12 +283,8 @@ def _series(values: Sequence[Any] | None, length: int) -> np.ndarray:
 
 
 def measured(
-    presets: Mapping[Any, Preset],
-    sets: Mapping[str, Data],
-    seeds: Sequence[int],
-    keep: Path | str | None = None,
-    progress: Told | None = None,
-    **options: Any,
+    presets: Mapping[Any, Preset], sets: Mapping[str, Data], seeds: Sequence[int],
+    keep: Path | str | None = None, progress: Told | None = None, **options: Any,
 ) -> dict[Any, dict[str, Any]]:
     """Every setting with every seed.
 

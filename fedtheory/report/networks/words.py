@@ -10,19 +10,8 @@ import numpy as np
 from fedtheory.plotting.style import METHOD_NAMES
 
 __all__ = [
-    "LAST",
-    "cited",
-    "data_words",
-    "difference",
-    "ends",
-    "joined",
-    "name_of",
-    "percent",
-    "seen",
-    "short",
-    "signed",
-    "spread",
-    "where",
+    "LAST", "cited", "data_words", "difference", "ends", "joined", "name_of", "percent", "seen",
+    "short", "signed", "spread", "where",
 ]
 
 LAST = 5  # rounds at the end whose mean is "the end"
@@ -116,10 +105,7 @@ def seen(points: np.ndarray) -> str:
     """'in every seed', 'in none' or 'in 2 of 3 seeds': where a difference is above 0."""
     above = int((points > 0).sum())
     return (
-        "in every seed"
-        if above == len(points)
-        else "in no seed"
-        if above == 0
+        "in every seed" if above == len(points) else "in no seed" if above == 0
         else f"in {above} of {len(points)} seeds"
     )
 

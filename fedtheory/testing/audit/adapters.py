@@ -313,9 +313,7 @@ def _still(now: Any, kept: dict[str, np.ndarray]) -> bool:
         return False
 
 
-def part(
-    value: Any, name: str, number: int, shape: tuple[int, ...]
-) -> tuple[np.ndarray, bool]:
+def part(value: Any, name: str, number: int, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
     """A part of a state as float64 in this shape, (d,) or (N, d), and whether it came with less.
 
     (N, d) also from a list, a tuple or a dict with the clients' own.

@@ -35,17 +35,9 @@ def check_names() -> dict[str, str]:
 
 
 def check_algorithm(
-    adapter: Any,
-    as_: str,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    weighting: str | None = None,
-    option: str | None = None,
-    local: str = "steps",
-    skip: Collection[str] = (),
-    rtol: float | None = None,
-    time_limit: float = 30.0,
-    seed: int = 0,
+    adapter: Any, as_: str, *, settings: Mapping[str, Any] | None = None,
+    weighting: str | None = None, option: str | None = None, local: str = "steps",
+    skip: Collection[str] = (), rtol: float | None = None, time_limit: float = 30.0, seed: int = 0,
     progress: Callable[[str], Any] | None = None,
 ) -> AuditReport:
     """Hold an implementation of a federated method to the method, and fail with what is wrong.
@@ -98,26 +90,18 @@ def check_algorithm(
     """
     __tracebackhide__ = True
     report = audit_algorithm(
-        adapter, as_, settings=settings, weighting=weighting, option=option, local=local, skip=skip, rtol=rtol,
-        time_limit=time_limit, seed=seed, progress=progress,
-    )  # fmt: skip
+        adapter, as_, settings=settings, weighting=weighting, option=option, local=local, skip=skip,
+        rtol=rtol, time_limit=time_limit, seed=seed, progress=progress,
+    )
     if not report.passed:
         raise AssertionError(str(report))
     return report
 
 
 def audit_algorithm(
-    adapter: Any,
-    as_: str,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    weighting: str | None = None,
-    option: str | None = None,
-    local: str = "steps",
-    skip: Collection[str] = (),
-    rtol: float | None = None,
-    time_limit: float = 30.0,
-    seed: int = 0,
+    adapter: Any, as_: str, *, settings: Mapping[str, Any] | None = None,
+    weighting: str | None = None, option: str | None = None, local: str = "steps",
+    skip: Collection[str] = (), rtol: float | None = None, time_limit: float = 30.0, seed: int = 0,
     progress: Callable[[str], Any] | None = None,
 ) -> AuditReport:
     """As `check_algorithm`, but what fails is in the report only.

@@ -52,9 +52,9 @@ def _converges(session: Session, name: str) -> Finding:
         return Finding(name, "does not apply", hint="no theorem promises that this method reaches the optimum")
     if not goes and (session.exact or not session.can("local_steps")):
         return Finding(
-            name,
-            "does not apply",
-            hint="with several local steps it ends elsewhere, and the adapter does not take local_steps = 1",
+            name, "does not apply",
+            hint="with several local steps it ends elsewhere, and the adapter does not take "
+            "local_steps = 1",
         )
     clients = clients_of("squared", session.seed)
     over: dict[str, Any] = {} if goes else {"local_steps": 1}
@@ -88,10 +88,7 @@ def _converges(session: Session, name: str) -> Finding:
     if measured <= factor + 0.1 * (1 - factor):
         return Finding(name, "pass", f"the certified optimum, by a factor {factor:.4g} a round", said)
     return Finding(
-        name,
-        "fail",
-        f"the certified optimum, by a factor {factor:.4g} a round",
-        said,
+        name, "fail", f"the certified optimum, by a factor {factor:.4g} a round", said,
         "it goes there, but slower than it must",
     )
 

@@ -61,12 +61,8 @@ def from_algorithm(
         raise InvalidInput(f"local = {local!r}: use 'steps' or 'exact'")
 
     def run(
-        start: np.ndarray,
-        clients: Sequence[Client],
-        cohorts: list[list[int]],
-        learning_rate: float = 0.0,
-        local_steps: int = 1,
-        **settings: Any,
+        start: np.ndarray, clients: Sequence[Client], cohorts: list[list[int]],
+        learning_rate: float = 0.0, local_steps: int = 1, **settings: Any,
     ) -> np.ndarray:
         from fedtheory.problems import LeastSquares, Logistic
         from fedtheory.simulation import simulate

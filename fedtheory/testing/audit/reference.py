@@ -127,9 +127,7 @@ def _feddyn(
     if wrong("h_k-at-new-x"):
         kept = h_k - alpha * (y - moved_to) - l1 * np.sign(y - moved_to)
     return {
-        "x": moved_to,
-        "y": put(state["y"], cohort, y),
-        "h": h,
+        "x": moved_to, "y": put(state["y"], cohort, y), "h": h,
         "h_k": state["h_k"] if wrong("h_k-never-updated") else put(state["h_k"], cohort, kept),
     }
 

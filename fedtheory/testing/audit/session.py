@@ -21,9 +21,9 @@ __all__ = ["Comparison", "Session"]
 SINGLE = 3e-4  # tolerance of numbers that came in float32
 DOUBLE = 1e-9
 CONTROLS_BEGIN = Mistake(
-    "controls-begin-elsewhere",
-    "the control variates do not start at 0",
-    "c = 0 and c_k = 0 before the first round; the paper leaves them open, and its theorem wants c to be the mean of the c_k",
+    "controls-begin-elsewhere", "the control variates do not start at 0",
+    "c = 0 and c_k = 0 before the first round; the paper leaves them open, and its theorem wants c "
+    "to be the mean of the c_k",
     ("scaffold", "fedelasticnet-scaffold"),
 )
 SOLVED = 1e-6  # where clients minimise to the end, each to a tolerance of its own

@@ -92,10 +92,7 @@ def _streams(session: Session, name: str) -> Finding:
                        "each client's generator begins with the same seed; give it the client's number, too")  # fmt: skip
     if len(set(first)) == 1:
         return Finding(
-            name,
-            "fail",
-            "other examples in every round",
-            "the same ones in every round",
+            name, "fail", "other examples in every round", "the same ones in every round",
             "the generator begins anew every round",
         )
     if said := _shared([first, second, third]):

@@ -46,10 +46,8 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     """The penalty by differences: of one client's second local step, all but the loss's gradient is the penalty's."""
     mu = session.settings().get("mu", 0.0)
     if (
-        session.exact
-        or session.method.name not in ("fedprox", "fedelasticnet-prox")
-        or not session.can("local_steps")
-        or not mu
+        session.exact or session.method.name not in ("fedprox", "fedelasticnet-prox")
+        or not session.can("local_steps") or not mu
     ):
         return Finding(name, "does not apply", hint="the penalty cannot be seen by itself from outside in this method")
     clients, found = clients_of("squared", session.seed), []
@@ -81,10 +79,7 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     if worst[1] <= max(session.rtol / session.settings()["learning_rate"], 1e-8) * 10 * max(1.0, worst[2]):
         return Finding(name, "pass", f"mu (y - x) with mu = {mu:g}", f"{worst[0]:.6g} (y - x)")
     return Finding(
-        name,
-        "fail",
-        f"mu (y - x) with mu = {mu:g}",
-        f"along y - x: {worst[0]:.6g} (y - x)",
+        name, "fail", f"mu (y - x) with mu = {mu:g}", f"along y - x: {worst[0]:.6g} (y - x)",
         "the penalty mu/2 ||y - x||^2",
     )
 
@@ -180,10 +175,7 @@ def _repeatable(session: Session, name: str) -> Finding:
     same = [all(np.array_equal(runs[0].models[t], r.models[t]) for t in runs[0].models) for r in runs[1:]]
     if not same[0]:
         return Finding(
-            name,
-            "fail",
-            "the same run twice",
-            "two different runs",
+            name, "fail", "the same run twice", "two different runs",
             "something is kept from one call to the next, or unseeded",
         )
     if not same[1]:

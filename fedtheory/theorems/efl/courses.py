@@ -83,14 +83,8 @@ def _all(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: A
 
 
 def _drawn(
-    oracles: QuadraticOracles,
-    laws: list[RoundLaw],
-    c: EFLConstants,
-    w0: Any,
-    rule: str,
-    scenarios: int,
-    seed: int,
-    seen: list[Any],
+    oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: Any, rule: str,
+    scenarios: int, seed: int, seen: list[Any],
 ) -> Iterator[Any]:
     """Scenarios; ``seen`` keeps each round's squared distances before it, and after the last one their expectation."""
     rng = Stream(seed).generator("proof of EFL's Theorem 1")

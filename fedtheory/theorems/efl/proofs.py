@@ -292,27 +292,20 @@ def _proofs() -> tuple[Proof, ...]:
     made = []
     for form, steps, note in (
         (
-            "printed",
-            (*_STEPS, *_ENDS),
-            "the steps of the repaired proof, and what the printed statement has in the place of its end",
+            "printed", (*_STEPS, *_ENDS),
+            "the steps of the repaired proof, and what the printed statement has in the place of "
+            "its end",
         ),
         (
-            "repaired",
-            _STEPS,
-            "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the rounds after it",
+            "repaired", _STEPS,
+            "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the "
+            "rounds after it",
         ),
     ):
         made += [
             Proof(
-                "efl/theorem-1",
-                form,
-                steps,
-                course,
-                replayed,
-                (scheme,),
-                f"efl-theorem-1-printed-{scheme.lower()}",
-                _SUMS,
-                note,
+                "efl/theorem-1", form, steps, course, replayed, (scheme,),
+                f"efl-theorem-1-printed-{scheme.lower()}", _SUMS, note,
             )
             for scheme in SCHEMES
         ]

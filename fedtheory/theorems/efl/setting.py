@@ -35,9 +35,9 @@ LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, u
 OPTIMA = LocalWork((), "the statement is about two optima, not about a run; leave local_solver out")
 # of the search's budget: instances of these kinds take longer than others
 SHARE = {
-    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.2, "term": 0.2, "samples": 0.5, "compressed": 0.1,
-    "compressed-partial": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1,
-}  # fmt: skip
+    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.2, "term": 0.2, "samples": 0.5,
+    "compressed": 0.1, "compressed-partial": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1,
+}
 
 
 class EFLSetting(Setting):

@@ -44,9 +44,9 @@ def constants_of(E: int, L: Any, mu: Any, rounds: int, start_sq: Any = 1, D: Any
     law = RoundLaw(EFL(scheme=SCHEME), np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * 2, dtype=object), half)
     each = np.array([Fraction(D)] * 2, dtype=object)
     return EFLConstants(
-        E, Fraction(L), Fraction(mu), law.moments.theta, Fraction(G_sq), 0 * each, each, half, [law.moments] * rounds,
-        Fraction(start_sq),
-    )  # fmt: skip
+        E, Fraction(L), Fraction(mu), law.moments.theta, Fraction(G_sq), 0 * each, each, half,
+        [law.moments] * rounds, Fraction(start_sq),
+    )
 
 
 def rate_of(bound: Callable[[EFLRun], Sides], constants: EFLConstants) -> Fraction:

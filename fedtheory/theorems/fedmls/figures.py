@@ -88,9 +88,9 @@ def _panel(ax: Any, series: list[Mapping[str, Any]], key: str, epsilons: np.ndar
         ours = s["label"] == "FedMLS"
         style = ":" if s["role"] == "theory" else "--" if s["role"] == "lower bound" else "-"
         ax.plot(
-            x[ok], y[ok], color=colour, linestyle=style, marker=marker, markersize=4 if ours else 2.5,
-            linewidth=2.4 if ours else 1.2, zorder=5 if ours else 3,
-        )  # fmt: skip
+            x[ok], y[ok], color=colour, linestyle=style, marker=marker,
+            markersize=4 if ours else 2.5, linewidth=2.4 if ours else 1.2, zorder=5 if ours else 3,
+        )
         if s["label"] == "any method at all":
             ax.fill_between(x[ok], y[ok], 0.3, color=BOUND, alpha=0.08, linewidth=0, zorder=0)
             ax.annotate("proved out of reach\nof any method", (low * 1.1, 1), ha="right", va="bottom", fontsize=6, color="#555555")
@@ -124,9 +124,9 @@ def _guides(ax: Any, high: float, low: float) -> None:
         y = 10 ** (bottom + 0.72 * (top - bottom)) * (high / x) ** power
         ax.plot(x, y, color="#AAAAAA", linewidth=1.2, zorder=1)
         ax.annotate(
-            f"1/ε{'²' if power == 2 else ''}", (x[1], y[1]), xytext=(2, 0), textcoords="offset points", fontsize=6.5,
-            color="#888888", va="center",
-        )  # fmt: skip
+            f"1/ε{'²' if power == 2 else ''}", (x[1], y[1]), xytext=(2, 0),
+            textcoords="offset points", fontsize=6.5, color="#888888", va="center",
+        )
 
 
 def caption(data: Mapping[str, Any]) -> str:

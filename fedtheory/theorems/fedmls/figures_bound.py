@@ -58,15 +58,15 @@ def _panel(
             bounds[name].append(float(np.asarray(get("fedmls/theorem-1").form(name).sides_on(view).rhs)[0, 0]))
     gap = np.stack(gaps)
     return {
-        "gap": middle(gap), "mean": gap.mean(axis=1), "steps": steps, "G": G, "distance": math.sqrt(D),
-        "bounds": {name: np.array(v) for name, v in bounds.items()},
-    }  # fmt: skip
+        "gap": middle(gap), "mean": gap.mean(axis=1), "steps": steps, "G": G,
+        "distance": math.sqrt(D), "bounds": {name: np.array(v) for name, v in bounds.items()},
+    }
 
 
 def compute(
-    rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, seed: int = 0, problem: Problem | None = None,
-    radius: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, seed: int = 0,
+    problem: Problem | None = None, radius: float | None = None,
+) -> dict[str, Any]:
     """Four panels: two problems, one with noise, and one with a lambda that is the same for all K.
 
     ``problem``: in place of the least absolute deviations of three panels, on the ball of ``radius``; without a radius the least

@@ -64,9 +64,9 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
         worst = data["worst"][name]
         last = max(last, len(worst))
         axis.plot(
-            data["rounds"][: len(worst)], worst, "D", color=COLOURS["worst case"], markersize=7, markerfacecolor="none",
-            label="worst case of all losses" if name == "solved" else None,
-        )  # fmt: skip
+            data["rounds"][: len(worst)], worst, "D", color=COLOURS["worst case"], markersize=7,
+            markerfacecolor="none", label="worst case of all losses" if name == "solved" else None,
+        )
     axis.axhline(1.0, color=COLOURS["measured"], linewidth=1, linestyle=":")
     axis.annotate("the bound", (data["rounds"][0], 1.0), xytext=(0, -3), textcoords="offset points", va="top", fontsize=7)
     axis.set(xscale="log", xlabel="rounds K", ylabel="(F(x_K) − F*) / bound", ylim=(0, 1.05))

@@ -193,9 +193,7 @@ class MLSView(World):
     @cached_property
     def targets(self) -> np.ndarray:
         """The points u as consensus points of every client: (Q, N, d, S)."""
-        shape = (
-            len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1]
-        )
+        shape = (len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1])
         return np.broadcast_to(self.points[:, None, :, None], shape)
 
     @cached_property
@@ -240,17 +238,9 @@ class Bounds:
 
 
 def view_of_run(
-    problem: Problem,
-    algorithm: FedMLS,
-    x0: np.ndarray,
-    scenarios: int = 1,
-    seed: int = 0,
-    *,
-    radius: float | None = None,
-    points: int = 4,
-    bounds: Bounds | None = None,
-    solver: SubgradientSliding | None = None,
-    facts: frozenset[str] = frozenset(),
+    problem: Problem, algorithm: FedMLS, x0: np.ndarray, scenarios: int = 1, seed: int = 0, *,
+    radius: float | None = None, points: int = 4, bounds: Bounds | None = None,
+    solver: SubgradientSliding | None = None, facts: frozenset[str] = frozenset(),
 ) -> MLSView:
     """Run FedMLS and collect what its proof speaks of.
 
@@ -283,9 +273,9 @@ def view_of_run(
 
     observer = Observer(observe, lambda: {"averages": averages}, lambda noted: averages.extend(noted["averages"]))
     run = simulate(
-        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observer,
-        local_solver=solver,
-    )  # fmt: skip
+        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(),
+        keep_states=True, on_round=observer, local_solver=solver,
+    )
     states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]
     x, z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x", "z"))
     local_x, local_z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x_local", "z_local"))

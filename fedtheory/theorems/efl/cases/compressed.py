@@ -48,8 +48,8 @@ def _factor(compressor: Compressor | None, dim: int) -> float | None:
     delta = compressor.contraction_exact(dim) if compressor.name in SHORTER else None
     if delta is None or compressor.float_bits != 64:
         raise InvalidInput(
-            f"{compressor}: the theorem needs ||C(x) - x||^2 <= (1 - delta)||x||^2 and ||C(x)|| <= ||x|| surely; use ST by the exact "
-            "rule, TopK or ScaledSign, with float_bits=64"
+            f"{compressor}: the theorem needs ||C(x) - x||^2 <= (1 - delta)||x||^2 and ||C(x)|| <= "
+            "||x|| surely; use ST by the exact rule, TopK or ScaledSign, with float_bits=64"
         )
     return float(delta)
 
@@ -139,9 +139,9 @@ def compressed(form: Form, case: Case) -> Any:
     D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
     size = max(float(abs(a).max()) for a in (w, local, R, R_G, optimum.x))
     made = CompressedView(
-        problem.weights, E, gamma, L, mu, G_sq, delta, down, np.zeros(problem.num_clients), D, optimum.x,
-        w[:, None], R, R_G, local, sent,
-    )  # fmt: skip
+        problem.weights, E, gamma, L, mu, G_sq, delta, down, np.zeros(problem.num_clients), D,
+        optimum.x, w[:, None], R, R_G, local, sent,
+    )
     points = 1e-13 * size * (T + 10)
     made.noise_of_points, made.noise = points, problem.dim * (points + off) * (points + off + 2 * size)
     return Made(made)

@@ -25,9 +25,9 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theory.judge.setting import Case
 
 __all__ = [
-    "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off", "given_number", "given_whole",
-    "law_in_fractions", "quadratics_of", "reweighted", "weights_of",
-]  # fmt: skip
+    "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off",
+    "given_number", "given_whole", "law_in_fractions", "quadratics_of", "reweighted", "weights_of",
+]
 
 ACCEPTS = {
     "G": "G of Assumption 4; exact where it can be, and refused where it is seen to be no bound",
@@ -144,8 +144,8 @@ def check_all_active(case: Case, mover: int | None = None, arrives: bool = False
                 raise InvalidInput(f"client {k} is not there in round {t}: {about}")
             if there and rows[k, -1] < 1:
                 raise InvalidInput(
-                    f"client {k} is inactive with probability {float(rows[k, 0]):.6g} in round {t}, the limit is 0: {about}; leave the "
-                    "participation out"
+                    f"client {k} is inactive with probability {float(rows[k, 0]):.6g} in round "
+                    f"{t}, the limit is 0: {about}; leave the participation out"
                 )
 
 
@@ -190,8 +190,8 @@ def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     if off.max() > 1e-12 * abs(H).max():
         k, i, j = (int(v) for v in np.unravel_index(np.argmax(off), off.shape))
         raise MissingCapability(
-            f"the Hessian of client {k} has {float(H[k, i, j]):.6g} at ({i}, {j}), the limit is 0: the form is about quadratics whose "
-            "coordinates do not mix; use diagonal Hessians"
+            f"the Hessian of client {k} has {float(H[k, i, j]):.6g} at ({i}, {j}), the limit is 0: "
+            "the form is about quadratics whose coordinates do not mix; use diagonal Hessians"
         )
     if not h.min() > 0:
         k = int(np.argmin(h.min(axis=1)))

@@ -75,8 +75,8 @@ def _specification(compressor: Compressor) -> dict[str, Any]:
     """The name and the parameters, numbers as fractions."""
     if compressor.float_bits != 64:
         raise InvalidInput(
-            f"{compressor}: it rounds what it sends to {compressor.float_bits} bits, and the factors are those of exact numbers; "
-            "use float_bits=64"
+            f"{compressor}: it rounds what it sends to {compressor.float_bits} bits, and the "
+            "factors are those of exact numbers; use float_bits=64"
         )
     given = {f.name: getattr(compressor, f.name) for f in fields(compressor) if f.name != "float_bits"}
     exact = {k: simplest(v) if isinstance(v, float) else v for k, v in given.items() if v is not None}
@@ -171,9 +171,9 @@ def simulated(
 
     observer = Observer(observe, lambda: {"found": found, "moves": recorded.moves}, recall)
     run = simulate(
-        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded, record=(), keep_states=True,
-        dense=True, on_round=observer,
-    )  # fmt: skip
+        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded,
+        record=(), keep_states=True, dense=True, on_round=observer,
+    )
     return list(run.states or ()), recorded, found
 
 

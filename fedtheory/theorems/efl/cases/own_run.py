@@ -47,8 +47,8 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
         raise InvalidInput(reason)
     if not isinstance(case.sampling, Participation) and case.local_solver is None:
         raise InvalidInput(
-            "the local steps E of the run are not said: give sampling=participation.complete(N, E) or another law of s_k, or "
-            "local_solver=LocalSGD(E, 1.0)"
+            "the local steps E of the run are not said: give sampling=participation.complete(N, E) "
+            "or another law of s_k, or local_solver=LocalSGD(E, 1.0)"
         )
     solver = local_sgd_of(case, law)
     check_present(law, record.rounds)

@@ -51,9 +51,9 @@ def _prepare_other(statement: Statement, problem: Any, request: Request) -> Prep
     who = request.participation_in_words(problem)
     head = f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, E = {E}"
     options = {
-        "sampling": sampling, "local_solver": solver, "x0": request.start(problem), "rounds": request.rounds, "seed": request.seed,
-        "given": o.get("given") or {},
-    }  # fmt: skip
+        "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
+        "rounds": request.rounds, "seed": request.seed, "given": o.get("given") or {},
+    }
     details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": request.rounds}
     return Prepared(problem, algorithm, options, [head], details)
 
@@ -94,8 +94,8 @@ def _prepare_run(problem: Any, request: Request) -> Prepared:
     plain = o.get("lr_schedule") in (None, "theorem")
     if plain and o.get("local_lr") is not None:
         raise InvalidInput(
-            f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with --lr-schedule constant the "
-            "verdict is 'not applicable')"
+            f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with "
+            "--lr-schedule constant the verdict is 'not applicable')"
         )
     if plain:  # a number stands for Theorem 1's steps
         solver = LocalSGD(sampling.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)

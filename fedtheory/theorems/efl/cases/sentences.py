@@ -86,9 +86,9 @@ def coefficient(form: Form, case: Case) -> Any:
     away = simplest_each(axes.T @ (np.linalg.solve(np.asarray(H, dtype=float)[k], b[k]) - case.x0))
     curvatures = simplest_each(h)
     data = {
-        "h": curvatures, "away": away, "eta": min(simplest(eta), Fraction(s, E) / max(curvatures)), "E": E, "s": s,
-        "factor": Fraction(E, s),
-    }  # fmt: skip
+        "h": curvatures, "away": away, "eta": min(simplest(eta), Fraction(s, E) / max(curvatures)),
+        "E": E, "s": s, "factor": Fraction(E, s),
+    }
     return instance_of("coefficient", problem.name, to_file(data))
 
 

@@ -109,7 +109,7 @@ def stability(form: Form, case: Case) -> Any:
         floats = (np.asarray(case.problem.weights), H, c, u.astype(float), float(algorithm.lam), float(eta), E, case.x0, c)
         return Made(MixingView(*floats))
     data = {
-        "weights": weights, "h": h, "c": c, "u": u, "lam": simplest(algorithm.lam), "eta": eta, "E": E,
-        "start": simplest_each(case.x0), "anchors": c,
-    }  # fmt: skip
+        "weights": weights, "h": h, "c": c, "u": u, "lam": simplest(algorithm.lam), "eta": eta,
+        "E": E, "start": simplest_each(case.x0), "anchors": c,
+    }
     return instance_of("stability", case.problem.name, to_file(data))

@@ -26,9 +26,9 @@ from fedtheory.theory.rounds.irregular_run import enumerable, law_of, local_sgd_
 from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
-    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present", "check_step_sizes", "constants_on",
-    "law_of", "local_sgd_of", "view_of",
-]  # fmt: skip
+    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present",
+    "check_step_sizes", "constants_on", "law_of", "local_sgd_of", "view_of",
+]
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
@@ -43,8 +43,8 @@ def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | N
         return f"the statement is about EFL, not {type(algorithm).__name__}"
     if algorithm.lam != 0 and not frozen:
         return (
-            f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k has no fixed minimiser; for anchors "
-            "that never move give u_0 and v_0"
+            f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k "
+            "has no fixed minimiser; for anchors that never move give u_0 and v_0"
         )
     for name, compressor in (("compressor", algorithm.compressor), ("down_compressor", algorithm.down_compressor)):
         if compressor is not None:
@@ -201,6 +201,6 @@ def view_of(kind: str, case: Case) -> Any:
     if solver.noise_std:
         raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
     return measured_run(
-        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed, solver.batch_size,
-        replacement=solver.replacement, given=case.given,
-    )  # fmt: skip
+        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed,
+        solver.batch_size, replacement=solver.replacement, given=case.given,
+    )

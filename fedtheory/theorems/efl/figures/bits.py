@@ -229,10 +229,10 @@ def draw(data: dict[str, Any]) -> Figure:
     _dots(above, data)
     legend_below(figure, lower, 4)
     headline(
-        figure,
-        verdict(data["needed"], data["target"]),
-        f"Logistic regression, d = {data['dim']}, {data['cohort']} of {data['clients']} clients a round, 5 local steps, λ₂ = 1, "
-        f"{data['rounds']} rounds, {data['scenarios']} seeds. A client that comes back is sent what it missed. EFL's elastic term "
-        "takes 2d floats more each way.",
+        figure, verdict(data["needed"], data["target"]),
+        f"Logistic regression, d = {data['dim']}, {data['cohort']} of {data['clients']} clients a "
+        f"round, 5 local steps, λ₂ = 1, {data['rounds']} rounds, {data['scenarios']} seeds. A "
+        "client that comes back is sent what it missed. EFL's elastic term takes 2d floats more "
+        "each way.",
     )
     return figure

@@ -18,13 +18,8 @@ from fedtheory.problems import random_quadratic
 from fedtheory.simulation.simulate import simulate
 
 __all__ = [
-    "VARIANTS",
-    "caption_plateaus",
-    "caption_shift",
-    "compute_plateaus",
-    "compute_shift",
-    "draw_plateaus",
-    "draw_shift",
+    "VARIANTS", "caption_plateaus", "caption_shift", "compute_plateaus", "compute_shift",
+    "draw_plateaus", "draw_shift",
 ]
 
 # Label -> (hyperparameters, colour, line style, marker)
@@ -80,9 +75,9 @@ def caption_plateaus(data: dict[str, Any]) -> str:
     ends = _ends(data)
     parts = {law: ", ".join(f"{times(v[law])} ({name})" for name, v in ends.items() if name != "no compression") for law in LAW_NAMES}
     return (
-        f"After {int(np.max(data['horizons']))} rounds the distance to the optimum is, as a multiple of that without compression: with "
-        f"constant steps {parts['constant']}; with decaying steps {parts['decaying']}. Median and middle 80 % of "
-        f"{data['scenarios']} runs."
+        f"After {int(np.max(data['horizons']))} rounds the distance to the optimum is, as a "
+        f"multiple of that without compression: with constant steps {parts['constant']}; with "
+        f"decaying steps {parts['decaying']}. Median and middle 80 % of {data['scenarios']} runs."
     )
 
 

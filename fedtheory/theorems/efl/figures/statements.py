@@ -24,18 +24,8 @@ from fedtheory.theory.judge.registry import get
 from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
-    "SCHEMES",
-    "caption_bias",
-    "caption_bounds",
-    "caption_table",
-    "compute_bias",
-    "compute_bounds",
-    "compute_table",
-    "draw_bias",
-    "draw_bounds",
-    "draw_table",
-    "limit",
-    "uneven_laws",
+    "SCHEMES", "caption_bias", "caption_bounds", "caption_table", "compute_bias", "compute_bounds",
+    "compute_table", "draw_bias", "draw_bounds", "draw_table", "limit", "uneven_laws",
 ]
 
 SCHEMES = {"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "C, corrected"}
@@ -96,12 +86,8 @@ def compute_bounds(
             view = quadratic_run(oracles, round_laws(scheme, laws, length, oracles.weights), oracles.star + away, horizons)
             panels.append(
                 {
-                    "regime": regime,
-                    "scheme": scheme,
-                    "horizons": horizons,
-                    "measured": view.lhs,
-                    "printed": printed.sides_on(view).rhs,
-                    "repaired": repaired.sides_on(view).rhs,
+                    "regime": regime, "scheme": scheme, "horizons": horizons, "measured": view.lhs,
+                    "printed": printed.sides_on(view).rhs, "repaired": repaired.sides_on(view).rhs,
                 }
             )
     return {"panels": panels, "E": _E, "problem": problem.name, "clients": n, "dim": problem.dim}
@@ -176,11 +162,11 @@ def draw_bounds(data: dict[str, Any]) -> Figure:
     crossed = "promises convergence that a departed client rules out" if _broken(drawn) else "is not crossed here"
     headline(
         figure,
-        f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, in the end at {times(least)} times "
-        "the error or more",
-        f"exact second moments, the theorem's own step sizes and constants; above: {data.get('problem', 'quadratic')}, "
-        f"N = {data.get('clients', 4)}, d = {data.get('dim', 2)}, "
-        f"E = {data['E']}, gradient noise; below: N = 2, d = 1, E = 1",
+        f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, in the end at "
+        f"{times(least)} times the error or more",
+        "exact second moments, the theorem's own step sizes and constants; above: "
+        f"{data.get('problem', 'quadratic')}, N = {data.get('clients', 4)}, d = "
+        f"{data.get('dim', 2)}, E = {data['E']}, gradient noise; below: N = 2, d = 1, E = 1",
     )
     return figure
 
@@ -270,10 +256,10 @@ def draw_bias(data: dict[str, Any]) -> Figure:
     far = [float(data[s]["data"][-1]) for s in ("A", "B", "C")]
     headline(
         figure,
-        f"Schemes A, B and C end {min(far):.2g} to {max(far):.2g} from the optimum when data and participation differ most; the "
-        "corrected C ends at it",
-        f"N = 4 quadratics, E = 4; lines: argmin Σ E[p s] f, exact; dots: mean end of {data['scenarios']} runs of "
-        f"{data['rounds']} rounds with decaying steps",
+        f"Schemes A, B and C end {min(far):.2g} to {max(far):.2g} from the optimum when data and "
+        "participation differ most; the corrected C ends at it",
+        "N = 4 quadratics, E = 4; lines: argmin Σ E[p s] f, exact; dots: mean end of "
+        f"{data['scenarios']} runs of {data['rounds']} rounds with decaying steps",
     )
     return figure
 
@@ -322,8 +308,8 @@ def draw_table(data: dict[str, Any]) -> Figure:
     share = _own_share(data)
     finding = "EFL's row is nowhere the smallest" if share == 0 else f"EFL's row is the smallest on at most {share:.0%} of the plane"
     headline(
-        figure,
-        f"EFL's Table 1: where δ ≤ L and ε ≤ 1, {finding}, whatever G",
-        "the printed expressions of the strongly convex rows, constants and logarithms left out as in print; L/µ = 100, S = 10",
+        figure, f"EFL's Table 1: where δ ≤ L and ε ≤ 1, {finding}, whatever G",
+        "the printed expressions of the strongly convex rows, constants and logarithms left out as "
+        "in print; L/µ = 100, S = 10",
     )
     return figure

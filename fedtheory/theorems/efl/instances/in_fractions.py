@@ -30,9 +30,9 @@ from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
 __all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 
 KINDS = (
-    "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
-    "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
-)  # fmt: skip
+    "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete",
+    "limit", "elastic", "compression", "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
+)
 COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
 COUNTS |= {"compressed": 24, "compressed-partial": 24, "frozen": 24, "restart": 18, "row": 24}
 
@@ -172,10 +172,10 @@ def _incomplete(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     n, most = int(rng.integers(1, 5)), int(rng.integers(1, 6))
     mu, L = sorted([_size(rng), _size(rng)])
     data = {
-        "weights": _shares(rng, n), "law": [_law(rng, most, False) for _ in range(n)], "L": L, "mu": mu,
-        "G_sq": Fraction(0) if rng.random() < 0.3 else _size(rng), "sigma_sq": [_size(rng) for _ in range(n)],
-        "D": [_size(rng) for _ in range(n)],
-    }  # fmt: skip
+        "weights": _shares(rng, n), "law": [_law(rng, most, False) for _ in range(n)], "L": L,
+        "mu": mu, "G_sq": Fraction(0) if rng.random() < 0.3 else _size(rng),
+        "sigma_sq": [_size(rng) for _ in range(n)], "D": [_size(rng) for _ in range(n)],
+    }
     return f"N={n} E={most}", to_file(data)
 
 
@@ -293,11 +293,11 @@ def _rates(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
 
 _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive, "abandon": _abandon,
-    "epochs": _epochs, "keep": _keep,
-    "incomplete": _incomplete, "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
+    "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive,
+    "abandon": _abandon, "epochs": _epochs, "keep": _keep, "incomplete": _incomplete,
+    "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
     "rates": _rates, **of_claims.MAKERS, **sentences.MAKERS,
-}  # fmt: skip
+}
 
 
 _LONG: dict[str, Any] = {"idle": ["0", "1/2"], "E": 1, "T": 400, "gamma": "4", "J": "1", "C": "1", "y": "1/2"}

@@ -56,9 +56,9 @@ def _stability(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     start = [_signed(rng) for _ in range(d)]
     anchors = [start] * n if gentle else _rows(rng, n, d, _signed)
     data = {
-        "weights": p, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta, "E": E, "start": start,
-        "anchors": anchors,
-    }  # fmt: skip
+        "weights": p, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta,
+        "E": E, "start": start, "anchors": anchors,
+    }
     return f"N={n} d={d} E={E}", to_file(data)
 
 

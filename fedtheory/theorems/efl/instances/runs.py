@@ -22,14 +22,8 @@ from fedtheory.theorems.efl.quantities.step import StepsView, reached
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 __all__ = [
-    "KINDS",
-    "PARTICIPATION",
-    "LeastSquaresInstance",
-    "QuadraticInstance",
-    "RealInstance",
-    "battery",
-    "participation_laws",
-    "random_instance",
+    "KINDS", "PARTICIPATION", "LeastSquaresInstance", "QuadraticInstance", "RealInstance",
+    "battery", "participation_laws", "random_instance",
 ]
 
 KINDS = ("run", "step")

@@ -21,10 +21,10 @@ def _term(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         return rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 9)), 4))
 
     data = {
-        "lam": size(rng), "u": diagonals(), "anchors": rows(rng, n, d, signed), "next_u": diagonals(),
-        "next_anchors": rows(rng, n, d, signed), "points": rows(rng, 3, d, signed),
-        "active": [k for k in range(n) if rng.random() < 0.6],
-    }  # fmt: skip
+        "lam": size(rng), "u": diagonals(), "anchors": rows(rng, n, d, signed),
+        "next_u": diagonals(), "next_anchors": rows(rng, n, d, signed),
+        "points": rows(rng, 3, d, signed), "active": [k for k in range(n) if rng.random() < 0.6],
+    }
     return f"N={n} d={d}", to_file(data)
 
 

@@ -202,8 +202,8 @@ def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
 
 
 def play(
-    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any, weights: np.ndarray, w0: np.ndarray,
-    etas: list[Any], E: int,
+    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any,
+    weights: np.ndarray, w0: np.ndarray, etas: list[Any], E: int,
 ) -> tuple[np.ndarray, Any, np.ndarray, np.ndarray, np.ndarray]:
     """Every path of participation: the paths' probabilities, the largest E||g||^2, and w, R, R_G of all rounds.
 

@@ -90,8 +90,8 @@ def _slope(problem: Problem) -> float:
     if isinstance(problem, Huber):
         return problem.delta
     raise MissingCapability(
-        f"{type(problem).__name__}: G is proved for quadratics (exact expectations) and for ridge-regularised logistic and Huber "
-        "losses (a ball that iterates never leave) only"
+        f"{type(problem).__name__}: G is proved for quadratics (exact expectations) and for "
+        "ridge-regularised logistic and Huber losses (a ball that iterates never leave) only"
     )
 
 
@@ -158,9 +158,9 @@ def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights
 
 
 def constants_of(
-    problem: Problem, scheme: str, sampling: Participation, rounds: int, start: np.ndarray, batch_size: int | None = None,
-    given: Mapping[str, Any] | None = None,
-) -> tuple[EFLConstants, Optimum]:  # fmt: skip
+    problem: Problem, scheme: str, sampling: Participation, rounds: int, start: np.ndarray,
+    batch_size: int | None = None, given: Mapping[str, Any] | None = None,
+) -> tuple[EFLConstants, Optimum]:
     """Theorem 1's constants on a problem with samples, bounded by proof, and the certified optimum of F.
 
     Parameters
@@ -197,30 +197,21 @@ def constants_of(
     D = problem.client_losses(optimum.x) - whole("client minima", lambda: client_minima(problem))
     off = optimum.kkt_residual / float(problem.mu_k.min())  # ||x - w*|| of the certified point
     constants = EFLConstants(
-        E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments, float(((start - optimum.x) ** 2).sum()),
+        E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments,
+        float(((start - optimum.x) ** 2).sum()),
         {
             "L, mu": "given" if {"L", "mu"} & set(given) else "of the problem, exact",
-            "G_sq, sigma_sq": how,
-            "D": "from above, F_k^* bounded by a certificate",
-            "moments": "exact, from the laws of s_k",
-            "w*": f"certified to {off:.2g}",
+            "G_sq, sigma_sq": how, "D": "from above, F_k^* bounded by a certificate",
+            "moments": "exact, from the laws of s_k", "w*": f"certified to {off:.2g}",
         },
-    )  # fmt: skip
+    )
     return constants, optimum
 
 
 def measured_run(
-    problem: Problem,
-    scheme: str,
-    sampling: Participation,
-    rounds: int,
-    x0: Any = None,
-    scenarios: int = 200,
-    seed: int = 0,
-    batch_size: int | None = None,
-    looks: int = 8,
-    replacement: bool = True,
-    given: Mapping[str, Any] | None = None,
+    problem: Problem, scheme: str, sampling: Participation, rounds: int, x0: Any = None,
+    scenarios: int = 200, seed: int = 0, batch_size: int | None = None, looks: int = 8,
+    replacement: bool = True, given: Mapping[str, Any] | None = None,
 ) -> EFLRun:
     """A real run of `EFL` (variant 'none', lambda = 0) with `LocalSGD` and Theorem 1's steps, its ||w_tau - w*||^2 by scenario.
 

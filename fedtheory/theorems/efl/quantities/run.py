@@ -33,9 +33,9 @@ from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
 
 __all__ = [
-    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of", "given_bounds",
-    "given_curvatures", "step_sizes", "unmet",
-]  # fmt: skip
+    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of",
+    "given_bounds", "given_curvatures", "step_sizes", "unmet",
+]
 
 EVERY_D = Fact("every D_k > 0")
 UNCORRELATED = Fact("mini-batches of different clients uncorrelated within a step")
@@ -213,17 +213,11 @@ class EFLConstants(RunConstants):
         names = ("E", "L", "mu", "theta", "G_sq", "gamma", "start_sq", "J")
         out = {k: text(getattr(self, k)) for k in names}
         out |= {
-            "N": len(self.weights),
-            "rounds": self.T,
-            "sigma_sq": _brief(self.sigma_sq),
-            "D": _brief(self.D),
-            "S_min": text(self.S.min()),
-            "eta_0": text(self.eta[0]),
-            "B_max": text(self.B().max()),
-            "r_mean": float(self.r.mean()),
+            "N": len(self.weights), "rounds": self.T, "sigma_sq": _brief(self.sigma_sq),
+            "D": _brief(self.D), "S_min": text(self.S.min()), "eta_0": text(self.eta[0]),
+            "B_max": text(self.B().max()), "r_mean": float(self.r.mean()),
             "C_T": text(self.gamma**2 * self.start_sq + self.noise_sum(self.B())[-1]),
-            "H_T": text(self.H()[-1]),
-            "how": self.how,
+            "H_T": text(self.H()[-1]), "how": self.how,
         }
         return out
 

@@ -256,10 +256,10 @@ _S = (
 )
 ASSUMPTIONS = (
     "every F_k is L-smooth and mu-strongly convex; all clients complete, p_tau^k = p^k, lambda = 0",
-    "gradients unbiased given the past of all clients, mini-batches of different clients uncorrelated within a step; "
-    "E||g||^2 <= G^2 at all local steps of the run",
-    "ST with exactly k entries, both ways, and error feedback on both sides: ||C(x) - x||^2 <= (1 - delta)||x||^2 with "
-    "delta = min(1/k, k/n), and ||C(x)|| <= ||x||",
+    "gradients unbiased given the past of all clients, mini-batches of different clients "
+    "uncorrelated within a step; E||g||^2 <= G^2 at all local steps of the run",
+    "ST with exactly k entries, both ways, and error feedback on both sides: ||C(x) - x||^2 <= (1 "
+    "- delta)||x||^2 with delta = min(1/k, k/n), and ||C(x)|| <= ||x||",
     "where the server sends uncompressed A = 4/delta",
 )
 STATEMENTS = (

@@ -33,8 +33,8 @@ SHORT = "eta <= 1/L"
 DENSE = "ST leaves nothing out"
 COUNTED = "ST both ways"
 REACHED = (
-    "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more rounds or "
-    "a larger step)"
+    "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more "
+    "rounds or a larger step)"
 )
 CHEAP = "k (1 + ceil(log2 n)) <= 32 (n - 1)"
 FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth

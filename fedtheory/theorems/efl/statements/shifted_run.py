@@ -102,9 +102,9 @@ def _leg(
     y_0 = first * E + gamma
     path = second_moments(oracles, laws, step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
     constants = EFLConstants(
-        E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D, oracles.weights, rounds,
-        path.distance_sq[0],
-    )  # fmt: skip
+        E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D,
+        oracles.weights, rounds, path.distance_sq[0],
+    )
     return Leg(constants, np.arange(len(laws) + 1) * E + y_0, path.distance_sq), path
 
 

@@ -33,9 +33,9 @@ from fedtheory.theorems.fedmls.rates.competitors import Kind, Schedule, Trials, 
 from fedtheory.theorems.fedmls.rates.instances import INSTANCES, Case, bounds, cases, lad_case, lad_instance
 
 __all__ = [
-    "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS", "check_epsilons", "compute", "lad_instance",
-    "parts", "smallest_rounds", "tuned_lambda",
-]  # fmt: skip
+    "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS",
+    "check_epsilons", "compute", "lad_instance", "parts", "smallest_rounds", "tuned_lambda",
+]
 
 EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-3, 9))
 QUICK_EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-2, 5))
@@ -191,9 +191,9 @@ def _predicted(method: Method, case: Case, rounds: float) -> float:
 
 
 def _tuned_series(
-    name: str, method: Method, make: Callable[[float], Case | None], epsilons: Sequence[float], seconds: float,
-    tick: Callable[[str], Any],
-) -> Series:  # fmt: skip
+    name: str, method: Method, make: Callable[[float], Case | None], epsilons: Sequence[float],
+    seconds: float, tick: Callable[[str], Any],
+) -> Series:
     held = "; rounds held: 33 values from 0 to 65536" if method.kind == "hold-and-cut" else ""
     rule = f"{_RULE[method.kind]} ({method.what}); h tuned for each eps: 33 values from 1e-4 to 1e4{held}"
     series = Series(name, method.name, method.label, "measured", rule)

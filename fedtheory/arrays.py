@@ -13,9 +13,27 @@ import array_api_compat
 import numpy as np
 
 __all__ = [
-    "Array", "Memory", "OwnArrays", "ReadOnlyDict", "all_finite", "all_true", "astype_like",
-    "broadcast_to", "is_array", "is_numpy", "memory_of", "namespace", "on_host", "owned",
-    "put_slots", "rows_of", "sealed", "soft_threshold", "take_slots", "to_numpy", "top_k_mask",
+    "Array",
+    "Memory",
+    "OwnArrays",
+    "ReadOnlyDict",
+    "all_finite",
+    "all_true",
+    "astype_like",
+    "broadcast_to",
+    "is_array",
+    "is_numpy",
+    "memory_of",
+    "namespace",
+    "on_host",
+    "owned",
+    "put_slots",
+    "rows_of",
+    "sealed",
+    "soft_threshold",
+    "take_slots",
+    "to_numpy",
+    "top_k_mask",
     "unshared",
 ]
 

@@ -1,9 +1,11 @@
-"""Finished cells of a long command, on disk as they finish, so that a command that was killed goes on where it was.
+"""Finished cells of a long command, on disk as they finish, so that a command that was killed goes
+on where it was.
 
-A cell is one piece of work, whose result depends on its content alone: its key is a hash of that content, of the source of this
-package and of the versions that its last bits depend on. The file is an SQLite database in write-ahead mode: a process that is
-killed at any moment leaves it whole, with every cell that was put into it. Each result stands behind a hash of itself, so that
-one digit that a disk has changed is noticed.
+A cell is one piece of work, whose result depends on its content alone: its key is a hash of that
+content, of the source of this package and of the versions that its last bits depend on. The file is
+an SQLite database in write-ahead mode: a process that is killed at any moment leaves it whole, with
+every cell that was put into it. Each result stands behind a hash of itself, so that one digit that
+a disk has changed is noticed.
 
     with Cells(folder / "cells.sqlite") as cells:
         for i, result in cells.compute(work, tasks, contents, workers=2):
@@ -183,8 +185,8 @@ class Cells:
     Parameters
     ----------
     path : Path
-        Made if missing, with its folder. One that is no such file, or damaged, is set aside under another name; where only some
-        cells are damaged, the others are kept.
+        Made if missing, with its folder. One that is no such file, or damaged, is set aside under
+        another name; where only some cells are damaged, the others are kept.
     tell : callable(str)
         Called with a line for the user: what was set aside.
 

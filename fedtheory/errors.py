@@ -18,7 +18,8 @@ LONGEST = 1200  # characters of a message; what somebody's file holds may be lon
 
 
 class FedTheoryError(Exception):
-    """Base class of every error this package raises on purpose; one of more than `LONGEST` characters is told without its middle."""
+    """Base class of every error this package raises on purpose; one of more than `LONGEST`
+    characters is told without its middle."""
 
     def __str__(self) -> str:
         return _without_middle(super().__str__())

@@ -21,7 +21,8 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, of its control group and of its own limit; infinite where unknown."""
+    """Bytes that this process may still take: of the machine, of its control group and of its own
+    limit; infinite where unknown."""
     return min(_of_machine(), _of_group(), _of_process())
 
 
@@ -69,10 +70,11 @@ def must_end(what: str, seconds: float, remedy: str) -> None:
 
 @contextmanager
 def ended_within(seconds: float, what: str, remedy: str) -> Iterator[None]:
-    """Raise `InvalidInput` once the block has taken so many seconds of processor time, unless within `unlimited`.
+    """Raise `InvalidInput` once the block has taken so many seconds of processor time, unless
+    within `unlimited`.
 
-    For work whose time is not known before. It takes Unix and the main thread, and that nobody else counts by SIGVTALRM; elsewhere
-    the block runs to its end.
+    For work whose time is not known before. It takes Unix and the main thread, and that nobody else
+    counts by SIGVTALRM; elsewhere the block runs to its end.
     """
     try:
         import signal

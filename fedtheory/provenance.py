@@ -95,7 +95,8 @@ def alive(process: int) -> bool:
 
 
 def write_atomic(path: Path | str, content: str | bytes | memoryview | Callable[[IO[bytes]], Any]) -> Path:
-    """Write a file whole or not at all: a temporary file beside it, then a rename; ``content`` may be what writes into it."""
+    """Write a file whole or not at all: a temporary file beside it, then a rename; ``content`` may
+    be what writes into it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _clear(path.parent.resolve())

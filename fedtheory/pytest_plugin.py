@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `federated_problem`, and `--rate-plots FOLDER`.
 
-pytest loads this file in every run of an environment that has fedtheory. It imports nothing but pytest until one of the two is used.
-``pytest -p no:fedtheory`` leaves it out.
+pytest loads this file in every run of an environment that has fedtheory. It imports nothing but
+pytest until one of the two is used. ``pytest -p no:fedtheory`` leaves it out.
 """
 
 from __future__ import annotations
@@ -92,10 +92,13 @@ def _make(kind: str) -> Any:
 
 @pytest.fixture
 def federated_problem(request: pytest.FixtureRequest) -> Any:
-    """A small federated problem with a certified optimum, `fedtheory.problems.Problem`; a test runs once for each kind.
+    """A small federated problem with a certified optimum, `fedtheory.problems.Problem`; a test runs
+    once for each kind.
 
-    ``@pytest.mark.federated_problem("quadratic", "logistic")`` chooses kinds, as does ``@pytest.mark.parametrize("federated_problem",
-    ["quadratic"], indirect=True)``. ``problem.optimum()`` is the optimum, ``problem.objective(x)`` F, ``problem.gradient(x)`` (N, d).
+    ``@pytest.mark.federated_problem("quadratic", "logistic")`` chooses kinds, as does
+    ``@pytest.mark.parametrize("federated_problem", ["quadratic"], indirect=True)``.
+    ``problem.optimum()`` is the optimum, ``problem.objective(x)`` F, ``problem.gradient(x)`` (N,
+    d).
     """
     kind = getattr(request, "param", "quadratic")
     _check_kind(kind)

@@ -165,8 +165,12 @@ class Stream:
             yield reused.at(key)
 
     def per_scenario(
-        self, draw: Callable[[np.random.Generator, int], np.ndarray], purpose: str,
-        scenarios: range, round_index: int = 0, step: int = 0,
+        self,
+        draw: Callable[[np.random.Generator, int], np.ndarray],
+        purpose: str,
+        scenarios: range,
+        round_index: int = 0,
+        step: int = 0,
     ) -> np.ndarray:
         """draw(generator, count) -> (count, ...), for every block that meets the scenario range, cut to the range.
 

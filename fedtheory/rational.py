@@ -50,9 +50,10 @@ class Builders(Mapping[str, Builder]):
         return len(self._known)
 
 
-# --- from files and back --------------------------------------------------------------------------------------------------
+# --- from files and back --------------------------------------------------------------------------
 def fraction(value: Any, name: str = "number") -> Fraction:
-    """'-3/7', '2' or an int as a fraction. Raises `InvalidInput` on anything else: a float is not the number it prints as."""
+    """'-3/7', '2' or an int as a fraction. Raises `InvalidInput` on anything else: a float is not
+    the number it prints as."""
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
         raise InvalidInput(f'{name} = {value!r}: write it as a string that holds a fraction, for example "1/2"')
     try:
@@ -119,7 +120,7 @@ def objects(values: Any) -> np.ndarray:
     return out
 
 
-# --- simpler numbers ------------------------------------------------------------------------------------------------------
+# --- simpler numbers ------------------------------------------------------------------------------
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:
     """The fraction of least denominator (then numerator) in [low, high], 0 < low <= high, by continued fractions."""
     whole = math.floor(low)

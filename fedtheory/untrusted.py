@@ -1,7 +1,9 @@
-"""Text that comes from anyone: JSON, numbers and packed bytes, each refused in a line before it costs time or memory.
+"""Text that comes from anyone: JSON, numbers and packed bytes, each refused in a line before it
+costs time or memory.
 
-A JSON text may be deep, long, hold numbers of a million digits, or begin with a byte order mark. Numbers are written in the digits 0
-to 9: Python would also read those of other scripts, and 1_0 for 10. A hundred kilobytes may unpack to a hundred gigabytes.
+A JSON text may be deep, long, hold numbers of a million digits, or begin with a byte order mark.
+Numbers are written in the digits 0 to 9: Python would also read those of other scripts, and 1_0 for
+10. A hundred kilobytes may unpack to a hundred gigabytes.
 """
 
 from __future__ import annotations
@@ -162,8 +164,9 @@ def whole(text: str) -> int:
 
 
 def ratio(text: str) -> Fraction:
-    """'1/3', '0.1', '1e-3' or '2' as a fraction. Raises ValueError for any other text, as for an exponent of more than three digits,
-    which would be computed for hours, and ZeroDivisionError for '1/0'."""
+    """'1/3', '0.1', '1e-3' or '2' as a fraction. Raises ValueError for any other text, as for an
+    exponent of more than three digits, which would be computed for hours, and ZeroDivisionError for
+    '1/0'."""
     if not _RATIO.fullmatch(text.strip()):
         raise ValueError(f"{text[:40]!r} is no number such as 2, 0.25 or 1/3")
     top, _, bottom = text.strip().partition("/")
@@ -185,7 +188,8 @@ class Unpacked(io.RawIOBase):
     Raises
     ------
     TooMuch
-        By its reading: more than `SMALL` bytes, and more than `BOMB` times as many as those that they come from, or too many parts.
+        By its reading: more than `SMALL` bytes, and more than `BOMB` times as many as those that
+        they come from, or too many parts.
     EOFError
         They end early.
     OSError, zlib.error, lzma.LZMAError

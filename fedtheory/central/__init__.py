@@ -1,4 +1,5 @@
-"""Centralised relatives of FedMLS: MOPES (few projections) and MOLES (few linear minimisations), over general convex sets."""
+"""Centralised relatives of FedMLS: MOPES (few projections) and MOLES (few linear minimisations),
+over general convex sets."""
 
 from fedtheory.central.functions import Function, Joint
 from fedtheory.central.moles import MOLES, frank_wolfe_projection

@@ -1,4 +1,5 @@
-"""Convex functions for the centralised methods, as problems with one client, so that the federated local solvers serve them too."""
+"""Convex functions for the centralised methods, as problems with one client, so that the federated
+local solvers serve them too."""
 
 from __future__ import annotations
 

@@ -251,7 +251,8 @@ def _show(
 
 
 def bench(table: str, o: Options) -> None:
-    """Run a table's settings, show and write it; what is interrupted is written as far as it got. Or a figure's, and draw it."""
+    """Run a table's settings, show and write it; what is interrupted is written as far as it got.
+    Or a figure's, and draw it."""
     if table not in (*TABLES, *FIGURES):
         from fedtheory.errors import suggest
 

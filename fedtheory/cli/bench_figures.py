@@ -128,8 +128,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
 def bench_figure(name: str, o: Options) -> dict[str, Any]:
     """Run and draw a figure: NAME.png, NAME.pdf and NAME.json; its title, caption and files.
 
-    Finished runs are kept below the output folder, each in one of its own that is named after all it was made with, so that no run
-    stands for another, and an interrupted figure goes on.
+    Finished runs are kept below the output folder, each in one of its own that is named after all
+    it was made with, so that no run stands for another, and an interrupted figure goes on.
 
     Raises
     ------

@@ -91,7 +91,8 @@ class Options:
 
 
 def check_options(o: Options) -> None:
-    """Raise `InvalidInput` for numbers out of range, and for a precision that is not there or does not go with the type of numbers."""
+    """Raise `InvalidInput` for numbers out of range, and for a precision that is not there or does
+    not go with the type of numbers."""
     from fedtheory.neural.device import as_device, as_dtype, check_precision
 
     for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):

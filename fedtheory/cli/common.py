@@ -43,7 +43,8 @@ def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryE
 
 
 def check_out(out: Path | None) -> Path | None:
-    """The folder as given, once it is known to take files, or to be makeable: a long run must not end with having nowhere to write."""
+    """The folder as given, once it is known to take files, or to be makeable: a long run must not
+    end with having nowhere to write."""
     if out is not None:
         must_take_files(out)
     return out
@@ -101,7 +102,7 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
         raise not_writable(out, error) from error
 
 
-# --- statements and files ---------------------------------------------------------------------------------------------------
+# --- statements and files -------------------------------------------------------------------------
 def find_statement(name: str) -> Any:
     """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
 
@@ -222,7 +223,7 @@ def shipped_witnesses(statement: Any = None) -> list[Any]:
         return []
 
 
-# --- a problem ------------------------------------------------------------------------------------------------------------
+# --- a problem ------------------------------------------------------------------------------------
 def problem_of(name: str | None, options: Mapping[str, Any], seed: int) -> Any:
     """The named problem, or that of --data."""
     from fedtheory.cli.options import PROBLEM_OPTIONS
@@ -284,7 +285,7 @@ def solver_rows(optimum: Any) -> list[tuple[str, Any]]:
     return rows
 
 
-# --- progress and errors --------------------------------------------------------------------------------------------------
+# --- progress and errors --------------------------------------------------------------------------
 GO_WITHOUT = " (--max-conic-entries 0 goes without it)"
 
 
@@ -326,7 +327,8 @@ def _with_value(args: list[str], option: str) -> list[str]:
 
 
 class Advance:
-    """advance(steps=1) moves the bar, `known` ones tell no time left; advance.say(text) writes a line above it, on any stderr."""
+    """advance(steps=1) moves the bar, `known` ones tell no time left; advance.say(text) writes a
+    line above it, on any stderr."""
 
     def __init__(self, move: Callable[[int, bool], None], say: Callable[[str], None]) -> None:
         self.move, self.say = move, say

@@ -174,9 +174,10 @@ def solver_of(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any
     return made(10 if o["batch"] is None else o["batch"], lr, epochs=o["epochs"], steps=steps, **common, **memory)
 
 
-# --- of bench ---------------------------------------------------------------------------------------------------------
+# --- of bench -------------------------------------------------------------------------------------
 def check_solvers(presets: Sequence[Preset]) -> None:
-    """Raise `InvalidInput` that names the methods which another local solver than SGD is not for, and those that are left."""
+    """Raise `InvalidInput` that names the methods which another local solver than SGD is not for,
+    and those that are left."""
     refused: dict[str, str] = {}
     for preset in (p for p in presets if p.solver != "sgd"):
         try:

@@ -112,7 +112,8 @@ GIVEN_OPTIONS = (
 
 
 def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
-    """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words; None where nothing is given.
+    """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words;
+    None where nothing is given.
 
     Raises ------ InvalidInput No name, no value, or a name twice."""
     out: dict[str, Any] = {}

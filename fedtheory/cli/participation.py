@@ -181,7 +181,7 @@ def participation_in_words(problem: Any, options: Mapping[str, Any], participant
     return ", ".join(words)
 
 
-# --- step sizes -----------------------------------------------------------------------------------------------------------
+# --- step sizes -----------------------------------------------------------------------------------
 def step_size(algorithm: Any, problem: Any, penalty: float = 0.0, sampling: Any = None, rounds: int = 1) -> float:
     """1/(c (beta + penalty + lambda U)).
 

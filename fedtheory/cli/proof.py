@@ -205,7 +205,7 @@ def _draw(walk: Walk, path: Path, result: dict[str, Any], ending: str = "") -> l
     return [*save_figure(figure, stem, formats=formats), write_json(stem.with_suffix(".json"), result)]
 
 
-# --- what people read -------------------------------------------------------------------------------------------------------
+# --- what people read -----------------------------------------------------------------------------
 def _block(console: Any, text: str, style: str = "") -> None:
     for line in textwrap.wrap(text, min(console.width, WIDTH), break_on_hyphens=False):
         console.print(Text(line, style))

@@ -64,7 +64,8 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
 
 
 def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:
-    """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement, where that is not installed."""
+    """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
+    where that is not installed."""
     from fedtheory.worst_cases.certificates import is_certificate
 
     if is_certificate(Path(name)):
@@ -115,7 +116,8 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
 
 
 def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part], list[tuple[str, str]]]:
-    """The terms of the right side, and (name, value) of the constants: those in the terms, else those that the view prints."""
+    """The terms of the right side, and (name, value) of the constants: those in the terms, else
+    those that the view prints."""
     from fedtheory.errors import InvalidInput
     from fedtheory.rational import brief
     from fedtheory.report.formulas import to_text

@@ -92,7 +92,8 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
 
 
 def _descent(made: Made, trajectory: Trajectory) -> float | None:
-    """`how_it_ended`'s descent, where all that keeps a run from the optimum are local steps on unlike clients; None otherwise."""
+    """`how_it_ended`'s descent, where all that keeps a run from the optimum are local steps on
+    unlike clients; None otherwise."""
     from fedtheory.local import GradientSteps
     from fedtheory.participation import Full
 

@@ -70,7 +70,8 @@ def refuse_with_statement(name: str, given: dict[str, bool]) -> None:
 
 @contextmanager
 def _nothing_yet(kept: Steps, how_far: Any = "") -> Iterator[None]:
-    """Within it nothing is decided: an interrupt says so, and exits with 130. What is wrong with the case leaves nothing behind."""
+    """Within it nothing is decided: an interrupt says so, and exits with 130. What is wrong with
+    the case leaves nothing behind."""
     try:
         yield
     except KeyboardInterrupt:
@@ -109,12 +110,13 @@ def verify_one(
     name: str, problem_name: str | None, options: dict[str, Any], participants: int | None,
     how: dict[str, Any], seed: int, as_json: bool, out: Path | None,
 ) -> int:
-    """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130 when interrupted.
+    """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130
+    when interrupted.
 
     Parameters
     ----------
-    how : rounds, scenarios (None: the setting's) and mode; figure: where to draw, '' for a name of ours, None for no picture; and look:
-        its size, and whether it has a title
+    how : rounds, scenarios (None: the setting's) and mode; figure: where to draw, '' for a name of
+        ours, None for no picture; and look: its size, and whether it has a title
     """
     from fedtheory.theory.judge.registry import setting_of
     from fedtheory.theory.judge.verify import check_given
@@ -188,7 +190,8 @@ def _named(figure: str, out: Path | None) -> Path | None:
 def _draw(
     checks: Checks, prepared: Prepared, request: CommandRequest, stem: Path, stopped: str, look: Mapping[str, Any]
 ) -> tuple[list[Path], InvalidInput | None]:
-    """The picture and its data; or, where there is nothing to draw, why not. Without --rounds it goes on beyond what was judged."""
+    """The picture and its data; or, where there is nothing to draw, why not. Without --rounds it
+    goes on beyond what was judged."""
     from fedtheory.cli.common import as_typed, not_writable
     from fedtheory.plotting.saved import write
     from fedtheory.provenance import provenance

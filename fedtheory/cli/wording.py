@@ -154,7 +154,8 @@ def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any]
 
 
 def _calls(text: str) -> Iterator[tuple[str, bool]]:
-    """The text in pieces, and whether each is the arguments of Name(...), which are a value as Python writes it, not advice."""
+    """The text in pieces, and whether each is the arguments of Name(...), which are a value as
+    Python writes it, not advice."""
     begin = at = depth = 0
     for at, c in enumerate(text):
         if c == "(" and (depth or text[at - 1 : at].isalnum() or text[at - 1 : at] == "_"):

@@ -17,15 +17,17 @@ __all__ = ["pfl_adapter"]
 def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callable[..., Any]:
     """A federated algorithm of pfl-research as an adapter of the audit.
 
-    It is run by pfl's own SimulatedBackend with a PyTorchModel; local_steps are pfl's local epochs on one batch of all examples, and
-    server_lr is the learning rate of the central SGD. pfl takes the differences of models in single precision: the audit's tolerance
-    is the one of single precision.
+    It is run by pfl's own SimulatedBackend with a PyTorchModel; local_steps are pfl's local epochs
+    on one batch of all examples, and server_lr is the learning rate of the central SGD. pfl takes
+    the differences of models in single precision: the audit's tolerance is the one of single
+    precision.
 
     Parameters
     ----------
     make : callable(common, **settings) -> (algorithm, its parameters)
-        ``common`` holds the arguments that every NNAlgorithmParams takes, and with ``**common`` the parameters are made of it:
-        ``lambda common, mu: (FedProx(), FedProxParams(mu=mu, **common))``. A parameter ``num_clients`` is handed the number of clients.
+        ``common`` holds the arguments that every NNAlgorithmParams takes, and with ``**common`` the
+        parameters are made of it: ``lambda common, mu: (FedProx(), FedProxParams(mu=mu,
+        **common))``. A parameter ``num_clients`` is handed the number of clients.
     weighting : 'examples' or 'uniform'
         pfl's postprocessor WeightByDatapoints or WeightByUser.
 

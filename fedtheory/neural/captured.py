@@ -1,7 +1,9 @@
-"""A local step recorded once and replayed: a GPU then waits for no Python between the small kernels of a step.
+"""A local step recorded once and replayed: a GPU then waits for no Python between the small kernels
+of a step.
 
-What a step reads lies in tensors that stay where they are: the models, the tables of the whole walk, and the number of the step. Rows
-that have arrived are left as they are, so that one recording serves every step of a walk, and the walks of later rounds.
+What a step reads lies in tensors that stay where they are: the models, the tables of the whole
+walk, and the number of the step. Rows that have arrived are left as they are, so that one recording
+serves every step of a walk, and the walks of later rounds.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ class CudaGraph:
 
 
 class SideStreams:
-    """Streams beside the current one, for models that are computed one after another: each waits for what came before, not for the
-    others. A recording keeps that order, and replays the models side by side."""
+    """Streams beside the current one, for models that are computed one after another: each waits
+    for what came before, not for the others. A recording keeps that order, and replays the models
+    side by side."""
 
     def __init__(self) -> None:
         self._streams = [torch.cuda.Stream() for _ in range(STREAMS)]
@@ -92,8 +95,8 @@ class Walks:
         Parameters
         ----------
         clip : `SGD.clip` and `SGD.clip_spares`
-        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are 0 once a row has arrived, and keys
-            of dropout (T, R) int64 or None
+        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are
+            0 once a row has arrived, and keys of dropout (T, R) int64 or None
         """
         if self.refused:
             return False

@@ -34,7 +34,8 @@ def sums(
     samples: np.ndarray | None = None, shares: np.ndarray | None = None,
     keep: Callable[[Any, Tensor], Any] | None = None,
 ) -> tuple[Tensor, list[Any]]:
-    """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are NaN where nothing is classified.
+    """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are
+    NaN where nothing is classified.
 
     Parameters
     ----------
@@ -46,11 +47,13 @@ def sums(
     shares : (m,), (2, m) or None
         What each is multiplied with, or what its hit is and what its loss is; None: 1.
     keep : callable(outputs, targets)
-        Called with those of every piece and model; what it returned is the list, by pieces in the order of the samples.
+        Called with those of every piece and model; what it returned is the list, by pieces in the
+        order of the samples.
 
     Notes
     -----
-    On a CPU, pieces run in as many threads as torch may use, each on one core. The numbers depend on neither.
+    On a CPU, pieces run in as many threads as torch may use, each on one core. The numbers depend
+    on neither.
     """
     device = problem.device
     count = len(targets) if samples is None else len(samples)
@@ -105,7 +108,8 @@ def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
 
 
 def alike(count: int, most: int | None = None) -> int:
-    """Samples of a piece, `most` or fewer, such that no piece is much smaller than the others, and none has a single sample."""
+    """Samples of a piece, `most` or fewer, such that no piece is much smaller than the others, and
+    none has a single sample."""
     size = -(-count // -(-max(count, 1) // (most or OF_ONE_BATCH)))
     return next((s for s in (*range(size, 1, -1), *range(size + 1, count + 1)) if count % s != 1), size)
 
@@ -191,7 +195,8 @@ def has_accuracy(problem: NetworkOnSamples) -> bool:
 
 
 def classifies_unseen(problem: NetworkOnSamples) -> bool:
-    """True if test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
+    """True if test targets look like classes whose hits are not counted: labels beside outputs of
+    several parts, or probabilities."""
     if problem.test is None:
         return False
     inputs, targets = problem.test

@@ -1,5 +1,5 @@
-"""Work on every entry as one kernel on a GPU: torch.compile makes one of a function's operations, which alone would each pass over
-the memory once."""
+"""Work on every entry as one kernel on a GPU: torch.compile makes one of a function's operations,
+which alone would each pass over the memory once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ BACKEND = "inductor"
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled on the devices where that pays.
 
-    It returns new tensors, or changes arguments that share no memory: where it changed several views of one tensor, torch 2.13 made a
-    graph with other numbers. Where compiling fails (no Triton, say), a warning says so once and the function is called as it is: it
-    fails before it has begun.
+    It returns new tensors, or changes arguments that share no memory: where it changed several
+    views of one tensor, torch 2.13 made a graph with other numbers. Where compiling fails (no
+    Triton, say), a warning says so once and the function is called as it is: it fails before it has
+    begun.
     """
     made: dict[Any, Callable[..., Any]] = {}
 

@@ -48,8 +48,9 @@ class Slope:
 
     Attributes
     ----------
-    kind : 0, the cross entropy; 1, scale clip(output - target, -limit, limit); 2, scale (sigmoid(output) (1 + (p - 1) t) - p t)
-        1 and 2 of each output, with the mean over a sample's outputs.
+    kind : 0, the cross entropy; 1, scale clip(output - target, -limit, limit); 2, scale
+        (sigmoid(output) (1 + (p - 1) t) - p t) 1 and 2 of each output, with the mean over a
+        sample's outputs.
     scale, limit : float
         Of kind 0, the label smoothing and the label that is ignored.
     weights : (classes,), (outputs,) or empty
@@ -156,7 +157,8 @@ class Loss:
         return each.mean(dim=1) if shares is None else (each * shares).sum(dim=1)
 
     def _of_each(self, outputs: Any, targets: Any) -> Tensor:
-        """A user's loss of every model: by vmap, or, where that fails, one after another; the graph behind the outputs is one."""
+        """A user's loss of every model: by vmap, or, where that fails, one after another; the graph
+        behind the outputs is one."""
         if not self._row_by_row:
             try:
                 alike = tree_map(lambda part: 0 if isinstance(part, torch.Tensor) else None, outputs)  # {"loss": None}, say

@@ -120,9 +120,11 @@ def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
 
 
 def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how much it took.
+    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how
+    much it took.
 
-    What a user's module or loss raises in it becomes an `InvalidInput` that names the sample, and of `walk` round and client.
+    What a user's module or loss raises in it becomes an `InvalidInput` that names the sample, and
+    of `walk` round and client.
     """
 
     @wraps(method)

@@ -63,7 +63,8 @@ def emnist_cnn(input_shape: Shape, num_classes: int, units: int = 512, filters: 
 
 
 def vgg11s(input_shape: Shape, num_classes: int) -> nn.Sequential:
-    """VGG11 with fewer filters, no dropout and no normalisation; convolutions start with He's variance, or it does not train."""
+    """VGG11 with fewer filters, no dropout and no normalisation; convolutions start with He's
+    variance, or it does not train."""
     channels, height, width = _image(input_shape, 32, "VGG11")
     layers: list[nn.Module] = []
     for filters in (32, 0, 64, 0, 128, 128, 0, 128, 128, 0, 128, 128, 0):
@@ -202,9 +203,11 @@ class CharLstm(nn.Module):
 
 
 class WordLstm(CharLstm):
-    """The same for texts of unequal length: 0 pads them on the right, and the linear layer reads the output after the last word.
+    """The same for texts of unequal length: 0 pads them on the right, and the linear layer reads
+    the output after the last word.
 
-    What follows the last word changes nothing: neither outputs nor gradients, and the embedding of 0 has none.
+    What follows the last word changes nothing: neither outputs nor gradients, and the embedding of
+    0 has none.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -26,9 +26,9 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     Parameters
     ----------
     dataset : torch.utils.data.Dataset, or anything with a length and items by number
-        Items are tuples, whose last entry is the target and whose others are the inputs, or dicts. Entries are what torch's
-        `default_collate` puts together: tensors, arrays, numbers, of one shape in all items. Transforms run once: what they draw at
-        random is drawn once.
+        Items are tuples, whose last entry is the target and whose others are the inputs, or dicts.
+        Entries are what torch's `default_collate` puts together: tensors, arrays, numbers, of one
+        shape in all items. Transforms run once: what they draw at random is drawn once.
     target : str or None
         Of items that are dicts, the entry that is the target; the others are the inputs.
     progress : bool
@@ -41,8 +41,8 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     Raises
     ------
     InvalidInput
-        No such dataset, or an empty one; items that differ in shape or structure, or hold something other than numbers; an item that
-        cannot be read; dicts without `target`.
+        No such dataset, or an empty one; items that differ in shape or structure, or hold something
+        other than numbers; an item that cannot be read; dicts without `target`.
     OutOfMemory
         The samples do not fit.
     """
@@ -115,7 +115,8 @@ def _together(dataset: Any, first: int, last: int, what: str) -> Any:
 
 
 def _with_arrays(item: Any) -> Any:
-    """An item with its lists of numbers as arrays, as tokenizers return them; torch would put a list's entries together one by one."""
+    """An item with its lists of numbers as arrays, as tokenizers return them; torch would put a
+    list's entries together one by one."""
     if isinstance(item, Mapping):
         return {name: np.asarray(v) if isinstance(v, list) else v for name, v in item.items()}
     return tuple(np.asarray(v) if isinstance(v, list) else v for v in item) if isinstance(item, tuple | list) else item

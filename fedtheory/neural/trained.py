@@ -36,7 +36,8 @@ class GivenModule:
         self.dim = flat.dim
 
     def filled(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
-        """A copy with the parameters x (d,) or (1, d), on another device or of another floating-point dtype where one is named.
+        """A copy with the parameters x (d,) or (1, d), on another device or of another
+        floating-point dtype where one is named.
 
         Raises
         ------

@@ -94,7 +94,8 @@ def _sample(problem: DeclaredLoss) -> None:
 
     phi, slope, bend = problem.phi(z, b), problem.dphi(z, b), problem.d2phi(z, b)
     rise = (problem.phi(z + h, b) - problem.phi(z - h, b)) / (2 * h)
-    # dphi is the slope somewhere within h, so it is off by curvature_max h at most, and by the rounding of the difference
+    # dphi is the slope somewhere within h, so it is off by curvature_max h at most, and by the
+    # rounding of the difference
     allowed = most * h + (np.abs(phi) + np.abs(slope)) * (problem.rounding + 8) * ROUNDOFF * 4 / h
     refuse(
         np.abs(rise - slope) / (allowed + TINY) / 1.01,

@@ -207,8 +207,9 @@ class HuberRows(RowLoss):
         return 1 - metric.delta if stays else 0.0
 
     def further_bounds(self, x: np.ndarray, value: Enclosure, gradient: Enclosure) -> list[LowerBound]:
-        # h(r) >= delta |r| - delta^2/2, so sum_j omega_j |a_j'(y - x)| <= 2 F(x)/delta + delta sum_j omega_j on the sublevel
-        # set; and that sum is at least sqrt(min omega) ||Omega^(1/2) A (y - x)||.
+        # h(r) >= delta |r| - delta^2/2, so sum_j omega_j |a_j'(y - x)| <= 2 F(x)/delta + delta
+        # sum_j omega_j on the sublevel set; and that sum is at least sqrt(min omega) ||Omega^(1/2)
+        # A (y - x)||.
         coordinates, proven = self.coordinates
         metric = self.metric(x, coordinates, every_row=True) if self.ridge == 0 and proven else None
         if metric is None:
@@ -238,7 +239,8 @@ class LogisticRows(RowLoss):
     def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         m, off = self._margin(z)
         t = np.exp(-np.abs(m))
-        # |d log(1+t)/d log t| <= log(1+t), so the two library errors add; |phi'| <= 1 and <= exp(-m)
+        # |d log(1+t)/d log t| <= log(1+t), so the two library errors add; |phi'| <= 1
+        # and <= exp(-m)
         tail = np.log1p(t)
         slope = np.where(m >= 0, t, 1.0) / (1 + t)
         rad = tail * (2 * LIBRARY_ERROR + 4 * ROUNDOFF) + off * (slope * (1 + 4 * LIBRARY_ERROR) + off)
@@ -321,7 +323,8 @@ class SoftmaxRows(LogisticRows):
 
     def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         _, _, e, off = self._shifted(z)
-        # twice the relative error of p, which enters squared; small p may carry more, but counts with its own size
+        # twice the relative error of p, which enters squared; small p may carry more, but counts
+        # with its own size
         error = float((off * np.where(e > 1e-300, 1.0, 0.0)).max(initial=0.0))
         return e / e.sum(axis=1, keepdims=True), 8 * error + 16 * LIBRARY_ERROR + 8 * self.classes * ROUNDOFF
 

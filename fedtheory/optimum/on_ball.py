@@ -1,10 +1,14 @@
-"""The certified minimiser of a nonsmooth F over the ball ||x|| <= R, the same ball that the algorithms run on.
+"""The certified minimiser of a nonsmooth F over the ball ||x|| <= R, the same ball that the
+algorithms run on.
 
 1. cvxpy with Clarabel gives a point and multipliers; neither its status nor its value is believed.
-2. Polish: with the kinks and tied pieces that the multipliers show, the optimality conditions are solved in closed form.
-3. The value at a point of the ball and the Fenchel dual at feasible multipliers are computed in double-double enclosures.
+2. Polish: with the kinks and tied pieces that the multipliers show, the optimality conditions are
+   solved in closed form.
+3. The value at a point of the ball and the Fenchel dual at feasible multipliers are computed in
+   double-double enclosures.
 
-What is claimed: with F the function of the stored float64 data in real arithmetic, lower_bound <= F* <= F(x) <= value and ||x|| <= R.
+What is claimed: with F the function of the stored float64 data in real arithmetic,
+lower_bound <= F* <= F(x) <= value and ||x|| <= R.
 """
 
 from __future__ import annotations
@@ -142,7 +146,8 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
 
 
 def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
-    """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope), origin) among the candidates."""
+    """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope),
+    origin) among the candidates."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
         best = _Best(None, None)

@@ -1,4 +1,5 @@
-"""Independent tasks on any engine: results as they come, lost workers made good, and a Ctrl-C that ends everything in order."""
+"""Independent tasks on any engine: results as they come, lost workers made good, and a Ctrl-C that
+ends everything in order."""
 
 from __future__ import annotations
 
@@ -58,11 +59,13 @@ def as_finished(
 ) -> Iterator[tuple[int, Any]]:
     """(index, work(task)) for all tasks, in the order in which they finish.
 
-    They run on the engine in use (`fedtheory.parallel.engines`): on that many processes of this machine, unless another was chosen;
-    with 1, in this process and in order. Each has one BLAS thread, so that results do not depend on where they come from.
+    They run on the engine in use (`fedtheory.parallel.engines`): on that many processes of this
+    machine, unless another was chosen; with 1, in this process and in order. Each has one BLAS
+    thread, so that results do not depend on where they come from.
 
-    ``here``: seconds for which tasks are done in this process before others are started, as few small tasks are not worth that.
-    Ctrl-C ends the workers and is raised here, as KeyboardInterrupt, between two results: what was yielded is whole.
+    ``here``: seconds for which tasks are done in this process before others are started, as few
+    small tasks are not worth that. Ctrl-C ends the workers and is raised here, as
+    KeyboardInterrupt, between two results: what was yielded is whole.
 
     Raises
     ------

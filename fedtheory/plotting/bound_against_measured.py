@@ -53,7 +53,7 @@ def draw(data: Mapping[str, Any], title: bool = True) -> Any:
     return figure
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------------
+# --- in words -------------------------------------------------------------------------------------
 def finding(data: Mapping[str, Any]) -> str:
     """The headline: what becomes of the forms that are drawn, and by what factor, with the computed numbers."""
     forms = _shown(data)
@@ -159,7 +159,8 @@ def _how(data: Mapping[str, Any]) -> str:
 
 
 def _measures(data: Mapping[str, Any], names: Sequence[str], share: bool = False) -> str:
-    """The left side of these forms, for an axis: in words, where they are about it, and as a formula. ``share``: of the bound."""
+    """The left side of these forms, for an axis: in words, where they are about it, and as a
+    formula. ``share``: of the bound."""
     left = {n: left_side(f.get("latex") or "") for n, f in data["forms"].items()}
     formulas = {left[n] for n in names}
     main = left.get("repaired", next(iter(left.values())))  # the words of a statement are about that one
@@ -187,14 +188,15 @@ def _name(names: Sequence[str], data: Mapping[str, Any], what: str = "bound ") -
     return _plain("\n".join(textwrap.wrap(what + ", ".join(readings) + together, 44)))
 
 
-# --- the table as lines -----------------------------------------------------------------------------------------------------
+# --- the table as lines ---------------------------------------------------------------------------
 def _shown(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: form for name, form in data["forms"].items() if form["shown"]}
 
 
 def _lines(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """form -> its columns, of the forms that are drawn; over a horizon in its order. Where the judged horizons are in the longer run as
-    well, with another number of scenarios, that run is the line, and 'first' alone is of what was judged."""
+    """form -> its columns, of the forms that are drawn; over a horizon in its order. Where the
+    judged horizons are in the longer run as well, with another number of scenarios, that run is the
+    line, and 'first' alone is of what was judged."""
     out = {}
     for name in _shown(data):
         rows = [r for r in data["rows"] if r["form"] == name]
@@ -277,7 +279,7 @@ def _legend(figure: Any, axes: Any) -> None:
         figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
 
 
-# --- over the rounds --------------------------------------------------------------------------------------------------------
+# --- over the rounds ------------------------------------------------------------------------------
 def _over_rounds(data: Mapping[str, Any], lines: dict[str, dict[str, Any]]) -> Any:
     """Each bound, and below them one curve of what was measured."""
     figure, axes = _panel()
@@ -306,7 +308,8 @@ def _over_rounds(data: Mapping[str, Any], lines: dict[str, dict[str, Any]]) -> A
 def _measured(
     ax: Any, data: Mapping[str, Any], lines: dict[str, dict[str, Any]], colours: Mapping[str, str]
 ) -> tuple[bool, dict[str, float]]:
-    """One curve for what was measured: whether there are others beside it, and by what a form's sides are divided to be beside it."""
+    """One curve for what was measured: whether there are others beside it, and by what a form's
+    sides are divided to be beside it."""
     reference = max(lines, key=lambda n: len(lines[n]["at"]))
     scaled: dict[str, float] = {}
     others: dict[str, Any] = {}
@@ -395,7 +398,7 @@ def _worst(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any]) -> None:
             label="\n".join(textwrap.wrap(label, 44)))  # fmt: skip
 
 
-# --- one pair ---------------------------------------------------------------------------------------------------------------
+# --- one pair -------------------------------------------------------------------------------------
 def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> Any:
     """A row a form: what was measured, the bound, and how many times larger that is; of an equality what becomes of it."""
     figure, axes = _panel(share=0.35 + 0.12 * len(lines))
@@ -439,7 +442,7 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
     return figure
 
 
-# --- entry by entry ---------------------------------------------------------------------------------------------------------
+# --- entry by entry -------------------------------------------------------------------------------
 def _has_ratio(line: Mapping[str, np.ndarray]) -> bool:
     """True if measured/bound says how near each entry is: bounds above 0, and left sides that are not below."""
     return bool((line["bound"] > 0).all() and (line["measured"] >= -line["floor"]).all() and np.isfinite(line["seen"]).any())

@@ -147,11 +147,12 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "", work: 
 
 
 def curves(metrics: Mapping[str, Any], title: str, ended: str = "", work: str = "") -> Any:
-    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles; or what
-    `over_scenarios` makes of one.
+    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10
+    % and 90 % quantiles; or what `over_scenarios` makes of one.
 
-    A title that begins with a method's name gives the lines that method's colour. Below the title stand ``work``, the local work,
-    and ``ended``, how the run ended, where there is something to say.
+    A title that begins with a method's name gives the lines that method's colour. Below the title
+    stand ``work``, the local work, and ``ended``, how the run ended, where there is something to
+    say.
     """
     from fedtheory.plotting.style import METHOD_COLOURS, headline, house_style, log_decades, page_figure
 

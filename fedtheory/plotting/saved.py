@@ -1,8 +1,10 @@
-"""Bound against measured as a file: a CSV with a row an entry, below comment lines that say what it is and where it comes from.
+"""Bound against measured as a file: a CSV with a row an entry, below comment lines that say what it
+is and where it comes from.
 
-The second comment line is JSON: the statement, its forms and their verdicts, the problem, the command, versions and commit. Any
-reader of tables takes the rest (``pandas.read_csv(FILE, comment="#")``). A file of someone else's is not trusted: everything that a
-picture is drawn from is checked as it is read.
+The second comment line is JSON: the statement, its forms and their verdicts, the problem, the
+command, versions and commit. Any reader of tables takes the rest (``pandas.read_csv(FILE,
+comment="#")``). A file of someone else's is not trusted: everything that a picture is drawn from is
+checked as it is read.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ class Dataset(OwnArrays):
 
 
 def _bundled(name: str, files: dict[str, dict[str, Any]], **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Features and targets that scikit-learn ships, read without importing it, which takes longer than judging a theorem on them.
+    """Features and targets that scikit-learn ships, read without importing it, which takes longer
+    than judging a theorem on them.
 
     Parameters
     ----------
@@ -188,19 +189,21 @@ def load_svmlight(
     Parameters
     ----------
     dimension : int or None
-        p. None takes the largest index in the file, which drops trailing features that happen to be absent (training
-        and test files, or a9a's family, then differ): name it.
+        p. None takes the largest index in the file, which drops trailing features that happen to be
+        absent (training and test files, or a9a's family, then differ): name it.
     labels : 'keep', 'binary', 'classes', or a mapping
-        'keep' makes a regression task of the numbers as they are; 'binary' maps the smaller of exactly two labels to
-        -1 and the larger to +1; 'classes' numbers the labels 0..C-1 in increasing order; a mapping {label: -1 or +1}
-        covers every label.
+        'keep' makes a regression task of the numbers as they are; 'binary' maps the smaller of
+        exactly two labels to -1 and the larger to +1; 'classes' numbers the labels 0..C-1 in
+        increasing order; a mapping {label: -1 or +1} covers every label.
     zero_based : bool or 'auto'
-        Whether the first index is 0. LIBSVM's files begin at 1, those of scikit-learn's `dump_svmlight_file` at 0 unless it is told
-        otherwise. 'auto' takes a file in which an index 0 appears as one that begins at 0, and any other as one that begins at 1, as
-        `sklearn.datasets.load_svmlight_file` does: where the first feature of a file that begins at 0 is 0 in every sample, say True.
+        Whether the first index is 0. LIBSVM's files begin at 1, those of scikit-learn's
+        `dump_svmlight_file` at 0 unless it is told otherwise. 'auto' takes a file in which an index
+        0 appears as one that begins at 0, and any other as one that begins at 1, as
+        `sklearn.datasets.load_svmlight_file` does: where the first feature of a file that begins at
+        0 is 0 in every sample, say True.
     final_newline : bool
-        Require one, which is how a file cut in its last line is noticed. (A plain file cut between lines cannot be told
-        from a shorter one.)
+        Require one, which is how a file cut in its last line is noticed. (A plain file cut between
+        lines cannot be told from a shorter one.)
     max_gib : float
         Largest dense array to make.
 

@@ -1,4 +1,5 @@
-"""Problems in files: JSON with a kind and the kind's arrays, which the command line takes where it takes a problem's name."""
+"""Problems in files: JSON with a kind and the kind's arrays, which the command line takes where it
+takes a problem's name."""
 
 from __future__ import annotations
 

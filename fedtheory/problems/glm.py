@@ -152,7 +152,8 @@ class Huber(LinearModel):
         return cp.huber(z - b, self.delta) / 2
 
     def cvxpy_split(self, variable: Any) -> Any:
-        """`cvxpy_objective` as the least over u, v >= 0: h(r) is that of (r - u + v)^2/2 + delta (u + v), solved in half the time."""
+        """`cvxpy_objective` as the least over u, v >= 0: h(r) is that of (r - u + v)^2/2 + delta
+        (u + v), solved in half the time."""
         import cvxpy as cp
 
         if not same_loss(self, Huber) or type(self).cvxpy_loss is not Huber.cvxpy_loss:

@@ -236,8 +236,9 @@ def iid(num_samples: int, num_clients: int, sigma: float = 0.0, seed: int = 0) -
 def balanced_iid(labels: Any, num_clients: int, seed: int = 0) -> Partition:
     """The samples dealt out in turn, class by class, in random order within a class.
 
-    All clients have as many samples of each class, and as many in all, to one sample: exactly as many where the clients divide every
-    class. FedDyn's public code deals CIFAR-100 so when it is told 'iid' (github.com/alpemreacar/FedDyn, utils_dataset.py).
+    All clients have as many samples of each class, and as many in all, to one sample: exactly as
+    many where the clients divide every class. FedDyn's public code deals CIFAR-100 so when it is
+    told 'iid' (github.com/alpemreacar/FedDyn, utils_dataset.py).
 
     Raises
     ------
@@ -261,7 +262,8 @@ def _deal(
     draws = g.random((len(numbers), 2)).tolist()
 
     def cumulative() -> list[list[float]]:
-        # Redrawing until the class has samples left is drawing from the prior restricted to those classes.
+        # Redrawing until the class has samples left is drawing from the prior restricted to those
+        # classes.
         left = np.array([len(s) for s in stock], dtype=float)
         mass = priors * (left > 0)
         empty = ~(mass.sum(axis=1) > 0)  # also where a tiny alpha made the prior NaN
@@ -356,7 +358,8 @@ def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 
         clients_of[np.argmax(np.where(clients_of < most, amount / (clients_of + 1), -1.0))] += 1
 
     g = Stream(seed).generator("partition classes")
-    # Dealing runs of one class round the table gives every client different classes; random trades then mix the deal.
+    # Dealing runs of one class round the table gives every client different classes; random trades
+    # then mix the deal.
     order = g.permutation(len(names))
     dealt = np.repeat(order, clients_of[order])
     holds = [set(dealt[k::num_clients].tolist()) for k in range(num_clients)]

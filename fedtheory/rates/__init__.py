@@ -1,7 +1,9 @@
-"""Measured rates: slopes and contraction factors with intervals, a test between two exponents, rounds to epsilon.
+"""Measured rates: slopes and contraction factors with intervals, a test between two exponents,
+rounds to epsilon.
 
-Works on plain arrays; nothing of the rest of the library is needed. See also `fedtheory.testing`, and there what a rate cannot tell:
-a method whose control variates are never updated may fall like a sound one until it is near the bias that it ends with.
+Works on plain arrays; nothing of the rest of the library is needed. See also `fedtheory.testing`,
+and there what a rate cannot tell: a method whose control variates are never updated may fall like a
+sound one until it is near the bias that it ends with.
 """
 
 from fedtheory.rates.contractions import Contraction, fit_contraction

@@ -1,8 +1,10 @@
-"""Geometric rates: the factor by which a gap falls in every round, with an interval, told apart from a power law.
+"""Geometric rates: the factor by which a gap falls in every round, with an interval, told apart
+from a power law.
 
-A straight line in log gap against the round is a geometric rate, one in log gap against log round a power law. On a short
-window both fit. So the fit also says how the halves of the window differ, and tests the power law: gap ~ t^p q^t is fitted with both
-parts, and the power law alone is rejected where q = 1 is.
+A straight line in log gap against the round is a geometric rate, one in log gap against log round a
+power law. On a short window both fit. So the fit also says how the halves of the window differ, and
+tests the power law: gap ~ t^p q^t is fitted with both parts, and the power law alone is rejected
+where q = 1 is.
 """
 
 from __future__ import annotations

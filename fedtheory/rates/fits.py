@@ -1,8 +1,9 @@
 """Slopes in log-log with an honest interval, and the choice between two of them.
 
-A slope is only as good as its window, its points and the optimum behind the gaps, so all three are part of the result: the window
-is declared, never chosen by the fit; points near the precision floor of F* are left out, and said so; neighbouring rounds of
-one smooth curve are not independent evidence, so at most a dozen points, evenly spread in the logarithm, are used.
+A slope is only as good as its window, its points and the optimum behind the gaps, so all three are
+part of the result: the window is declared, never chosen by the fit; points near the precision floor
+of F* are left out, and said so; neighbouring rounds of one smooth curve are not independent
+evidence, so at most a dozen points, evenly spread in the logarithm, are used.
 """
 
 from __future__ import annotations
@@ -305,8 +306,9 @@ def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, f
 def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> Preference:
     """Choose which of two exponents the data support, by one-sided t-tests of both.
 
-    'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and the claimed one is nearer; 'other'
-    the other way round; 'undecided' when neither is rejected, and half way between the two.
+    'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and
+    the claimed one is nearer; 'other' the other way round; 'undecided' when neither is rejected,
+    and half way between the two.
 
     Raises
     ------

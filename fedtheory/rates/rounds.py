@@ -26,9 +26,11 @@ class RoundsToEpsilon(OwnArrays):
     first_at : (E,) or (E, seeds)
         The first round *at* which the gap is below epsilon; inf: never.
     first_from : as first_at
-        The first round *from* which on it stays below epsilon to the end of the run; inf: never. Equal to first_at for monotone gaps.
+        The first round *from* which on it stays below epsilon to the end of the run; inf: never.
+        Equal to first_at for monotone gaps.
     unresolved : (E,) bool
-        epsilon is at or below the stated multiple of the precision floor: F* is not known well enough to tell (entries NaN).
+        epsilon is at or below the stated multiple of the precision floor: F* is not known well
+        enough to tell (entries NaN).
     iterate : what the gaps belong to
     horizon : last round of the run
     """
@@ -111,7 +113,8 @@ def rounds_to_epsilon(
     source : Trajectory, or gaps (rounds + 1,) or (rounds + 1, seeds)
         Entry 0 is the start. A trajectory's gaps are F - optimum.value.
     epsilons : (E,) positive
-    iterate : 'last' (x_t as given), 'best' (least gap so far) or 'averaged' (mean of x_1..x_t; needs a trajectory with its states)
+    iterate : 'last' (x_t as given), 'best' (least gap so far) or 'averaged' (mean of x_1..x_t;
+        needs a trajectory with its states)
     optimum : with ``value`` and ``lower_bound``; default for a trajectory: the problem's own
         Sets the precision floor: an epsilon at or below floor_multiple * floor is not resolved.
     cost : (rounds + 1,)
@@ -120,7 +123,8 @@ def rounds_to_epsilon(
     Raises
     ------
     InvalidInput
-        epsilon <= 0, unknown iterate, gaps that are NaN or -inf, a cost that falls, shapes that disagree.
+        epsilon <= 0, unknown iterate, gaps that are NaN or -inf, a cost that falls, shapes that
+        disagree.
     """
     if iterate not in ITERATES:
         raise InvalidInput(f"iterate = {iterate!r}: use one of {', '.join(ITERATES)}")

@@ -110,9 +110,11 @@ def computed(figure: Figure, seed: int = 0, effort: Effort = QUICK, **given: Any
 
 
 def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK, data: Any = None) -> list[Path]:
-    """One figure, computed (unless its data are given) and drawn in this process: its PNG, its PDF, and a JSON.
+    """One figure, computed (unless its data are given) and drawn in this process: its PNG, its PDF,
+    and a JSON.
 
-    The JSON has the data, where they come from, and the words that a page shows beside the picture: title, caption, paper, number.
+    The JSON has the data, where they come from, and the words that a page shows beside the picture:
+    title, caption, paper, number.
     """
     data = computed(figure, seed, effort) if data is None else data
     with house_style():

@@ -32,7 +32,8 @@ _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―
 
 @cache
 def to_text(latex: str) -> str:
-    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'; no line ends within a case of several."""
+    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'; no line ends
+    within a case of several."""
     return _known().get(latex) or converted(latex)
 
 
@@ -65,7 +66,8 @@ def unread(latex: str) -> str:
 
 
 def shown(form: Any, title: str) -> str:
-    """A form's formula as one line of Unicode: broken LaTeX as it stands, and without any its note, or the statement's title."""
+    """A form's formula as one line of Unicode: broken LaTeX as it stands, and without any its note,
+    or the statement's title."""
     if not form.latex.strip():
         return f"(no formula was given) {form.note or title}"
     return _as_it_stands(form.latex) if unread(form.latex) else to_text(form.latex)

@@ -96,7 +96,8 @@ def counts(lines: Sequence[Line]) -> dict[str, int]:
 
 
 def counts_table(n: Mapping[str, int]) -> list[tuple[str, int, int, int]]:
-    """Two rows at most, (of what, and how many `COUNTED`): what is printed, and what is said in words and made precise by us."""
+    """Two rows at most, (of what, and how many `COUNTED`): what is printed, and what is said in
+    words and made precise by us."""
     rows = (("printed statements", "printed", ""), ("sentences made precise", "in words", " in words"))
     return [
         (what, n[f"fails{which}"], n[f"holds{which}"], n[f"unsettled{which}"]) for what, total, which in rows if n[total]

@@ -53,7 +53,8 @@ def html_report(
 def write_reports(
     out: Path, rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = (), campaign: Path | None = None
 ) -> list[Path]:
-    """report.html and report.md under `out`; ``campaign``: the folder that the campaign was written to, where that is another."""
+    """report.html and report.md under `out`; ``campaign``: the folder that the campaign was written
+    to, where that is another."""
     return [
         write_atomic(out / "report.html", html_report(rows, record, figures, campaign or out)),
         write_atomic(out / "report.md", markdown_report(rows, record, figures, out)),

@@ -53,7 +53,8 @@ def _picture(path: Path) -> dict[str, Any]:
 
 
 def _as_data(path: Path) -> tuple[str, int, int]:
-    """A data address, and the size in pixels: lossless WebP where that is smaller and Pillow writes it, else the PNG as it is."""
+    """A data address, and the size in pixels: lossless WebP where that is smaller and Pillow writes
+    it, else the PNG as it is."""
     from PIL import Image, features
 
     content, kind, size = path.read_bytes(), "png", (0, 0)

@@ -1,4 +1,5 @@
-"""Reading a saved campaign, with suspicion: a file that was changed, cut off or made by something else is refused before it is used."""
+"""Reading a saved campaign, with suspicion: a file that was changed, cut off or made by something
+else is refused before it is used."""
 
 from __future__ import annotations
 

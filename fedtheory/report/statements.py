@@ -101,7 +101,8 @@ def _assumptions(statement: Statement) -> tuple[str, ...]:
 
 
 def _above(line: Line, statement: Statement) -> list[tuple[str, Form, Sequence[Row]]]:
-    """(label, form, rows) of what stands above the fold: as printed and as repaired, else the first of the statement's own forms."""
+    """(label, form, rows) of what stands above the fold: as printed and as repaired, else the first
+    of the statement's own forms."""
     out: list[tuple[str, Form, Sequence[Row]]] = []
     if line.printed is not None:
         form = statement.form(line.printed.form)

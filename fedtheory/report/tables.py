@@ -64,9 +64,11 @@ class Line:
 
     Attributes
     ----------
-    printed, repaired : rows that the two columns show (printed: as `Paper.printed` says, where there is such a row)
-    shown : the row whose instances and tightness are shown: of the form that stands, under the rule that `Paper.printed` names;
-        None where the statement has several forms and none of them is the printed or the repaired one
+    printed, repaired : rows that the two columns show (printed: as `Paper.printed` says, where
+        there is such a row)
+    shown : the row whose instances and tightness are shown: of the form that stands, under the rule
+        that `Paper.printed` names; None where the statement has several forms and none of them is
+        the printed or the repaired one
     """
 
     statement: str
@@ -166,7 +168,8 @@ def instance_text(name: str) -> str:
 
 
 def tightness_text(row: Row | None, brief: bool = False) -> str:
-    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not. Brief: small ones as 1.2e-5."""
+    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not.
+    Brief: small ones as 1.2e-5."""
     if row is None or math.isnan(row.tightness_worst):
         return NO_FORM
     ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
@@ -312,7 +315,8 @@ def details_table(rows: Sequence[Row], width: int) -> Table | Stacked:
 
 
 def _details(rows: Sequence[Row]) -> Iterator[tuple[Text | None, tuple[str, str, str], tuple[Any, ...], Text]]:
-    """(the paper's name before its first row, (statement, form, rule), verdict and numbers, where it is tightest) of every row."""
+    """(the paper's name before its first row, (statement, form, rule), verdict and numbers, where
+    it is tightest) of every row."""
     before: Paper | None = None
     for r in rows:
         paper = paper_of(r.statement)

@@ -160,7 +160,7 @@ def _tag(node: ElementTree.Element) -> str:
     return node.tag.rpartition("}")[2]
 
 
-# --- prose -------------------------------------------------------------------------------------------------------------------
+# --- prose ----------------------------------------------------------------------------------------
 _GREEK = dict(
     zip(
         "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "

@@ -81,7 +81,8 @@ def remember(models: Array | None, clients: Clients) -> Array | None:
 
 
 def updates(record: tuple[str, ...], clients: Clients, x: Array) -> Array | None:
-    """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began with; None: no metric asks for it."""
+    """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began
+    with; None: no metric asks for it."""
     name = next(filter(record.__contains__, OF_UPDATES), None)
     return None if name is None else _local_models(clients, x.shape[1], name) - x[:, None, :]
 
@@ -199,9 +200,11 @@ def measure(
 
     Notes
     -----
-    F and its gradient are evaluated in double precision whatever the run's: rounding in F alone, eps |F|, would hide a suboptimality
-    below 1e-7 |F| in single precision. What is left is the point's own: a single-precision x is within 6e-8 of x* in each coordinate,
-    relative, at best, which costs beta/2 (6e-8 ||x*||)^2, and local work stops where its gradients are rounding errors.
+    F and its gradient are evaluated in double precision whatever the run's: rounding in F alone,
+    eps |F|, would hide a suboptimality below 1e-7 |F| in single precision. What is left is the
+    point's own: a single-precision x is within 6e-8 of x* in each coordinate, relative, at best,
+    which costs beta/2 (6e-8 ||x*||)^2, and local work stops where its gradients are rounding
+    errors.
     """
     tested: dict[str, np.ndarray] = {}
     traffic: dict[str, np.ndarray] = {}

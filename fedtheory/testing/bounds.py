@@ -55,12 +55,15 @@ def assert_bound_holds(
 
     Parameters
     ----------
-    measured : exact: any shape; statistical: (..., seeds), with independent seeds along the last axis
-    bound : broadcasts to measured (statistical: to its shape without the last axis); or a `Bound` of a statement
+    measured : exact: any shape; statistical: (..., seeds), with independent seeds along the last
+        axis
+    bound : broadcasts to measured (statistical: to its shape without the last axis); or a `Bound`
+        of a statement
     confidence : float in (0, 1), or None
-        None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the expectation: one-sided Student-t
-        limits, the error probability shared out over the entries (Bonferroni). They do not cover a rare event that no seed met. Seeds
-        that do not vary at all at an entry are judged exactly there.
+        None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the
+        expectation: one-sided Student-t limits, the error probability shared out over the entries
+        (Bonferroni). They do not cover a rare event that no seed met. Seeds that do not vary at all
+        at an entry are judged exactly there.
     rtol : float in [0, 1)
     noise : float or array >= 0, finite
         Absolute uncertainty of measured - bound, for example the optimum's certified gap.
@@ -70,11 +73,11 @@ def assert_bound_holds(
     Raises
     ------
     AssertionError
-        'violated', 'inconclusive' (statistical: the interval of the mean contains the bound), or 'diverged': a measured entry is NaN or
-        infinite, -inf included, which is no measurement.
+        'violated', 'inconclusive' (statistical: the interval of the mean contains the bound), or
+        'diverged': a measured entry is NaN or infinite, -inf included, which is no measurement.
     InvalidInput
-        A bound that is NaN or infinite (an infinite one shows nothing), rtol or noise out of range, complex numbers, shapes that do not
-        broadcast, fewer than two seeds.
+        A bound that is NaN or infinite (an infinite one shows nothing), rtol or noise out of range,
+        complex numbers, shapes that do not broadcast, fewer than two seeds.
 
     Examples
     --------
@@ -132,7 +135,8 @@ def assert_bound_holds(
 
 
 def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None) -> None:
-    """Raise `InvalidInput` where a theorem's `fedtheory.theory.judge.Bound` is about something else than what was measured."""
+    """Raise `InvalidInput` where a theorem's `fedtheory.theory.judge.Bound` is about something else
+    than what was measured."""
     if theorem.in_expectation and confidence is None:
         raise InvalidInput(
             f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: "

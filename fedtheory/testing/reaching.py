@@ -41,8 +41,8 @@ def assert_reaches(
     Raises
     ------
     AssertionError
-        With the run, the best value within the limit, and how far the run would have to go; or 'diverged', with the round and the run,
-        where a value is NaN or infinite.
+        With the run, the best value within the limit, and how far the run would have to go; or
+        'diverged', with the round and the run, where a value is NaN or infinite.
     InvalidInput
         Arguments out of range.
 

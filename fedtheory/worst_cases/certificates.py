@@ -1,8 +1,8 @@
 """A certificate file: what was asked, the multipliers, and L D L' of every block, all in fractions.
 
-The check reads the question from the file, writes the identity down anew from the method, and asks three things of the numbers:
-no multiplier is negative, values of losses and constants cancel, and L D L' with D >= 0 is the matrix that is left. No solver is
-needed, and none is loaded.
+The check reads the question from the file, writes the identity down anew from the method, and asks
+three things of the numbers: no multiplier is negative, values of losses and constants cancel, and L
+D L' with D >= 0 is the matrix that is left. No solver is needed, and none is loaded.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _only(question: Mapping[str, Any], names: frozenset[str]) -> None:
         raise InvalidInput(f"question: {', '.join(map(str, other[:3]))}: no part of it; there are {', '.join(sorted(names))}")
 
 
-# --- files ----------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 def write(path: Path | str, found: Certificate) -> Path:
     """Write a certificate file, atomically, with where it comes from.
 

@@ -128,7 +128,8 @@ def _sum(row: Row, vectors: Vectors, without: Label | None = None) -> np.ndarray
 
 
 def _on_parabolas(tree: Tree, q: Question, between: Sequence[float]) -> Vectors:
-    """The vectors of a run on parabolas of curvatures inside the class, another for each client and coordinate, within the limits."""
+    """The vectors of a run on parabolas of curvatures inside the class, another for each client and
+    coordinate, within the limits."""
     largest, mu, N = q.losses.smoothness, float(q.losses.strong_convexity), tree.clients
     L = float(largest if largest is not None else (q.losses.lipschitz or 1) / (q.distance or 1))
     apart = q.heterogeneity if q.heterogeneity is not None else q.losses.lipschitz or Fraction(1)
@@ -156,7 +157,8 @@ def _at_optimum(client: int) -> Label:
 
 
 def _within(vectors: Vectors, placed: Placed, q: Question, part: float = 1.0) -> bool:
-    """True if the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
+    """True if the distance, the gradients at the optimum and bounded gradients are within that part
+    of their limits (squared)."""
     squares = (placed[1] ** 2).sum(axis=-1)
     sizes = [(float(vectors[START] @ vectors[START]), q.distance)]
     if q.heterogeneity is not None:

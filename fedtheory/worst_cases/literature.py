@@ -1,4 +1,5 @@
-"""One-round inequalities that are printed, or proved in general, to be put beside the best ones: full gradients, server step 1."""
+"""One-round inequalities that are printed, or proved in general, to be put beside the best ones:
+full gradients, server step 1."""
 
 from __future__ import annotations
 

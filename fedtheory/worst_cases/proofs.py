@@ -1,8 +1,10 @@
-"""Closed forms that are proved for all numbers of clients and ranges of lambda_2: SymPy checks the sums of squares.
+"""Closed forms that are proved for all numbers of clients and ranges of lambda_2: SymPy checks the
+sums of squares.
 
-The family of a potential is written with symbols, the multipliers are put in, and what is left must be, entry by entry, a sum of
-squares. The factors of the squares are then at least 0 on the range that is claimed: rational functions of lambda = lambda_2/beta
-whose signs are decided by their zeros.
+The family of a potential is written with symbols, the multipliers are put in, and what is left must
+be, entry by entry, a sum of squares. The factors of the squares are then at least 0 on the range
+that is claimed: rational functions of lambda = lambda_2/beta whose signs are decided by their
+zeros.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ def _at_least_0(expressions: list[Any], lam: Any, low: Any, high: Any) -> bool:
 
 
 def _pivots(matrix: list[list[Any]]) -> list[Any]:
-    """Those of Gauss's elimination in order; the last one may be 0, and no other is on the open range where they are at least 0."""
+    """Those of Gauss's elimination in order; the last one may be 0, and no other is on the open
+    range where they are at least 0."""
     import sympy as sp
 
     left, found = matrix, []
@@ -92,11 +95,13 @@ def _pivots(matrix: list[list[Any]]) -> list[Any]:
 
 @cache
 def feddyn_is_proved(doubled: int = 2, eight: int = 8) -> bool:
-    """FedDyn, any N, P and lambda: the form is a sum of squares with the factors A, C, C - s and q of docs/worst_cases.md.
+    """FedDyn, any N, P and lambda: the form is a sum of squares with the factors A, C, C - s and q
+    of docs/worst_cases.md.
 
-    That leaves A >= 0, C >= s and A C >= B^2, B = q (1 + lambda) - s. With the first closed form A = B = C, and B - s has the sign
-    of the condition of its range; with the second C = s > 0 and A s = B^2. Where 2/lambda is the smaller one, q lies between 0,
-    where A = C = s + lambda will do, and that q: what is asked of (q, K) is convex.
+    That leaves A >= 0, C >= s and A C >= B^2, B = q (1 + lambda) - s. With the first closed form
+    A = B = C, and B - s has the sign of the condition of its range; with the second C = s > 0 and A
+    s = B^2. Where 2/lambda is the smaller one, q lies between 0, where A = C = s + lambda will do,
+    and that q: what is asked of (q, K) is convex.
     ``doubled``, ``eight``: the numbers of kappa_0, (lambda + 2 s) and 8 lambda s.
     """
     import sympy as sp
@@ -318,10 +323,11 @@ def cohorts_descend(four: Any = 4) -> bool:
 
 @cache
 def local_steps_are_proved(six: int = 6) -> bool:
-    """A round of E local gradient steps of everybody, any E and weights: docs/worst_cases.md has both proofs and their letters.
+    """A round of E local gradient steps of everybody, any E and weights: docs/worst_cases.md has
+    both proofs and their letters.
 
-    Of each the parts are identities in symbols: one local step is a sum of squares; so is Young's inequality; sums of powers;
-    and what they leave of the constant.
+    Of each the parts are identities in symbols: one local step is a sum of squares; so is Young's
+    inequality; sums of powers; and what they leave of the constant.
     ``six``: the number of the sum of the squares of 0..E - 1.
     """
     import sympy as sp
@@ -365,8 +371,9 @@ def local_steps_are_proved(six: int = 6) -> bool:
 
 @cache
 def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
-    """FedAvg with K = 2, L = 1 and everybody: c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and 2 g^3/((3 + g)(1 - g)) at 4 g
-    while g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each, and the pivots of what they leave are at least 0.
+    """FedAvg with K = 2, L = 1 and everybody: c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and
+    2 g^3/((3 + g)(1 - g)) at 4 g while g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each,
+    and the pivots of what they leave are at least 0.
 
     ``two``, ``three``: the numbers of the denominators.
     """
@@ -392,8 +399,9 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
 
 @cache
 def fedmls_is_proved(four: int = 4) -> bool:
-    """FedMLS's outer recursion with exact local solves, every round k and lambda = 1: what three inequalities leave is a form in
-    x - mean x', z - mean z', the new subgradients and the deviations of x' and z', whose minors are at least 0 for k >= 1.
+    """FedMLS's outer recursion with exact local solves, every round k and lambda = 1: what three
+    inequalities leave is a form in x - mean x', z - mean z', the new subgradients and the
+    deviations of x' and z', whose minors are at least 0 for k >= 1.
 
     ``four``: the number of 4/(k (k + 1)), which multiplies the squared distances.
     """

@@ -1,12 +1,14 @@
 """All cohorts that can be drawn in several rounds, classified by symmetry.
 
-P of N clients are drawn in every round, so that a model belongs to a *history*: the cohorts so far. Every client's loss is asked
-at the model of every history. A permutation of the clients turns one instance into another with the same expectation, so that
-the mean over all permutations is a worst case, too: the Gram matrix of all these vectors may be taken to commute with them.
-Such a matrix falls into blocks, one for each irreducible representation of the symmetric group: on the vectors' labels the
-image of a Young symmetriser has a basis in integers, and the matrix is positive semidefinite if and only if its restriction to
-each of these images is (Gatermann and Parrilo, "Symmetry groups, semidefinite programs, and sums of squares", 2004). Conditions
-that a permutation turns into one another have the same multiplier.
+P of N clients are drawn in every round, so that a model belongs to a *history*: the cohorts so far.
+Every client's loss is asked at the model of every history. A permutation of the clients turns one
+instance into another with the same expectation, so that the mean over all permutations is a worst
+case, too: the Gram matrix of all these vectors may be taken to commute with them. Such a matrix
+falls into blocks, one for each irreducible representation of the symmetric group: on the vectors'
+labels the image of a Young symmetriser has a basis in integers, and the matrix is positive
+semidefinite if and only if its restriction to each of these images is (Gatermann and Parrilo,
+"Symmetry groups, semidefinite programs, and sums of squares", 2004). Conditions that a permutation
+turns into one another have the same multiplier.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ class Tree:
         self.optimum = raw - raw.average
         self.points[OPTIMUM, ()] = self._points(OPTIMUM, self.zero, self.optimum)
 
-    # --- what a method writes ---------------------------------------------------------------------------------------------
+    # --- what a method writes ---------------------------------------------------------------------
     def gradient(self, name: str, at: Each) -> Each:
         """The clients' gradients at a point of this history."""
         return self.solved(name, lambda _: at)
@@ -169,7 +171,7 @@ class Tree:
         rows = zip(at.rows, gradient.rows, strict=True)
         return tuple(Point((name, k, self.history), x, g) for k, (x, g) in enumerate(rows))
 
-    # --- what is asked of it -----------------------------------------------------------------------------------------------
+    # --- what is asked of it ----------------------------------------------------------------------
     def square(self, models: Mapping[History, Each]) -> Quadratic:
         """E ||x||^2."""
         return self._expected(models, lambda _, x: x.rows[0].inner(x.rows[0]))
@@ -231,7 +233,7 @@ class Tree:
     def _expected(self, models: Mapping[History, Each], what: Callable[[History, Each], Quadratic]) -> Quadratic:
         return Fraction(1, len(models)) * Quadratic.total(what(history, x) for history, x in models.items())
 
-    # --- symmetry ----------------------------------------------------------------------------------------------------------
+    # --- symmetry ---------------------------------------------------------------------------------
     @cached_property
     def group(self) -> tuple[tuple[int, ...], ...]:
         """All permutations of the clients."""

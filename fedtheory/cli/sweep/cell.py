@@ -111,7 +111,7 @@ def _why(task: Task, error: Exception) -> str:
     return as_keys("run" if task.kind == "run" else "bench", " ".join(str(error).split()))
 
 
-# --- runs on convex problems -----------------------------------------------------------------------------------------------
+# --- runs on convex problems ----------------------------------------------------------------------
 def _options(cell: dict[str, Any]) -> RunOptions:
     from fedtheory.cli.run_made import options_from
 
@@ -178,7 +178,7 @@ def _run(task: Task) -> dict[str, Any]:
     return row
 
 
-# --- networks --------------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 def _bench(cell: dict[str, Any]) -> Any:
     from dataclasses import fields
 

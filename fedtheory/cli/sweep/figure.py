@@ -35,8 +35,9 @@ class _Look(NamedTuple):
 
 
 def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -> list[Path]:
-    """One panel a problem, or a table of networks: a point for every setting (the median over seeds, with their range), and the best
-    one of each method with a ring. Settings of which a seed diverged have no point; the panel says how many there are.
+    """One panel a problem, or a table of networks: a point for every setting (the median over
+    seeds, with their range), and the best one of each method with a ring. Settings of which a seed
+    diverged have no point; the panel says how many there are.
     """
     from fedtheory.plotting.style import headline, house_style, legend_below, page_figure, save
 
@@ -117,7 +118,8 @@ def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, loo
 
 
 def _across(ax: Any, whole: Sequence[Group], across: str) -> Callable[[Group], float]:
-    """The axis across, with a strip at its right end for settings that never reach the target; where each setting stands on it."""
+    """The axis across, with a strip at its right end for settings that never reach the target;
+    where each setting stands on it."""
     from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, NullFormatter
 
     found = [max(v, 1.0) for g in whole if math.isfinite(v := g.middle(across))]

@@ -22,12 +22,14 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
     Parameters
     ----------
     strategy : callable(**settings) -> Strategy
-        Makes the strategy, of either of Flower's kinds, from the settings that it has parameters for: mu, server_lr, beta1, ...; and
-        ``initial_parameters``, ``num_clients`` and ``num_examples`` (a list, one a client) where it has parameters of these names.
+        Makes the strategy, of either of Flower's kinds, from the settings that it has parameters
+        for: mu, server_lr, beta1, ...; and ``initial_parameters``, ``num_clients`` and
+        ``num_examples`` (a list, one a client) where it has parameters of these names.
     client : callable(data, **settings) -> flwr.client.NumPyClient or Client
-        One client's code, for a strategy of ``flwr.server.strategy``; ``data`` has features, labels, num_examples and
-        gradient(x), as in the audit. As Flower does, it is made anew for every round: what it keeps belongs into Flower's
-        ``context``, which it is handed where it has a parameter of that name. Or else
+        One client's code, for a strategy of ``flwr.server.strategy``; ``data`` has features,
+        labels, num_examples and gradient(x), as in the audit. As Flower does, it is made anew for
+        every round: what it keeps belongs into Flower's ``context``, which it is handed where it
+        has a parameter of that name. Or else
     app : callable(clients, **settings) -> flwr.clientapp.ClientApp
         All clients' code; ``context.node_config["partition-id"]`` is a client's number.
     engine, model : as `drive` takes them
@@ -35,8 +37,9 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
     Returns
     -------
     callable
-        ``run(start, clients, cohorts, **settings)`` for `fedtheory.testing.check_algorithm`, with the settings that the two take. The
-        model is one array; a local_steps that is a list is handed to ``client`` as that client's number.
+        ``run(start, clients, cohorts, **settings)`` for `fedtheory.testing.check_algorithm`, with
+        the settings that the two take. The model is one array; a local_steps that is a list is
+        handed to ``client`` as that client's number.
 
     Raises
     ------

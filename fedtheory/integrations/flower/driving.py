@@ -33,21 +33,23 @@ def drive(
 
     Parameters
     ----------
-    strategy : a Strategy of ``flwr.serverapp.strategy`` (messages) or of ``flwr.server.strategy`` (the older kind)
-        Where it has the attributes fraction_train or fraction_fit, and minima of clients, they are set so that it takes all that it is
-        offered; evaluation is switched off.
+    strategy : a Strategy of ``flwr.serverapp.strategy`` (messages) or of ``flwr.server.strategy``
+        (the older kind) Where it has the attributes fraction_train or fraction_fit, and minima of
+        clients, they are set so that it takes all that it is offered; evaluation is switched off.
     app : flwr.clientapp.ClientApp
         It finds a client's number in ``context.node_config["partition-id"]``.
     start : (d,) the first server model
     cohorts : for each round the numbers of the clients that are offered
     num_clients : int; without it one more than the largest number in the cohorts
     engine : 'loop', 'simulation' or 'simulation-in-process'
-        'loop' calls the app directly, in a fraction of a second. 'simulation' is Flower's own engine on ray (``pip install
-        'flwr[simulation]'``, some 15 seconds a run), 'simulation-in-process' the same engine with its ray workers replaced by calls in
-        this process, which needs no ray.
-    arrays : name and shape of each array of the model, in the order in which ``start`` holds them; without it one array
-    model : callable(list of the server's arrays) -> the model among them, for a strategy that sends something else along, such as a
-        control variate; without it all of them
+        'loop' calls the app directly, in a fraction of a second. 'simulation' is Flower's own
+        engine on ray (``pip install 'flwr[simulation]'``, some 15 seconds a run),
+        'simulation-in-process' the same engine with its ray workers replaced by calls in this
+        process, which needs no ray.
+    arrays : name and shape of each array of the model, in the order in which ``start`` holds them;
+        without it one array
+    model : callable(list of the server's arrays) -> the model among them, for a strategy that sends
+        something else along, such as a control variate; without it all of them
 
     Returns
     -------
@@ -56,7 +58,8 @@ def drive(
     Raises
     ------
     InvalidInput
-        An unknown engine, a cohort without clients; a strategy that asks other clients than it is offered, or that waits for more.
+        An unknown engine, a cohort without clients; a strategy that asks other clients than it is
+        offered, or that waits for more.
     MissingCapability
         Flower, or ray for 'simulation', cannot be imported.
     """

@@ -47,9 +47,11 @@ class LocalWork:
     ----------
     num_examples : n_k
     minimise : callable(objective, start, round) -> (y, step_sum)
-        A local model (d,) for f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - center||_1, and the sum of the step sizes
-        that led there (None where there were no gradient steps). ``objective`` is a `LocalObjective` whose arrays are (d,).
-    gradient : callable(y) -> (d,), the full gradient of f_k; needed by option='gradient' and rule='true-gradient' only
+        A local model (d,) for f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1
+        ||y - center||_1, and the sum of the step sizes that led there (None where there were no
+        gradient steps). ``objective`` is a `LocalObjective` whose arrays are (d,).
+    gradient : callable(y) -> (d,), the full gradient of f_k; needed by option='gradient' and
+        rule='true-gradient' only
     """
 
     num_examples: int

@@ -39,28 +39,32 @@ class Preset:
     algorithm, hyperparameters : name and arguments
         Of `fedtheory.algorithms`.
     probability, cohort : float and int
-        Each client's chance to take part; or, where > 0, how many are drawn. 1 and 0: all take part.
+        Each client's chance to take part; or, where > 0, how many are drawn. 1 and 0: all take
+        part.
     partition : dict
         What `fedtheory.neural.data.federated` takes.
     feddyn_cohorts : bool
         Those that take part with a probability are FedDyn's public code's own, round by round
         (`fedtheory.participation.cohorts.FedDynBernoulli`).
     clip : float or None
-        Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is added, as FedDyn's public code does.
+        Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is
+        added, as FedDyn's public code does.
     augment : str or None
         What `NeuralProblem` does to training images.
     held_out : float
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
-    solver, solver_options : 'sgd', 'momentum' or 'adam', and arguments of `fedtheory.local.Momentum` or `Adam`
-        Local work; every paper's is SGD.
+    solver, solver_options : 'sgd', 'momentum' or 'adam', and arguments of
+        `fedtheory.local.Momentum` or `Adam` Local work; every paper's is SGD.
     assumed : tuple of str
         What the paper does not print.
     seed : int
         Of partition, parameters, cohorts and local work.
     own : mapping of option to value
-        What differs from the paper's setting, as `with_values` has changed it; it is a part of the run's name.
+        What differs from the paper's setting, as `with_values` has changed it; it is a part of the
+        run's name.
     others : mapping of field to value
-        What else differs, as `changed` has changed it: epochs, network... A part of the run's name, too.
+        What else differs, as `changed` has changed it: epochs, network... A part of the run's name,
+        too.
     more : tuple of str
         Metrics recorded beside the table's; a part of the run's name, too.
     """
@@ -163,8 +167,8 @@ class Preset:
     def make_solver(self, sample_counts: Sequence[int] | np.ndarray | None = None) -> MiniBatchSolver:
         """The local solver; `sample_counts` are the clients' numbers of training samples.
 
-        FedGATE and VRL-SGD divide by the number of local steps, which must be everybody's. On clients of unequal size they make as many
-        as a client of the mean size makes in its epochs.
+        FedGATE and VRL-SGD divide by the number of local steps, which must be everybody's. On
+        clients of unequal size they make as many as a client of the mean size makes in its epochs.
         """
         from fedtheory import local
 
@@ -183,9 +187,9 @@ class Preset:
     ) -> NeuralProblem:
         """The network on the data, dealt to the clients.
 
-        Where the release deals ('users'), the clients are its first `clients` users, but those with a single training sample (of
-        which none could be held out), and the test samples are these users', where they have some, each client's its own
-        (`NeuralProblem.evaluate_clients`).
+        Where the release deals ('users'), the clients are its first `clients` users, but those with
+        a single training sample (of which none could be held out), and the test samples are these
+        users', where they have some, each client's its own (`NeuralProblem.evaluate_clients`).
 
         Parameters
         ----------
@@ -197,7 +201,8 @@ class Preset:
         Raises
         ------
         InvalidInput
-            The release has fewer users than the setting has clients; a network for texts, and data that are none.
+            The release has fewer users than the setting has clients; a network for texts, and data
+            that are none.
         """
         from fedtheory.neural import models
         from fedtheory.neural.data import federated

@@ -1,7 +1,8 @@
 """The papers' tables of experiments, number by number, as strings of the printed precision.
 
-Sources: FedElasticNet's Tables 2, 3 and 4 and what its section 4 says of Figure 1; EFL's Table 2; the table of Elastic Aggregation's
-poster. None is a number that the text at hand has lost; a cell with two numbers (FedDyn, Tables 3 and 4) is a tuple.
+Sources: FedElasticNet's Tables 2, 3 and 4 and what its section 4 says of Figure 1; EFL's Table 2;
+the table of Elastic Aggregation's poster. None is a number that the text at hand has lost; a cell
+with two numbers (FedDyn, Tables 3 and 4) is a tuple.
 """
 
 from __future__ import annotations

@@ -146,7 +146,8 @@ def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
 def read_result(preset: Preset, folder: Path) -> Result | None:
     """Read a run's measurements from its checkpoint, or up to where it diverged; None without any.
 
-    The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was made with, not those asked for now.
+    The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was
+    made with, not those asked for now.
     """
     from fedtheory.simulation import checkpoints
 
@@ -180,7 +181,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     return result
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 def measured(table: str, result: Result) -> float | tuple[float | None, ...] | None:
     """Our figure for the cell of a table, None where nothing was measured."""
     if result.rounds == 0:
@@ -201,8 +202,8 @@ def measured(table: str, result: Result) -> float | tuple[float | None, ...] | N
 def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[dict[str, Any]]:
     """A row of JSON values for each run: our figure, the paper's, and ours over the paper's.
 
-    Sums over rounds are compared a round: after half the rounds, against half the printed sum. On other data than the paper's (quick)
-    there is nothing to compare.
+    Sums over rounds are compared a round: after half the rounds, against half the printed sum. On
+    other data than the paper's (quick) there is nothing to compare.
     """
     paper = None if table == "fedelasticnet-figure1" else papers.table(table)
     out = []

@@ -113,7 +113,8 @@ class _Reconstruct:
 
 
 class _Restricted(pickle.Unpickler):
-    # Not even NumPy's own functions are given to the file: what it may name are stand-ins that can do nothing else.
+    # Not even NumPy's own functions are given to the file: what it may name are stand-ins that can
+    # do nothing else.
     allowed: ClassVar[dict[tuple[str, str], Any]] = {
         ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
         ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
@@ -130,8 +131,9 @@ class _Restricted(pickle.Unpickler):
 
 
 def _check_sizes(content: Any) -> None:
-    """Refuse what makes the reader take all memory or time before it looks: lengths beyond the end, far places to remember at, and
-    tuples in tuples that are one another, which are hashed entry by entry."""
+    """Refuse what makes the reader take all memory or time before it looks: lengths beyond the end,
+    far places to remember at, and tuples in tuples that are one another, which are hashed entry by
+    entry."""
     held: set[int] = set()
     tuples, before, places = 0, "", 0
     for operation, argument, _ in pickletools.genops(io.BytesIO(content)):  # raises where a length is beyond the end
@@ -246,7 +248,8 @@ def _load(
 def _open(
     release: Release, folder: str | Path, version: _Version, verify: bool
 ) -> Iterator[tuple[str, str, Any]] | None:
-    """(file, where, content) of the version's files in order, from the folder or else its archive; None when neither is there."""
+    """(file, where, content) of the version's files in order, from the folder or else its archive;
+    None when neither is there."""
     if release.find(folder, next(iter(version.files))) is not None:
         return ((f, *release.read(folder, f, md5=md5 if verify else None)) for f, md5 in version.files.items())
     archive = release.find(folder, version.archive, version.archive.removesuffix(".gz"))
@@ -267,20 +270,22 @@ def _unpack(archive: Path, version: _Version, verify: bool) -> Iterator[tuple[st
 def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
     """CIFAR-10: 50,000 training and 10,000 test images (3, 32, 32) of 10 classes.
 
-    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.491, 0.482, 0.447 and std 0.247, 0.243, 0.262, as in
-    the public FedDyn code (FedElasticNet uses its models and data).
+    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.491, 0.482, 0.447 and std
+    0.247, 0.243, 0.262, as in the public FedDyn code (FedElasticNet uses its models and data).
 
     Parameters
     ----------
-    folder : holds the Python batches or the binary ones (plain or compressed), or one of the published .tar.gz
+    folder : holds the Python batches or the binary ones (plain or compressed), or one of the
+        published .tar.gz
     verify : bool
-        Check the md5 of each Python batch, or of the archive (the release gives none of the single binary files).
+        Check the md5 of each Python batch, or of the archive (the release gives none of the single
+        binary files).
 
     Raises
     ------
     DataFileError
-        A file missing (its name, where it is published and the folder are said), damaged, not of the format, or a pickle
-        that asks for anything a batch does not need.
+        A file missing (its name, where it is published and the folder are said), damaged, not of
+        the format, or a pickle that asks for anything a batch does not need.
     """
     flag("verify", verify)
     parsers = (lambda w, c: parse_pickle(w, c, "labels"), lambda w, c: parse_records(w, c, 1, 0))
@@ -290,8 +295,9 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
 def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     """CIFAR-100 with its 100 fine labels: 50,000 training and 10,000 test images (3, 32, 32).
 
-    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.5071, 0.4867, 0.4408 and std 0.2675, 0.2565, 0.2761,
-    as in the public FedDyn code. Parameters and errors are those of `load_cifar10`.
+    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.5071, 0.4867, 0.4408 and
+    std 0.2675, 0.2565, 0.2761, as in the public FedDyn code. Parameters and errors are those of
+    `load_cifar10`.
     """
     flag("verify", verify)
     parsers = (lambda w, c: parse_pickle(w, c, "fine_labels"), lambda w, c: parse_records(w, c, 2, 1))

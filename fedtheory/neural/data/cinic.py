@@ -162,18 +162,20 @@ def _from_archive(archive: Path, parts: tuple[str, ...], verify: bool) -> Iterat
 
 
 def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, progress: bool = True) -> ImageData:
-    """CINIC-10 (Darlow et al., 2018): 90,000 training and 90,000 test images (3, 32, 32) of CIFAR-10's classes.
+    """CINIC-10 (Darlow et al., 2018): 90,000 training and 90,000 test images (3, 32, 32) of
+    CIFAR-10's classes.
 
-    Labels are CIFAR-10's numbers. Images come in a fixed order, class after class in turn, so that the first few hold all
-    classes alike: by file name within a class. Inputs are, channel by channel, (byte / 255 - mean) / std with the mean and
-    standard deviation that the release prints.
+    Labels are CIFAR-10's numbers. Images come in a fixed order, class after class in turn, so that
+    the first few hold all classes alike: by file name within a class. Inputs are, channel by
+    channel, (byte / 255 - mean) / std with the mean and standard deviation that the release prints.
 
     Parameters
     ----------
-    folder : holds train/airplane/*.png and so on, or CINIC-10.tar.gz (which is read as it is, in memory); `CINIC-10` below it
-        will do
+    folder : holds train/airplane/*.png and so on, or CINIC-10.tar.gz (which is read as it is, in
+        memory); `CINIC-10` below it will do
     valid : bool
-        Put the third part, `valid`, to the training images: 180,000. Federated papers leave it out (FedML's reader too).
+        Put the third part, `valid`, to the training images: 180,000. Federated papers leave it out
+        (FedML's reader too).
     verify : bool
         Check the archive's md5, and that each class has 9,000 images in each part.
     progress : bool
@@ -182,8 +184,9 @@ def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, p
     Raises
     ------
     DataFileError
-        Neither folders nor archive (the file, where it is published and the folder are said); a part or a class missing, or not
-        whole; a file that is no PNG of 32 x 32 pixels, which is named.
+        Neither folders nor archive (the file, where it is published and the folder are said); a
+        part or a class missing, or not whole; a file that is no PNG of 32 x 32 pixels, which is
+        named.
     """
     flag("valid", valid), flag("verify", verify), flag("progress", progress)
     parts = ("train", "valid", "test") if valid else ("train", "test")

@@ -252,20 +252,23 @@ def federated(
     data: Data, partition: str = "iid", num_clients: int = 100, seed: int = 0, *,
     alpha: float | None = None, sigma: float = 0.0, classes: int | None = None,
 ) -> Partition:
-    """The training samples dealt to clients; `.indices` holds one index array into `train_x` a client.
+    """The training samples dealt to clients; `.indices` holds one index array into `train_x` a
+    client.
 
     Parameters
     ----------
     partition : 'iid', 'iid-balanced', 'dirichlet', 'classes' or 'users'
-        'iid-balanced' gives everyone as many samples of each class; 'dirichlet' needs `alpha` (the papers: 0.3 and 0.6); 'classes'
-        needs `classes`, how many each client holds; 'users' is the release's own, with all its users (num_clients is not looked at).
+        'iid-balanced' gives everyone as many samples of each class; 'dirichlet' needs `alpha` (the
+        papers: 0.3 and 0.6); 'classes' needs `classes`, how many each client holds; 'users' is the
+        release's own, with all its users (num_clients is not looked at).
     sigma : float
         Sizes: 0 equal, else lognormal ('iid' and 'dirichlet').
 
     Raises
     ------
     InvalidInput
-        An unknown partition; a parameter that it needs and lacks, or does not take; whatever the partition refuses.
+        An unknown partition; a parameter that it needs and lacks, or does not take; whatever the
+        partition refuses.
     """
     takes = {"iid": {"sigma"}, "iid-balanced": set(), "dirichlet": {"alpha", "sigma"}, "classes": {"classes"}, "users": set()}
     if partition not in takes:

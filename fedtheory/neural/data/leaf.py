@@ -136,11 +136,13 @@ def _numbers(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndar
 
 
 def load_leaf(folder: str | Path, name: str = "leaf", test: bool = True) -> FeatureData:
-    """A data set in LEAF's JSON whose x are numbers (FEMNIST, the synthetic sets of LEAF and FedProx).
+    """A data set in LEAF's JSON whose x are numbers (FEMNIST, the synthetic sets of LEAF and
+    FedProx).
 
     Parameters
     ----------
-    folder : holds `train` and `test` (or `data/train` and `data/test`) with .json files, plain or compressed; or one such file
+    folder : holds `train` and `test` (or `data/train` and `data/test`) with .json files, plain or
+        compressed; or one such file
     test : bool
         Whether to read a test part; it is empty for a single file.
 

@@ -1,4 +1,5 @@
-"""EFL's Figures 2 and 3 on networks: what the elastic term does to accuracy and training loss, and how few clients are enough."""
+"""EFL's Figures 2 and 3 on networks: what the elastic term does to accuracy and training loss, and
+how few clients are enough."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def _solver(preset: Any, lr: float) -> Any:
     return LocalSGD(STEPS, lr, min(BATCH, preset.batch_size))
 
 
-# --- Figure 2 ---------------------------------------------------------------------------------------------------------
+# --- Figure 2 -------------------------------------------------------------------------------------
 def compute_figure_2(
     networks: Sequence[str] = ("logistic", "mlp-100-100"), lambdas: Sequence[float] = LAMBDAS,
     steps: Sequence[float] = (0.1, 1.0), rounds: int = 60, seeds: int | Sequence[int] = 5,
@@ -63,16 +64,18 @@ def compute_figure_2(
     first_found: bool = False, published: Published = THIRTY, seed: int = 0,
     data: Path | str | None = None, keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
-    """EFL with several lambda at two step sizes, the second too large to be stable, all clients taking part.
+    """EFL with several lambda at two step sizes, the second too large to be stable, all clients
+    taking part.
 
-    The best lambda > 0 of each panel is chosen by its accuracy on one more seed than is shown, the first, so that its curves are not
-    those that it was chosen by.
+    The best lambda > 0 of each panel is chosen by its accuracy on one more seed than is shown, the
+    first, so that its curves are not those that it was chosen by.
 
     Returns
     -------
     dict
-        'panels': 'dataset', 'network', 'step', 'lambdas', 'best' (index), 'trial' (the first seed's accuracy at the end, one a lambda),
-        'accuracy' and 'loss' (lambdas, seeds, rounds + 1); NaN after a divergence.
+        'panels': 'dataset', 'network', 'step', 'lambdas', 'best' (index), 'trial' (the first seed's
+        accuracy at the end, one a lambda), 'accuracy' and 'loss' (lambdas, seeds, rounds + 1); NaN
+        after a divergence.
     """
     from fedtheory.report.networks.runs import DIGITS, quietly, seeds_from, simulated
 
@@ -229,7 +232,7 @@ def caption_2(data: dict[str, Any]) -> str:
     return " ".join([*parts, *data["notes"]])
 
 
-# --- Figure 3 ---------------------------------------------------------------------------------------------------------
+# --- Figure 3 -------------------------------------------------------------------------------------
 RULES = {"EFL, all that was done": ("efl", "C", 0.1), "FedAvg, complete work only": ("fedavg", "A", 0.0)}
 
 

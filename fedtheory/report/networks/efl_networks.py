@@ -1,4 +1,5 @@
-"""EFL's Figure 1 and Table 2 on networks: accuracy when clients hold few classes, against the methods that the paper compares with."""
+"""EFL's Figure 1 and Table 2 on networks: accuracy when clients hold few classes, against the
+methods that the paper compares with."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def compute(
     return {"panels": panels, "seeds": used, **about}
 
 
-# --- Figure 1 ---------------------------------------------------------------------------------------------------------
+# --- Figure 1 -------------------------------------------------------------------------------------
 def draw_figure_1(data: dict[str, Any]) -> Any:
     """A row a data set, a column a split, and on the right what each method loses from the first split to the last."""
     from fedtheory.plotting.style import (
@@ -205,7 +206,7 @@ def caption_1(data: dict[str, Any]) -> str:
     )
 
 
-# --- Table 2 ----------------------------------------------------------------------------------------------------------
+# --- Table 2 --------------------------------------------------------------------------------------
 def _best(found: dict[str, Any]) -> np.ndarray:
     """Best mean test accuracy over the rounds, in percent, seed by seed: NaN where nothing was measured."""
     values = 100 * np.asarray(found["client_accuracy"], dtype=float)[:, 1:]

@@ -47,7 +47,7 @@ def _gain(methods: Mapping[str, Any]) -> np.ndarray:
     return difference(methods["elastic"]["test_accuracy"], methods["naive"]["test_accuracy"])
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 def compute_table(
     networks: Sequence[str] = ("logistic", "mlp-100-100", "cnn-8-16"), rounds: int = 40,
     seeds: int | Sequence[int] = 5,
@@ -60,7 +60,8 @@ def compute_table(
     Returns
     -------
     dict
-        'panels': 'dataset', 'network', 'clients', 'cohort', 'rounds', 'methods' {'naive', 'elastic': what `measured` returns}.
+        'panels': 'dataset', 'network', 'clients', 'cohort', 'rounds', 'methods' {'naive',
+        'elastic': what `measured` returns}.
     """
     from fedtheory.neural.data import digits
     from fedtheory.report.networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
@@ -163,7 +164,7 @@ def caption_table(data: dict[str, Any]) -> str:
     )
 
 
-# --- the figure -------------------------------------------------------------------------------------------------------
+# --- the figure -----------------------------------------------------------------------------------
 SETTINGS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "split": ("Dirichlet parameter of the split", (0.1, 0.3, 1.0, 10.0)),
     "cohort": ("clients a round, of 50", (2, 5, 10, 25)),

@@ -1,4 +1,5 @@
-"""FedElasticNet's six methods on several data sets and splits: what its Figures 1 and 6 to 9 and its Tables 2 to 4 are drawn from."""
+"""FedElasticNet's six methods on several data sets and splits: what its Figures 1 and 6 to 9 and
+its Tables 2 to 4 are drawn from."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def compute(
     Parameters
     ----------
     participation : '10%' or '100%'
-    splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read from ``data``
+    splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read
+        from ``data``
     networks, rounds, seeds : of the runs on scikit-learn's digits, when ``data`` is None
     published : how much is run on ``data``
     change : what differs in all runs
@@ -67,8 +69,8 @@ def compute(
     Returns
     -------
     dict
-        'panels', each with its data set, split, network, clients and 'methods' {name: what `measured` returns}; 'seeds', 'notes',
-        'published'.
+        'panels', each with its data set, split, network, clients and 'methods' {name: what
+        `measured` returns}; 'seeds', 'notes', 'published'.
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits

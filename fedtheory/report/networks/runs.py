@@ -205,7 +205,8 @@ def simulated(
     sampling: Any = None, solver: Any = None,
     record: Sequence[str] = ("test_accuracy", "objective"), **options: Any,
 ) -> dict[str, np.ndarray]:
-    """A setting under another law of participation, or with other local work, than a preset has: {metric: (seeds, rounds + 1)}.
+    """A setting under another law of participation, or with other local work, than a preset has:
+    {metric: (seeds, rounds + 1)}.
 
     After a divergence the metrics are NaN. ``options`` are as `Preset.make_problem` takes them.
     """

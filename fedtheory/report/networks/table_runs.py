@@ -32,8 +32,8 @@ def accuracy_data(results: Sequence[Result]) -> dict[str, Any]:
 
     There is a panel for each data set, split and set of values that were tried.
 
-    A method that lacks an option stands in the panels of all its values. Seeds whose run diverged, or has fewer rounds than the
-    method's others, have no numbers.
+    A method that lacks an option stands in the panels of all its values. Seeds whose run diverged,
+    or has fewer rounds than the method's others, have no numbers.
     """
     begun = [r for r in results if r.rounds or r.error]
     seeds = sorted({r.preset.seed for r in begun})

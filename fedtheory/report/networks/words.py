@@ -1,4 +1,5 @@
-"""Numbers of several seeds in words: ends, differences between methods on the same seed, and whether they are seen in every one."""
+"""Numbers of several seeds in words: ends, differences between methods on the same seed, and
+whether they are seen in every one."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def ends(values: Any, last: int = LAST) -> np.ndarray:
 
 
 def difference(ours: Any, theirs: Any) -> np.ndarray:
-    """Ours minus theirs at the end of what both have done, seed by seed, in points; seeds on which either diverged are left out."""
+    """Ours minus theirs at the end of what both have done, seed by seed, in points; seeds on which
+    either diverged are left out."""
     ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     here = np.isfinite(ours[:, -1]) & np.isfinite(theirs[:, -1])
     both = min(ours.shape[1], theirs.shape[1])

@@ -40,7 +40,8 @@ class _TimeUp(BaseException):  # no Exception, so that an adapter's own handlers
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Stop what takes longer, with `AdapterError`; where the system has no timer, or in another thread, nothing is stopped."""
+    """Stop what takes longer, with `AdapterError`; where the system has no timer, or in another
+    thread, nothing is stopped."""
     usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not usable or signal.getitimer(signal.ITIMER_REAL)[0] > 0:
         yield
@@ -62,7 +63,8 @@ def limited(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def global_seeds(seed: int) -> Iterator[None]:
-    """The global generators of Python, NumPy and (where it is imported) torch seeded so; afterwards they are as they were."""
+    """The global generators of Python, NumPy and (where it is imported) torch seeded so; afterwards
+    they are as they were."""
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002  what other code draws from
     torch = sys.modules.get("torch")
     tensor = torch.get_rng_state() if torch is not None else None
@@ -122,12 +124,13 @@ class Adapter:
     Parameters
     ----------
     given : callable or object
-        - ``round(state, clients, cohort, **settings) -> state``, a function whose first parameter is called ``state``. A state is a
-          dict with the server's model ``x`` and what the method keeps, under the names of `fedtheory.testing.METHODS`.
-        - an object with such a method ``round``. With ``init(start, clients, **settings)`` and ``model(state)`` its states may be
-          anything.
-        - ``run(start, clients, cohorts, **settings)``, any other function: it gives the server's model after every round, or only the
-          last one.
+        - ``round(state, clients, cohort, **settings) -> state``, a function whose first parameter
+          is called ``state``. A state is a dict with the server's model ``x`` and what the method
+          keeps, under the names of `fedtheory.testing.METHODS`.
+        - an object with such a method ``round``. With ``init(start, clients, **settings)`` and
+          ``model(state)`` its states may be anything.
+        - ``run(start, clients, cohorts, **settings)``, any other function: it gives the server's
+          model after every round, or only the last one.
 
     Raises
     ------

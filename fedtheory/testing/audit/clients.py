@@ -42,7 +42,8 @@ class Client:
         return len(self.labels)
 
     def gradient(self, x: Any, rows: Any = slice(None)) -> np.ndarray:
-        """Gradient of the loss at x (d,): (d,). ``rows``: the examples it is taken over, by their numbers; without it all."""
+        """Gradient of the loss at x (d,): (d,). ``rows``: the examples it is taken over, by their
+        numbers; without it all."""
         x, a, b = np.asarray(x, dtype=float), self.features[rows], self.labels[rows]
         if x.shape != (dim := self.features.shape[1],):
             raise ValueError(f"gradient(x) was called with x of shape {x.shape}: it must have ({dim},), as the server's model")

@@ -22,10 +22,12 @@ KEPT = 1e-7  # an eigenvalue this near 1 belongs to what no round changes
 
 
 def contraction(method: str, task: reference.Task) -> float:
-    """The factor by which the slowest part of the state shrinks a round, with everybody taking part: the largest eigenvalue but 1.
+    """The factor by which the slowest part of the state shrinks a round, with everybody taking
+    part: the largest eigenvalue but 1.
 
-    With squared losses and full cohorts a round is an affine map of the state; its matrix is found column by column. Eigenvalue 1 is
-    left out: it belongs to sums that no round changes and that a run from the method's first state has at 0.
+    With squared losses and full cohorts a round is an affine map of the state; its matrix is found
+    column by column. Eigenvalue 1 is left out: it belongs to sums that no round changes and that a
+    run from the method's first state has at 0.
     """
     names = [n for n in reference.init(method, task) if n != "y"]
     shapes = {n: reference.init(method, task)[n].shape for n in names}
@@ -59,7 +61,8 @@ def _converges(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
     over: dict[str, Any] = {} if goes else {"local_steps": 1}
     one = session.task(clients, everybody(), **over)
-    # what clients keep is at rest only where no client moves: at the minimiser of the plain mean, whatever weighs their updates
+    # what clients keep is at rest only where no client moves: at the minimiser of the plain mean,
+    # whatever weighs their updates
     x, error = optimum(clients, "uniform" if goes else str(one.settings["weighting"]))
     factor = contraction(session.method.name, one)
     if factor > SLOWEST:

@@ -171,7 +171,8 @@ class Session:
         return self.compared[label]
 
     def explanations(self) -> list[tuple[Mistake, ...]]:
-        """The known mistakes, or else the pairs of them, with which the reference gives what the implementation gave in every run."""
+        """The known mistakes, or else the pairs of them, with which the reference gives what the
+        implementation gave in every run."""
         seen = [c for c in self.compared.values() if c.got is not None]
         if not seen or all(c.agrees for c in seen):
             return []
@@ -203,9 +204,11 @@ class Session:
         return True
 
     def _first_controls(self, seen: list[Comparison]) -> tuple[Mistake, ...] | None:
-        """True if all control variates that start at one vector other than 0 explain the runs; the vector is worked out.
+        """True if all control variates that start at one vector other than 0 explain the runs; the
+        vector is worked out.
 
-        Where the cohorts of the first two rounds have no client in common, the model after the second is affine in that vector.
+        Where the cohorts of the first two rounds have no client in common, the model after the
+        second is affine in that vector.
         """
         told = next((c for c in seen if c.task.clients[0].loss == "squared" and _apart(c.task)), None)
         if "c_k" not in self.method.state or told is None or told.got is None or 2 not in told.got.models:

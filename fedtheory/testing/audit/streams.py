@@ -19,10 +19,11 @@ READABLE = ("fedavg", "fedprox", "scaffold", "fedelasticnet-prox", "fedelasticne
 
 
 def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
-    """For each round the number of the example that each of two clients drew, or None where the models do not tell.
+    """For each round the number of the example that each of two clients drew, or None where the
+    models do not tell.
 
-    Client 0 has the losses (x - j)^2/2 and client 1 the losses (x - 1000 j)^2/2, j = 0, 1, ...: one local step on one example moves
-    the mean model towards (j_0 + 1000 j_1)/2.
+    Client 0 has the losses (x - j)^2/2 and client 1 the losses (x - 1000 j)^2/2, j = 0, 1, ...: one
+    local step on one example moves the mean model towards (j_0 + 1000 j_1)/2.
     """
     numbers = np.arange(EXAMPLES, dtype=float)
     clients = tuple(Client(np.ones((EXAMPLES, 1)), numbers * by) for by in (1.0, APART))

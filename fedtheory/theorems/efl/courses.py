@@ -1,6 +1,8 @@
-"""A run of EFL as the proof of Theorem 1 looks at it: the states of each round, and everything that may happen from each of them.
+"""A run of EFL as the proof of Theorem 1 looks at it: the states of each round, and everything that
+may happen from each of them.
 
-All states that can be reached, with their probabilities, where these are few; else scenarios, each round of which is enumerated.
+All states that can be reached, with their probabilities, where these are few; else scenarios, each
+round of which is enumerated.
 """
 
 from __future__ import annotations

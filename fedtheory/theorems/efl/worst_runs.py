@@ -1,8 +1,10 @@
-"""The worst run of EFL's local SGD where everybody completes all steps and gradients have no noise: local gradient descent.
+"""The worst run of EFL's local SGD where everybody completes all steps and gradients have no noise:
+local gradient descent.
 
-What is measured is Theorem 1's ||w_tau - w*||^2, with the theorem's own step sizes. What is known of the losses is what its bound asks:
-L and mu, ||w_0 - w*||^2, the mean of D_k = F_k(w*) - F_k^*, and G^2, which bounds every gradient that a client takes; each by
-itself, or the bound as a whole. The value is the same for every N >= 2 with equal weights.
+What is measured is Theorem 1's ||w_tau - w*||^2, with the theorem's own step sizes. What is known
+of the losses is what its bound asks: L and mu, ||w_0 - w*||^2, the mean of D_k = F_k(w*) - F_k^*,
+and G^2, which bounds every gradient that a client takes; each by itself, or the bound as a whole.
+The value is the same for every N >= 2 with equal weights.
 """
 
 from __future__ import annotations

@@ -146,7 +146,8 @@ _NOTE = "number: fitted slope against ε with its 95 % interval (−1: 1/ε, −
 
 
 def _ahead(data: Mapping[str, Any], instances: Sequence[str], others: Sequence[str]) -> list[str]:
-    """The instances on which FedMLS, exact and tuned, is ahead of all of these at the smallest epsilon at which both were measured."""
+    """The instances on which FedMLS, exact and tuned, is ahead of all of these at the smallest
+    epsilon at which both were measured."""
     found = {(c["instance"], c["other"]): c["ahead_at_smallest"] for c in data["crossovers"] if c["ours"] == "FedMLS, exact"}
     return [i for i in instances if all(found.get((i, o)) == "FedMLS, exact" for o in others)]
 

@@ -1,4 +1,5 @@
-"""Theorem 1 of FedMLS against the gap after K rounds: as printed, as repaired and sharpened, with the local steps of its own T_k."""
+"""Theorem 1 of FedMLS against the gap after K rounds: as printed, as repaired and sharpened, with
+the local steps of its own T_k."""
 
 from __future__ import annotations
 
@@ -69,8 +70,8 @@ def compute(
 ) -> dict[str, Any]:
     """Four panels: two problems, one with noise, and one with a lambda that is the same for all K.
 
-    ``problem``: in place of the least absolute deviations of three panels, on the ball of ``radius``; without a radius the least
-    power of 2 whose ball provably holds a minimiser.
+    ``problem``: in place of the least absolute deviations of three panels, on the ball of
+    ``radius``; without a radius the least power of 2 whose ball provably holds a minimiser.
 
     Raises
     ------

@@ -25,11 +25,13 @@ ROUNDS = (2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130)
 
 
 def compute(rounds: tuple[int, ...] = ROUNDS, worst_up_to: int = 5) -> dict[str, Any]:
-    """F(x_K) - F* on f = -u in fractions as a share of the bound of each method, and the worst case of all losses as one.
+    """F(x_K) - F* on f = -u in fractions as a share of the bound of each method, and the worst case
+    of all losses as one.
 
-    Solved: 8 ||x_0 - x*||^2/(lambda K (K+1)) + lambda/2 with lambda = 16/(K(K+1)+8). One step a round: (10 ||x_0 - x*||^2 + 8 D) in
-    place of the 8, with lambda = 20/(K(K+1)+7) and the least D for which every T_k is 1, 2 lambda^2 K (K-1)^2. The worst case is
-    that of MOPES, which is the method for one loss, over any closed convex set, with local training on all of space;
+    Solved: 8 ||x_0 - x*||^2/(lambda K (K+1)) + lambda/2 with lambda = 16/(K(K+1)+8). One step a
+    round: (10 ||x_0 - x*||^2 + 8 D) in place of the 8, with lambda = 20/(K(K+1)+7) and the least D
+    for which every T_k is 1, 2 lambda^2 K (K-1)^2. The worst case is that of MOPES, which is the
+    method for one loss, over any closed convex set, with local training on all of space;
     ``worst_up_to``: the most rounds of it.
     """
     out: dict[str, Any] = {"rounds": list(rounds), "solved": [], "one step": [], "seconds": 0.0}

@@ -80,6 +80,7 @@ def applies(form: Form, run: Any) -> str | None:
 def is_reading(form: Form) -> bool:
     """True for a form that is a reading on record as violated.
 
-    It is judged on its witness in a campaign, and on a user's problem on a run of its own (see `fedtheory.theorems.fedmls.readings`).
+    It is judged on its witness in a campaign, and on a user's problem on a run of its own (see
+    `fedtheory.theorems.fedmls.readings`).
     """
     return set(form.established.values()) == {"violated"}

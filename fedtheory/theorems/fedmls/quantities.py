@@ -1,7 +1,8 @@
-"""Everything a run of FedMLS makes measurable, in the symbols of its proof (Thekumparampil et al. 2020; Lan 2016).
+"""Everything a run of FedMLS makes measurable, in the symbols of its proof (Thekumparampil et al.
+2020; Lan 2016).
 
-Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which the poster's algorithm lives. Rounds stand on axis 0,
-scenarios on the last axis.
+Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which the poster's algorithm
+lives. Rounds stand on axis 0, scenarios on the last axis.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ class MLSView(World):
         return self.inner_error()
 
 
-# --- a run ----------------------------------------------------------------------------------------------------------------
+# --- a run ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Bounds:
     """The constants of a problem on the ball that the theorems need.

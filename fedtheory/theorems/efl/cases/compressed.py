@@ -41,7 +41,8 @@ def frozen(form: Form, case: Case) -> Any:
 
 
 def _factor(compressor: Compressor | None, dim: int) -> float | None:
-    """delta of a compressor that the theorem is about; None where nothing is compressed. Raises `InvalidInput` for others."""
+    """delta of a compressor that the theorem is about; None where nothing is compressed. Raises
+    `InvalidInput` for others."""
     if compressor is None:
         return None
     compressor.check(dim)
@@ -150,12 +151,14 @@ def compressed(form: Form, case: Case) -> Any:
 
 
 def partial(form: Form, case: Case) -> Any:
-    """Every participation of a few rounds on the user's problem, in floats: as many rounds as there are paths for, at most 20.
+    """Every participation of a few rounds on the user's problem, in floats: as many rounds as there
+    are paths for, at most 20.
 
     Raises
     ------
     InvalidInput, MissingCapability
-        As `compressed`; laws that change, clients that depend on each other, or too many cases in one round.
+        As `compressed`; laws that change, clients that depend on each other, or too many cases in
+        one round.
     NotCertified
         An optimum that cannot be certified.
     """

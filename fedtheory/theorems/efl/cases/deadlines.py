@@ -1,4 +1,5 @@
-"""Sections 4.1 and 4.2, Corollary 1 and Table 1 on a problem of a user's: Theorem 1's constants there, or those that are given."""
+"""Sections 4.1 and 4.2, Corollary 1 and Table 1 on a problem of a user's: Theorem 1's constants
+there, or those that are given."""
 
 from __future__ import annotations
 
@@ -65,10 +66,12 @@ def _idle(case: Case) -> np.ndarray:
 
 
 def inactive(form: Form, case: Case) -> Any:
-    """The data of kind 'inactive': the law of being inactive, and gamma, J and C of Theorem 1 on the problem, or as given.
+    """The data of kind 'inactive': the law of being inactive, and gamma, J and C of Theorem 1 on
+    the problem, or as given.
 
-    Corollary 1 assumes C_tau = tau C, so that C = C_T/T with Theorem 1's C_T as repaired. y is the probability of being inactive of the
-    client that is named, else of the one that is inactive most often; tau_0 is 0 unless given.
+    Corollary 1 assumes C_tau = tau C, so that C = C_T/T with Theorem 1's C_T as repaired. y is the
+    probability of being inactive of the client that is named, else of the one that is inactive most
+    often; tau_0 is 0 unless given.
     """
     _scheme_c(case)
     idle, T, E = _idle(case), case.rounds or ROUNDS, law_of(case).max_steps
@@ -135,7 +138,7 @@ def incomplete(form: Form, case: Case) -> Any:
     return instance_of("incomplete", case.problem.name, to_file(data))
 
 
-# --- Corollary 1: keep the client, or abandon it ----------------------------------------------------------------------------
+# --- Corollary 1: keep the client, or abandon it --------------------------------------------------
 def _who(case: Case) -> tuple[int, Fraction]:
     """Client a and y^a; all others are complete in every round."""
     a, law = client_of(case), law_in_fractions(case, "C")
@@ -153,11 +156,12 @@ def _who(case: Case) -> tuple[int, Fraction]:
 
 @dataclass
 class CertifiedAbandonView(ClosedView):
-    """Limits of scheme C on any strongly convex problem, as certified points, with client a inactive, or abandoned.
+    """Limits of scheme C on any strongly convex problem, as certified points, with client a
+    inactive, or abandoned.
 
-    The limit with a inactive with probability y minimises F - y p^a F_a, so that F there grows with y, and Theorem 2 for the
-    fraction y of a's weight bounds its distance from omega*. A point with gradient g is within ||g||/mu of its minimiser, and
-    its value within ||g||^2/(2 mu).
+    The limit with a inactive with probability y minimises F - y p^a F_a, so that F there grows with
+    y, and Theorem 2 for the fraction y of a's weight bounds its distance from omega*. A point with
+    gradient g is within ||g||/mu of its minimiser, and its value within ||g||^2/(2 mu).
 
     Attributes
     ----------
@@ -217,7 +221,8 @@ class CertifiedAbandonView(ClosedView):
 
 
 def abandon(form: Form, case: Case) -> Any:
-    """The data of kind 'abandon' of quadratics whose coordinates do not mix; certified points of other strongly convex losses."""
+    """The data of kind 'abandon' of quadratics whose coordinates do not mix; certified points of
+    other strongly convex losses."""
     _scheme_c(case)
     a, y = _who(case)
     try:
@@ -231,11 +236,13 @@ def abandon(form: Form, case: Case) -> Any:
 
 @dataclass
 class KeepOrAbandonView(ClosedView):
-    """Both runs of Theorem 1 on a quadratic problem in exact second moments: with client a inactive at times, and without it.
+    """Both runs of Theorem 1 on a quadratic problem in exact second moments: with client a inactive
+    at times, and without it.
 
-    E F(w_T) - F* = tr(H E[(w_T - w*)(w_T - w*)'])/2 with H the Hessian of F. (8) is asked for with the larger f_1 (both parts of C
-    added, B_t as repaired) and the smaller J of Theorem 1 as printed and as repaired, so that it then holds with either. The client is
-    abandoned at once, tau_0 = 0.
+    E F(w_T) - F* = tr(H E[(w_T - w*)(w_T - w*)'])/2 with H the Hessian of F. (8) is asked for with
+    the larger f_1 (both parts of C added, B_t as repaired) and the smaller J of Theorem 1 as
+    printed and as repaired, so that it then holds with either. The client is abandoned at once,
+    tau_0 = 0.
 
     Attributes
     ----------
@@ -327,12 +334,13 @@ def keep(form: Form, case: Case) -> Any:
     return Made(KeepOrAbandonView(case, a, y))
 
 
-# --- Table 1 ------------------------------------------------------------------------------------------------------------------
+# --- Table 1 --------------------------------------------------------------------------------------
 def rates(form: Form, case: Case) -> Any:
-    """The data of kind 'rates': G, L and mu of Theorem 1 on the problem, S participants, and delta of quadratics.
+    """The data of kind 'rates': G, L and mu of Theorem 1 on the problem, S participants, and delta
+    of quadratics.
 
-    delta = max_k ||H_k - H|| for quadratics, of other losses it is given; epsilon is 1/100 unless given. The rows are compared as they
-    are printed.
+    delta = max_k ||H_k - H|| for quadratics, of other losses it is given; epsilon is 1/100 unless
+    given. The rows are compared as they are printed.
     """
     known: list[EFLConstants] = []
 

@@ -1,7 +1,8 @@
 """Options of a statement that a user sets, and a user's problem in fractions, by coordinate.
 
-A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are what they are meant to be, and
-weights and probabilities are divided by their sums: a problem is judged that rounds to the user's.
+A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are
+what they are meant to be, and weights and probabilities are divided by their sums: a problem is
+judged that rounds to the user's.
 """
 
 from __future__ import annotations

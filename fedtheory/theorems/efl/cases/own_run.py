@@ -1,4 +1,5 @@
-"""Theorem 1 of EFL on a run of anyone's: its constants need the law of participation and no run, its left side the server's models."""
+"""Theorem 1 of EFL on a run of anyone's: its constants need the law of participation and no run,
+its left side the server's models."""
 
 from __future__ import annotations
 

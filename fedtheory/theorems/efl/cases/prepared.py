@@ -1,4 +1,5 @@
-"""A case of EFL's from what a user asked for in words: the problem, who takes part, the method, and the line above the table."""
+"""A case of EFL's from what a user asked for in words: the problem, who takes part, the method, and
+the line above the table."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def _prepare_run(problem: Any, request: Request) -> Prepared:
     return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
 
 
-# --- the constants that the checks carry -----------------------------------------------------------------------------------
+# --- the constants that the checks carry ----------------------------------------------------------
 NAMES = {
     "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau", "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]",
     "eta_0": "eta_0", "C_T": "C_T", "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",

@@ -26,7 +26,8 @@ ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1
 
 @dataclass
 class MixingView(ClosedView):
-    """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its spectral radius is below 1.
+    """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
+    spectral radius is below 1.
 
     Attributes
     ----------

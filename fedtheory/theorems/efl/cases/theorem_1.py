@@ -35,7 +35,8 @@ ROUNDS = 50  # T where nothing is said
 
 
 def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | None, frozen: bool = False) -> str | None:
-    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with value and limit; None if none.
+    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with
+    value and limit; None if none.
 
     frozen : whether anchors are given that never move, with which lambda may be > 0
     """
@@ -158,10 +159,11 @@ def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
 
 
 def view_of(kind: str, case: Case) -> Any:
-    """The run (kind 'run') of T = 50 rounds, where nothing else is said, or its first rounds one by one ('step').
+    """The run (kind 'run') of T = 50 rounds, where nothing else is said, or its first rounds one by
+    one ('step').
 
-    Exact second moments for quadratic losses and independent clients; real runs otherwise. A step size that is a number stands
-    for the theorem's, a schedule must be it.
+    Exact second moments for quadratic losses and independent clients; real runs otherwise. A step
+    size that is a number stands for the theorem's, a schedule must be it.
 
     Raises
     ------

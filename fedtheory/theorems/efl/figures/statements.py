@@ -1,4 +1,5 @@
-"""EFL's theory in pictures: Theorem 1 against exact runs, the limits of the schemes, where each row of Table 1 is smallest."""
+"""EFL's theory in pictures: Theorem 1 against exact runs, the limits of the schemes, where each row
+of Table 1 is smallest."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ REGIMES = {
 _E = 3
 
 
-# --- Theorem 1 -----------------------------------------------------------------------------------------------------------
+# --- Theorem 1 ------------------------------------------------------------------------------------
 def _rows(steps: list[list[int]], E: int) -> np.ndarray:
     """Laws (N, E + 1) that are uniform over the listed numbers of steps of each client."""
     law = np.zeros((len(steps), E + 1))
@@ -51,13 +52,15 @@ def _rows(steps: list[list[int]], E: int) -> np.ndarray:
 def compute_bounds(
     rounds: int = 1000, departed_rounds: int = 20_000, seed: int = 0, problem: Problem | None = None
 ) -> dict[str, Any]:
-    """E||w_tau - w*||^2 in exact second moments, and Theorem 1 as printed and as repaired, for every scheme and regime.
+    """E||w_tau - w*||^2 in exact second moments, and Theorem 1 as printed and as repaired, for
+    every scheme and regime.
 
     Parameters
     ----------
     departed_rounds : length of the run with a departure, which is deterministic and therefore cheap
-    problem : of the two other regimes, quadratic or least squares with two clients or more; the later half of its clients is away, or
-        stops early. By default heterogeneous quadratics of four clients.
+    problem : of the two other regimes, quadratic or least squares with two clients or more; the
+        later half of its clients is away, or stops early. By default heterogeneous quadratics of
+        four clients.
 
     Raises
     ------
@@ -171,12 +174,13 @@ def draw_bounds(data: dict[str, Any]) -> Figure:
     return figure
 
 
-# --- bias ----------------------------------------------------------------------------------------------------------------
+# --- bias -----------------------------------------------------------------------------------------
 def uneven_laws(c: float, E: int = 4, clients: int = 4) -> np.ndarray:
-    """Laws (N, E + 1) of s, equal for c = 0; client k is away and stops early the more often the larger c and k.
+    """Laws (N, E + 1) of s, equal for c = 0; client k is away and stops early the more often the
+    larger c and k.
 
-    Client k is away with probability 0.1 + 0.6 c k/(N - 1), else makes E steps with probability 1 - q_k and any of 1..E - 1 with
-    probability q_k = 0.1 + 0.6 c k/(N - 1) together.
+    Client k is away with probability 0.1 + 0.6 c k/(N - 1), else makes E steps with probability
+    1 - q_k and any of 1..E - 1 with probability q_k = 0.1 + 0.6 c k/(N - 1) together.
     """
     q = 0.1 + 0.6 * c * np.arange(clients) / (clients - 1)
     law = np.empty((clients, E + 1))
@@ -264,7 +268,7 @@ def draw_bias(data: dict[str, Any]) -> Figure:
     return figure
 
 
-# --- Table 1 -------------------------------------------------------------------------------------------------------------
+# --- Table 1 --------------------------------------------------------------------------------------
 def compute_table(grid: int = 121, ratios: tuple[float, ...] = (0.1, 1.0, 10.0)) -> dict[str, Any]:
     """The smallest of the strongly convex rows over epsilon and delta/L, one map for each G/L; L = 1, mu = 1/100, S = 10."""
     epsilon, delta = np.geomspace(1e-4, 1e4, grid), np.geomspace(1e-2, 1e2, grid)

@@ -1,6 +1,8 @@
-"""The instances of EFL's statements other than Theorem 1: shifts, limits, the elastic term, compression, the rates of Table 1.
+"""The instances of EFL's statements other than Theorem 1: shifts, limits, the elastic term,
+compression, the rates of Table 1.
 
-Almost all of them are given in fractions, so that their views are exact and a violation is a witness as it stands.
+Almost all of them are given in fractions, so that their views are exact and a violation is a
+witness as it stands.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class DataShift:
         return {"family": self.family, "event": self.event, "clients": self.clients, "seed": self.seed, "name": self.name}
 
 
-# --- one random instance of each kind ---------------------------------------------------------------------------------------
+# --- one random instance of each kind -------------------------------------------------------------
 def _shift(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     event, n = str(rng.choice(["departure", "arrival"])), int(rng.integers(2, 5))
     samples = [Fraction(int(v)) for v in rng.integers(1, 30, n)]
@@ -240,7 +242,8 @@ _COMPRESSORS: tuple[Callable[[np.random.Generator, int], dict[str, Any]], ...] =
 
 
 def _message(rng: np.random.Generator, n: int, size: Fraction) -> list[Fraction]:
-    """Among random ones those that are extreme for some compressor: equal entries, one large one, ties, powers of two times 4/3."""
+    """Among random ones those that are extreme for some compressor: equal entries, one large one,
+    ties, powers of two times 4/3."""
     shape = rng.integers(7)
     if shape == 0:
         return [size * int(rng.choice([-1, 1])) for _ in range(n)]

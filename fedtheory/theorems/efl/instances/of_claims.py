@@ -1,4 +1,5 @@
-"""Instances, in fractions, of the sentences of EFL that the paper states without a formula: stability, Table 1's row, compression."""
+"""Instances, in fractions, of the sentences of EFL that the paper states without a formula:
+stability, Table 1's row, compression."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class PartialView(ClosedView):
         """w + R^G + sum_k p^k R^k."""
         return self.w + self.R_G + (self.weights[:, None] * self.R).sum(axis=-2)
 
-    # --- the constants ------------------------------------------------------------------------------------------------------
+    # --- the constants ----------------------------------------------------------------------------
     @property
     def reach_sq(self) -> Any:
         """(theta E G)^2."""
@@ -140,7 +140,8 @@ class PartialView(ClosedView):
 
     @property
     def B(self) -> Any:
-        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1) G^2/3 + 2 rho^2) + 2 S rho^2."""
+        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1)
+        G^2/3 + 2 rho^2) + 2 S rho^2."""
         m, E = self.moments, self.E
         gap = 2 * (2 + m.theta) * self.L * (m.ps * self.D).sum()
         spread = self.G_sq * E * (E - 1) * (m.sum_ps + m.theta * m.overlap)

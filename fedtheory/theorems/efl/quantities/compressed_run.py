@@ -126,7 +126,7 @@ class CompressedView(ClosedView):
         """E||w_t - v_t||^2 (T + 1,)."""
         return self.mean(self.w - self.v)
 
-    # --- the constants ------------------------------------------------------------------------------------------------------
+    # --- the constants ----------------------------------------------------------------------------
     @property
     def client_factor(self) -> Any:
         """4/delta of the clients, 1 where they send uncompressed."""
@@ -172,7 +172,7 @@ class CompressedView(ClosedView):
         """(1 - eta_t mu)^E, t = 0..T - 1."""
         return (1 - self.eta[:-1] * self.mu) ** self.E
 
-    # --- within a round -----------------------------------------------------------------------------------------------------
+    # --- within a round ---------------------------------------------------------------------------
     @cached_property
     def inner(self) -> np.ndarray:
         """vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)."""
@@ -184,7 +184,8 @@ class CompressedView(ClosedView):
 
 
 def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
-    """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises `InvalidInput` for too many."""
+    """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises
+    `InvalidInput` for too many."""
     noisy = [k for k, row in enumerate(noise) if any(row)]
     if 2 ** (len(noisy) * steps) > MOST:
         raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST} are enumerated; take fewer rounds")
@@ -196,7 +197,8 @@ def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
 
 @BUILDERS.add("compressed")
 def compressed_view(data: dict[str, Any]) -> CompressedView:
-    """From weights, h, c, optional noise (N rows of d, gradients are off by +-n_k in every step), q of ST, down, w0, E and T.
+    """From weights, h, c, optional noise (N rows of d, gradients are off by +-n_k in every step), q
+    of ST, down, w0, E and T.
 
     ``down`` : true where the server compresses with the same ST, false where it sends uncompressed
     """

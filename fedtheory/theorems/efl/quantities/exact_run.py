@@ -34,7 +34,8 @@ def round_laws(scheme: str, laws: list[np.ndarray], rounds: int, weights: np.nda
 
 
 def frozen(oracles: QuadraticOracles, lam: Any, u: np.ndarray, anchors: np.ndarray) -> tuple[QuadraticOracles, Any, Any]:
-    """The losses F~_k = f_k + lam/2 sum_i ||w - a_i||^2_{diag u_i} with anchors that stay, L~ = L + lam max U, mu~ = mu + lam min U.
+    """The losses F~_k = f_k + lam/2 sum_i ||w - a_i||^2_{diag u_i} with anchors that stay,
+    L~ = L + lam max U, mu~ = mu + lam min U.
 
     Parameters
     ----------
@@ -102,11 +103,13 @@ def quadratic_run(
 def moving_anchors(
     oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, lam: Any, u: np.ndarray, horizons: np.ndarray
 ) -> EFLRun:
-    """T = len(laws) rounds of complete clients with the elastic term as printed, and the constants of its losses F~_k.
+    """T = len(laws) rounds of complete clients with the elastic term as printed, and the constants
+    of its losses F~_k.
 
-    The anchors of a round are the models at which the clients ended the round before, w_0 at first; the Fisher diagonals u (N, d)
-    stay. omega* is argmin sum_k p^k f_k, as no other point can be the limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and
-    G^2 are the largest F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
+    The anchors of a round are the models at which the clients ended the round before, w_0 at first;
+    the Fisher diagonals u (N, d) stay. omega* is argmin sum_k p^k f_k, as no other point can be the
+    limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and G^2 are the largest
+    F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
 
     Raises
     ------

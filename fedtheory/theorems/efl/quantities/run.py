@@ -4,14 +4,19 @@ There is no compression, and lambda = 0 or the anchors are frozen.
 
 How the constants are known:
 
-* L, mu: largest and least curvature of all clients. theta: A: N; B: 1; C: E; corrected C: E/min_k P(s^k > 0).
-* D_k = F_k(w*) - F_k^*: in closed form for quadratics; else from above, with a certified lower bound of every F_k^*.
-* G^2 (Assumption 4) must bound E||g||^2 wherever the proof evaluates a gradient: at all E steps of the virtual trajectories that all
-  clients would make from w_tau, whoever is active. For quadratics it is the largest of these expectations, computed exactly by the
-  second-moment recursion. For ridge-regularised linear models with bounded slopes it is a supremum over a ball that the iterates
-  provably never leave. The largest gradient that one run happens to meet bounds neither, and is never used.
+* L, mu: largest and least curvature of all clients. theta: A: N; B: 1; C: E; corrected C: E/min_k
+  P(s^k > 0).
+* D_k = F_k(w*) - F_k^*: in closed form for quadratics; else from above, with a certified lower
+  bound of every F_k^*.
+* G^2 (Assumption 4) must bound E||g||^2 wherever the proof evaluates a gradient: at all E steps of
+  the virtual trajectories that all clients would make from w_tau, whoever is active. For quadratics
+  it is the largest of these expectations, computed exactly by the second-moment recursion. For
+  ridge-regularised linear models with bounded slopes it is a supremum over a ball that the iterates
+  provably never leave. The largest gradient that one run happens to meet bounds neither, and is
+  never used.
 * sigma_k^2 (Assumption 3): likewise.
-* moments of (p_tau, s_tau): exact (`fedtheory.participation.moments`), never sampled; r_tau is decided from the law.
+* moments of (p_tau, s_tau): exact (`fedtheory.participation.moments`), never sampled; r_tau is
+  decided from the law.
 """
 
 from __future__ import annotations
@@ -116,7 +121,7 @@ class EFLConstants(RunConstants):
         """r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k."""
         return self.each(lambda m: self._zero + (0 if m.ratio_equal else 1))
 
-    # --- the terms of B_t ----------------------------------------------------------------------------------------------
+    # --- the terms of B_t -------------------------------------------------------------------------
     @cached_property
     def noise_term(self) -> np.ndarray:
         return self.each(lambda m: (m.p2s * self.sigma_sq).sum())
@@ -169,7 +174,7 @@ class EFLConstants(RunConstants):
         """E[B_t] with what the proof needs, however the clients' mini-batches are correlated within a step."""
         return self.correlated_term + self.gap_term + self._drift_sharp
 
-    # --- J ---------------------------------------------------------------------------------------------------------------
+    # --- J ----------------------------------------------------------------------------------------
     @cached_property
     def J_t(self) -> np.ndarray:
         """32E sum E[p s] D_k/(mu S_t), (T,)."""
@@ -181,7 +186,8 @@ class EFLConstants(RunConstants):
 
     @cached_property
     def J_sharp(self) -> np.ndarray:
-        """J_t with E[p s] - c_t p^k in place of E[p s], c_t = min_k E[p s]/p^k: 0 where all ratios are equal, so no r_t is needed."""
+        """J_t with E[p s] - c_t p^k in place of E[p s], c_t = min_k E[p s]/p^k: 0 where all ratios
+        are equal, so no r_t is needed."""
 
         def one(m: Moments) -> Any:
             if m.ratio_equal:
@@ -196,7 +202,7 @@ class EFLConstants(RunConstants):
         """max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator."""
         return self.each(lambda m: 32 * self.E * self.mu * (m.ps / self.D).sum() / m.sum_ps).max()
 
-    # --- the bound -------------------------------------------------------------------------------------------------------
+    # --- the bound --------------------------------------------------------------------------------
     def b(self, B: np.ndarray) -> np.ndarray:
         """(16E/mu)^2 E[B_t]/S_t^2 (T,)."""
         return (16 * self.E / self.mu) ** 2 * (B / self.S**2)

@@ -1,7 +1,8 @@
 """EFL's convergence with compression: the consistent form has a proof; both printed ones may fail.
 
-A run can only end at w* if the moves that it makes with the model held at w* cancel: while the steps fall slowly the residuals, divided
-by the step, follow the recursion of a constant step at w*. `FrozenView` is that recursion, over one period.
+A run can only end at w* if the moves that it makes with the model held at w* cancel: while the
+steps fall slowly the residuals, divided by the step, follow the recursion of a constant step at w*.
+`FrozenView` is that recursion, over one period.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _gap(message: np.ndarray, k: int) -> Any:
 
 @BUILDERS.add("frozen")
 def frozen_view(data: dict[str, Any]) -> FrozenView:
-    """From variant, weights, h, c and q of ST: quadratics, coordinate by coordinate, from residuals 0 to the first period."""
+    """From variant, weights, h, c and q of ST: quadratics, coordinate by coordinate, from residuals
+    0 to the first period."""
     if data["variant"] not in VARIANTS:
         raise InvalidInput(f"variant = {data['variant']!r}: use {', '.join(VARIANTS)}")
     weights, h, c = vector(data["weights"], "weights"), table(data["h"], "h"), table(data["c"], "c")
@@ -88,7 +90,7 @@ def frozen_view(data: dict[str, Any]) -> FrozenView:
     return FrozenView(data["variant"], g, np.stack(moves[first:]), min(gaps[first:]))
 
 
-# --- both sides -----------------------------------------------------------------------------------------------------------------
+# --- both sides -----------------------------------------------------------------------------------
 def _cancel(v: FrozenView, share: Any = 0) -> Sides:
     """The moves of a period sum to 0."""
     return eq(v.moves.sum(axis=0) + share * v.gradients[0], 0 * v.moves[0], abs(v.moves).sum(axis=0))

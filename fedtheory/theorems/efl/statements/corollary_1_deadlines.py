@@ -24,7 +24,8 @@ FEW_8, MANY_8 = (f"E (E + 1) G^2 {sign} 4 kappa nu (2E + 1)" for sign in ("<=", 
 
 @dataclass
 class EpochsView(ClosedView):
-    """The threshold for y^a as a function of E, with the constants of Theorem 1 for full participation after the removal (theta = 1).
+    """The threshold for y^a as a function of E, with the constants of Theorem 1 for full
+    participation after the removal (theta = 1).
 
     Attributes
     ----------
@@ -80,10 +81,12 @@ def epochs_view(data: dict[str, Any]) -> EpochsView:
 
 @dataclass
 class KeepView(ClosedView):
-    """Two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, scheme C; the second is inactive with probability y, or abandoned.
+    """Two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, scheme C; the second is
+    inactive with probability y, or abandoned.
 
-    Second moments of both runs around their own limits are exact, and so are the constants of (8): mu = L = 1.
-    (8) is asked for with the larger f_1 and the smaller J of Theorem 1 as printed and as repaired: it then holds with either.
+    Second moments of both runs around their own limits are exact, and so are the constants of (8):
+    mu = L = 1. (8) is asked for with the larger f_1 and the smaller J of Theorem 1 as printed and
+    as repaired: it then holds with either.
 
     Attributes
     ----------

@@ -1,7 +1,9 @@
-"""EFL's elastic term: its limit, its fixed point for a constant step, and what a pair (u, v) that stays behind does.
+"""EFL's elastic term: its limit, its fixed point for a constant step, and what a pair (u, v) that
+stays behind does.
 
-Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, E = 1, no compression, fixed Fisher diagonals u_k: a round is
-y_k = w - eta (grad f_k(w) + lambda (U w - V)), w' = sum_k p^k y_k, V' = sum_k u_k y_k.
+Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, E = 1, no compression,
+fixed Fisher diagonals u_k: a round is y_k = w - eta (grad f_k(w) + lambda (U w - V)), w' = sum_k
+p^k y_k, V' = sum_k u_k y_k.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class ElasticView(ClosedView):
 
     @property
     def stable(self) -> bool:
-        """Sufficient for convergence to the fixed point: both coordinates of the recursion contract (checked by Jury's criterion)."""
+        """Sufficient for convergence to the fixed point: both coordinates of the recursion contract
+        (checked by Jury's criterion)."""
         a, b, c_, d_ = self.linear
         trace, determinant = a + d_, a * d_ - b * c_
         return bool((abs(trace) < 1 + determinant).all() and (determinant < 1).all())
@@ -185,7 +188,7 @@ class ElasticView(ClosedView):
         """V at the fixed point w: there sum_k p^k grad f_k + lambda (U w - V) = 0."""
         return self.U * w + (self.weights[:, None] * self.gradients(w)).sum(axis=0) / self.lam
 
-    # --- a client that has left -----------------------------------------------------------------------------------------
+    # --- a client that has left -------------------------------------------------------------------
     @cached_property
     def rest(self) -> np.ndarray:
         """p^k of those that stay (N,), of sum 1."""
@@ -199,8 +202,8 @@ class ElasticView(ClosedView):
         return self._centre(self.rest[:, None] + 0 * self.h)
 
     def stale_limit(self, removed: bool) -> np.ndarray:
-        """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the others' anchors agree with w there, so
-        that sum p^k grad f_k + lambda u_a (w - w_a) = 0."""
+        """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the
+        others' anchors agree with w there, so that sum p^k grad f_k + lambda u_a (w - w_a) = 0."""
         if removed:
             return self.rest_star
         pull = self.lam * self.u[self.leaver]

@@ -28,7 +28,7 @@ SOME = "T >= 2"
 LARGE, IDLE = "gamma >= E^2", "some client inactive with positive probability in some round"
 
 
-# --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
+# --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities --------------------------
 @dataclass
 class InactiveView(ClosedView):
     """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of the two bounds.
@@ -156,7 +156,7 @@ def _limit_term(v: InactiveView, share: Any) -> Sides:
     return eq(v.J / v.E, share * v.J)
 
 
-# --- 4.2: incomplete clients -----------------------------------------------------------------------------------------------
+# --- 4.2: incomplete clients ----------------------------------------------------------------------
 @dataclass
 class IncompleteView(ClosedView):
     """Scheme C with clients that are never inactive.

@@ -1,7 +1,9 @@
-"""A run of EFL's local SGD that the objective moves in: Theorem 1's steps before and after, exactly, on quadratics.
+"""A run of EFL's local SGD that the objective moves in: Theorem 1's steps before and after,
+exactly, on quadratics.
 
-After tau_0 rounds client a leaves or joins, so that the optimum moves from omega* to hat omega*. The run goes on with a fresh start of
-the steps, tau counted from 0 and gamma taken from the new federation, or with the steps as they are, gamma the larger of both.
+After tau_0 rounds client a leaves or joins, so that the optimum moves from omega* to hat omega*.
+The run goes on with a fresh start of the steps, tau counted from 0 and gamma taken from the new
+federation, or with the steps as they are, gamma the larger of both.
 """
 
 from __future__ import annotations

@@ -130,9 +130,9 @@ def _rounds(found: int) -> float:
 
 
 def tune(
-    run: Callable[[Schedule, int], float], kind: Kind, steps: Sequence[float], likely: float,
-    limit: int, holds: Sequence[int] = (0,),
-) -> tuple[float, Schedule | None]:
+    run: Callable[[Schedule, int], float], kind: Kind, steps: Sequence[float], likely: float, limit: int,
+    holds: Sequence[int] = (0,),
+) -> tuple[float, Schedule | None]:  # fmt: skip
     """The fewest rounds over a grid of steps (and of holds), and the schedule that had them; (inf, None) when none gets there.
 
     run(schedule, limit) gives rounds or inf. Steps near `likely` go first, so that a hopeless one is stopped at the best so far. A hold

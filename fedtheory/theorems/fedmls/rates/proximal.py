@@ -2,8 +2,8 @@
 
 A client's loss is, in the numbers of `Losses`,
 
-    f_i(x) = linear_i'x + sum_j kinks_ij |x_j - at_j| + sum_j links_ij |x_j - x_{j+1}| + mean_j
-    |features_ij'x - targets_ij|
+    f_i(x) = linear_i'x + sum_j kinks_ij |x_j - at_j| + sum_j links_ij |x_j - x_{j+1}|
+             + mean_j |features_ij'x - targets_ij|
              + weight max(max of the client's share, -floor)
 
 where a coordinate has a kink or one link at a client, not both, and there are features or the rest.

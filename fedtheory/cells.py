@@ -41,7 +41,7 @@ SEAL = 16  # characters of the hash that a result stands behind
 
 @cache
 def code_digest() -> str:
-    """A hash of the source of this package and of the versions of the packages that results depend on."""
+    """A hash of this package's source and of the versions of packages that results depend on."""
     found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
     root = Path(__file__).resolve().parent
     for file in sorted(root.rglob("*.py")):
@@ -87,7 +87,7 @@ def digest_of(path: Path) -> str:
 
 
 def _locked(path: Path) -> IO[str]:
-    """The file beside it that says who writes it; its lock ends with the process, whatever ends that.
+    """The file beside it that says who writes it; its lock ends with the process, however it ends.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def _released(path: Path, file: IO[str]) -> None:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Within the block no other process writes what is called so; its folder is made, and not left empty.
+    """Let no other process write what is called so; its folder is made, and not left empty.
 
     Raises
     ------

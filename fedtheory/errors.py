@@ -41,7 +41,7 @@ class CheckpointError(InvalidInput):
 
 
 class MissingCapability(FedTheoryError, TypeError):
-    """A problem or solver lacks what was asked of it (for example a Hessian or a smoothness constant)."""
+    """A problem or solver lacks what was asked of it (a Hessian or a smoothness constant, say)."""
 
 
 class UnknownName(FedTheoryError, KeyError):

@@ -59,7 +59,7 @@ def must_fit(what: str, numbers: float, remedy: str) -> None:
 
 
 def must_end(what: str, seconds: float, remedy: str) -> None:
-    """Raise `InvalidInput` where so many seconds are more than `LONGEST`, unless within `unlimited`."""
+    """Raise `InvalidInput` where so many seconds exceed `LONGEST`, unless within `unlimited`."""
     seconds = float(min(seconds, 1e300))
     if seconds > LONGEST and not _UNLIMITED.get():
         raise InvalidInput(

@@ -58,7 +58,7 @@ def provenance(seed: int | None = None, device: str = "cpu", dtype: str = "float
 
 
 def to_jsonable(value: Any) -> Any:
-    """NumPy scalars and arrays, tuples and paths as plain JSON values; NaN and infinities as strings."""
+    """NumPy scalars, arrays, tuples and paths as plain JSON values; NaN and infinity as strings."""
     if isinstance(value, dict):
         return {str(k): to_jsonable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker that chooses kinds of problems; the folder of the figures, wherever tests go to."""
+    """Add the marker that chooses kinds of problems, and the folder of the figures."""
     folder = config.getoption("--rate-plots", default=None)
     config.stash[FOLDER] = None if folder is None else Path(folder).absolute()
     config.addinivalue_line(

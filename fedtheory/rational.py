@@ -1,4 +1,4 @@
-"""Fractions: read from files with suspicion, held in object arrays, written as text, and made simpler.
+"""Fractions: read from files with suspicion, held in object arrays, written, and simplified.
 
 Object arrays of `fractions.Fraction` go through the same lines of code as floats, so that a form needs to be written once.
 """
@@ -149,7 +149,7 @@ def simplest(x: float) -> Fraction:
 
 
 def simplest_each(values: Any) -> np.ndarray:
-    """`simplest` of every entry, as an object array; fractions and whole numbers stay what they are.
+    """`simplest` of every entry, as an object array; fractions and whole numbers stay as they are.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def complexity(x: Fraction) -> float:
 
 
 def round_numbers(x: Fraction) -> list[Fraction]:
-    """A power of ten, and one or two significant digits of x or 1/x, whichever is above 1; x is not 0."""
+    """A power of ten, and one or two digits of x or 1/x, whichever is above 1; x is not 0."""
     size = abs(x)
     found = [Fraction(10) ** round(math.log10(size))]
     for digits in (1, 2):

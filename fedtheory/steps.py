@@ -327,7 +327,7 @@ class Running:
     def keep(
         self, state: Callable[[], Any], grown: Callable[[], Mapping[str, list[Any]]] = dict, last: bool = False
     ) -> None:
-        """Write the state where it is time, or where the loop took its time and this is its ``last`` one.
+        """Write the state where it is time, or where the loop took its time and is at its ``last``.
 
         Parameters
         ----------

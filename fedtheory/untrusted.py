@@ -150,7 +150,7 @@ def read_json(path: Path | str, most: int = MOST_BYTES, what: str = "such a file
 
 
 def decimal(text: str) -> float:
-    """'-0.25' or '1e-3' as a float. Raises ValueError for any other text, and for what is not finite."""
+    """'-0.25' or '1e-3' as a float. Raises ValueError for other text, and what is not finite."""
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError(f"{text[:40]!r} is no number")
     return _finite(text)

@@ -64,7 +64,7 @@ class Function(Problem):
 
 
 class Joint(Problem):
-    """F = sum_k w_k f_k of a federated problem, as the loss of a single client: all data in one place.
+    """F = sum_k w_k f_k of a federated problem as the loss of one client: all data in one place.
 
     One subgradient of F costs one subgradient of each f_k.
     """

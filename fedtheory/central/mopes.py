@@ -178,7 +178,7 @@ class MOPES:
 
     @staticmethod
     def rounds_for(epsilon: Any, lipschitz: Any, distance_sq: Any, local_training: str = "sliding") -> int:
-        """The least K with K (K+1) >= 36 G^2 D/epsilon^2; 16 for 36 where the inner problems are solved.
+        """The least K with K (K+1) >= 36 G^2 D/epsilon^2; 16 for 36 if inner problems are solved.
 
         With lambda = epsilon/G^2 and D = ||x_0 - x*||^2 the bound is then at most epsilon (FedMLS's Theorem 2, repaired).
         """
@@ -189,7 +189,7 @@ class MOPES:
 
     @classmethod
     def for_accuracy(cls, epsilon: Any, lipschitz: Any, distance_sq: Any, **options: Any) -> MOPES:
-        """The parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
+        """Parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
         rounds = cls.rounds_for(epsilon, lipschitz, distance_sq, options.get("local_training", "sliding"))
         lam: Any = exact_number(epsilon) / exact_number(lipschitz) ** 2
         return cls(lam=lam, D=distance_sq, rounds=rounds, lipschitz=lipschitz, **options)

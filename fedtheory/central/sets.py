@@ -32,7 +32,7 @@ def _check_radius(name: str, value: Any) -> float:
 
 
 def _point(x: Any, dim: int | None = None, single: bool = False) -> Array:
-    """Points (..., d) of finite numbers, or with single one of them (d,); dim None takes any d >= 1."""
+    """Points (..., d) of finite numbers, or with single one (d,); dim None takes any d >= 1."""
     usual = type(x) is np.ndarray and x.dtype == np.float64 and math.isfinite(np.vdot(x, x))  # else looked at closely
     if not usual:
         checked = real_array("x", x)
@@ -131,7 +131,7 @@ class Ball(ConstraintSet):
 
 @dataclass(frozen=True)
 class Box(ConstraintSet):
-    """lower <= x <= upper, entry by entry; numbers stand for all entries. Without either: -1 and 1."""
+    """lower <= x <= upper, entry by entry; numbers stand for all entries. Default: -1 and 1."""
 
     dim: int
     lower: float | tuple[float, ...] | None = None

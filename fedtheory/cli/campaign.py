@@ -121,7 +121,7 @@ class CampaignOptions:
 
     @property
     def here(self) -> float:
-        """Seconds of small tasks that are done in this process: a paper of one's own often has no more."""
+        """Seconds of small tasks done in this process: a paper of one's own often has no more."""
         return 4.0 if self.own else 0.0
 
     @property
@@ -338,7 +338,7 @@ def _with_record(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The counterexamples that searches found to the papers that were asked for, written and replayed."""
+    """The counterexamples that searches found to the papers asked for, written and replayed."""
     from fedtheory.theory.judge.witness import Witness
 
     return {} if o.papers is None else _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])

@@ -104,7 +104,7 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
 # --- statements and files -------------------------------------------------------------------------
 def find_statement(name: str) -> Any:
-    """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
+    """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first.
 
     Raises ------ UnknownName With the nearest ids, or with all of that name where several papers
     have one. FedTheoryError As `fedtheory.theory.judge.registry.load_file` raises it."""
@@ -321,7 +321,7 @@ def as_typed() -> str:
 
 
 def _with_value(args: list[str], option: str) -> list[str]:
-    """The arguments with an empty value of an option that stands at the end, or before another option."""
+    """The arguments, with an empty value for an option at the end or before another option."""
     bare = {i for i, after in enumerate([*args[1:], "-"]) if args[i] == option and after.startswith("-")} if args else set()
     return [f"{option}=" if i in bare else word for i, word in enumerate(args)]
 

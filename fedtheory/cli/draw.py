@@ -1,4 +1,4 @@
-"""`fedtheory draw`: a saved result drawn again from its data alone, and several runs on one axis."""
+"""`fedtheory draw`: a saved result drawn again from its data alone, or several runs on one axis."""
 
 from __future__ import annotations
 

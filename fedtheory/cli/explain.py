@@ -27,7 +27,7 @@ __all__ = ["explain"]
 
 
 def explain(name: str, as_json: bool, out: Path | None) -> None:
-    """Everything there is to know about a statement, or about each one of a paper or of a Python file."""
+    """Tell all there is to know about a statement, or each one of a paper or of a Python file."""
     file, inside = in_file(name)
     whose = [paper_named(name)] if file is None else statements_in(file, inside)
     chosen = [find_statement(name)] if whose == [None] else [s for p in whose if p is not None for s in p.statements]

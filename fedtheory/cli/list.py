@@ -1,4 +1,4 @@
-"""`fedtheory list`: statements, papers, methods, problems, metrics, witnesses, or what is in a file."""
+"""`fedtheory list`: statements, papers, methods, problems, metrics, witnesses, a file's content."""
 
 from __future__ import annotations
 

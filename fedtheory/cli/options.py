@@ -35,7 +35,7 @@ def flag(name: str) -> str:
 
 
 def option(name: str, kind: Any, default: Any, text: str, panel: str, off: bool = False, **more: Any) -> inspect.Parameter:
-    """A keyword-only parameter that typer reads as an option; `off`: a switch that can be turned off."""
+    """A keyword-only parameter that typer reads as an option; `off`: a switch with an opposite."""
     names = f"{flag(name)}/{flag('no_' + name)}" if off else flag(name)
     info = typer.Option(default, names, help=text, rich_help_panel=panel, show_default=default is not None, **more)
     return inspect.Parameter(name, _KEYWORD, default=info, annotation=kind)
@@ -417,7 +417,7 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
 
 
 def refuse_foreign(method: str, given: Iterable[str]) -> None:
-    """Raise `InvalidInput` for the first hyperparameter in `given` that the method does not have."""
+    """Raise `InvalidInput` for the first hyperparameter in `given` that the method lacks."""
     takes = taken_by(method)
     for name in given:
         if name not in takes:

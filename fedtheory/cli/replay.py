@@ -22,7 +22,7 @@ __all__ = ["replay"]
 
 
 def _witness(name: str) -> Witness:
-    """A witness file, or a shipped one: of that name, with or without its paper, or that of a statement.
+    """A witness file, or a shipped one: of that name, with or without its paper, or a statement's.
 
     Of a statement it is the first of the printed form, else of any.
     """
@@ -49,7 +49,7 @@ def _witness(name: str) -> Witness:
 
 
 def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
-    """The first witness of the printed form, else of any; how many more there are is told on stderr."""
+    """The first witness of the printed form, else of any; stderr tells how many more there are."""
     from fedtheory.report.tables import rule_rank
 
     found = [w for w in shipped if w.statement == statement.id]

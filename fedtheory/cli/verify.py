@@ -87,7 +87,7 @@ def _goes_on(kept: Steps) -> str:
 
 
 def _refuse(statement: Statement, setting: Setting) -> None:
-    """Raise `InvalidInput` for a statement that no problem can be given to, and say what to do instead."""
+    """Raise `InvalidInput` for a statement that takes no problem, and say what to do instead."""
     from fedtheory.theory.judge.registry import paper_of
 
     why = setting.refusal(statement)
@@ -223,7 +223,7 @@ def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
 
 
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
-    """Every form that is judged in fractions, as a witness file that says whether it holds or fails."""
+    """Write every form judged in fractions as a witness file that says if it holds or fails."""
     from fedtheory.theory.judge import replay
     from fedtheory.theory.judge.verify import keep
 
@@ -241,7 +241,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
 
 
 def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, kept: Steps) -> tuple[Checks, str]:
-    """The checks, and how far they came where an interrupt stopped them after a stage of Monte Carlo."""
+    """The checks, and how far they came where an interrupt stopped them after a stage of runs."""
     from fedtheory.cli.time_limit import ScenarioClock
 
     more = _how(prepared, request)

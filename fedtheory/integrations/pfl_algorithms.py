@@ -1,4 +1,4 @@
-"""An algorithm of pfl-research (``pfl``) on torch, as `fedtheory.testing.check_algorithm` takes it."""
+"""An algorithm of pfl-research (``pfl``) on torch, for `fedtheory.testing.check_algorithm`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Someone's torch module trained by someone's loop, as `fedtheory.testing.check_algorithm` takes it."""
+"""Someone's torch module and loop, as `fedtheory.testing.check_algorithm` takes them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TorchClient:
         return len(self.labels)
 
     def loss(self, model: Any, rows: Any = slice(None)) -> Any:
-        """The client's whole loss of a module, ridge included, as a scalar tensor to call ``backward`` on.
+        """The client's whole loss of a module, with the ridge: a scalar tensor for ``backward``.
 
         ``rows``: the examples it is taken over, by their numbers; without it all.
         """

@@ -295,7 +295,7 @@ class FlatModule:
         return self.run(self.views(flat), inputs)
 
     def run(self, pieces: dict[str, Tensor], inputs: Any, key: Tensor | int | None = None) -> Any:
-        """The module's output with these parameters by name, on what `arguments` makes of the inputs.
+        """The module's output with these parameters by name, on what `arguments` makes of inputs.
 
         Parameters
         ----------

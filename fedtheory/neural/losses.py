@@ -140,7 +140,7 @@ class Loss:
         return None if self._mass is None else self._mass(targets)
 
     def _shares(self, targets: Tensor, weights: Tensor | None, like: Tensor) -> Tensor | None:
-        """Of each row's samples (R, b), summing to 1, or to 0 where nothing counts; None: all alike."""
+        """Each row's shares of samples (R, b), of sum 1, or 0 if none counts; None: all alike."""
         if self._mass is None:
             return weights
         mass = self._mass(targets.flatten(0, 1)).reshape(targets.shape[:2]).to(like.dtype)

@@ -49,7 +49,7 @@ def in_chunks(
     total: int, size: int, work: Callable[[slice], Any], device: torch.device,
     known: dict[str, int] | None = None, kind: str = "",
 ) -> list[Any]:
-    """work(slice) over range(total) in pieces of `size`; a piece that does not fit the memory is halved.
+    """work(slice) over range(total) in pieces of `size`; one that does not fit is halved.
 
     known : the sizes by kind of work that had to be tried, which later calls begin with
 

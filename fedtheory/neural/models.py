@@ -1,4 +1,4 @@
-"""The papers' networks by name. Importing this module does not import torch; building a network does."""
+"""The papers' networks by name. Importing this module does not import torch; building one does."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def check_model(
 
 
 def _check_repeats(module: nn.Module, sample: tuple[Any, Any], outputs: Any) -> None:
-    """Raise `MissingCapability` where a second forward pass on the same samples has other outputs."""
+    """Raise `MissingCapability` where a second pass on the same samples has other outputs."""
     import torch
     from torch.utils._pytree import tree_leaves
 

@@ -86,7 +86,7 @@ class Penalty:
         (_clipped_at_once if self.recorded else _clipped)(y, gradient, lr, limit, slope, later, pull, anchor, self.l1)
 
     def after(self, y: Tensor, lr: Any) -> None:
-        """prox of lr l1 ||. - anchor||_1 on the first rows y, in place, where the l1 term is one."""
+        """Apply the prox of lr l1 ||. - anchor||_1 to the first rows y, where the term is one."""
         if not (self.l1 and self.prox):
             return
         if self.compiled:

@@ -174,7 +174,7 @@ class NeuralProblem(Problem):
         loss: str | Callable[[Any, Any], Any] = "cross_entropy", *, target: str | None = None,
         test: Any = None, progress: bool = True, **options: Any,
     ) -> Self:
-        """The problem on the samples of a torch Dataset, or of a list of Datasets, one for each client.
+        """The problem on the samples of a torch Dataset, or of a list of them, one for each client.
 
         Parameters
         ----------

@@ -78,7 +78,7 @@ def as_samples(
 
 
 def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.ndarray]:
-    """One int64 array (n_k,) a client, a copy of what was given, also of a `fedtheory.problems.Partition`.
+    """One int64 array (n_k,) a client, a copy of what was given, a `Partition` among it.
 
     Raises
     ------

@@ -129,7 +129,7 @@ def _entries(item: Any) -> str:
 
 
 def _check_entries(a: Any, b: Any, first: str, second: str) -> None:
-    """Raise `InvalidInput` where two items, or the samples made of them, do not have the same entries."""
+    """Raise `InvalidInput` where two items, or samples made of them, differ in their entries."""
     if _entries(a) != _entries(b):
         raise InvalidInput(f"{first} has {_entries(a)}, {second} has {_entries(b)}: give all samples the same entries")
 

@@ -255,7 +255,7 @@ def _stationary(
 
 
 def _solution(rows: np.ndarray, side: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """The least-norm solution of rows x = side, and an orthonormal basis of the null space (d, k)."""
+    """The least-norm solution of rows x = side, and an orthonormal null-space basis (d, k)."""
     if len(rows) == 0:
         return np.zeros(dim), np.eye(dim)
     left, sizes, right = np.linalg.svd(rows, full_matrices=True)
@@ -267,7 +267,7 @@ def _solution(rows: np.ndarray, side: np.ndarray, dim: int) -> tuple[np.ndarray,
 
 
 def _pulls(form: NonsmoothStructure, x: np.ndarray) -> np.ndarray:
-    """Multipliers q_c = w_c (x - c)/||x - c||; a centre at x takes what balances the others, if it can."""
+    """Multipliers q_c = w_c (x - c)/||x - c||; a centre at x balances the others, if it can."""
     r = x - form.centers
     size = np.linalg.norm(r, axis=1)
     at = size <= 1e-12 * max(1.0, float(np.abs(form.centers).max()))

@@ -16,7 +16,7 @@ __all__ = ["DeclaredRows", "declared_rows"]
 
 
 class DeclaredRows(RowLoss):
-    """A loss of the user's own: sup phi'' and the relative error of phi and phi' are taken from its class.
+    """A loss of the user's own: sup phi'' and the errors of phi and phi' are its class's.
 
     Only the ridge's strong convexity is used, F* >= F(x) - ||g||^2/(2 ridge): nothing is known of how phi'' changes.
     """

@@ -34,7 +34,7 @@ SMALLEST = 2.0**-1022  # normal number: below it a rounding is no longer relativ
 
 
 def gamma(n: int) -> float:
-    """n u / (1 - n u), rounded up: Higham, Accuracy and Stability of Numerical Algorithms, Lemma 3.1."""
+    """n u / (1 - n u), rounded up: Higham, Accuracy and Stability, Lemma 3.1."""
     return n * ROUNDOFF / (1 - n * ROUNDOFF) * UP
 
 
@@ -197,7 +197,7 @@ def _dot(entries: np.ndarray, factors: np.ndarray) -> Enclosure:
 
 
 def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Partial sums (p + 1, ...) of terms (p, ...) along axis 0, one after another from `first` on."""
+    """Partial sums (p + 1, ...) of terms (p, ...) along axis 0, one after another, from `first`."""
     sums = np.empty((len(terms) + 1, *first.shape))
     sums[0] = first
     if first.size < 64:  # beyond, NumPy adds whole rows faster than it accumulates

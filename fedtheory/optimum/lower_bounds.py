@@ -95,7 +95,7 @@ def newton_metric(h: np.ndarray, error: Any) -> Metric | None:
 
 
 def exact_columns(rows: np.ndarray, candidates: np.ndarray) -> bool:
-    """True if the columns `candidates` of rows (n, d), known to be independent, provably span all others.
+    """True if independent columns `candidates` of rows (n, d) provably span all others.
 
     Two proofs: there are only as many distinct non-zero rows as candidates; or every other column is a combination with
     short rational coefficients, checked in exact arithmetic.

@@ -32,7 +32,7 @@ class Board:
 
     @classmethod
     def on_disk(cls, chunks: int, path: Path) -> Board:
-        """A new shared board, owned by this process; its children open it with ``Board(chunks, path)``."""
+        """A new shared board, owned by this process; children open ``Board(chunks, path)``."""
         np.array([0] * chunks + [_NEVER] * chunks + [os.getpid()], dtype=np.int64).tofile(path)
         return cls(chunks, str(path))
 

@@ -35,7 +35,7 @@ def interrupted(error: BaseException | None) -> bool:
 
 @contextmanager
 def _held_back() -> Iterator[Callable[[], bool]]:
-    """True if there was a Ctrl-C, to be asked where it can be served; a second one is raised at once."""
+    """True if there was a Ctrl-C, asked where it can be served; a second one is raised at once."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
@@ -159,7 +159,7 @@ def _again(
     engine: Engine, broken: list[Future], waiting: dict[Future, list[int]], todo: deque[int],
     tries: dict[int, int], error: BaseException,
 ) -> None:
-    """A worker was lost: what it was doing is given out again, before the rest and in the same order."""
+    """Give out a lost worker's tasks again, before the rest and in the same order."""
     if engine.one_loss_is_all:  # what finished meanwhile has its result
         broken = [f for f in waiting if not f.done() or f.cancelled() or f.exception() is not None]
     lost = sorted(i for future in broken for i in waiting.pop(future))

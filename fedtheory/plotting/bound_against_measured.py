@@ -117,7 +117,7 @@ def _by(form: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], letter: str)
 
 
 def _room(data: Mapping[str, Any], form: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], long: bool) -> str:
-    """', 380,000 times too large at T = 300': at the last round, or of many entries at the nearest."""
+    """Say ', 380,000 times too large at T = 300': at the last round, or of many at the nearest."""
     if form["relation"] != "<=" or form["largest_ratio"] is None:
         return ""
     letter = _letter(data)
@@ -273,7 +273,7 @@ def _panel(rows: int = 1, columns: int = 1, share: float = 1.0) -> tuple[Any, An
 
 
 def _legend(figure: Any, axes: Any) -> None:
-    """The legend below the panels, where no curve is; on a page the figure becomes as much taller."""
+    """Put the legend below the panels, where no curve is; a page becomes as much taller."""
     legend = legend_below(figure, axes, 3)
     if grows():
         figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)

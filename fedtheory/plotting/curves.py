@@ -57,7 +57,7 @@ def _floor(run: Mapping[str, Any]) -> float:
 
 
 def title_of(run: Mapping[str, Any], gaps: Any) -> str:
-    """The method, the problem and how the run ended, of a result of `run` and its gaps F(x) - F*."""
+    """Name the method, the problem and the run's end, of a result of `run` and its F(x) - F*."""
     head = f"{run['method']} on {run['problem']['name']}"
     if gaps is None or "optimum" not in run:
         return head

@@ -44,7 +44,7 @@ def stem_of(path: Path | str) -> Path:
 
 
 def to_csv(data: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """The table with its comment lines; ``about``: further facts, such as provenance and command."""
+    """The table with its comment lines; ``about``: more facts, such as provenance and command."""
     head = {k: v for k, v in data.items() if k != "rows"}
     words = json.dumps(to_jsonable({**head, **about}), ensure_ascii=True, allow_nan=False)
     terms = sorted({k for row in data["rows"] for k in row if k.startswith("term_")}, key=lambda k: int(k.partition("_")[2]))

@@ -309,7 +309,7 @@ class Problem:
         return np.einsum("n,nij->ij", self.weights, to_numpy(self.client_hessian(y))[:, 0])
 
     def optimum(self, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
-        """The certified minimiser of F, computed once and kept: by cvxpy, then polished and certified.
+        """The certified minimiser of F, computed once and kept: by cvxpy, polished and certified.
 
         max_conic_entries: cvxpy is left out where its cone programme has more entries; None stands for
         the attribute of that name, which is no limit unless it was set.
@@ -329,7 +329,7 @@ class Problem:
         return kept
 
     def optimum_on_ball(self, radius: float, gap: float = 1e-9) -> Optimum:
-        """The certified minimiser of F over ||x|| <= radius, computed once for each radius and kept.
+        """The certified minimiser of F over ||x|| <= radius, computed once for a radius and kept.
 
         Raises
         ------
@@ -420,7 +420,7 @@ class Problem:
             return part
 
     def like(self, x: Array) -> Problem:
-        """This problem with its arrays in x's namespace, dtype and device (itself when they already are).
+        """This problem with its arrays in x's namespace, dtype and device; itself if they are.
 
         It is kept, as copies of this one's arrays. Tensors cannot be read-only: leave those of its attributes as they are.
         """

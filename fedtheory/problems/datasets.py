@@ -254,7 +254,7 @@ def load_svmlight(
 
 
 def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
-    """The samples with the first feature in column 0, and the index that the file's features begin at."""
+    """The samples with the first feature in column 0, and the index that features begin at."""
     from scipy.sparse import csr_matrix
 
     none_is_0 = bool((x.indices > 0).all())
@@ -266,7 +266,7 @@ def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
 
 
 def _refuse_others(path: Path, data: bytes) -> None:
-    """Raise `DataFileError` for what is no text, and for a table such as CSV, with how to convert it."""
+    """Raise `DataFileError` for no text, and for a table such as CSV, with how to convert it."""
     found = _CONTROL.search(data)
     if found:
         raise DataFileError(

@@ -187,7 +187,7 @@ def random_logistic(
     condition: float = 10.0, heterogeneity: float = 1.0, ridge: float = 0.1,
     smoothness: float | Sequence[float] = 1.0, weights: Any = "uniform", seed: int = 0,
 ) -> Logistic:
-    """Logistic regression; labels are drawn from planted models x_k, P(b = 1 | a) = 1/(1 + exp(-a'x_k)).
+    """Logistic regression; labels from planted models x_k, P(b = 1 | a) = 1/(1 + exp(-a'x_k)).
 
     The attribute ``planted`` (N, dim) of the problem holds them.
 
@@ -274,7 +274,7 @@ def synthetic(
     alpha: float, beta: float, iid: bool = False, num_clients: int = 30, dim: int = 60,
     num_classes: int = 10, max_samples: int | None = None, seed: int = 0,
 ) -> SyntheticData:
-    """FedProx's synthetic(alpha, beta): how much the clients' models (alpha) and inputs (beta) differ.
+    """FedProx's synthetic(alpha, beta): clients' models (alpha) and inputs (beta) differ so much.
 
     Client k has n_k = floor(exp(4 + 2 z)) + 50 samples. Its model W_k, b_k is N(u_k, 1) entrywise with u_k ~ N(0,
     alpha^2); its inputs are N(v_k, diag(j^-1.2)) with v_k ~ N(B_k, 1) entrywise and B_k ~ N(0, beta^2); its labels

@@ -81,7 +81,7 @@ def take_samples(data: Array, samples: Array) -> Array:
 
 
 def batch_shares(sample_weights: Array, first: int, last: int) -> Array:
-    """1/(samples in the batch) for a client's samples first..last - 1, 0 for padding: (N, n) -> (N, b)."""
+    """1/(samples in the batch) for samples first..last - 1, 0 for padding: (N, n) -> (N, b)."""
     xp = namespace(sample_weights)
     real = xp.astype(sample_weights[:, first:last] > 0, sample_weights.dtype)
     return real / xp.maximum(xp.sum(real, axis=1, keepdims=True), xp.ones_like(real[:, :1]))

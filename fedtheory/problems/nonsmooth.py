@@ -284,7 +284,7 @@ class _Distance(_Nonsmooth):
 
 
 class L1Distance(_Distance):
-    """f_k(x) = ||x - c_k||_1; sign(0) = 0. centers (N, d); weights 'uniform' or N numbers that sum to 1.
+    """f_k(x) = ||x - c_k||_1; sign(0) = 0. centers (N, d); weights 'uniform' or N with sum 1.
 
     G_k = sqrt(d), attained wherever no coordinate meets the centre's.
 

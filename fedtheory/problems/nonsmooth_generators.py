@@ -17,7 +17,7 @@ __all__ = [
 
 
 def _checked(unequal: float, spread: float, **counts: Any) -> None:
-    """Counts, and the two numbers: unequal >= 1, and how far apart clients are (drift or spread)."""
+    """Check the counts, unequal >= 1, and how far apart clients are (drift or spread)."""
     for name, value in counts.items():
         whole_number(name, value)
     real_number("unequal", unequal, least=1, remedy="it is the ratio of the steepest to the flattest client")

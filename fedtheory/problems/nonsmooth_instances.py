@@ -152,7 +152,7 @@ class NesterovWorst(_Nonsmooth):
 
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 1) -> NesterovWorst:
-        """n = ceil(1/(4 epsilon^2)) - 1, for which n rounds are not enough before F(x) - F* <= epsilon."""
+        """n = ceil(1/(4 epsilon^2)) - 1, whose n rounds are not enough for F(x) - F* <= epsilon."""
         epsilon = real_number("epsilon", epsilon, above=0)
         n = math.ceil(1 / (4 * max(epsilon, TINY) ** 2)) - 1
         if n < 1:
@@ -161,7 +161,7 @@ class NesterovWorst(_Nonsmooth):
         return cls(n, num_clients=num_clients)
 
     def least_value(self, radius: float) -> float:
-        """min F on the ball, in closed form: -r/sqrt(n) + mu r^2/2 with r = min(R, 1/(mu sqrt(n)))."""
+        """min F on the ball, in closed form: -r/sqrt(n) + mu r^2/2, r = min(R, 1/(mu sqrt(n)))."""
         root = math.sqrt(self.dim)
         r = min(radius, 1 / (self.mu * root)) if self.mu else radius
         return -r / root + self.mu * r * r / 2

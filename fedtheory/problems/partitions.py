@@ -220,7 +220,7 @@ def lognormal_sizes(num_samples: int, num_clients: int, sigma: float, seed: int 
 
 
 def iid(num_samples: int, num_clients: int, sigma: float = 0.0, seed: int = 0) -> Partition:
-    """A random permutation cut into pieces: equal ones (to one sample), or lognormal ones (sigma > 0).
+    """A random permutation cut into pieces, equal (to one sample) or lognormal ones (sigma > 0).
 
     Raises
     ------

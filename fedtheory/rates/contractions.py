@@ -104,7 +104,7 @@ def fit_contraction(
     floor_multiple: float = FLOOR_MULTIPLE, confidence: float = 0.95, schedule: str = UNSTATED,
     first_round: int = 0, max_points: int = MAX_POINTS, seed: int = 0,
 ) -> Contraction:
-    """The factor q of gap_t ~ q**t by least squares of log gap against t, with a confidence interval.
+    """The factor q of gap_t ~ q**t by least squares of log gap against t, with its interval.
 
     One curve: Student's t on the residuals, which are taken as independent. Where neighbouring rounds scatter alike,
     as with stochastic steps, the interval is too short: with a correlation of 0.9, intervals of 95% covered in 42% to

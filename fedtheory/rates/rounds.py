@@ -46,7 +46,7 @@ class RoundsToEpsilon(OwnArrays):
     def slope(
         self, window: tuple[float, float], which: Literal["at", "from"] = "at", confidence: float = 0.95, **options: Any
     ) -> Slope:
-        """The exponent of rounds against epsilon for epsilon in the window: -1 means rounds ~ 1/epsilon.
+        """The exponent of rounds against epsilon in the window: -1 means rounds ~ 1/epsilon.
 
         An epsilon that some seed never reaches is left out, and said so: the mean over the others would be too small.
         """

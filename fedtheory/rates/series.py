@@ -1,4 +1,4 @@
-"""Rounds to epsilon of one method on one instance, with its fit, and where two of them change places."""
+"""Rounds to epsilon of one method on one instance, their fit, and where two change places."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def witnesses_of(rows: Sequence[Row], folder: Path | None = None) -> dict[str, W
 
 
 def told_witness(name: str, witness: Witness) -> dict[str, Any]:
-    """A counterexample as a page shows it: its numbers, both sides, and the command that reruns it."""
+    """A counterexample for a page: its numbers, both sides, and the command that reruns it."""
     setting, source = setting_of(witness.statement), paper_of(witness.statement).source
     facts, summary = setting.facts(witness), setting.summary(witness).partition("]: ")[2]
     if set(re.findall(r"(?:^|, )(\w+) = ", summary)) <= {key for key, _ in facts}:

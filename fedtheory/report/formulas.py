@@ -100,7 +100,7 @@ def _children(node: ElementTree.Element) -> list[str]:
 
 
 def _is_word(node: ElementTree.Element) -> bool:
-    """True if it is an operator with a name of letters, such as log, or lim with what stands below it."""
+    """True if it is an operator named by letters, such as log, or lim with what is below it."""
     while _tag(node) in ("msub", "msup", "msubsup", "munder", "munderover"):
         node = node[0]
     return _tag(node) in ("mi", "mo") and len(name := _leaf(node).replace(" ", "")) > 1 and name.isalpha()

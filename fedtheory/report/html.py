@@ -24,7 +24,7 @@ __all__ = ["html_report", "markdown_report", "write_reports"]
 
 @cache
 def _environment() -> Environment:
-    """The templates; whatever is put into them is escaped, unless it is markup that was made here."""
+    """The templates; all that is put into them is escaped, unless it is markup made here."""
     loader = PackageLoader("fedtheory.report", "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     folder = resources.files("fedtheory.report") / "templates"

@@ -48,7 +48,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def below_one(value: float, digits: int = 3) -> str:
-    """measured/bound for a table: '<1' where it is below 1 beyond rounding, and its digits would say 1."""
+    """measured/bound for a table: '<1' where it is below 1 and its digits would say 1."""
     text = number(value, digits)
     return "<1" if text == "1" and value < 1 - 1e-9 else text
 
@@ -187,7 +187,7 @@ def worst_case_text(row: Row | None) -> str:
 
 
 def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
-    """The main table, a heading for each paper; titles are shown where the terminal is wide enough."""
+    """The main table, a heading for each paper; titles are shown where there is room."""
     if width < NARROW:
         return _brief_table(rows)
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))

@@ -31,7 +31,7 @@ _KEPT = {
 
 
 def formula_html(form: Any, title: str) -> Markup:
-    """A form's formula; broken LaTeX as it stands, and without any its note, or the statement's title."""
+    """A form's formula; broken LaTeX as it stands; without any its note, or the title."""
     if form.latex.strip() and not unread(form.latex):
         parts = (Markup("<wbr>").join(part) for part in formula_pieces(form.latex))
         return Markup(" ").join(Markup('<span class="part">{}</span>').format(part) for part in parts)
@@ -41,7 +41,7 @@ def formula_html(form: Any, title: str) -> Markup:
 
 @cache
 def formula_pieces(latex: str) -> tuple[tuple[Markup, ...], ...]:
-    """<math> elements that are the formula when they stand one after the other; a line may end after each.
+    """<math> elements that make the formula one after the other; a line may end after each.
 
     Those between two wide gaps are a part by themselves: a side condition, or what a letter stands for.
     """

@@ -16,7 +16,7 @@ __all__ = ["KeptRounds", "Observer"]
 
 @dataclass(frozen=True)
 class Observer:
-    """An ``on_round`` whose run can be gone on with: what it has noted can be written, and taken up again.
+    """An ``on_round`` whose run can be gone on with: its notes can be written and taken up again.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ RoundBins = dict[str, list[Bins | None]]  # "sent": a histogram a message, in th
 
 
 def check_metrics(record: tuple[str, ...], problem: Any) -> None:
-    """Raise `MissingCapability` before any work when the problem has no test samples to measure on."""
+    """Raise `MissingCapability` before any work when the problem has no test samples."""
     for name in TESTED:
         if name not in record:
             continue
@@ -138,7 +138,7 @@ def _equal(one: Array, other: Array) -> bool:
 
 @cache
 def _wanted(record: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
-    """The recorded entropies, whether any is of what was sent, and whether one is of the updates."""
+    """The recorded entropies, whether any is of what was sent, and whether one is of updates."""
     found = tuple(name for name in record if name in ENTROPIES)
     return found, any(name in SENT_ENTROPIES for name in found), "update_entropy" in found
 

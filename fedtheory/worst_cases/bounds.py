@@ -219,7 +219,7 @@ def _solved(found: Family, units: Units) -> Solution:
 
 
 def family(q: Question, announce: Announce | None = None) -> Family:
-    """``bound - criterion - sum of multiplier x condition``, which is to be a form that is at least 0.
+    """``bound - criterion - sum of multiplier x condition``, a form that must be at least 0.
 
     Raises
     ------

@@ -165,7 +165,7 @@ def asked_question(question: Mapping[str, Any]) -> Question:
 
 
 def _only(question: Mapping[str, Any], names: frozenset[str]) -> None:
-    """Refuse what a question has besides: it would be told with the proof, and nothing of it is proved."""
+    """Refuse what a question has besides: it would be told with the proof, and is not proved."""
     other = sorted(set(question) - names)
     if other:
         raise InvalidInput(f"question: {', '.join(map(str, other[:3]))}: no part of it; there are {', '.join(sorted(names))}")

@@ -72,7 +72,7 @@ def of_cohorts(found: WorstCase, q: Question) -> Pieces:
 
 
 def whole_family(q: Question) -> Family:
-    """The criterion and the conditions of every client, without any use of symmetry: names are words."""
+    """The criterion and the conditions of every client, no symmetry used: names are words."""
     tree, start, extra = grown(q)
     terms = {"start": tree.square({(): tree.start}) - Quadratic(constant=q.distance**2), **extra}
     if q.heterogeneity is not None:

@@ -83,7 +83,7 @@ class WorstFunction:
 
     @property
     def ways(self) -> int:
-        """In how many ways the cohorts can be drawn, all equally likely: 1 where everybody takes part."""
+        """In how many equally likely ways cohorts can be drawn: 1 where everybody takes part."""
         q = question(self.found.asked)
         return comb(q.clients, q.participants) ** q.rounds
 
@@ -109,7 +109,7 @@ class WorstFunction:
         return np.stack(seen, axis=1)
 
     def measured(self) -> float:
-        """The criterion, or its expectation, after that run, which is to be the solver's worst value."""
+        """The criterion, or its expectation, after that run, which should be the solver's worst."""
         models, criterion = self.models(), self.found.asked["criterion"]
         if criterion == "distance":
             return float(((models[:, -1] - self.optimum) ** 2).sum(axis=-1).mean())

@@ -86,7 +86,7 @@ def with_room(
     mixed: Callable[[float, Any], Any], parabolas: Callable[[tuple[float, ...]], Any],
     placed: Callable[[Any], Placed], within: Callable[[Any, Placed], bool], losses: Losses,
 ) -> tuple[Any, Placed, np.ndarray, float]:
-    """The solver's vectors with the least share of a run on parabolas that gives every condition room.
+    """The solver's vectors with the least share of a run on parabolas that gives conditions room.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ def _solve(run: Any, t: int, x: Any, linear: Any, factor: Fraction, asked: Asked
 
 
 def _fedavg(run: Any, t: int, x: Any, state: Any, asked: Asked) -> tuple[Any, Any]:
-    """FedAvg with full gradients: K steps of every client from the server's model, then the mean."""
+    """FedAvg with full gradients: K steps of each client from the server's model; the mean."""
     y = x
     for j in range(asked.steps):
         y = y - asked.options["step"] * run.gradient(f"g{t}.{j}", y)

@@ -303,7 +303,7 @@ def _lowers(asked: RoundQuestion) -> bool:
 
 # --- FedDyn and FedElasticNet ---------------------------------------------------------------------
 def family_of(ratio: Any, spread: Any, share: Any, l1: bool) -> Family:
-    """The identity of FedDyn's potential, in the arithmetic of the numbers, which may be symbols."""
+    """The identity of FedDyn's potential, in the arithmetic of numbers, maybe symbols."""
     return feddyn_round(ratio, spread, share, l1).family(Losses())
 
 

@@ -51,7 +51,7 @@ class Round:
     last: Quadratic = field(default_factory=Quadratic)
 
     def family(self, losses: Losses, rho: Any = 1, fixed: Mapping[str, Any] | None = None) -> Family:
-        """The identity. ``fixed``: the numbers among kappa_0 and c that are given and not sought."""
+        """The identity. ``fixed``: those of kappa_0 and c that are given and not sought."""
         start = rho * self.now - self.after - self.last
         terms = {KAPPA_0: -self.gain}
         if self.memory is not None:

@@ -248,7 +248,7 @@ class Tree:
         return self._reduction.of(q)
 
     def bases(self, labels: Iterable[Label]) -> dict[tuple[str, str], dict[Label, int]]:
-        """(block, name) -> coefficients of the vector that stands for it, for the orbits of the labels."""
+        """(block, name) -> coefficients of the vector that stands for it, for labels' orbits."""
         orbits = {self._reduction.orbit(label) for label in labels}
         return {(block, name): of for orbit in orbits for block, name, of in self._reduction.bases[orbit]}
 

@@ -120,7 +120,7 @@ def _options(cell: dict[str, Any]) -> RunOptions:
 
 @lru_cache(maxsize=8)
 def _problem(told: str, read: float) -> Any:
-    """The problem of some options, which cells beside each other share, with its optimum once it is known.
+    """The problem of some options, shared by neighbouring cells, with its optimum once it is known.
 
     ``read``: when its file was written; the workers of a cluster outlive a sweep.
     """

@@ -65,7 +65,7 @@ def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -
 
 
 def _look(found: Sequence[Group]) -> _Look:
-    """Colours for methods; markers for cohort sizes where these are varied, otherwise for methods."""
+    """Colours for methods; markers for cohort sizes where these are varied, else for methods."""
     from fedtheory.plotting.style import METHOD_MARKERS, method_style
 
     styles = {}

@@ -1,4 +1,4 @@
-"""The entropies of FedElasticNet's Tables 3 and 4, message by message, of runs made today and before."""
+"""Entropies of FedElasticNet's Tables 3 and 4, message by message, of runs today and before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' tables, run: settings, runs that can be resumed, and our figures beside the printed ones."""
+"""The papers' tables, run: settings, resumable runs, and our figures beside the printed ones."""
 
 from __future__ import annotations
 

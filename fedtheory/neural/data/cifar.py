@@ -101,7 +101,7 @@ class _Bytes:
 
 
 class _Reconstruct:
-    """Stands for the function that NumPy's pickles call to make an array; nothing can be stored on it."""
+    """Stands for the function by which NumPy's pickles make arrays; nothing is stored on it."""
 
     __slots__ = ()
 

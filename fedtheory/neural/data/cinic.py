@@ -89,7 +89,7 @@ class _Part:
         self.names.append(name)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images and labels: the first of each class by name, then the second of each class, and so on."""
+        """Images and labels: the first of each class by name, then the second of each, ..."""
         labels = np.array(self.labels, np.int64)
         by_class = np.lexsort((np.array(self.names, dtype=str), labels))
         counts = np.bincount(labels, minlength=len(CLASSES))

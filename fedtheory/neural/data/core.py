@@ -224,7 +224,7 @@ def pixel_moments(images: np.ndarray, scale: float = 255.0) -> tuple[tuple[float
 
 
 def digits(test_fraction: float = 0.2, seed: int = 0) -> ImageData:
-    """scikit-learn's digits, which need no download: 1,797 images of 8 x 8 pixels 0..16, 10 classes.
+    """scikit-learn's digits, without a download: 1,797 images of 8 x 8 pixels 0..16, 10 classes.
 
     They come without a test set: one is drawn, stratified by label. Normalised by the mean and standard deviation of all
     training pixels.

@@ -94,7 +94,7 @@ def _read_all(where: str, stream: IO[bytes] | io.BufferedIOBase, limit: int) -> 
 
 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytearray:
-    """The file's content, decompressed (gzip, xz, bzip2: told by the first bytes, whatever the name says).
+    """The file's content, decompressed (gzip, xz, bzip2: by its first bytes, not by its name).
 
     Raises
     ------
@@ -180,7 +180,7 @@ class Release:
         )
 
     def read(self, folder: str | Path, *names: str, md5: str | None = None) -> tuple[str, bytearray]:
-        """Path and decompressed content of the first of these files that is there, its md5 verified.
+        """Path and decompressed content of the first of these files there is, its md5 verified.
 
         Raises
         ------

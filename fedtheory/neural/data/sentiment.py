@@ -58,7 +58,7 @@ def build_vocabulary(texts: Iterable[str], most: int, length: int) -> tuple[str,
 
 
 def encode(texts: Sequence[str], vocabulary: tuple[str, ...], length: int) -> tuple[np.ndarray, int]:
-    """Numbers (n, length) of the first words of each text, padded on the right, and how many were unknown.
+    """Numbers (n, length) of each text's first words, padded on the right; how many are unknown.
 
     A text without any word is one unknown word, so that no row is padding alone.
     """

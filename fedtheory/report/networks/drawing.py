@@ -1,4 +1,4 @@
-"""The look of curves of trained networks: a line for the mean over seeds, a band for all of them."""
+"""The look of curves of trained networks: a line for the mean over seeds, a band for all."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _diverged(panel: dict[str, Any], index: int) -> int:
 
 
 def _gain(panel: dict[str, Any]) -> np.ndarray:
-    """Best lambda minus lambda = 0 at the end, in points, over the seeds with which neither diverges."""
+    """Best lambda minus lambda = 0 at the end, in points, over seeds where neither diverges."""
     from fedtheory.report.networks.words import ends
 
     accuracy = np.asarray(panel["accuracy"], dtype=float)

@@ -158,7 +158,7 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
 
 
 def _lost(panels: list[dict[str, Any]], method: str) -> np.ndarray:
-    """Points of accuracy between the first split and the last, at the end of the runs, seed by seed."""
+    """Points of accuracy between the first split and the last, at the runs' ends, by seed."""
     from fedtheory.report.networks.words import difference
 
     return difference(panels[0]["methods"][method]["test_accuracy"], panels[-1]["methods"][method]["test_accuracy"])

@@ -128,7 +128,7 @@ def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIEN
 def found_sets(
     wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly, first_only: bool = False
 ) -> tuple[dict[str, Data], list[str]]:
-    """The data sets that the folder has, or the first of them, and a sentence for each that it has not.
+    """The data sets that the folder has, or the first one, and a sentence for each it has not.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def _finished(result: Result) -> dict[str, Any]:
 
 
 def _one(preset: Preset, data: Data, seed: int, keep: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """One run as JSON values: a kept one, or run now, from its checkpoint on where it was interrupted."""
+    """One run as JSON values: a kept one, or run now, from its checkpoint on if there is one."""
     from fedtheory.neural.benchmarks.run import run_preset
 
     preset = replace(preset, seed=seed)
@@ -330,7 +330,7 @@ def measured(
 
 
 def check_local_work(presets: Iterable[Preset]) -> None:
-    """Raise `InvalidInput` where a method divides by a step size that its local solver does not have."""
+    """Raise `InvalidInput` where a method divides by a step size that its solver does not have."""
     refused: dict[str, str] = {}
     for preset in presets:
         solver = preset.make_solver()

@@ -66,7 +66,7 @@ def _variants(runs: Sequence[Result]) -> dict[Own, dict[str, list[Result]]]:
 
 
 def _row(runs: Sequence[Result], seeds: Sequence[int]) -> dict[str, Any]:
-    """Test accuracy (seeds, rounds + 1) up to the last round that was measured, and what went wrong."""
+    """Test accuracy (seeds, rounds + 1) up to the last measured round, and what went wrong."""
     series = {r.preset.seed: np.array(r.metrics["test_accuracy"], dtype=float) for r in runs if r.rounds and not r.error}
     series = {seed: s[: 1 + int(np.flatnonzero(np.isfinite(s)).max(initial=0))] for seed, s in series.items()}
     values = np.full((len(seeds), max((len(s) for s in series.values()), default=1)), np.nan)

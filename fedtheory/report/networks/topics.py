@@ -1,4 +1,4 @@
-"""A text that every Python brings along: the help texts of its topics, cut like Shakespeare's roles."""
+"""A text that every Python has: its topics' help, cut like Shakespeare's roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Someone's implementation as the audit calls it, and what can go wrong in a call, each by its name."""
+"""Someone's implementation as the audit calls it, and the errors of a call, by name."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def _raised(error: BaseException) -> AdapterError:
 
 
 def _several(given: Any, dim: int, rounds: int) -> bool:
-    """True if this is one model a round, and perhaps the first, and no one model in so many parts."""
+    """True if this is one model a round, perhaps the first too, and no model in many parts."""
     parts = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 2
     return parts and len(given) in (rounds, rounds + 1) and _size(_plain(given)) != dim
 
@@ -338,7 +338,7 @@ def part(value: Any, name: str, number: int, shape: tuple[int, ...]) -> tuple[np
 
 
 def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
-    """A value as float64, and whether it came with less precision; a list of arrays is laid end to end."""
+    """A value as float64, and whether it was less precise; a list of arrays is laid end to end."""
     what = f"{name} after round {number} is a {type(value).__name__}, no array of"
     try:
         found = _laid_out(_plain(value))

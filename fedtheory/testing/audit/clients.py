@@ -105,7 +105,7 @@ class Task:
         return Task(self.clients, self.start, self.cohorts, {**self.settings, **settings}, self.state)
 
     def permuted(self, order: Sequence[int]) -> Task:
-        """The same run with the clients numbered anew: the new client i is the old client order[i]."""
+        """The same run with clients numbered anew: new client i is old client order[i]."""
         new = {old: i for i, old in enumerate(order)}
         cohorts = tuple(tuple(new[k] for k in cohort) for cohort in self.cohorts)
         return Task(tuple(self.clients[k] for k in order), self.start, cohorts, self.settings, self.state)

@@ -20,7 +20,7 @@ def _number(value: float) -> str:
 def against_reference(
     session: Session, name: str, made: list[Comparison], hint: str, of_model: bool = False
 ) -> Finding:
-    """The finding of a check that compares runs; with ``of_model`` the hint is about local models."""
+    """The finding of a check that compares runs; with ``of_model`` its hint is on local models."""
     for c in made:
         if c.error is not None:
             return Finding(name, "fail", "a run", f"{c.error.what}: {c.error}")

@@ -1,4 +1,4 @@
-"""A method written as an `Algorithm` of this package, one's own or one of ours, as the audit calls it."""
+"""A method written as an `Algorithm`, one's own or one of ours, as the audit calls it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wro
 
 def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults,
            chained: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
-    """The local model of client k for f_k(y) + <linear, y> + the penalty, from the server's model."""
+    """The local model of client k for f_k(y) + <linear, y> + penalty, from the server's model."""
     x = state["x"]
     center = state["y"][k] if wrong("penalty-own-center") else x
     y = state["y"][k] if wrong("start-stale") else x

@@ -41,7 +41,7 @@ SHARE = {
 
 
 class EFLSetting(Setting):
-    """Runs and rounds of EFL in exact second moments or by Monte Carlo, and closed forms in fractions."""
+    """Runs and rounds of EFL by exact second moments or Monte Carlo; closed forms in fractions."""
 
     kinds = (*runs.KINDS, *in_fractions.KINDS)
     builders = BUILDERS

@@ -101,7 +101,7 @@ def worst_distance(constants: EFLConstants, limits: Sequence[Limit]) -> Fraction
 
 
 def worst_at(bound: Callable[[EFLRun], Sides], E: int = 2, condition: int = 2, rounds: int = 3) -> Worst:
-    """Worst case/bound of a form of Theorem 1, whose right side is linear in ||w_0 - w*||^2, D and G^2."""
+    """Worst case/bound of a form of Theorem 1, linear in ||w_0 - w*||^2, D and G^2."""
 
     @cache
     def share() -> Fraction:

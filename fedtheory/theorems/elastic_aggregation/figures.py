@@ -21,7 +21,7 @@ SHORT = {"fedavg": "FedAvg", "elastic-aggregation": "elastic"}
 
 
 def _factors(h: np.ndarray, theta: np.ndarray, members: list[int], tau: float) -> np.ndarray:
-    """zeta of one cohort, the sensitivities being |2 h theta|: h (I, N, d), theta (I, d) -> (I, d)."""
+    """zeta of a cohort with sensitivities |2 h theta|: h (I, N, d), theta (I, d) -> (I, d)."""
     omega = np.abs(2 * h[:, members] * theta[:, None]).mean(axis=1)
     return 1 + tau - omega / omega.max(axis=1, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""Rounds to epsilon on five instances, and local steps on one; every line carries its measured slope."""
+"""Rounds to epsilon on five instances, local steps on one; every line carries its slope."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _spread(wanted: list[float], least: float) -> list[float]:
 
 
 def _shown(data: Mapping[str, Any], instance: str) -> list[Mapping[str, Any]]:
-    """The series that have a name in the figure: single ones, and the best of a method's schedules."""
+    """The series named in the figure: single ones, and the best of a method's schedules."""
     return [s for s in (*data["series"], *data["best"]) if s["instance"] == instance and s["label"] in _LOOKS]
 
 

@@ -78,7 +78,7 @@ def make_fedmls(
     problem: Problem, options: Mapping[str, Any], x0: np.ndarray,
     rounds: Literal["fewest", "printed"] | int, batch_size: int | None = None,
 ) -> MadeFedMLS:
-    """FedMLS with Theorem 2's parameters for ``epsilon``, and with what else is given in place of them.
+    """FedMLS with Theorem 2's parameters for ``epsilon``, and what is given in their place.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def _factor(compressor: Compressor | None, dim: int) -> float | None:
 
 
 def _method(case: Case) -> EFL:
-    """The algorithm, if the theorem is about it. Raises `InvalidInput` with what is not as it must be."""
+    """The algorithm, if the theorem is about it. Raises `InvalidInput` with what does not fit."""
     algorithm = case.algorithm
     reason = assumption_failure(case.problem, EFL(lam=getattr(algorithm, "lam", 0.0)), case.local_solver)
     if not isinstance(algorithm, EFL):

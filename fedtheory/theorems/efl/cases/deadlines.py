@@ -121,7 +121,7 @@ def epochs(form: Form, case: Case) -> Any:
 
 
 def incomplete(form: Form, case: Case) -> Any:
-    """The data of kind 'incomplete': the law of s^k > 0, and Theorem 1's constants on the problem."""
+    """The data of kind 'incomplete': the law of s^k > 0, and Theorem 1's constants there."""
     _scheme_c(case)
     law = law_in_fractions(case, "C")
     if any(law[:, 0]):
@@ -319,7 +319,7 @@ class KeepOrAbandonView(ClosedView):
 
 
 def keep(form: Form, case: Case) -> Any:
-    """Both runs of a quadratic problem; the exact moments of other losses do not follow a recursion."""
+    """Both runs of a quadratic problem; exact moments of other losses follow no recursion."""
     algorithm, solver = _scheme_c(case), case.local_solver
     reason = assumption_failure(case.problem, algorithm, solver)
     if reason is not None:

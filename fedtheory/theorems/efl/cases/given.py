@@ -88,7 +88,7 @@ def given_number(
 
 
 def given_whole(case: Case, name: str, default: int, least: int = 0, most: int | None = None) -> int:
-    """A whole number that the user set, else the default. Raises `InvalidInput` outside its limits."""
+    """A whole number that the user set, else the default; `InvalidInput` outside its limits."""
     value = case.given.get(name, default)
     whole_number(name, value, least=least)
     if most is not None and value > most:
@@ -225,7 +225,7 @@ def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
 
 
 def reweighted(problem: Problem, weights: np.ndarray) -> Problem:
-    """The same clients with other weights (N,), divided by their sum; those of weight 0 are left out."""
+    """The same clients with other weights (N,) over their sum; those of weight 0 are left out."""
     some = np.flatnonzero(weights > 0)
     other = problem.subset(some)
     other.weights = np.asarray(weights, dtype=float)[some] / float(np.asarray(weights, dtype=float)[some].sum())

@@ -1,4 +1,4 @@
-"""EFL's compression on messages of a user's, on those of a real run, and the residuals of that run."""
+"""EFL's compression on a user's messages, on a real run's, and the residuals of that run."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def laws_along(scheme: str, law: Participation, rounds: int, weights: np.ndarray
 def check_step_sizes(
     problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD, given: Mapping[str, Any]
 ) -> None:
-    """A step size that was asked for must be the theorem's; a plain number stands for "the theorem's"."""
+    """Check that a step size asked for is the theorem's; a plain number stands for that."""
     if not callable(solver.lr):
         return
     m = moments_of_rounds(algorithm.scheme, sampling, rounds, problem.weights)

@@ -217,7 +217,7 @@ def _dots(ax: Any, data: dict[str, Any]) -> None:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Above: the bits to one accuracy, of everything. Below: some curves, with feedback and without it."""
+    """Draw above the bits to one accuracy, below some curves, with feedback and without it."""
     figure, axes = page_figure(2, 2, ratio=0.66, more=1.4, height_ratios=(1.25, 1))
     grid = axes[0, 0].get_gridspec()
     for ax in axes[0]:

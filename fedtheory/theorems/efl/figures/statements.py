@@ -211,7 +211,7 @@ def _end(problem: Quadratic, scheme: str, law: np.ndarray, rounds: int, scenario
 
 
 def compute_bias(rounds: int = 200, scenarios: int = 100, seed: int = 0) -> dict[str, Any]:
-    """Distance from the limit to the optimum, exactly, and where runs with decaying steps end on average.
+    """Distance from the limit to the optimum, exactly, and where runs with decaying steps end.
 
     ``data``: against the distance between the clients' minimisers, at c = 1. ``participation``: against c, at distance 1.
     """

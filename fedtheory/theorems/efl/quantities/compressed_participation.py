@@ -32,7 +32,7 @@ MOST = 1296  # paths of participation
 
 
 def gamma_with_participation(E: int, L: Any, mu: Any, delta: Any, m: Moments, pi: Any) -> Any:
-    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability that a client sends."""
+    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability of sending."""
     return max(8 * E / (pi * delta), 32 * E * (1 + m.theta) * L / (mu * m.sum_ps))
 
 
@@ -72,7 +72,7 @@ class PartialView(ClosedView):
     noise: Any = 0
 
     def mean(self, x: np.ndarray) -> np.ndarray:
-        """The expectation of ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
+        """E ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
         squares = np.moveaxis((x * x).sum(axis=-1), 1, -1)
         return (squares * self.chance).sum(axis=-1)
 
@@ -115,12 +115,12 @@ class PartialView(ClosedView):
 
     @property
     def client_factor(self) -> Any:
-        """16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 where clients send uncompressed."""
+        """16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 for uncompressed clients."""
         return 0 if self.delta is None else 16 / (5 * self.delta)
 
     @property
     def server_factor(self) -> Any:
-        """(4/delta - 1)(16/(5 delta) + 1), the first delta the server's; 0 where it sends uncompressed."""
+        """(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression."""
         return 0 if self.down is None else (4 / self.down - 1) * (self.client_factor + 1)
 
     @property
@@ -185,7 +185,7 @@ class Cases:
 
 
 def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
-    """Every s of independent clients that has a probability, law (N, E + 1); in fractions where these are.
+    """Every s of independent clients that has a probability, from their law (N, E + 1).
 
     Raises
     ------
@@ -251,7 +251,7 @@ def steps_with_participation(E: int, mu: Any, gamma: Any, S: Any, rounds: int) -
 
 @BUILDERS.add("compressed-partial")
 def partial_view(data: dict[str, Any]) -> PartialView:
-    """From weights, h, c, scheme, law (N rows over s = 0..E), q of ST, down (true or false), w0 and T."""
+    """Made of weights, h, c, scheme, law (N rows over s = 0..E), q of ST, down, w0 and T."""
     weights, w0, h, c = vector(data["weights"], "weights"), vector(data["w0"], "w0"), table(data["h"], "h"), table(data["c"], "c")
     if h.shape != c.shape or len(weights) != len(h) or w0.shape != h.shape[1:] or not isinstance(data["down"], bool):
         raise InvalidInput("weights, h, c and w0 do not fit together: N weights, N rows of d, d numbers; down is true or false")

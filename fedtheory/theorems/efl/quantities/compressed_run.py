@@ -134,7 +134,7 @@ class CompressedView(ClosedView):
 
     @property
     def whole_factor(self) -> Any:
-        """A = (4/delta)(4/delta of the server), without the factor of a side that sends uncompressed."""
+        """A = (4/delta)(4/delta of the server), without the factor of an uncompressed side."""
         return self.client_factor * (1 if self.down is None else 4 / self.down)
 
     @property
@@ -164,7 +164,7 @@ class CompressedView(ClosedView):
 
     @property
     def off(self) -> Any:
-        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in the mean square, over eta_t^2."""
+        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2."""
         return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
 
     @cached_property

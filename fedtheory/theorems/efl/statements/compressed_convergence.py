@@ -54,7 +54,7 @@ class FrozenView(ClosedView):
 
 
 def _gap(message: np.ndarray, k: int) -> Any:
-    """Of one message (d,): its k-th largest magnitude less the next, which is 0 where there is none."""
+    """A message's (d,) k-th largest magnitude less the next, which is 0 where there is none."""
     found = sorted((abs(x) for x in message), reverse=True)
     return found[k - 1] - (found[k] if k < len(found) else 0)
 
@@ -227,7 +227,7 @@ def sharpened(
     bound: str, where: str, model: Callable[..., Sides], virtual: Callable[..., Sides], of_model: Mapping[str, Mapping[str, int]],
     of_virtual: Mapping[str, Mapping[str, int]], *, kind: str, proof: str, note: str,
 ) -> tuple[Form, Form]:  # fmt: skip
-    """The sharpened bounds of the model and of the virtual iterate, of which one is said in the other.
+    """The sharpened bounds of the model and of the virtual iterate, one said in the other.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class KeepView(ClosedView):
         return sum(self.parts(0))
 
     def parts(self, G_sq: Any) -> tuple[Any, Any]:
-        """Both parts of C over (T + gamma)^2: S = theta = 1, D = 0, gamma = 64, B = sigma^2 + 2 G^2."""
+        """C's parts over (T + gamma)^2: S = theta = 1, D = 0, gamma = 64, B = sigma^2 + 2 G^2."""
         below = (self.rounds + 64) ** 2
         return 64**2 * (self.x0 - 1) ** 2 / below, 256 * self.rounds * (self.sigma_sq + 2 * G_sq) / below
 
@@ -154,7 +154,7 @@ class KeepView(ClosedView):
         return square - 2 * centre * mean + centre**2
 
     def _alone(self) -> list[tuple[Any, Any]]:
-        """E(w_t - 1) and E(w_t - 1)^2 of client 1 alone, t = 0..T, gamma = 64, step 16/(t + 1 + 64)."""
+        """E(w_t - 1) and E(w_t - 1)^2 of client 1 alone, t = 0..T, gamma = 64, step 16/(t + 65)."""
         path = [(self.x0 - 1, (self.x0 - 1) ** 2)]
         for t in range(self.rounds):
             eta, (away, square) = Fraction(16, t + 65), path[-1]

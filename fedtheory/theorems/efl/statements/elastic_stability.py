@@ -215,7 +215,7 @@ def _when_some(v: StabilityView, least: int = 0, most: Any = 3) -> Sides:
 
 
 def _alike(v: StabilityView, share: Any = 1) -> Sides:
-    """One curvature: E = 1: eigenvalues 0 and 1 - eta h; else 0 and 1 - (1 - r^E) h/(h + lambda U)."""
+    """Eigenvalues of one curvature: E = 1: 0, 1 - eta h; else 0, 1 - (1 - r^E) h/(h + lambda U)."""
     kept, _ = v.factors(v.lam)
     h = v.h[0]
     return eq(_yes(abs(1 - (1 - kept[0]) * share * h / (h + v.lam * v.U)) < 1), v.settles)

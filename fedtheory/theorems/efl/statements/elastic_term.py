@@ -114,7 +114,7 @@ class ElasticView(ClosedView):
         return 10 * self.eta / (10 + t)
 
     def drift(self, t: int) -> np.ndarray:
-        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond the step's, over the step."""
+        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond a step's, per step."""
         mean = (self.weights[:, None] * self.h).sum(axis=0)
         b = abs(((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0))
         return mean - 1 / (10 * self.eta) - 11 * self.lam * self.step(t) * b / 10
@@ -211,7 +211,7 @@ class ElasticView(ClosedView):
         return (curvature * self.rest_star + pull * self.anchor) / (curvature + pull)
 
     def after_leaving(self, w: np.ndarray, eta: Any, removed: bool) -> np.ndarray:
-        """w - w' of one round of those that stay, all their anchors at w (to which they tend with eta)."""
+        """w - w' of one round of those that stay, all their anchors at w (the limit with eta)."""
         pull = 0 if removed else self.lam * self.u[self.leaver] * (w - self.anchor)
         return eta * ((self.rest[:, None] * self.gradients(w)).sum(axis=0) + pull)
 
@@ -296,7 +296,7 @@ def _decayed(v: ElasticView, share: Any = 1, pull: Any = 1, goal: str = "star") 
 
 
 def _stale(v: ElasticView, removed: bool, share: Any = 0) -> Sides:
-    """At the limit a round changes nothing, whatever eta (with all anchors of those that stay at w)."""
+    """At the limit a round changes nothing, whatever eta, if all that stay are anchored at w."""
     w = v.stale_limit(removed)
     return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.size(w, v.eta), noise=v.noise_of_stale(w))
 

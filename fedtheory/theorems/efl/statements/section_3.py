@@ -58,7 +58,7 @@ class TermView(ClosedView):
         self.facts = frozenset(set() if self.active.all() else {MISSING})
 
     def term(self, w: np.ndarray) -> np.ndarray:
-        """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points (..., d)."""
+        """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points."""
         return self.lam * (self.u * (w[..., None, :] - self.anchors) ** 2).sum(axis=(-2, -1)) / 2
 
     def expanded(self, w: np.ndarray, square: Any = 1, cross: Any = 1) -> np.ndarray:

@@ -141,7 +141,7 @@ def _rate(v: InactiveView, share: Any = 1) -> Sides:
 
 
 def _whole_rate(v: InactiveView, constant: Any, share: Any = 1) -> Sides:
-    """C_tau/(tau E + gamma)^2 + H J/(tau E + gamma) <= constant sum y_t J/(tau E + E^2), C_tau = tau C."""
+    """C_tau/(tau E + gamma)^2 + H J/(tau E + gamma) <= constant sum y_t J/(tau E + E^2)."""
     first = v.T * v.C / (v.T * v.E + v.gamma) ** 2
     return le(first + v.term(sum(v.r)), share * constant * sum(v.some_idle) * v.J / (v.T * v.E + v.E**2))
 

@@ -64,7 +64,7 @@ def _at_the_shift(v: ShiftedRunView, share: Any = 1, moved: Any = 1) -> Sides:
 
 
 def _afterwards(v: ShiftedRunView, kept: bool, start: Any = 1, rest: Any = 1) -> Sides:
-    """Theorem 1 from the shift on, with the least of these for the squared distance at its start."""
+    """Theorem 1 from the shift on, with the least of these for the squared distance there."""
     leg = v.kept if kept else v.fresh
     return le(leg.distance_sq, leg.bound(_start(v, kept).sum(axis=0).min(), start, rest), noise=v.noise)
 

@@ -73,7 +73,7 @@ class ShiftedRunView(ClosedView):
         return len(self.before.y) - 1
 
     def moved(self, factor: int = 2, printed: bool = False) -> Any:
-        """Theorem 2's bound of ||omega* - hat omega*||^2: (10), (11) repaired, or both as printed."""
+        """Theorem 2's bound of ||omega* - hat omega*||^2: (10), (11) repaired, or as printed."""
         v = self.shift
         n = v.n + v.n_a if printed and v.event == "arrival" else v.n
         return factor * v.L * v.n_a**2 * v.D_new / (v.mu * n) ** 2

@@ -76,7 +76,7 @@ class RowView(ClosedView):
 
     @cached_property
     def path(self) -> np.ndarray:
-        """w_0, w_1, ... up to the first one within epsilon. Raises `InvalidInput` for too long a run."""
+        """w_0, w_1, ... up to the first within epsilon. Raises `InvalidInput` for long runs."""
         out, w = [self.start], self.start
         while self.error(w) > self.root**2:
             if len(out) > LONGEST:
@@ -199,7 +199,7 @@ def _other_units(v: UnitsView, other: str, scale: Any) -> Sides:
 
 
 def _orders(v: UnitsView, swapped: bool = False) -> Sides:
-    """EFL's row is the smaller where the loss is times low^2, VRL-SGD's where it is times high^2."""
+    """EFL's row is smaller where the loss is times low^2, VRL-SGD's where times high^2."""
     own, theirs = v.terms, v.row("VRL-SGD")
     low, high = min(Fraction(1), theirs / sum(own)), max(Fraction(1), theirs / own[0])
     pairs = [(v.row("EFL", low), v.row("VRL-SGD", low)), (v.row("VRL-SGD", high), v.row("EFL", high))]

@@ -32,8 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--rate-plots FOLDER``."""
     parser.getgroup("fedtheory").addoption(
         "--rate-plots", metavar="FOLDER", default=None,
-        help="leave the figure (PNG) and the data (CSV, JSON) of every failed assertion of fedtheory.testing in this folder",
-    )  # fmt: skip
+        help="leave the figure (PNG) and the data (CSV, JSON) of every failed assertion of "
+        "fedtheory.testing in this folder",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

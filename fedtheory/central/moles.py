@@ -98,8 +98,9 @@ class MOLES(MOPES):
     ) -> MOLES:
         """lambda = epsilon/G^2, D = distance_sq, C = diameter^2 and the least K for which the bound is at most epsilon."""
         for name, value in (
-            ("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq), ("diameter", diameter)
-        ):  # fmt: skip
+            ("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq),
+            ("diameter", diameter),
+        ):
             positive(name, value)
         epsilon, lipschitz, distance_sq = exact_number(epsilon), exact_number(lipschitz), exact_number(distance_sq)
         first = 8 if options.get("local_training") == "exact-prox" else 18

@@ -211,9 +211,10 @@ class MOPES:
         return 8 * distance_sq if self.solved else 10 * distance_sq + 8 * float(self.D)
 
     def run(
-        self, problem: Problem, constraint: ConstraintSet, x0: Any = None, seed: int = 0, keep: bool = False, like: Array | None = None,
+        self, problem: Problem, constraint: ConstraintSet, x0: Any = None, seed: int = 0,
+        keep: bool = False, like: Array | None = None,
         on_round: Callable[[int, float], None] | None = None,
-    ) -> CentralRun:  # fmt: skip
+    ) -> CentralRun:
         """Minimise F over X.
 
         Parameters
@@ -271,9 +272,10 @@ class MOPES:
                 on_round(k, values[-1])
             loop.state = x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates
         return CentralRun(
-            to_numpy(x), np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]),
-            np.array(lmo), np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
-        )  # fmt: skip
+            to_numpy(x), np.array(values), np.array(taken), np.array(projections),
+            np.concatenate([[0], np.cumsum(taken)]), np.array(lmo), np.array(gaps),
+            np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
+        )
 
     def ready(self, problem: Problem, constraint: ConstraintSet, x0: Any = None) -> tuple[np.ndarray, float]:
         """x_0 (d,) and the radius of X', once it is known that a run of them can start; what `run` raises before it does."""

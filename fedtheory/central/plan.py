@@ -65,11 +65,13 @@ class Planned(OwnArrays):
             most = f": T_1 = {steps[0]:,}, ..., {steps[-1]:,}" if steps else ""
             work = f"{sum(steps):,}{most}"
         rows = [
-            ("set X", f"{self.constraint!r}"), ("F*", f"{self.optimum.value:.10g} (relative gap {self.optimum.gap:.2g})"),
+            ("set X", f"{self.constraint!r}"),
+            ("F*", f"{self.optimum.value:.10g} (relative gap {self.optimum.gap:.2g})"),
             ("G on X'", f"{float(m.lipschitz):.10g}"), ("||x_0 - x*||", f"{self.distance:.6g}"),
-            ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"), ("lambda", f"{float(m.lam):.6g}"),
-            ("rounds K", f"{K:,}"), ("subgradients", work), ("bound of F(x_K) - F*", f"{self.bound:.6g}"),
-        ]  # fmt: skip
+            ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"),
+            ("lambda", f"{float(m.lam):.6g}"), ("rounds K", f"{K:,}"), ("subgradients", work),
+            ("bound of F(x_K) - F*", f"{self.bound:.6g}"),
+        ]
         if isinstance(m, MOLES):
             limit = m.lmo_limit(self.constraint.diameter)
             gap = f"to a Wolfe gap of C/(4K), C = {float(m.C):.6g}"  # type: ignore[arg-type]

@@ -145,9 +145,10 @@ class _Run:
         for task in self.tasks:
             counts[task.instance.family] = counts.get(task.instance.family, 0) + 1
         settings = {
-            "seed": o.seed, "scale": scale, "long_runs": long, "workers": o.workers, "instances_by_family": counts,
-            "search_budget": o.budget, "statements": len(o.statements),
-        }  # fmt: skip
+            "seed": o.seed, "scale": scale, "long_runs": long, "workers": o.workers,
+            "instances_by_family": counts, "search_budget": o.budget,
+            "statements": len(o.statements),
+        }
         if o.papers is not None:
             settings["papers"] = [p.id for p in o.papers]
         self.result = campaign.Campaign(instances=len({t.instance.name for t in self.tasks}), settings=settings, complete=False)

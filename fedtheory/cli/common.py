@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import Paper
 
 __all__ = [
-    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
-    "error_line", "facts", "find_statement", "in_file", "in_words", "must_take_files", "not_writable", "out_console",
-    "paper_named", "problem_of", "progress", "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug",
-    "solver_rows", "statements_in", "warn_of_formulas",
-]  # fmt: skip
+    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
+    "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
+    "must_take_files", "not_writable", "out_console", "paper_named", "problem_of", "progress",
+    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
+    "statements_in", "warn_of_formulas",
+]
 
 
 def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:

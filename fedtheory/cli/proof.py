@@ -331,9 +331,11 @@ def _table(walk: Walk) -> Table:
             table.add_row(row["part_of"], "", "", "", "", _short(lost), _percent(share), style="bold")
         part = row["part_of"]
         table.add_row(
-            Text(("  " if part else "") + row["step"]), Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"],
-            _short(row["lhs"]), _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]), _percent(row["share"]),
-        )  # fmt: skip
+            Text(("  " if part else "") + row["step"]),
+            Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"], _short(row["lhs"]),
+            _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]),
+            _percent(row["share"]),
+        )
     return table
 
 

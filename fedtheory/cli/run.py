@@ -154,9 +154,11 @@ def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
                 trajectory = Trajectory(problem, algorithm, begun, past[2], past[1], provenance=provenance(o.seed))
             else:
                 trajectory = simulate(
-                    problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
-                    local_solver=made.solver, record=record, like=made.like, on_round=after_round, in_place=True, checkpoint=keep,
-                )  # fmt: skip
+                    problem, algorithm, made.rounds, x0, sampling=made.sampling,
+                    scenarios=o.scenarios, seed=o.seed, resume=past, local_solver=made.solver,
+                    record=record, like=made.like, on_round=after_round, in_place=True,
+                    checkpoint=keep,
+                )
         except KeyboardInterrupt:
             if not finished:
                 raise

@@ -217,9 +217,10 @@ def _draw(
 def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
     """Keyword arguments of `Statement.verify`."""
     return {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
-        "seed": request.seed, "given": request.options["given"], **prepared.options,
-    }  # fmt: skip
+        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
+        "scenarios": request.scenarios, "seed": request.seed, "given": request.options["given"],
+        **prepared.options,
+    }
 
 
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:

@@ -56,9 +56,10 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 
 
 def worst_case(
-    method: str, clients: int, participants: int | None, local_steps: int, rounds: int, criterion: str, numbers: dict[str, str | None],
-    options: dict[str, str | None], as_json: bool, out: Path | None, instance: Path | None = None,
-) -> None:  # fmt: skip
+    method: str, clients: int, participants: int | None, local_steps: int, rounds: int,
+    criterion: str, numbers: dict[str, str | None], options: dict[str, str | None], as_json: bool,
+    out: Path | None, instance: Path | None = None,
+) -> None:
     """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too.
 
     Raises
@@ -116,8 +117,9 @@ def _rounds(
 
 def _name(question: Any) -> str:
     """The file's name."""
-    numbers = {"L": question["smoothness"], "sc": question["strong convexity"], "G": question["lipschitz"], **question["options"],
-               "zeta": question["heterogeneity"], "R": question["distance"]}  # fmt: skip
+    numbers = {"L": question["smoothness"], "sc": question["strong convexity"],
+               "G": question["lipschitz"], **question["options"], "zeta": question["heterogeneity"],
+               "R": question["distance"]}
     if question["participants"] < question["clients"] or question["clients"] == 1:
         numbers |= {"N": question["clients"], "P": question["participants"]}
     given = "".join(f"-{name}{str(number).replace('/', '_')}" for name, number in numbers.items() if number is not None)
@@ -131,8 +133,9 @@ def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:
     numbers = found.solution.numbers
     grows = {name: float(numbers[name]) for name in ("start", "heterogeneity") if name in numbers}
     return common | {
-        "bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best, "grows_with": grows, "asked": asked,
-    }  # fmt: skip
+        "bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best,
+        "grows_with": grows, "asked": asked,
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -216,8 +219,9 @@ def replay_certificate(path: Path, as_json: bool) -> None:
         raise type(error)(f"{path}: not proved: {error}") from error
     told = {
         "question": dict(found.question), "verdict": "proved", "mode": "proved",
-        "claim": {name: str(number) for name, number in found.claim.items()}, "multipliers": len(found.multipliers),
-    }  # fmt: skip
+        "claim": {name: str(number) for name, number in found.claim.items()},
+        "multipliers": len(found.multipliers),
+    }
     if as_json:
         emit(told)
         return

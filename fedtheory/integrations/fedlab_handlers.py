@@ -89,8 +89,8 @@ def _float64() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _run(server: Callable[..., Any], trainer: Callable[..., Any], start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]],
-         settings: dict[str, Any]) -> np.ndarray:  # fmt: skip
+def _run(server: Callable[..., Any], trainer: Callable[..., Any], start: np.ndarray,
+         clients: Sequence[Any], cohorts: list[list[int]], settings: dict[str, Any]) -> np.ndarray:
     models = []
     for_server, for_trainer = linear_model(len(start)), linear_model(len(start))
     set_parameters(for_server, start)

@@ -44,8 +44,8 @@ def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callab
     if weighting not in ("examples", "uniform"):
         raise InvalidInput(f"weighting = {weighting!r}: use 'examples' or 'uniform'")
 
-    def run(start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]], learning_rate: float, local_steps: Any,
-            **settings: Any) -> np.ndarray:  # fmt: skip
+    def run(start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]],
+            learning_rate: float, local_steps: Any, **settings: Any) -> np.ndarray:
         needed_package("torch", "torch")
         needed_package("pfl.algorithm.base", "pfl[pytorch]")
         if len({len(c) for c in cohorts}) > 1:
@@ -60,8 +60,8 @@ def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callab
     )
 
 
-def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]], rate: float,
-         steps: int, settings: dict[str, Any]) -> np.ndarray:  # fmt: skip
+def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: Sequence[Any],
+         cohorts: list[list[int]], rate: float, steps: int, settings: dict[str, Any]) -> np.ndarray:
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.aggregate.weighting import WeightByDatapoints, WeightByUser
@@ -96,8 +96,8 @@ def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: S
         [k for cohort in cohorts for k in cohort] + list(cohorts[-1])
     )  # pfl prepares one user more than it trains
     data = FederatedDataset(data_of, lambda: next(asked, cohorts[-1][0]))
-    common = {"central_num_iterations": len(cohorts), "evaluation_frequency": 10**9, "train_cohort_size": len(cohorts[0]),
-              "val_cohort_size": 0}  # fmt: skip
+    common = {"central_num_iterations": len(cohorts), "evaluation_frequency": 10**9,
+              "train_cohort_size": len(cohorts[0]), "val_cohort_size": 0}
     algorithm, parameters = make(common, **of_these(make, {**settings, "num_clients": len(clients)}, 1, "make"))
     backend = SimulatedBackend(
         data, data, postprocessors=[WeightByDatapoints() if weighting == "examples" else WeightByUser()]

@@ -39,8 +39,9 @@ def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return _mean_squared_error(outputs, targets) / 2
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cross_entropy": _cross_entropy, "squared_error": _squared_error, "mean_squared_error": _mean_squared_error,
-}  # fmt: skip
+    "cross_entropy": _cross_entropy, "squared_error": _squared_error,
+    "mean_squared_error": _mean_squared_error,
+}
 
 @dataclass(frozen=True)
 class Slope:

@@ -85,10 +85,11 @@ def candidates_near(form: NonsmoothStructure, radius: float, at: np.ndarray) -> 
         held = form.ridge * at * (1 / slope)
         pull = held if pull is None else pull + held
     around = replace(
-        form, rows=form.rows / slope, offsets=-z / (slope * unit) if len(form.rows) else z, slopes=form.slopes / slope,
-        intercepts=intercepts / (slope * unit), centers=(form.centers - at) / unit if len(form.centers) else form.centers,
-        linear=pull, ridge=form.ridge * (unit / slope),
-    )  # fmt: skip
+        form, rows=form.rows / slope, offsets=-z / (slope * unit) if len(form.rows) else z,
+        slopes=form.slopes / slope, intercepts=intercepts / (slope * unit),
+        centers=(form.centers - at) / unit if len(form.centers) else form.centers, linear=pull,
+        ridge=form.ridge * (unit / slope),
+    )
     for step, multipliers, origin, said in candidates(around, min(room / unit, FAR)):
         yield None if step is None else at + unit * step, multipliers, f"{origin}, around a point", said
 

@@ -242,8 +242,10 @@ def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[
 
         found = minimize(
             problem.objective, x, jac=problem.full_gradient, method="L-BFGS-B",
-            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": MEMORY},
-        )  # fmt: skip
+            options={
+                "maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": MEMORY
+            },
+        )
         return found.x, int(found.nit)
     coordinates, _ = structure.coordinates
     if len(coordinates) == 0:

@@ -330,8 +330,9 @@ def _measured(
         ax.plot(line["at"], line["seen"], color=colour, linestyle="-" if main else ":", zorder=5,
                 label=_plain("\n".join(textwrap.wrap(label, 44))), **_few(line["at"]))  # fmt: skip
         if np.isfinite(line["measured_low"]).any():
-            ax.fill_between(line["at"], line["measured_low"], line["measured_high"], color=colour, alpha=0.25, linewidth=0, zorder=4,
-                            label=_band(data, name) if main else None)  # fmt: skip
+            ax.fill_between(line["at"], line["measured_low"], line["measured_high"], color=colour,
+                            alpha=0.25, linewidth=0, zorder=4,
+                            label=_band(data, name) if main else None)
     return bool(others), scaled
 
 
@@ -365,16 +366,17 @@ def _bounds(
         label = _name(names, data) + ",\nboth its sides times a constant" * any(n in scaled for n in names)
         printed = names[0] == "printed" or len(names) > 1
         wide = mpl.rcParams["lines.linewidth"] * WIDTHS[min(count, len(WIDTHS) - 1)]
-        ax.plot(line["at"], line["bound"], label=label, color=colour, linestyle=(0, (5, 2)) if printed else "-", linewidth=wide,
-                **_few(line["at"]))  # fmt: skip
+        ax.plot(line["at"], line["bound"], label=label, color=colour,
+                linestyle=(0, (5, 2)) if printed else "-", linewidth=wide, **_few(line["at"]))
         if np.isfinite(line["bound_low"]).any():
             ax.fill_between(line["at"], line["bound_low"], line["bound_high"], color=colour, alpha=0.18, linewidth=0)
         for own in (lines[name] for name in names if lines[name]["first"] is not None):
             at, above = own["at"], own["violated"] & (own["seen"] > own["bound"])
             ax.fill_between(at, own["bound"], own["seen"], where=above, color=COLOURS["violated"], alpha=0.13, linewidth=0, zorder=1)
             i = int(np.argmin(np.abs(at - own["first"])))
-            ax.plot([own["first"]], [own["bound"][i]], "X", color=COLOURS["violated"], markeredgecolor="black", markersize=8, zorder=6,
-                    linestyle="none", label=None if marked else f"first {_letter(data)} at which a bound fails")  # fmt: skip
+            ax.plot([own["first"]], [own["bound"][i]], "X", color=COLOURS["violated"],
+                    markeredgecolor="black", markersize=8, zorder=6, linestyle="none",
+                    label=None if marked else f"first {_letter(data)} at which a bound fails")
             marked = True
 
 
@@ -394,8 +396,8 @@ def _worst(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any]) -> None:
         return
     i = int(np.flatnonzero(line["at"] == float(point[1]))[0])
     label = f"worst of all problems with these parameters: {share:.3g} of the bound {form['reading']}"
-    ax.plot([line["at"][i]], [share * line["bound"][i]], "D", markersize=6, linestyle="none", zorder=6, color=COLOURS["worst case"],
-            label="\n".join(textwrap.wrap(label, 44)))  # fmt: skip
+    ax.plot([line["at"][i]], [share * line["bound"][i]], "D", markersize=6, linestyle="none",
+            zorder=6, color=COLOURS["worst case"], label="\n".join(textwrap.wrap(label, 44)))
 
 
 # --- one pair -------------------------------------------------------------------------------------
@@ -411,15 +413,16 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
         colour = COLOURS["violated" if bad else "holds"]
         if name not in pairs:
             told = f"an equality, which {_outcome(data, name, False)}" + f": its sides differ by {measured:.3g}" * bad
-            ax.annotate(told, (0.02, y), xycoords=("axes fraction", "data"), va="center", color=colour,
-                        fontsize=mpl.rcParams["legend.fontsize"])  # fmt: skip
+            ax.annotate(told, (0.02, y), xycoords=("axes fraction", "data"), va="center",
+                        color=colour, fontsize=mpl.rcParams["legend.fontsize"])
             continue
         ax.plot([measured, bound], [y, y], color=colour, alpha=0.5, zorder=2)
         ax.plot([measured], [y], "o", color=COLOURS["measured"], markersize=7, zorder=3, label="measured")
         ax.plot([bound], [y], "X" if bad else "s", color=colour, markersize=8, zorder=3,
                 label="bound, which fails" if bad else "bound, which holds")  # fmt: skip
-        ax.annotate(_plain(_outcome(data, name, False)), (max(measured, bound), y), xytext=(8, 0), textcoords="offset points",
-                    va="center", color=colour, fontsize=mpl.rcParams["legend.fontsize"], annotation_clip=False)  # fmt: skip
+        ax.annotate(_plain(_outcome(data, name, False)), (max(measured, bound), y), xytext=(8, 0),
+                    textcoords="offset points", va="center", color=colour,
+                    fontsize=mpl.rcParams["legend.fontsize"], annotation_clip=False)
     if wide:
         ax.set_xscale("log")
         ax.set_xlim(ends.min() / 2, ends.max() * (ends.max() / ends.min()) ** 0.55 * 2)
@@ -470,8 +473,9 @@ def _over_states(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]
     for name, ratio in ratios.items():
         rank = np.arange(1, len(ratio) + 1)
         label = textwrap.fill(f"{data['forms'][name]['reading']}: {_nearest(ratio, int(lines[name]['violated'].sum()))}", 44)
-        ax.plot(rank, np.where(ratio > 0, ratio, np.nan) if wide else ratio, "o-", color=colours[name], linewidth=0.6, zorder=3,
-                markersize=4 if len(ratio) < 100 else 2, label=_plain(label))  # fmt: skip
+        ax.plot(rank, np.where(ratio > 0, ratio, np.nan) if wide else ratio, "o-",
+                color=colours[name], linewidth=0.6, zorder=3,
+                markersize=4 if len(ratio) < 100 else 2, label=_plain(label))
     if wide:
         ax.set_yscale("log", nonpositive="mask")
         ax.set_ylim(positive.min() / 2, high * 2.5)
@@ -525,8 +529,8 @@ def _slacks(ax: Any, line: Mapping[str, Any], form: Mapping[str, Any]) -> None:
         ax.set_ylim(low - 0.06, max(0.06, float(slack.max())) + 0.06)
         ax.axhspan(low - 0.06, 0, color=COLOURS["violated"], alpha=0.08, linewidth=0)
         ax.axhline(0, color="#000000", linewidth=1.0)
-        ax.annotate("the bound fails", (0.03, 0.02), xycoords="axes fraction", va="bottom", color=COLOURS["violated"],
-                    fontsize=mpl.rcParams["legend.fontsize"])  # fmt: skip
+        ax.annotate("the bound fails", (0.03, 0.02), xycoords="axes fraction", va="bottom",
+                    color=COLOURS["violated"], fontsize=mpl.rcParams["legend.fontsize"])
         ax.set_ylabel("bound − measured,\nas a share of the sizes of all terms")
     first = "the farthest apart" if form["relation"] == "==" else "the nearest to its bound"
     ax.set_xlabel(f"{_entries(form, len(rank))}, {first} first")

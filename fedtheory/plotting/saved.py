@@ -32,9 +32,10 @@ NEEDED = ("form", "at", "where", "measured", "bound", "slack", "violated")
 _NUMBER = (int, float, type(None))
 _TEXTS = ("statement", "title", "sentence", "problem", "setup", "horizon", "caption")
 _OF_A_FORM: dict[str, tuple[type, ...]] = {
-    "verdict": (str,), "rule": (str,), "mode": (str,), "relation": (str,), "reading": (str,), "shown": (bool,),
-    "scenarios": _NUMBER, "confidence": _NUMBER, "largest_ratio": _NUMBER, "first_violated": _NUMBER,
-}  # fmt: skip
+    "verdict": (str,), "rule": (str,), "mode": (str,), "relation": (str,), "reading": (str,),
+    "shown": (bool,), "scenarios": _NUMBER, "confidence": _NUMBER, "largest_ratio": _NUMBER,
+    "first_violated": _NUMBER,
+}
 
 
 def stem_of(path: Path | str) -> Path:
@@ -95,8 +96,10 @@ def read(path: Path | str) -> dict[str, Any]:
     text = read_text(path, MAX_BYTES, "such a table")
     lines = text.split("\n", 2)
     if len(lines) < 3 or lines[0].strip() != FIRST_LINE or not lines[1].startswith("# {"):
-        raise DataFileError(f"{path}: not a table of bound against measured; its first line must be {FIRST_LINE!r}, its second '# ' "
-                            "and JSON")  # fmt: skip
+        raise DataFileError(
+            f"{path}: not a table of bound against measured; its first line must be "
+            f"{FIRST_LINE!r}, its second '# ' and JSON"
+        )
     head = parse_json(lines[1][2:], f"{path}, line 2")
     _check_head(head, str(path))
     head = {"measures": "", "reruns": False, "beyond": None, **head}  # which older files do not have

@@ -24,10 +24,11 @@ from fedtheory.errors import suggest
 from fedtheory.provenance import write_atomic
 
 __all__ = [
-    "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES",
-    "SIZES", "band", "grows", "headline", "house_style", "legend_below", "log_decades", "method_style", "middle", "new_figure",
+    "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS",
+    "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES", "SIZES", "band", "grows", "headline",
+    "house_style", "legend_below", "log_decades", "method_style", "middle", "new_figure",
     "page_figure", "save", "thresholds", "times",
-]  # fmt: skip
+]
 
 COLOURS = {
     "measured": "#000000",

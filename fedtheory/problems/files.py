@@ -77,8 +77,10 @@ def read_problem(path: Path | str) -> Problem:
     given = {name: value for name, value in data.items() if name != "kind"}
     missing, unknown = [n for n in needed if n not in given], [n for n in given if n not in {**needed, **more}]
     if missing or unknown:
-        raise InvalidInput(f"{path}: {', '.join(missing or unknown)}: {'missing' if missing else 'unknown'}; {data['kind']} takes "
-                           f"{', '.join([*needed, *more])}")  # fmt: skip
+        raise InvalidInput(
+            f"{path}: {', '.join(missing or unknown)}: {'missing' if missing else 'unknown'}; "
+            f"{data['kind']} takes {', '.join([*needed, *more])}"
+        )
     try:
         problem = cls(**{name: _numbers(name, value) if isinstance(value, list) else value for name, value in given.items()})
     except (ValueError, TypeError, OverflowError) as error:

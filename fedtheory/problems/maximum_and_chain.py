@@ -142,9 +142,10 @@ class MaximumAndChain(_Nonsmooth):
         intercepts = np.zeros((len(shares), self.share + 1))
         intercepts[:, -1] = -self.floor
         return NonsmoothStructure(
-            self.dim, rows=rows, offsets=np.append(self.target, np.zeros(along - 1)), low=-weight, high=weight,
-            slopes=slopes, intercepts=intercepts, group_weights=Enclosure.exact(self.weights) * HALF,
-        )  # fmt: skip
+            self.dim, rows=rows, offsets=np.append(self.target, np.zeros(along - 1)), low=-weight,
+            high=weight, slopes=slopes, intercepts=intercepts,
+            group_weights=Enclosure.exact(self.weights) * HALF,
+        )
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

@@ -156,10 +156,11 @@ def fit_contraction(
     halves = (_line(t[: middle + 1], v[: middle + 1])[0], _line(t[middle:], v[middle:])[0])
     power, p_power, power_residual = _against_power(t, v)
     return Contraction(
-        math.exp(slope), math.exp(slope - half), math.exp(slope + half), confidence, slope, error, dof, intercept,
-        (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _bend(t, v), _rms(v - intercept - slope * t), power_residual,
-        len(t), (low, high), method, schedule, tuple(excluded), t, curves.mean(axis=1),
-    )  # fmt: skip
+        math.exp(slope), math.exp(slope - half), math.exp(slope + half), confidence, slope, error,
+        dof, intercept, (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _bend(t, v),
+        _rms(v - intercept - slope * t), power_residual, len(t), (low, high), method, schedule,
+        tuple(excluded), t, curves.mean(axis=1),
+    )
 
 
 def _rms(residuals: np.ndarray) -> float:

@@ -230,9 +230,10 @@ def fit_slope(
     slope, intercept = float(line.slope), float(line.intercept)
     residual = float(np.sqrt(np.mean((v - intercept - slope * u) ** 2)))
     return Slope(
-        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep), (float(window[0]), float(window[1])),
-        residual, method, schedule, tuple(excluded), x[keep], mean,
-    )  # fmt: skip
+        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep),
+        (float(window[0]), float(window[1])), residual, method, schedule, tuple(excluded), x[keep],
+        mean,
+    )
 
 
 def _usable(

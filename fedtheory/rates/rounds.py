@@ -93,8 +93,10 @@ def _gaps(source: Any, iterate: str, optimum: Any) -> tuple[np.ndarray, float]:
             raise InvalidInput("the trajectory holds no 'objective': simulate(..., record=('objective',))")
     else:
         if iterate == "averaged":
-            raise InvalidInput("gaps alone do not tell those of averaged iterates: give the trajectory (keep_states=True), or "
-                               "gaps computed at the averages with iterate='last'")  # fmt: skip
+            raise InvalidInput(
+                "gaps alone do not tell those of averaged iterates: give the trajectory "
+                "(keep_states=True), or gaps computed at the averages with iterate='last'"
+            )
         gaps = real_array("gaps", source, finite=False)
         if gaps.ndim not in (1, 2) or len(gaps) == 0:
             raise InvalidInput(f"gaps have shape {gaps.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")

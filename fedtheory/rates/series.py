@@ -75,9 +75,10 @@ class Series:
         elif slope.high < -1.1 and slope.low > -1.9:  # clear of both
             text = "between the two"
         return {
-            "slope": slope.slope, "low": slope.low, "high": slope.high, "confidence": slope.confidence, "points": slope.points,
-            "verdict": text, "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
-        }  # fmt: skip
+            "slope": slope.slope, "low": slope.low, "high": slope.high,
+            "confidence": slope.confidence, "points": slope.points, "verdict": text,
+            "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
+        }
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Series:

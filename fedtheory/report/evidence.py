@@ -106,8 +106,10 @@ def worst_instance(row: Row, settings: Mapping[str, Any], named: Mapping[str, st
     return {
         "form": row.form, "rule": row.rule, "instance": instance, "command": command,
         "slack": "" if slack == NO_FORM else slack, "place": in_words(row.worst_where),
-        "tightest": "" if row.tightest in ("", row.worst) or math.isnan(row.tightness_worst) else row.tightest,
-    }  # fmt: skip
+        "tightest": "" if row.tightest in ("", row.worst) or math.isnan(
+            row.tightness_worst
+        ) else row.tightest,
+    }
 
 
 def _rebuilds(row: Row, settings: Mapping[str, Any]) -> str:

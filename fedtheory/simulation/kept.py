@@ -91,8 +91,9 @@ class KeptRounds:
             meters = {name: values[: t + 1] for name, values in self._meters.items()}
             notes = {k: v for k, v in noted().items() if type(v) is not list}
             return {
-                "t": t, "state": state._asdict(), "meters": meters, "models": models, "traffic": self._traffic, "noted": notes,
-            }  # fmt: skip
+                "t": t, "state": state._asdict(), "meters": meters, "models": models,
+                "traffic": self._traffic, "noted": notes,
+            }
 
         def grown() -> dict[str, list[Any]]:
             lists = {f"noted {k}": v for k, v in noted().items() if type(v) is list}

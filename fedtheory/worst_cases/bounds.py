@@ -191,10 +191,11 @@ def worst_case(
     found = family(q, announce)
     solution = _solved(found, q.units)
     asked = {
-        "method": method, "local steps": local_steps, "rounds": rounds, "criterion": criterion, "options": chosen,
-        "smoothness": losses.smoothness, "strong convexity": losses.strong_convexity, "lipschitz": losses.lipschitz,
+        "method": method, "local steps": local_steps, "rounds": rounds, "criterion": criterion,
+        "options": chosen, "smoothness": losses.smoothness,
+        "strong convexity": losses.strong_convexity, "lipschitz": losses.lipschitz,
         "heterogeneity": zeta, "distance": R, "clients": clients, "participants": P,
-    }  # fmt: skip
+    }
     return WorstCase(-solution.numbers.get(BOUND, Fraction(0)), -solution.best, solution, found, asked)
 
 

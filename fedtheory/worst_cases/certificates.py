@@ -28,10 +28,12 @@ from fedtheory.worst_cases.rounds import ROUNDS
 __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certificate", "load", "text", "verify", "write"]
 
 FORMAT = "fedtheory certificate 1"
-ASKED = frozenset({
-    "kind", "method", "local steps", "rounds", "criterion", "options", "smoothness", "strong convexity", "lipschitz", "heterogeneity",
-    "distance", "clients", "participants",
-})  # fmt: skip
+ASKED = frozenset(
+    {
+        "kind", "method", "local steps", "rounds", "criterion", "options", "smoothness",
+        "strong convexity", "lipschitz", "heterogeneity", "distance", "clients", "participants",
+    }
+)
 ASKED_OF_A_ROUND = frozenset({
     "kind", "method", "clients", "participants", "local steps", "options", "smoothness", "strong convexity", "rho", "fixed",
 })  # fmt: skip
@@ -126,11 +128,12 @@ def _potential(question: Mapping[str, Any]) -> RoundQuestion:
     numbers = {name: fraction(question.get(name), name) for name in ("smoothness", "strong convexity", "rho")}
     return chosen_question(
         RoundQuestion(
-            str(question["method"]), clients, integer(question.get("participants"), "participants", 1, clients),
-            integer(question.get("local steps"), "local steps", 1, MOST), options, numbers["smoothness"], numbers["strong convexity"],
-            numbers["rho"], fixed,
+            str(question["method"]), clients,
+            integer(question.get("participants"), "participants", 1, clients),
+            integer(question.get("local steps"), "local steps", 1, MOST), options,
+            numbers["smoothness"], numbers["strong convexity"], numbers["rho"], fixed,
         )
-    )  # fmt: skip
+    )
 
 
 def asked_question(question: Mapping[str, Any]) -> Question:

@@ -73,9 +73,10 @@ def _fedavg_any_k(q: RoundQuestion) -> Printed:
     step, K, L = q.options["step"], q.local_steps, q.smoothness
     s = (step * L) ** 2 * K * (K - 1)
     outside = _first(
-        (q.participants == q.clients, "everybody takes part"), (step * L <= 1, f"step <= 1/L = {1 / L}"),
+        (q.participants == q.clients, "everybody takes part"),
+        (step * L <= 1, f"step <= 1/L = {1 / L}"),
         (s < 2, f"(step L)^2 K (K - 1) < 2, and it is {float(s):.4g}"),
-    )  # fmt: skip
+    )
     numbers = {"rho": Fraction(1), KAPPA_0: 2 * step * K}
     if outside is None:
         numbers[C] = step**3 * L * K * (K - 1) * (2 * K - 1) / (3 * (2 - s))

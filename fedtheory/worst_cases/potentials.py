@@ -143,10 +143,11 @@ class Potential:
 
 
 def question(
-    method: str, *, clients: int = 10, participants: int | None = None, local_steps: int = 1, smoothness: Fraction | int = 1,
-    strong_convexity: Fraction | int = 0, rho: Fraction | int | str | None = None, kappa_0: Fraction | int | None = None,
+    method: str, *, clients: int = 10, participants: int | None = None, local_steps: int = 1,
+    smoothness: Fraction | int = 1, strong_convexity: Fraction | int = 0,
+    rho: Fraction | int | str | None = None, kappa_0: Fraction | int | None = None,
     c: Fraction | int | None = None, **options: Fraction | int,
-) -> RoundQuestion:  # fmt: skip
+) -> RoundQuestion:
     """Return the question that `one_round` is asked, with its defaults.
 
     Raises

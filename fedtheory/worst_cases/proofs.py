@@ -114,9 +114,10 @@ def feddyn_is_proved(doubled: int = 2, eight: int = 8) -> bool:
     means = K * square(u.average) + (C - s) * square(v.average) + q * square((lam * w - (1 + lam) * v).average)
     both = u + v
     apart = (
-        A * square(u.own_part) + C * square(v.own_part) + B * (square(both.own_part) - square(u.own_part) - square(v.own_part))
+        A * square(u.own_part) + C * square(v.own_part)
+        + B * (square(both.own_part) - square(u.own_part) - square(v.own_part))
         + q * square((lam * w + move - lam * v).own_part)
-    )  # fmt: skip
+    )
     if not _same(left, (1 / lam**2) * (means + apart)):
         return False
     first = 2 * (doubled * s + lam) / (2 + lam) ** 2  # C = A = B
@@ -151,26 +152,30 @@ def fedelasticnet_is_proved(radicand: int = 13) -> bool:
     def with_both(q: Any, K: Any) -> Quadratic:
         """The squares of both ranges: the gradient at gamma, the cohort's spread, the stored gradient's mean."""
         return (
-            q * square((lam * w - sigma - (1 + lam) * v).average) + K * square((u - sp.Rational(1, 2) * sigma).average)
+            q * square((lam * w - sigma - (1 + lam) * v).average)
+            + K * square((u - sp.Rational(1, 2) * sigma).average)
             + (1 - rho) * square(move.own_part) + q * square((lam * w + move - lam * v).own_part)
-        )  # fmt: skip
+        )
 
     q, K = 2 * lam / (2 + lam) ** 2, (2 + 3 * lam) / (2 + lam)
     a = q * (1 + lam)
     up_to = (
-        with_both(q, K) + a * square((v + ((K / 2 - a) / a) * sigma).average) + (K / (4 * a) * (3 * a - K)) * square(sigma.average)
-        + a * square((move + 2 * v + (K / (2 * a)) * sigma).own_part) + (K - K**2 / (4 * a)) * square(sigma.own_part)
-    )  # fmt: skip
+        with_both(q, K) + a * square((v + ((K / 2 - a) / a) * sigma).average)
+        + (K / (4 * a) * (3 * a - K)) * square(sigma.average)
+        + a * square((move + 2 * v + (K / (2 * a)) * sigma).own_part)
+        + (K - K**2 / (4 * a)) * square(sigma.own_part)
+    )
     ok = _same(left(q, K), (1 / lam**2) * up_to)
     low = (1 + sp.sqrt(radicand)) / 3
     ok = ok and _at_least_0([a, 3 * a - K, K - K**2 / (4 * a), 2 / lam - 2 * q], lam, low, turn)
     q, K, e = 1 / lam, lam / 2, 1 + 1 / lam
     first, last = lam / 2 - e, 3 * lam / 8 - e - (lam / 4 - e) ** 2 / (lam / 2 - e)
     beyond = (
-        with_both(q, K) + first * square((v + ((lam / 4 - e) / first) * sigma).average) + last * square(sigma.average)
+        with_both(q, K) + first * square((v + ((lam / 4 - e) / first) * sigma).average)
+        + last * square(sigma.average)
         + lam * square((v + sp.Rational(1, 2) * move + sp.Rational(1, 2) * sigma).own_part)
         + (lam / 4 - e) * square(move.own_part) + (lam / 4) * square(sigma.own_part)
-    )  # fmt: skip
+    )
     return ok and _same(left(q, K), (1 / lam**2) * beyond) and _at_least_0([first, last, lam / 4 - e], lam, turn, None)
 
 
@@ -348,12 +353,14 @@ def local_steps_are_proved(six: int = 6) -> bool:
     )  # fmt: skip
     of_distance = (
         eta * (2 * q / L - eta) * square(at_y.average)
-        + eta * q * (L / rest * square(apart) - 2 * inner(turned, apart) + (rest / L) * square(turned))
-    )  # fmt: skip
+        + eta * q
+        * (L / rest * square(apart) - 2 * inner(turned, apart) + (rest / L) * square(turned))
+    )
     gap = (
-        q**2 * square(x) - 2 * eta * q * (value("x") - value("*")) + eta * q * (L * square(apart) - (1 / L) * square(turned)) - after
+        q**2 * square(x) - 2 * eta * q * (value("x") - value("*"))
+        + eta * q * (L * square(apart) - (1 / L) * square(turned)) - after
         - 2 * eta * q * (pair("*", "y") + pair("y", "x"))
-    )  # fmt: skip
+    )
     of_gap = eta * (q / L - eta) * square(at_y.average) + eta * q * L * square(apart - (1 / L) * (at_y - at_x))
     a, u, v, i, E, s = sp.symbols("a u v i E s", positive=True)
     room = t * rest  # (1 + a) s <= room, so that what the drift takes is there
@@ -414,9 +421,10 @@ def fedmls_is_proved(four: int = 4) -> bool:
     z_next, z_own_next = z - quarter * (y - y_own.average), z_own - quarter * (slope + y_own - y)
     x_next, x_own_next = (1 - share) * x + share * z_next, (1 - share) * x_own + share * z_own_next
     at = {
-        "*": Point("*", Vector(), own("g*", mean_zero=True)), "x'": Point("x'", x_own, own("at x'")),
-        "z'": Point("z'", z_own_next, slope), "x'+": Point("x'+", x_own_next, own("at x'+")),
-    }  # fmt: skip
+        "*": Point("*", Vector(), own("g*", mean_zero=True)),
+        "x'": Point("x'", x_own, own("at x'")), "z'": Point("z'", z_own_next, slope),
+        "x'+": Point("x'+", x_own_next, own("at x'+")),
+    }
     psi, after = (value(name) + half * square(v) for name, v in (("x'", x - x_own), ("x'+", x_next - x_own_next)))
     moved = square(z) - square(z_next) + square(z_own) - square(z_own_next)
     left = (

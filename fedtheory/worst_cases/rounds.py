@@ -128,8 +128,8 @@ def feddyn_round(ratio: Any, spread: Any, share: Any, l1: bool) -> Round:
     pull = own("s") if l1 else Vector()
     theta = gamma - step * stored.average
     local = theta + step * (stored - new - pull)
-    points = [Point(OPTIMUM, Vector(), Vector()), Point("z", own("z"), stored), Point("local", local, new),
-              Point("gamma", gamma, at_gamma)]  # fmt: skip
+    points = [Point(OPTIMUM, Vector(), Vector()), Point("z", own("z"), stored),
+              Point("local", local, new), Point("gamma", gamma, at_gamma)]
     return Round(
         square(gamma), _expected(local, spread), value("gamma") - value(OPTIMUM), points,
         _changes(square(stored), square(new), share),

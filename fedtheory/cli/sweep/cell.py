@@ -156,9 +156,10 @@ def _run(task: Task) -> dict[str, Any]:
         past, _ = kept.found(made.algorithm.init(x, made.problem.num_clients), x, record)
         keep = partial(kept.keep, points=[])
     trajectory = simulate(
-        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
-        local_solver=made.solver, record=record, like=made.like, in_place=True, checkpoint=keep,
-    )  # fmt: skip
+        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling,
+        scenarios=o.scenarios, seed=o.seed, resume=past, local_solver=made.solver, record=record,
+        like=made.like, in_place=True, checkpoint=keep,
+    )
     gap, bits = trajectory.metrics["objective"] - made.optimum.value, trajectory.metrics["bits"].mean(axis=1)
     mean = gap.mean(axis=1)
     row: dict[str, Any] = {

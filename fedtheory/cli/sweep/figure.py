@@ -113,8 +113,8 @@ def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, loo
             rings.append((look.of_method[method]["label"], best.setting(own)))
     _named(ax, rings, columns)
     if told := [f"{n} {what}" for n, what in zip(without, ("diverged", "failed")) if n]:
-        ax.annotate(", ".join(told), (0, 1.0), (3, -3), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=7,
-                    color="#B00020")  # fmt: skip
+        ax.annotate(", ".join(told), (0, 1.0), (3, -3), xycoords="axes fraction",
+                    textcoords="offset points", va="top", fontsize=7, color="#B00020")
 
 
 def _across(ax: Any, whole: Sequence[Group], across: str) -> Callable[[Group], float]:
@@ -139,8 +139,9 @@ def _across(ax: Any, whole: Sequence[Group], across: str) -> Callable[[Group], f
     methods = list(dict.fromkeys(g.keys["method"] for g in never))
     if never:
         ax.axvspan(right, end, color="#F0F0F0", linewidth=0, zorder=0)
-        ax.annotate("never", (math.sqrt(right * end), 1.0), (0, -3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                    ha="center", va="top", fontsize=7, color="#555555")  # fmt: skip
+        ax.annotate("never", (math.sqrt(right * end), 1.0), (0, -3),
+                    xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
+                    va="top", fontsize=7, color="#555555")
 
     def at(group: Group) -> float:
         if group not in never:
@@ -159,15 +160,17 @@ def _up_to_the_floor(ax: Any, values: Sequence[float], floor: float, target: flo
         span = max(top / floor, 10.0)
         ax.set_ylim(floor / span**0.16, top * span**0.1)
         ax.axhspan(floor / span**0.16, floor * span**0.03, color="#F0F0F0", linewidth=0, zorder=0)
-        ax.annotate("0 to within what F* is known to", (1, 0), (-3, 2), xycoords="axes fraction", textcoords="offset points",
-                    ha="right", va="bottom", fontsize=7, color="#555555")  # fmt: skip
+        ax.annotate("0 to within what F* is known to", (1, 0), (-3, 2), xycoords="axes fraction",
+                    textcoords="offset points", ha="right", va="bottom", fontsize=7,
+                    color="#555555")
     else:
         span = max(top / bottom, 10.0)
         ax.set_ylim(bottom / span**0.08, top * span**0.1)
     if target is not None:
         ax.axhline(target, color="#777777", linewidth=0.8, linestyle=":")
-        ax.annotate(f"target {number(target)}", (0, target), (3, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
-                    ha="left", va="bottom", fontsize=7, color="#555555")  # fmt: skip
+        ax.annotate(f"target {number(target)}", (0, target), (3, 2),
+                    xycoords=("axes fraction", "data"), textcoords="offset points", ha="left",
+                    va="bottom", fontsize=7, color="#555555")
 
 
 def _not_too_close(ax: Any, values: Sequence[float]) -> None:

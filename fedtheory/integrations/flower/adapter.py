@@ -15,8 +15,9 @@ from fedtheory.integrations.settings import needed_package, of_these, taking
 __all__ = ["flower_adapter"]
 
 
-def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] | None = None, app: Callable[..., Any] | None = None,
-                   engine: Engine = "loop", model: Callable[[list[np.ndarray]], Any] | None = None) -> Callable[..., Any]:  # fmt: skip
+def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] | None = None,
+                   app: Callable[..., Any] | None = None, engine: Engine = "loop",
+                   model: Callable[[list[np.ndarray]], Any] | None = None) -> Callable[..., Any]:
     """A Flower strategy and its clients as an adapter of the audit.
 
     Parameters
@@ -57,8 +58,8 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
         needed_package("flwr", EXTRA)
         from flwr.common import ndarrays_to_parameters
 
-        mine = {**settings, "initial_parameters": ndarrays_to_parameters([start.copy()]), "num_clients": len(clients),
-                "num_examples": [c.num_examples for c in clients]}  # fmt: skip
+        mine = {**settings, "initial_parameters": ndarrays_to_parameters([start.copy()]),
+                "num_clients": len(clients), "num_examples": [c.num_examples for c in clients]}
         with quiet():
             made = strategy(**of_these(strategy, mine, 0, "strategy"))
         _check_kinds(made, client is not None)

@@ -109,9 +109,10 @@ def _together(arrays: list[np.ndarray], model: Callable[[list[np.ndarray]], Any]
 def _take_all(strategy: Any) -> None:
     """Make a strategy take all that it is offered, and evaluate nothing."""
     everyone = {
-        "fraction_train": 1.0, "fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_train_nodes": 1, "min_fit_clients": 1,
-        "min_available_nodes": 1, "min_available_clients": 1, "min_evaluate_nodes": 0, "min_evaluate_clients": 0,
-    }  # fmt: skip
+        "fraction_train": 1.0, "fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_train_nodes": 1,
+        "min_fit_clients": 1, "min_available_nodes": 1, "min_available_clients": 1,
+        "min_evaluate_nodes": 0, "min_evaluate_clients": 0,
+    }
     for name, value in everyone.items():
         if hasattr(strategy, name):
             setattr(strategy, name, value)

@@ -27,8 +27,8 @@ from fedtheory.local.objective import LocalObjective, LocalSolver, Rows
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
-__all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "client_round", "local_work", "sent_settings",
-           "server_round"]  # fmt: skip
+__all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "client_round",
+           "local_work", "sent_settings", "server_round"]
 
 Vector = np.ndarray
 AVERAGING, CONTROLLED, DYNAMIC = (
@@ -151,8 +151,8 @@ def _full_gradient(work: LocalWork, y: Vector, what: str) -> Vector:
     return np.asarray(work.gradient(y), dtype=float)
 
 
-def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kept: Vector | None, work: LocalWork,
-                 number: int) -> tuple[dict[str, Vector], Vector | None]:  # fmt: skip
+def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kept: Vector | None,
+                 work: LocalWork, number: int) -> tuple[dict[str, Vector], Vector | None]:
     """A client's half of a round.
 
     Parameters
@@ -198,8 +198,9 @@ def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kep
     return {"update": delta, "control": new - kept}, new
 
 
-def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None, replies: Sequence[tuple[int, Mapping[str, Vector]]],
-                 num_clients: int | None, total_examples: int | None) -> tuple[Vector, Vector | None]:  # fmt: skip
+def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None,
+                 replies: Sequence[tuple[int, Mapping[str, Vector]]], num_clients: int | None,
+                 total_examples: int | None) -> tuple[Vector, Vector | None]:
     """The server's half of a round.
 
     Parameters

@@ -140,10 +140,11 @@ def _efl() -> Iterator[Preset]:
             scheme = ("scheme (C over the chance to take part: what is printed moves the model by a tenth)",) if method == "efl" else ()
             full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
             yield Preset(
-                "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds, batch, 1, lr, name, hyper,
-                cohort=0 if full else 10, partition=deal,
-                other_network="resnet50" if dataset == "mnist" else None, assumed=(*unknown, *scheme, *dealt, *more.get(dataset, ())),
-            )  # fmt: skip
+                "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds,
+                batch, 1, lr, name, hyper, cohort=0 if full else 10, partition=deal,
+                other_network="resnet50" if dataset == "mnist" else None,
+                assumed=(*unknown, *scheme, *dealt, *more.get(dataset, ())),
+            )
 
 
 def _elastic() -> Iterator[Preset]:
@@ -178,9 +179,10 @@ def _elastic() -> Iterator[Preset]:
             assumed += more.get(dataset, ())
             assumed += ["tau", "mu", "share held out"] if method == "elastic" else []
             yield Preset(
-                "elastic", dataset, split, f"{sampled}-of-{clients}", method, network, rounds, batch, 1, lr, name, hyper,
-                clients=clients, cohort=sampled, partition=deal, held_out=held, assumed=tuple(assumed),
-            )  # fmt: skip
+                "elastic", dataset, split, f"{sampled}-of-{clients}", method, network, rounds,
+                batch, 1, lr, name, hyper, clients=clients, cohort=sampled, partition=deal,
+                held_out=held, assumed=tuple(assumed),
+            )
 
 
 def all_presets() -> Iterator[Preset]:

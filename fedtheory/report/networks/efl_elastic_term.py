@@ -97,11 +97,13 @@ def compute_figure_2(
                 best = int(1 + np.argmax(trial[1:]))
                 panels.append(
                     {
-                        "dataset": name, "network": preset.network, "clients": preset.clients, "rounds": preset.rounds,
-                        "participation": "100%", "step": step, "lambdas": np.array(lambdas), "best": best, "trial": trial,
-                        "accuracy": accuracy[:, 1:], "loss": np.stack([f["objective"] for f in found])[:, 1:],
+                        "dataset": name, "network": preset.network, "clients": preset.clients,
+                        "rounds": preset.rounds, "participation": "100%", "step": step,
+                        "lambdas": np.array(lambdas), "best": best, "trial": trial,
+                        "accuracy": accuracy[:, 1:],
+                        "loss": np.stack([f["objective"] for f in found])[:, 1:],
                     }
-                )  # fmt: skip
+                )
     return {
         "panels": panels, "seeds": used[1:], "notes": notes, "published": data is not None,
         "most": options.get("most"),

@@ -193,9 +193,7 @@ def compute_settings(
 
     presets = {
         (what, value, m): _small(m, network, rounds, **_varied(what, value))
-        for what, (_, values) in SETTINGS.items()
-        for value in values
-        for m in METHODS
+        for what, (_, values) in SETTINGS.items() for value in values for m in METHODS
     }
     used = seeds_from(seed, seeds)
     found = measured(presets, {DIGITS: digits()}, used, keep, progress)

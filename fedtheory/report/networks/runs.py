@@ -224,10 +224,11 @@ def simulated(
 
         try:
             simulate(
-                problem, preset.make_algorithm(), preset.rounds, problem.initial(), sampling or preset.make_sampling(), seed=seed,
-                local_solver=solver or preset.make_solver(problem.sample_counts), record=tuple(record),
-                like=problem.like_array(), checkpoint=look,
-            )  # fmt: skip
+                problem, preset.make_algorithm(), preset.rounds, problem.initial(),
+                sampling or preset.make_sampling(), seed=seed,
+                local_solver=solver or preset.make_solver(problem.sample_counts),
+                record=tuple(record), like=problem.like_array(), checkpoint=look,
+            )
         except Diverged:
             pass
         return {

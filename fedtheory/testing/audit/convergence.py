@@ -83,8 +83,9 @@ def _converges(session: Session, name: str) -> Finding:
                        f"{last:.3g}", "it settles elsewhere, or goes there too slowly")  # fmt: skip
     window = [(t, a) for t, a in away.items() if 20 * max(session.rtol, error / start, 1e-13) <= a <= 1e-1 and t > 3]
     if len(window) < 10:
-        return Finding(name, "pass", f"the certified optimum after {number} rounds", f"{last:.1e} of the first distance",
-                       "how fast it went there cannot be seen from these models")  # fmt: skip
+        return Finding(name, "pass", f"the certified optimum after {number} rounds",
+                       f"{last:.1e} of the first distance",
+                       "how fast it went there cannot be seen from these models")
     times, values = np.array([t for t, _ in window]), np.log([a for _, a in window])
     measured = float(np.exp(np.polyfit(times, values, 1)[0]))
     said = f"{last:.1e} of the first distance, by {measured:.4g} a round"

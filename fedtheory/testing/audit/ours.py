@@ -75,8 +75,8 @@ def from_algorithm(
         solver = Exact(tolerance=1e-12) if local == "exact" else GradientSteps(local_steps, learning_rate)
         sampling = Given(tuple(tuple(c) for c in cohorts))
         settings.pop("seed", None), settings.pop("batch_size", None)
-        found = simulate(problem, make(**settings), rounds=len(cohorts), x0=start, sampling=sampling, local_solver=solver, record=(),
-                         keep_states=True)  # fmt: skip
+        found = simulate(problem, make(**settings), rounds=len(cohorts), x0=start,
+                         sampling=sampling, local_solver=solver, record=(), keep_states=True)
         return np.array([state.x[0] for state in (found.states or [])[1:]])
 
     run.__name__ = getattr(make, "__name__", "algorithm")

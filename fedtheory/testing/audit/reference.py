@@ -54,18 +54,20 @@ def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], 
     """The round of a method by its name."""
     return {
         "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": scaffold, "feddyn": _feddyn,
-        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": scaffold, "fedelasticnet-dyn": _feddyn,
-        "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate, "elastic-aggregation": elastic_aggregation,
-        "fedavgm": _fedopt, "fedadagrad": _fedopt, "fedadam": _fedopt, "fedyogi": _fedopt,
-    }[method]  # fmt: skip
+        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": scaffold,
+        "fedelasticnet-dyn": _feddyn, "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate,
+        "elastic-aggregation": elastic_aggregation, "fedavgm": _fedopt, "fedadagrad": _fedopt,
+        "fedadam": _fedopt, "fedyogi": _fedopt,
+    }[method]
 
 
 KEPT = {
     "fedavg": (), "fedprox": (), "scaffold": ("c", "c_k"), "feddyn": ("h", "h_k"),
-    "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"), "fedelasticnet-dyn": ("h", "h_k"),
-    "mime": ("s",), "fedgate": ("d_k",), "vrl-sgd": ("d_k",), "elastic-aggregation": (),
-    "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"), "fedyogi": ("m", "v"),
-}  # fmt: skip
+    "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"),
+    "fedelasticnet-dyn": ("h", "h_k"), "mime": ("s",), "fedgate": ("d_k",), "vrl-sgd": ("d_k",),
+    "elastic-aggregation": (), "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"),
+    "fedyogi": ("m", "v"),
+}
 
 
 def _fedavg(

@@ -133,8 +133,9 @@ class Session:
         """True if a run may choose this setting."""
         return self.adapter.takes(setting) and setting not in self.given
 
-    def task(self, clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], start: np.ndarray | None = None,
-             state: dict[str, np.ndarray] | None = None, **over: Any) -> Task:  # fmt: skip
+    def task(self, clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...],
+             start: np.ndarray | None = None, state: dict[str, np.ndarray] | None = None,
+             **over: Any) -> Task:
         return Task(clients, start_of(self.seed) if start is None else start, cohorts, self.settings(**over), state)
 
     def call(self, task: Task, seed: int = 0) -> Outcome:

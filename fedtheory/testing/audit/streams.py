@@ -84,21 +84,25 @@ def _streams(session: Session, name: str) -> Finding:
         )
     first, second, third = (s or [] for s in sequences)
     if first == second == third and _in_order(first):
-        return Finding(name, "note", "another seed draws other examples", "every client goes through its examples in order",
-                       "the seed has no effect")  # fmt: skip
+        return Finding(name, "note", "another seed draws other examples",
+                       "every client goes through its examples in order", "the seed has no effect")
     if first == second == third:
         return Finding(name, "fail", "another seed draws other examples", "the same examples", "the seed has no effect")
     if all(a == b for a, b in first + second):
-        return Finding(name, "fail", "clients draw by themselves", "both draw the same numbers in every round",
-                       "each client's generator begins with the same seed; give it the client's number, too")  # fmt: skip
+        return Finding(
+            name, "fail", "clients draw by themselves", "both draw the same numbers in every round",
+            "each client's generator begins with the same seed; give it the client's number, too",
+        )
     if len(set(first)) == 1:
         return Finding(
             name, "fail", "other examples in every round", "the same ones in every round",
             "the generator begins anew every round",
         )
     if said := _shared([first, second, third]):
-        return Finding(name, "fail", "every seed, round and client has numbers of its own", said,
-                       "seed, round or client are added; use numpy.random.default_rng((seed, round, client))")  # fmt: skip
+        return Finding(
+            name, "fail", "every seed, round and client has numbers of its own", said,
+            "seed, round or client are added; use numpy.random.default_rng((seed, round, client))",
+        )
     return Finding(name, "pass", "seeds, rounds and clients draw by themselves", f"{3 * ROUNDS} rounds read off")
 
 

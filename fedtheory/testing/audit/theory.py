@@ -138,8 +138,9 @@ def _shared_optimum(session: Session, name: str) -> Finding:
     off = max(float(np.abs(model - x).max()) for model in got.models.values())
     if off <= max(session.rtol, 1e-10) * max(1.0, float(np.abs(x).max())):
         return Finding(name, "pass", "a point that is every client's minimiser stays", f"moved by {off:.1e}")
-    return Finding(name, "fail", "a point that is every client's minimiser stays", f"moved by {off:.3g}",
-                   "no gradient is left there: something else moves the model")  # fmt: skip
+    return Finding(name, "fail", "a point that is every client's minimiser stays",
+                   f"moved by {off:.3g}",
+                   "no gradient is left there: something else moves the model")
 
 
 def _optimum_stays(session: Session, name: str) -> Finding:
@@ -158,8 +159,10 @@ def _optimum_stays(session: Session, name: str) -> Finding:
             return Finding(name, "fail", "a run", f"{failed.what}: {failed}")
         off = float(np.abs(got.models[1] - x).max())
         if off > max(session.rtol, 100 * error) * max(1.0, float(np.abs(x).max())):
-            return Finding(name, "fail", f"the certified optimum stays, with {pairs[0][1]} the gradients there", f"moved by {off:.3g}",
-                           "at the optimum the correction must cancel each client's gradient")  # fmt: skip
+            return Finding(name, "fail",
+                           f"the certified optimum stays, with {pairs[0][1]} the gradients there",
+                           f"moved by {off:.3g}",
+                           "at the optimum the correction must cancel each client's gradient")
     return Finding(
         name, "pass", f"the certified optimum stays, with {pairs[0][1]} the gradients there", f"moved by {off:.1e}"
     )
@@ -191,8 +194,9 @@ def _unchanged(session: Session, name: str) -> Finding:
             name, "fail", "what is handed in stays as it is", f"{' and '.join(bad)} changed", "work on a copy"
         )
     if "state" in session.changed:
-        return Finding(name, "note", "what is handed in stays as it is", "the old state is written into",
-                       "whoever keeps the states of earlier rounds loses them")  # fmt: skip
+        return Finding(name, "note", "what is handed in stays as it is",
+                       "the old state is written into",
+                       "whoever keeps the states of earlier rounds loses them")
     return Finding(name, "pass", "what is handed in stays as it is", "unchanged")
 
 

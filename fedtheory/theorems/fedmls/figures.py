@@ -204,6 +204,7 @@ def draw(data: dict[str, Any]) -> Figure:
         _names(ax, end, ends, 0.055)
     headline(
         figure, _claim(data, tuple(_TITLES), _PLACES),
-        f"{_NOTE}; all but λ = ε/G² tuned on one grid; faint: every schedule by itself; exact: local problems solved exactly",
-    )  # fmt: skip
+        f"{_NOTE}; all but λ = ε/G² tuned on one grid; faint: every schedule by itself; exact: "
+        "local problems solved exactly",
+    )
     return figure

@@ -120,8 +120,9 @@ class MLSInstance:
         n = problem.num_clients if self.norm == "product" else 1
         return FedMLS(
             n * self.lam_scale * epsilon / g**2, n * distance_sq, rounds, RADIUS, g / math.sqrt(n),
-            sigma=sigma / math.sqrt(n), noise_std=sigma, average=self.average, norm=self.norm, skip_last=False,
-        )  # fmt: skip
+            sigma=sigma / math.sqrt(n), noise_std=sigma, average=self.average, norm=self.norm,
+            skip_last=False,
+        )
 
     def start(self, problem: Problem) -> np.ndarray:
         """A seeded point of the ball."""

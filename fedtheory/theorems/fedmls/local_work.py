@@ -104,7 +104,8 @@ def caption(data: dict[str, Any]) -> str:
 FIGURES = (
     FIGURE,
     Figure(
-        "fedmls_local_work", compute, draw, quick={"rounds": ROUNDS[:6], "worst_up_to": 5}, full={"worst_up_to": 12}, seeded=False,
+        "fedmls_local_work", compute, draw, quick={"rounds": ROUNDS[:6], "worst_up_to": 5},
+        full={"worst_up_to": 12}, seeded=False,
         title="What local work is worth in Theorem 1's bound", caption=caption,
     ),
-)  # fmt: skip
+)

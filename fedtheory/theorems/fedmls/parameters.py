@@ -69,9 +69,10 @@ class MadeFedMLS:
         """All of it, as it is written beside the results."""
         total = self.algorithm.total_steps(skip_last=skip_last)
         return {
-            "name": self.algorithm.name, **asdict(self.algorithm), "radius_from": self.radius_from, "epsilon": self.epsilon,
-            "epsilon_relative": self.relative, "distance": self.distance, "G_i": self.G_i, "local_steps": total,
-        }  # fmt: skip
+            "name": self.algorithm.name, **asdict(self.algorithm), "radius_from": self.radius_from,
+            "epsilon": self.epsilon, "epsilon_relative": self.relative, "distance": self.distance,
+            "G_i": self.G_i, "local_steps": total,
+        }
 
 
 def make_fedmls(

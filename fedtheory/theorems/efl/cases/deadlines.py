@@ -90,10 +90,12 @@ def inactive(form: Form, case: Case) -> Any:
         "gamma": given_number(case, "gamma", lambda: constant(lambda c: c.gamma), above=0),
         "J": given_number(case, "J", lambda: constant(lambda c: c.J), above=0),
         "C": given_number(
-            case, "C", lambda: constant(lambda c: (c.gamma**2 * c.start_sq + c.noise_sum(c.B())[-1]) / c.T), above=0
+            case, "C",
+            lambda: constant(lambda c: (c.gamma**2 * c.start_sq + c.noise_sum(c.B())[-1]) / c.T),
+            above=0,
         ),
         "y": y, "tau_0": given_whole(case, "tau_0", 0, most=T - 1),
-    }  # fmt: skip
+    }
     return instance_of("inactive", case.problem.name, to_file(data))
 
 
@@ -115,8 +117,9 @@ def epochs(form: Form, case: Case) -> Any:
     data = {
         "noise": given_number(case, "noise", lambda: constant(noise), least=0),
         "G_sq": G**2 if "G" in case.given else constant(lambda c: c.G_sq),
-        "kappa": max(Fraction(1), constant(lambda c: c.L / c.mu)), "E": law.max_steps, "T": case.rounds or ROUNDS,
-    }  # fmt: skip
+        "kappa": max(Fraction(1), constant(lambda c: c.L / c.mu)), "E": law.max_steps,
+        "T": case.rounds or ROUNDS,
+    }
     return instance_of("epochs", case.problem.name, to_file(data))
 
 
@@ -132,9 +135,10 @@ def incomplete(form: Form, case: Case) -> Any:
         raise MissingCapability(f"{cases:.3g} cases of (s_1..s_N), at most {MAX_CASES} are gone through: take fewer clients")
     c = constants_on(case)
     data = {
-        "weights": weights_of(case.problem), "law": law, "L": simplest(float(c.L)), "mu": simplest(float(c.mu)),
-        "G_sq": simplest(float(c.G_sq)), "sigma_sq": simplest_each(c.sigma_sq), "D": simplest_each(c.D),
-    }  # fmt: skip
+        "weights": weights_of(case.problem), "law": law, "L": simplest(float(c.L)),
+        "mu": simplest(float(c.mu)), "G_sq": simplest(float(c.G_sq)),
+        "sigma_sq": simplest_each(c.sigma_sq), "D": simplest_each(c.D),
+    }
     return instance_of("incomplete", case.problem.name, to_file(data))
 
 
@@ -366,7 +370,8 @@ def rates(form: Form, case: Case) -> Any:
         raise InvalidInput(f"mu = {float(case.problem.mu_k.min()):.6g}, the limit is > 0: add a ridge")
     L, mu = given_curvatures(case.given, float(case.problem.beta_k.max()), float(case.problem.mu_k.min()))
     data = {
-        "G": given_number(case, "G", lambda: constant(lambda c: c.G_sq) ** 0.5, above=0), "L": simplest(L), "mu": simplest(mu),
-        "S": given_number(case, "S", active, above=0), "root": root, "delta": given_number(case, "delta", dissimilarity, above=0),
-    }  # fmt: skip
+        "G": given_number(case, "G", lambda: constant(lambda c: c.G_sq) ** 0.5, above=0),
+        "L": simplest(L), "mu": simplest(mu), "S": given_number(case, "S", active, above=0),
+        "root": root, "delta": given_number(case, "delta", dissimilarity, above=0),
+    }
     return instance_of("rates", case.problem.name, to_file(data))

@@ -156,9 +156,10 @@ def limit(form: Form, case: Case) -> Any:
     step = 2 / M.min()
     rounds = case.rounds or 10
     data = {
-        "scheme": scheme, "weights": weights, "h": h, "c": c, "law": law, "eta": eta, "x0": simplest_each(case.x0), "step": step,
-        "offset": step * max(M.max(), h.max()), "rounds": min(rounds, 10_000),
-    }  # fmt: skip
+        "scheme": scheme, "weights": weights, "h": h, "c": c, "law": law, "eta": eta,
+        "x0": simplest_each(case.x0), "step": step, "offset": step * max(M.max(), h.max()),
+        "rounds": min(rounds, 10_000),
+    }
     data = to_file(data)
     if rounds > IN_FRACTIONS:
         if LEMMA in form.needs:

@@ -112,17 +112,19 @@ def _prepare_run(problem: Any, request: Request) -> Prepared:
     head = [f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, {work}, T = {rounds}"]
     details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": rounds}
     options = {
-        "sampling": sampling, "local_solver": solver, "x0": request.start(problem), "rounds": rounds, "mode": request.mode,
-        "scenarios": request.scenarios, "seed": request.seed,
-    }  # fmt: skip
+        "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
+        "rounds": rounds, "mode": request.mode, "scenarios": request.scenarios,
+        "seed": request.seed,
+    }
     return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
 
 
 # --- the constants that the checks carry ----------------------------------------------------------
 NAMES = {
-    "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau", "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]",
-    "eta_0": "eta_0", "C_T": "C_T", "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",
-}  # fmt: skip
+    "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau",
+    "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]", "eta_0": "eta_0", "C_T": "C_T",
+    "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",
+}
 OF_A_SHIFT = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
 

@@ -130,7 +130,9 @@ def term(form: Form, case: Case) -> Any:
     anchors = [np.where(u > 0, v / np.where(u > 0, u, 1), 0) for u, v in pairs]
     first, last = simplest_each(case.x0), simplest_each(np.asarray(states[-1].x)[0])
     data = {
-        "lam": simplest(algorithm.lam), "u": pairs[0][0], "anchors": anchors[0], "next_u": pairs[1][0], "next_anchors": anchors[1],
-        "points": [first, last, (first + last) / 2], "active": [int(k) for k in np.flatnonzero(taking[-2])],
-    }  # fmt: skip
+        "lam": simplest(algorithm.lam), "u": pairs[0][0], "anchors": anchors[0],
+        "next_u": pairs[1][0], "next_anchors": anchors[1],
+        "points": [first, last, (first + last) / 2],
+        "active": [int(k) for k in np.flatnonzero(taking[-2])],
+    }
     return instance_of("term", problem.name, to_file(data))

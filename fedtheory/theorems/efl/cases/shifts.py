@@ -107,9 +107,10 @@ def after_shift(form: Form, case: Case) -> Any:
         raise InvalidInput(f"gamma = {float(gamma):.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, use at least 16 L/mu")
     noise_sq = solver.noise_std**2 * float((new**2).sum()) / problem.dim if isinstance(solver, LocalSGD) else 0.0
     data = {
-        "curvature": h, "start": start, "mu": mu, "gamma": gamma, "tau_0": given_whole(case, "tau_0", 10),
-        "rounds": min(case.rounds or 10, MOST), "sigma_sq": given_number(case, "sigma_sq", noise_sq, least=0),
-    }  # fmt: skip
+        "curvature": h, "start": start, "mu": mu, "gamma": gamma,
+        "tau_0": given_whole(case, "tau_0", 10), "rounds": min(case.rounds or 10, MOST),
+        "sigma_sq": given_number(case, "sigma_sq", noise_sq, least=0),
+    }
     return instance_of("after-shift", problem.name, to_file(data))
 
 

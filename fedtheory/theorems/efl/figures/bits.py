@@ -204,8 +204,8 @@ def _dots(ax: Any, data: dict[str, Any]) -> None:
             seen = values[np.isfinite(values)]
             ax.plot([seen.min(), seen.max()], [y + shift] * 2, color=colour, linewidth=1.2)
             ax.plot(np.median(values), y + shift, "o", color=colour, markersize=5, markerfacecolor=colour if filled else "white")
-            ax.annotate(f"{np.median(values):.2g}", (seen.max(), y + shift), xytext=(5, 8 * shift), textcoords="offset points",
-                        va="center", fontsize=6)  # fmt: skip
+            ax.annotate(f"{np.median(values):.2g}", (seen.max(), y + shift), xytext=(5, 8 * shift),
+                        textcoords="offset points", va="center", fontsize=6)
         ax.text(1.0, y, "; ".join(said), transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=6, color=GREY)
     ax.plot([], [], "o", color=GREY, markersize=5, label="with error feedback, or none needed")
     ax.plot([], [], "o", color=GREY, markersize=5, markerfacecolor="white", label="without error feedback")

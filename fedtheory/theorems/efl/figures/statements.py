@@ -250,8 +250,8 @@ def draw_bias(data: dict[str, Any]) -> Figure:
         for scheme, label in SCHEMES.items():
             style = {"color": SCHEME_COLOURS[scheme], "zorder": 3 + (scheme == "C-corrected")}
             ax.plot(data[x], data[scheme][name], label=label, **style)
-            ax.plot(data[where], data[scheme][f"{name}_measured"], SCHEME_MARKERS[scheme], markersize=5, markeredgecolor="white",
-                    markeredgewidth=0.5, **style)  # fmt: skip
+            ax.plot(data[where], data[scheme][f"{name}_measured"], SCHEME_MARKERS[scheme],
+                    markersize=5, markeredgecolor="white", markeredgewidth=0.5, **style)
     axes[0, 0].set_ylim(bottom=-0.02 * axes[0, 0].get_ylim()[1])
     axes[0, 0].set(ylabel="distance of the end to the optimum", xlabel="spread of the data: minimisers lie in [−h, h]")
     axes[0, 0].set_title("uneven participation (c = 1)")

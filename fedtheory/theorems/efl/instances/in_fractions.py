@@ -123,9 +123,10 @@ def _after_shift(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     gamma = Fraction(16 * max(h) / mu) + int(rng.integers(0, 40))
     sigma_sq = Fraction(0) if rng.random() < 0.6 else _size(rng) * mu**2
     data = {
-        "curvature": h, "start": [_signed(rng) for _ in h], "mu": mu, "gamma": gamma, "tau_0": int(rng.integers(0, 400)),
-        "rounds": int(rng.integers(1, 16)), "sigma_sq": sigma_sq,
-    }  # fmt: skip
+        "curvature": h, "start": [_signed(rng) for _ in h], "mu": mu, "gamma": gamma,
+        "tau_0": int(rng.integers(0, 400)), "rounds": int(rng.integers(1, 16)),
+        "sigma_sq": sigma_sq,
+    }
     return f"d={d}", to_file(data)
 
 
@@ -139,10 +140,11 @@ def _inactive(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
     idle: Any = row() if rng.random() < 0.5 else [row() for _ in range(rounds)]
     data = {
-        "idle": idle, "E": most, "T": rounds, "gamma": Fraction(4 * most) + (0 if rng.random() < 0.3 else _size(rng)), "J": _size(rng),
+        "idle": idle, "E": most, "T": rounds,
+        "gamma": Fraction(4 * most) + (0 if rng.random() < 0.3 else _size(rng)), "J": _size(rng),
         "C": _size(rng, 2.5), "y": Fraction(int(rng.integers(1, 20)), 20),
         "tau_0": int(rng.integers(rounds)) if rng.random() < 0.5 else 0,
-    }  # fmt: skip
+    }
     return f"N={n} E={most} T={rounds}", to_file(data)
 
 
@@ -192,10 +194,11 @@ def _limit(rng: np.random.Generator, scheme: str | None = None, long: bool = Fal
         law[0] = [Fraction(0)] * most + [Fraction(1)]
     h, step = _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)), Fraction(int(rng.integers(2, 30)))
     data = {
-        "scheme": scheme, "weights": _shares(rng, n), "h": h, "c": _rows(rng, n, d, _signed), "law": law,
-        "eta": Fraction(1, int(rng.integers(1, 20))), "x0": [_signed(rng) for _ in range(d)], "step": step,
-        "offset": step * (n * most), "rounds": 4000 if long else int(rng.integers(1, 5)),
-    }  # fmt: skip
+        "scheme": scheme, "weights": _shares(rng, n), "h": h, "c": _rows(rng, n, d, _signed),
+        "law": law, "eta": Fraction(1, int(rng.integers(1, 20))),
+        "x0": [_signed(rng) for _ in range(d)], "step": step, "offset": step * (n * most),
+        "rounds": 4000 if long else int(rng.integers(1, 5)),
+    }
     if long:
         data["arithmetic"] = "float"
     return f"{scheme} N={n} E={most} d={d}" + (" long run" if long else ""), to_file(data)
@@ -277,11 +280,13 @@ def _feedback(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     low = 1 if plain else 0
     parts = {1: ["1"], 2: ["1/2", "1/2"], 3: ["1/2", "1/4", "1/4"]}[n]
     data = {
-        "variant": variant, "weights": parts, "h": _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)),
-        "c": _rows(rng, n, d, _signed), "q": Fraction(int(rng.integers(1, d + 1)), d), "eta": Fraction(1, 2 ** int(rng.integers(0, 4))),
-        "x0": [_signed(rng) for _ in range(d)], "E": most, "rounds": int(rng.integers(1, 25)),
+        "variant": variant, "weights": parts,
+        "h": _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)),
+        "c": _rows(rng, n, d, _signed), "q": Fraction(int(rng.integers(1, d + 1)), d),
+        "eta": Fraction(1, 2 ** int(rng.integers(0, 4))), "x0": [_signed(rng) for _ in range(d)],
+        "E": most, "rounds": int(rng.integers(1, 25)),
         "schedule": [[int(s) for s in rng.integers(low, most + 1, n)] for _ in range(3)],
-    }  # fmt: skip
+    }
     return f"{variant} N={n} d={d}", to_file(data)
 
 

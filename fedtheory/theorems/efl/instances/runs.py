@@ -374,8 +374,9 @@ def _complete(seed: int) -> list[Any]:
     attained, and two that pull apart."""
     one: dict[str, Any] = {"weights": ["1"], "h": [["1"]], "c": [["0"]], "w0": ["1"], "law": [["0", "0", "0", "1"]]}
     two: dict[str, Any] = {
-        "weights": ["1/2"] * 2, "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "w0": ["-7/100"], "law": [["0", "0", "1"]] * 2,
-    }  # fmt: skip
+        "weights": ["1/2"] * 2, "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "w0": ["-7/100"],
+        "law": [["0", "0", "1"]] * 2,
+    }
     return [
         instance_of("step", f"{label}, {scheme}", {**data, "scheme": scheme, "tau": 0}, seed * 1000 + 990 + i)
         for label, data in (("one complete client", one), ("two complete clients that pull apart", two))

@@ -25,8 +25,9 @@ from fedtheory.theory.judge.setting import ClosedView
 from fedtheory.theory.rounds.irregular_run import laws_of
 
 __all__ = [
-    "MOST", "Cases", "PartialView", "cases_of", "gamma_with_participation", "partial_view", "play", "steps_with_participation",
-]  # fmt: skip
+    "MOST", "Cases", "PartialView", "cases_of", "gamma_with_participation", "partial_view", "play",
+    "steps_with_participation",
+]
 
 MOST = 1296  # paths of participation
 

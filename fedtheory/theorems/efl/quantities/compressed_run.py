@@ -237,5 +237,6 @@ def compressed_view(data: dict[str, Any]) -> CompressedView:
     stacked = {name: np.stack(values) for name, values in kept.items()}
     sigma_sq = (n**2).sum(axis=1)
     return CompressedView(
-        weights, E, gamma, L, mu, G_sq, delta, delta if down else None, sigma_sq, D, star, **stacked,
-    )  # fmt: skip
+        weights, E, gamma, L, mu, G_sq, delta, delta if down else None, sigma_sq, D, star,
+        **stacked,
+    )

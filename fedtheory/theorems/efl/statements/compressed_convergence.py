@@ -224,9 +224,10 @@ def changed(sides: Callable[..., Sides], name: str, terms: Mapping[str, int]) ->
 
 
 def sharpened(
-    bound: str, where: str, model: Callable[..., Sides], virtual: Callable[..., Sides], of_model: Mapping[str, Mapping[str, int]],
-    of_virtual: Mapping[str, Mapping[str, int]], *, kind: str, proof: str, note: str,
-) -> tuple[Form, Form]:  # fmt: skip
+    bound: str, where: str, model: Callable[..., Sides], virtual: Callable[..., Sides],
+    of_model: Mapping[str, Mapping[str, int]], of_virtual: Mapping[str, Mapping[str, int]], *,
+    kind: str, proof: str, note: str,
+) -> tuple[Form, Form]:
     """The sharpened bounds of the model and of the virtual iterate, one said in the other.
 
     Parameters

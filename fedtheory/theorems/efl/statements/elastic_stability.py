@@ -165,9 +165,10 @@ class StabilityView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {
-            "lambda": text(self.lam), "eta": text(self.eta), "E": self.E, "eta sum p h": [text(x) for x in self.eta * self.a],
+            "lambda": text(self.lam), "eta": text(self.eta), "E": self.E,
+            "eta sum p h": [text(x) for x in self.eta * self.a],
             "eta^2 lambda b": [text(x) for x in self.eta**2 * self.lam * self.b],
-        }  # fmt: skip
+        }
 
 
 @BUILDERS.add("stability")

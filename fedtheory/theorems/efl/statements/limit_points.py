@@ -35,8 +35,9 @@ COORDINATES = "quadratics whose coordinates do not mix"
 def facts_of(law: np.ndarray) -> set[str]:
     """Return the facts that hold of the clients' laws (N, E + 1)."""
     known = (
-        (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])), (EQUAL_LAWS, (law == law[0]).all()),
-    )  # fmt: skip
+        (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])),
+        (EQUAL_LAWS, (law == law[0]).all()),
+    )
     return {name for name, here in known if here}
 
 

@@ -85,9 +85,10 @@ class ShiftedRunView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {
-            "event": self.shift.event, "tau_0": self.tau_0, "Theorem 1 at the shift": text(self.reached()),
-            "Theorem 2": text(self.moved()), "gamma, before and after": [text(self.before.y[0]), text(self.fresh.y[0])],
-        }  # fmt: skip
+            "event": self.shift.event, "tau_0": self.tau_0,
+            "Theorem 1 at the shift": text(self.reached()), "Theorem 2": text(self.moved()),
+            "gamma, before and after": [text(self.before.y[0]), text(self.fresh.y[0])],
+        }
 
 
 def _gamma(shift: ShiftView, laws: list[RoundLaw]) -> Any:

@@ -253,8 +253,9 @@ def rounds_that_halve(tau_0: int, gamma: float) -> float:
 
 
 _OF_SHIFT = {
-    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2", "D_new": r"\hat D_a", "D_old": "D_a",
-}  # fmt: skip
+    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
+    "D_new": r"\hat D_a", "D_old": "D_a",
+}
 SHIFT = Letters(_OF_SHIFT, ("distance_sq", "D_new", "D_old"), zero=("noise",))
 OLD_GAP = r",\quad D_a=F_a(\omega^*)-F_a^*"
 SHIFTED = (

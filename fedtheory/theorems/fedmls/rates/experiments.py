@@ -315,9 +315,10 @@ def _of_whole_instances(found: dict[int, list[Series]], todo: Sequence[_Part]) -
 
 
 def compute(
-    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, progress: Callable[[str], Any] | None = None,
-    seconds: float | None = None, workers: int = 1, cells: Cells | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0,
+    progress: Callable[[str], Any] | None = None, seconds: float | None = None, workers: int = 1,
+    cells: Cells | None = None,
+) -> dict[str, Any]:
     """All series and their fits; with KeyboardInterrupt the instances that are finished, and ``complete`` is False.
 
     Parameters
@@ -356,8 +357,9 @@ def compute(
     series = _of_whole_instances(found, todo)
     best = [
         best_of(name, [s for s in series if s.method == name and s.instance == instance])
-        for instance in dict.fromkeys(s.instance for s in series) for name in ("FedProx", "FedAvg", "subgradient")
-    ]  # fmt: skip
+        for instance in dict.fromkeys(s.instance for s in series)
+        for name in ("FedProx", "FedAvg", "subgradient")
+    ]
     rivals = [s for s in series if s.label in ("FedMLS", "FedMLS, exact", "FedDyn, exact") or s.role == "lower bound"] + best
     return {
         "epsilons": chosen, "quick": quick, "complete": complete,

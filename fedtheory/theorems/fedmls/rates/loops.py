@@ -333,8 +333,9 @@ def fedmls(f, counts, lam, radius):
     size = max(dim, share)
     x, z, y, mean = np.zeros((2, size)), np.zeros((2, size)), np.zeros((2, size)), np.zeros((2, size))  # row 1: a share
     sent, x_local, z_local, pull = (
-        np.zeros((N + 2, size)), np.zeros((N + 2, size)), np.zeros((N + 2, size)), np.zeros((N + 2, size)),
-    )  # fmt: skip
+        np.zeros((N + 2, size)), np.zeros((N + 2, size)), np.zeros((N + 2, size)),
+        np.zeros((N + 2, size)),
+    )
     total, averages = np.zeros(dim), np.zeros((2, share))
     for k in range(1, rounds + 1):
         gamma, beta, T = 2.0 / (k + 1), 4.0 / (lam * k), counts[k - 1]

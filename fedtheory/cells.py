@@ -163,10 +163,8 @@ class _Chosen(Sequence[Any]):
 
 
 def known_in(path: Path, contents: Sequence[Any], again: Callable[[Any], bool]) -> int:
-    """Count those of these cells that a file has, as `Cells.compute` would take them.
-
-    0 where it is no such file. Its writer is not waited for.
-    """
+    """Count those of these cells that a file has, as `Cells.compute` would take them. 0 where it is
+    no such file. Its writer is not waited for."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             if database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall() != [(_TABLE,)]:

@@ -1,7 +1,4 @@
-"""Progress of a long piece of work, as whole lines on stderr.
-
-They are for a log, a pipe, or a terminal that cannot redraw.
-"""
+"""Progress in whole lines on stderr, for a log, a pipe, or a terminal that cannot redraw."""
 
 from __future__ import annotations
 

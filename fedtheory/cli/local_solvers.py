@@ -78,10 +78,8 @@ def _takes_exact(algorithm: Any) -> bool:
 
 
 def penalty(algorithm: Any) -> float:
-    """Return the curvature that the method's quadratic penalty adds to local work.
-
-    EFL's elastic term is not in it: `step_size` counts that.
-    """
+    """Return the curvature that the method's quadratic penalty adds to local work. EFL's elastic
+    term is not in it: `step_size` counts that."""
     names = ("local_curvature", "l2", "mu", "alpha")
     return next((float(getattr(algorithm, name)) for name in names if hasattr(algorithm, name)), 0.0)
 

@@ -124,9 +124,7 @@ def _plain(value: Any) -> Any:
 
 def _beside(question: Any) -> list[dict[str, Any]]:
     """List what is printed or proved elsewhere of the same round: source, numbers, and 'outside'.
-
-    'outside' says why a row claims nothing of this round; None where it does.
-    """
+    'outside' says why a row claims nothing of this round; None where it does."""
     from fedtheory.worst_cases.literature import printed
 
     rows = _of_fedelasticnet(question) if "ratio" in question.options else printed(question)

@@ -61,10 +61,8 @@ def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tens
 
 
 def factors(key: Tensor | int, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
-    """Return the entries' factors: 1/(1 - p) where they are kept, else 0.
-
-    The key is that of one model, or, under vmap, of each.
-    """
+    """Return the entries' factors: 1/(1 - p) where they are kept, else 0. The key is that of one
+    model, or, under vmap, of each."""
     if isinstance(key, int):  # which `number` makes of a key where Numba is, on a CPU
         out = torch.empty((1, math.prod(shape)), dtype=dtype if dtype in _NUMPYS else torch.float32)
         _fill(np.array([key % 2**64], dtype=np.uint64), *_terms(occurrence, p, out), out.numpy())

@@ -57,10 +57,8 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _kind(argument: Any) -> Any:
-    """Return what of an argument makes another graph.
-
-    Not a tensor's length nor a number's value, but for those that torch specialises on.
-    """
+    """Return what of an argument makes another graph. Not a tensor's length nor a number's value,
+    but for those that torch specialises on."""
     if isinstance(argument, torch.Tensor):
         return argument.dtype, tuple(size == 1 for size in argument.shape)
     return (type(argument), argument if argument in (0, 1) else None)

@@ -78,10 +78,8 @@ def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_ind
 
 
 def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
-    """Return the keys of a row's dropout at each of its steps: (steps,).
-
-    They are a function of (seed, round, scenario, client) alone.
-    """
+    """Return the keys of a row's dropout at each of its steps: (steps,). They are a function of
+    (seed, round, scenario, client) alone."""
     scenario = int(rows.scenarios[n, b])
     block = scenario // BLOCK
     generator = rows.stream.generator("dropout", rows.round_index, 0, (int(rows.clients[n]) << 32) | block)

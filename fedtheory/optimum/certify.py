@@ -222,10 +222,8 @@ def _assess(problem: Certifiable, structure: Structure, x: np.ndarray) -> Optimu
 
 
 def _start(problem: Certifiable, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
-    """Return where the polish starts (d,), what the solver said, and F there.
-
-    F is None where the start is 0.
-    """
+    """Return where the polish starts (d,), what the solver said, and F there. F is None where the
+    start is 0."""
     zero = np.zeros(problem.dim)
     if found.x is None:
         return zero, found.said, None

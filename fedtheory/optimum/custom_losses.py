@@ -74,10 +74,8 @@ def declared_rows(problem: DeclaredLoss) -> DeclaredRows:
 
 
 def _sample(problem: DeclaredLoss) -> None:
-    """Check the declarations on a few thousand points: slope, curvature, and errors.
-
-    Errors are checked where NumPy has a longer float.
-    """
+    """Check the declarations on a few thousand points: slope, curvature, and errors. Errors are
+    checked where NumPy has a longer float."""
     labels = np.unique(problem.targets[problem.sample_weights > 0])
     b = labels[np.linspace(0, len(labels) - 1, min(len(labels), 50)).astype(int)][:, None]
     steps = 2.0 ** np.arange(-30, 7)

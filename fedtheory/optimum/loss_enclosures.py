@@ -262,10 +262,8 @@ class LogisticRows(RowLoss):
         return self.ridge == 0 and bool((self.margins(self.predict(x, quick)).lower > 0).all())
 
     def margins(self, z: Enclosure) -> Enclosure:
-        """Return how much each label's logit is ahead.
-
-        Where all are positive at some x, F decreases along x for ever.
-        """
+        """Return how much each label's logit is ahead. Where all are positive at some x, F
+        decreases along x for ever."""
         return z[:, 0] * self.b
 
     def differences(self) -> np.ndarray | None:

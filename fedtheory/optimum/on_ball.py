@@ -37,10 +37,8 @@ CENTRES = 3  # points around which the problem is looked at again, where F* is n
 
 
 class HasConstants(Protocol):
-    """A problem's constants, which say whether it is solved on a ball, and on which one.
-
-    They raise `MissingCapability` for what the problem lacks.
-    """
+    """A problem's constants, which say whether it is solved on a ball, and on which one. They raise
+    `MissingCapability` for what the problem lacks."""
 
     def smoothness(self) -> np.ndarray:
         """beta_k (N,)."""

@@ -252,10 +252,8 @@ def log_decades(ax: Any) -> None:
 
 
 def middle(values: Any, axis: int = -1, share: float = 0.8) -> dict[str, np.ndarray]:
-    """Return the 'low', 'middle' and 'high' that `band` draws of many seeds.
-
-    They are the median and the ends of that share of the values around it.
-    """
+    """Return the 'low', 'middle' and 'high' that `band` draws of many seeds. They are the median
+    and the ends of that share of the values around it."""
     values = np.asarray(values, dtype=float)
     low, median, high = np.quantile(values, [(1 - share) / 2, 0.5, (1 + share) / 2], axis=axis)
     return {"low": low, "middle": median, "high": high}

@@ -1,7 +1,5 @@
-"""Partitions of samples among clients: iid, Dirichlet on labels, or m classes a client.
-
-Sizes are equal or lognormal; an iid partition may balance the labels.
-"""
+"""Partitions of samples among clients: iid (labels balanced or not), Dirichlet on labels, or m
+classes a client; of equal or lognormal sizes."""
 
 from __future__ import annotations
 

@@ -108,9 +108,7 @@ class SmoothedMaxAffine(Problem):
 
     def smoothness_exact(self) -> np.ndarray:
         """Return for which clients `smoothness()` is the least constant: those whose slopes differ.
-
-        The maximum has a kink then, and its envelope the curvature L - mu across it.
-        """
+        The maximum has a kink then, and its envelope the curvature L - mu across it."""
         slopes = to_numpy(self.slopes)
         return (slopes != slopes[:, :1]).any(axis=(1, 2)) & same_loss(self, SmoothedMaxAffine)
 

@@ -176,10 +176,8 @@ def _line(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
 def _usable(
     t: np.ndarray, mean: np.ndarray, window: tuple[float, float], limit: float, floor: float, multiple: float, most: int
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the rounds to fit, and what was left out in words.
-
-    Raises `InvalidInput` where they are too few.
-    """
+    """Return the rounds to fit, and what was left out in words. Raises `InvalidInput` where they
+    are too few."""
     inside = (t >= window[0]) & (t <= window[1])
     low = inside & (mean <= limit)
     excluded = []

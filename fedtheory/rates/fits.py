@@ -239,10 +239,8 @@ def fit_slope(
 def _usable(
     x: np.ndarray, y: np.ndarray, window: tuple[float, float], floor: float, floor_multiple: float, max_points: int
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the points to fit, by ascending x, and what was left out in words.
-
-    Raises `InvalidInput` where they are too few.
-    """
+    """Return the points to fit, by ascending x, and what was left out in words. Raises
+    `InvalidInput` where they are too few."""
     inside = (x >= window[0]) & (x <= window[1])
     mean = y.mean(axis=1)
     unreached = inside & ~np.isfinite(mean)

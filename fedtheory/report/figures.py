@@ -83,10 +83,8 @@ class _Job:
 
     @property
     def content(self) -> list[Any]:
-        """The content that the files depend on, for `fedtheory.cells.Cells`.
-
-        It is new each time for a chart of verdicts, and for code that may change unseen.
-        """
+        """The content that the files depend on, for `fedtheory.cells.Cells`. It is new each time
+        for a chart of verdicts, and for code that may change unseen."""
         code = content_of(paper(self.paper)) if self.campaign is None else None
         code = uuid.uuid4().hex if code is None else code
         return ["figure", self.name, str(self.path.absolute()), self.seed, repr(self.effort), code]

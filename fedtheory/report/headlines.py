@@ -120,10 +120,8 @@ def repairs_in_words(n: Mapping[str, int]) -> str:
 
 
 def sentence(paper: Paper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
-    """Say in a sentence what is found of the paper.
-
-    Its own clauses say it, as far as these rows bear them out, else a computed sentence.
-    """
+    """Say in a sentence what is found of the paper. Its own clauses say it, as far as these rows
+    bear them out, else a computed sentence."""
     parts = [_told(clause, paper, rows, witnesses) for clause in clauses_of(paper)]
     text = "; ".join(p for p in parts if p) or _computed(lines, witnesses)
     return f"{text[0].upper()}{text[1:]}."

@@ -240,10 +240,8 @@ def _witness_cell(witness: str | None) -> str:
 
 
 def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
-    """Explain the words and numbers of the main table.
-
-    Worst cases are listed where the table has no room for them.
-    """
+    """Explain the words and numbers of the main table. Worst cases are listed where the table has
+    no room for them."""
     judged = ", ".join(f"for {paper.name} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
@@ -337,10 +335,8 @@ def tried(searches: Sequence[dict[str, Any]]) -> str:
 
 
 def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
-    """List in words what is not as recorded.
-
-    In an incomplete campaign a violation may just not have been met yet.
-    """
+    """List in words what is not as recorded. In an incomplete campaign a violation may just not
+    have been met yet."""
     out = []
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):

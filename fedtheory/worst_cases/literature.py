@@ -33,10 +33,7 @@ class Printed:
 
 
 def printed(asked: RoundQuestion) -> list[Printed]:
-    """List what the literature says of this round; of FedDyn nothing.
-
-    Its papers have statements of their own here.
-    """
+    """List what the literature says of this round; FedDyn's papers have statements of their own."""
     found = _OF.get(asked.method)
     if found is None:
         return []

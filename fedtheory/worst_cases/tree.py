@@ -222,10 +222,8 @@ class Tree:
                 yield f"<{written(key[0])}>", condition
 
     def size(self, rounds: int, asked: int, ends: int) -> int:
-        """Return how many conditions there are at least.
-
-        There are ``asked`` points for each history, and ``ends`` at the last.
-        """
+        """Return how many conditions there are at least. There are ``asked`` points for each
+        history, and ``ends`` at the last."""
         each = comb(self.clients, self.participants)
         points = 1 + asked * sum(each**t for t in range(rounds)) + ends * each**rounds
         return points * (points - 1) // factorial(self.clients - 1)

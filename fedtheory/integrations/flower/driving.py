@@ -284,10 +284,8 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def _identity() -> Iterator[None]:
-    """Give the process the numbers of a run, a node and a task.
-
-    Newer versions of Flower ask for them before they make a message.
-    """
+    """Give the process the numbers of a run, a node and a task. Newer versions of Flower ask for
+    them before they make a message."""
     try:
         from flwr.supercore.task_identity import TaskIdentity
     except ImportError:

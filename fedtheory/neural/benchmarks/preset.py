@@ -102,10 +102,8 @@ class Preset:
 
     @property
     def name(self) -> str:
-        """The place of the run: 'fedelasticnet/mnist/iid/10%/algorithm-1'.
-
-        After it stands, with '@', all that is not the paper's.
-        """
+        """The place of the run: 'fedelasticnet/mnist/iid/10%/algorithm-1'. After it stands, with
+        '@', all that is not the paper's."""
         values = [f"{option}={value!r}" for option, value in self.own.items()]
         values += [f"{option}={value}" for option, value in self._said_of_others()]
         said = [*values, *([f"seed={self.seed}"] if self.seed else []), *(f"with={metric}" for metric in self.more)]

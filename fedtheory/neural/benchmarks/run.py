@@ -129,10 +129,8 @@ def run_preset(
 
 
 def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
-    """Read what was written of a run that diverged; None where there is nothing.
-
-    None also where the checkpoint is another run's, or goes further.
-    """
+    """Read what was written of a run that diverged; None where there is nothing, or the checkpoint
+    is another run's, or goes further."""
     try:
         found = read_json(path)
         if not found["error"]:

@@ -1,7 +1,4 @@
-"""The data that every loader returns: training and test samples, the release's own clients, inputs.
-
-The clients are there where the release has some; a `Data` knows how inputs are made.
-"""
+"""Data as every loader returns them: training and test samples, the release's clients, inputs."""
 
 from __future__ import annotations
 

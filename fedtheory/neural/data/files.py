@@ -292,10 +292,8 @@ def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _place(path: Path, member: zipfile.ZipInfo) -> str:
-    """Return the name of a zip archive's member.
-
-    Raises `DataFileError` for one that says itself that it is a bomb.
-    """
+    """Return the name of a zip archive's member. Raises `DataFileError` for one that says itself
+    that it is a bomb."""
     where = f"{path}:{member.filename}"
     if member.file_size > most_unpacked(member.compress_size):  # more than it says does not come out of it
         told = f"its {member.compress_size:,} bytes unpack to {member.file_size:,}, as no data do"

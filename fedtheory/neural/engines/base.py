@@ -100,10 +100,8 @@ class Engine:
 
     @property
     def _scale(self) -> float:
-        """The loss's factor on the way back, so that small gradients are not lost.
-
-        float16 has no numbers below 6e-8.
-        """
+        """The loss's factor on the way back, so that small gradients are not lost. float16 has no
+        numbers below 6e-8."""
         return SCALE if self.autocast == "float16" else 1.0
 
     def bind(self, params: Tensor) -> Any:
@@ -141,10 +139,8 @@ class Lanes(Protocol):
     """Streams of a device, on which rows are computed beside one another."""
 
     def lane(self, row: int) -> AbstractContextManager[Any]:
-        """Return the context that computes this row.
-
-        It comes after all that was launched before the first of the rows.
-        """
+        """Return the context that computes this row. It comes after all that was launched before
+        the first of the rows."""
 
     def join(self) -> None:
         """Let what is launched from now on wait for all rows."""

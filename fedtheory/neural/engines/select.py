@@ -120,10 +120,8 @@ def _in_a_line(error: Exception) -> str:
 
 
 def _without_a_rule(said: list[warnings.WarningMessage]) -> str | None:
-    """Name the operations that torch cannot compute for all models at once, as it warned.
-
-    It computes them for one model after another in the middle of a graph of all.
-    """
+    """Name the operations that torch cannot compute for all models at once, as it warned. It
+    computes them for one model after another in the middle of a graph of all."""
     found = [
         re.search(r"performance drop because .* batching rule for (\S+?)\.? ", str(w.message))
         for w in said

@@ -138,10 +138,8 @@ def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear:
 
 def mean_of(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int],
             settings: Mapping[str, Any], wrong: Faults, weighting: str = "uniform") -> np.ndarray:
-    """Average the cohort's updates as the server does: (P, d) -> (d,).
-
-    'all-examples' is n_k/n with the n of all clients.
-    """
+    """Average the cohort's updates as the server does: (P, d) -> (d,). 'all-examples' is n_k/n with
+    the n of all clients."""
     weighting = settings.get("weighting", weighting)
     if wrong("other-weights"):
         weighting = "examples" if weighting == "uniform" else "uniform"

@@ -46,10 +46,8 @@ def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
 
 
 def _shared(drawn: list[list[tuple[int, int]]]) -> str:
-    """Find draws that a client repeats, its own or another's, and say so; '' for none.
-
-    It repeats them in every round: those under another seed, or of some rounds before.
-    """
+    """Find draws that a client repeats, its own or another's, and say so; '' for none. It repeats
+    them in every round: those under another seed, or of some rounds before."""
     streams = {(seed, client): [pair[client] for pair in pairs] for seed, pairs in enumerate(drawn) for client in (0, 1)}
     for (seed, client), (other_seed, other) in itertools.permutations(streams, 2):
         for lag in range(LAGS):

@@ -1,7 +1,4 @@
-"""The worth of local work in Theorem 1's bound: its constants beside what one loss needs.
-
-The local work is done by steps, or solved.
-"""
+"""The worth of local work in Theorem 1's bound, by steps or solved, beside one loss's need."""
 
 from __future__ import annotations
 

@@ -231,10 +231,8 @@ class ElasticMixingView(ElasticView):
 
     @property
     def contracts(self) -> bool:
-        """True if the power of the recursion contracts enough for the run.
-
-        It is multiplied with the distance of (c_1, U c_1) from the fixed point.
-        """
+        """True if the power of the recursion contracts enough for the run. It is multiplied with
+        the distance of (c_1, U c_1) from the fixed point."""
         *away, first = self.away()
         left = np.linalg.matrix_power(self.recursion, self.rounds)
         most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))

@@ -151,10 +151,8 @@ class EFLConstants(RunConstants):
 
     @cached_property
     def _drift_sharp(self) -> np.ndarray:
-        """The drift's terms: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1.
-
-        There is no G when E = 1.
-        """
+        """The drift's terms: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1. There is
+        no G when E = 1."""
         n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
         return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 

@@ -43,10 +43,8 @@ def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def definite(H: np.ndarray) -> bool:
-    """Return whether a symmetric matrix of fractions is positive semidefinite.
-
-    No pivot is below 0, and nothing is left beside one that is 0.
-    """
+    """Return whether a symmetric matrix of fractions is positive semidefinite. No pivot is below 0,
+    and nothing is left beside one that is 0."""
     H = H.copy()
     for i in range(len(H)):
         if H[i, i] < 0 or (H[i, i] == 0 and (H[i, i:] != 0).any()):

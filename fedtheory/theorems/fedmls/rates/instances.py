@@ -119,9 +119,7 @@ def cases(lad: Case) -> dict[str, Callable[[float], Case | None]]:
 
 def bounds(name: str, make: Callable[[float], Case | None], epsilons: Sequence[float]) -> list[Series]:
     """Return the rounds that any method of a class needs before the server's model is good enough.
-
-    The model is in the span of what was seen.
-    """
+    The model is in the span of what was seen."""
     if name not in ("chain", "split"):
         return []
     rule = "any local work, any steps: a round for each of the chain's coordinates"

@@ -68,53 +68,35 @@ class Runs:
     "python -m paper_figures --docs",
 ))  # fmt: skip
 def figures(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Figures and tables; without a name all."),
-    ] = None,
-    listed: Annotated[
-        bool,
-        typer.Option("--list", help="What each is, and which of a paper's own numbers it answers."),
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="At the effort of `make verify`: seconds each.")
-    ] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with published data sets, for trained networks.", file_okay=False,
-            exists=True,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"Folder to write to; without it {OUT}.", file_okay=False, callback=check_out
-        ),
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(
+        metavar="NAME", help="Figures and tables; without a name all.",
+    )] = None,
+    listed: Annotated[bool, typer.Option(
+        "--list", help="What each is, and which of a paper's own numbers it answers.",
+    )] = False,
+    quick: Annotated[bool, typer.Option(
+        "--quick", help="At the effort of `make verify`: seconds each.",
+    )] = False,
+    data: Annotated[Path | None, typer.Option(
+        file_okay=False, exists=True, help="Folder with published data sets, for trained networks.",
+    )] = None,
+    out: Annotated[Path | None, typer.Option(
+        file_okay=False, callback=check_out, help=f"Folder to write to; without it {OUT}.",
+    )] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    again: Annotated[
-        bool,
-        typer.Option("--redraw", help="Draw again from the JSON in --out; nothing is computed."),
-    ] = False,
-    docs: Annotated[
-        bool,
-        typer.Option("--docs", help="Draw the pictures that docs/ keeps, into docs/ or --out."),
-    ] = False,
-    campaign: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"A campaign's JSON, for `verdicts`; without it {CAMPAIGN}, if there.",
-            dir_okay=False,
-        ),
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option(
-            help="A named problem (`fedtheory list problems`), or NAME.json, in place of a "
-            "figure's own where it takes one."
-        ),
-    ] = None,
+    again: Annotated[bool, typer.Option(
+        "--redraw", help="Draw again from the JSON in --out; nothing is computed.",
+    )] = False,
+    docs: Annotated[bool, typer.Option(
+        "--docs", help="Draw the pictures that docs/ keeps, into docs/ or --out.",
+    )] = False,
+    campaign: Annotated[Path | None, typer.Option(
+        dir_okay=False, help=f"A campaign's JSON, for `verdicts`; without it {CAMPAIGN}, if there.",
+    )] = None,
+    problem: Annotated[str | None, typer.Option(
+        help="A named problem (`fedtheory list problems`), or NAME.json, in place of a figure's "
+        "own where it takes one.",
+    )] = None,
     as_json: Json = False,
 ) -> None:
     """Every figure and table of the papers and of our documents: PNG, PDF, and JSON with the data
@@ -143,13 +125,8 @@ def figures(
                 f"--redraw: no JSON of a figure in {out}; name a folder that has some, or leave "
                 "out --redraw"
             )
-        _tell(
-            [
-                (f.name, lambda f=f: draw_saved(out / f"{f.name}.json", dpi=FULL.dpi)[1])
-                for f in wanted
-            ],
-            as_json,
-        )
+        saved = {f.name: out / f"{f.name}.json" for f in wanted}
+        _tell([(n, lambda p=p: draw_saved(p, dpi=FULL.dpi)[1]) for n, p in saved.items()], as_json)
         return
     given = {
         "data": data, "keep": out / "kept",

@@ -59,7 +59,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
         runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
         line = f"{paper.name} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
-        console.print(Text("\n".join(textwrap.wrap(line, min(console.width, WIDTH))), "dim"))
+        console.print(Text(textwrap.fill(line, min(console.width, WIDTH)), "dim"))
     return 0
 
 
@@ -368,7 +368,7 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
         if row["step"] != seen:
             seen = row["step"]
             console.print()
-            console.print(Text("\n".join(textwrap.wrap(f"{seen}: {words[seen]}", width)), "bold"))
+            console.print(Text(textwrap.fill(f"{seen}: {words[seen]}", width), "bold"))
             line(row["formula"], 2, "cyan")
         where = "at the end" if row["round"] is None else f"round {row['round']}"
         console.print(Text(f"  {where}: {row['verdict']}, slack {row['slack']:.4g}", STYLES.get(row["verdict"], "")))

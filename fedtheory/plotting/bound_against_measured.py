@@ -185,7 +185,7 @@ def _name(names: Sequence[str], data: Mapping[str, Any], what: str = "bound ") -
     """Name what a line stands for; several forms that are one line are named together."""
     readings = [data["forms"][n]["reading"].removeprefix("in the form ") for n in names]
     together = f" (within {100 * ALIKE:g} % of one another)" if len(names) > 1 else ""
-    return _plain("\n".join(textwrap.wrap(what + ", ".join(readings) + together, 44)))
+    return _plain(textwrap.fill(what + ", ".join(readings) + together, 44))
 
 
 # --- the table as lines ---------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def _measured(
         whose = "" if main else f" of {name}"
         label = f"{kind}{whose}{_source(data, name)}"
         ax.plot(line["at"], line["seen"], color=colour, linestyle="-" if main else ":", zorder=5,
-                label=_plain("\n".join(textwrap.wrap(label, 44))), **_few(line["at"]))  # fmt: skip
+                label=_plain(textwrap.fill(label, 44)), **_few(line["at"]))  # fmt: skip
         if np.isfinite(line["measured_low"]).any():
             ax.fill_between(line["at"], line["measured_low"], line["measured_high"], color=colour,
                             alpha=0.25, linewidth=0, zorder=4,
@@ -397,7 +397,7 @@ def _worst(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any]) -> None:
     i = int(np.flatnonzero(line["at"] == float(point[1]))[0])
     label = f"worst of all problems with these parameters: {share:.3g} of the bound {form['reading']}"
     ax.plot([line["at"][i]], [share * line["bound"][i]], "D", markersize=6, linestyle="none",
-            zorder=6, color=COLOURS["worst case"], label="\n".join(textwrap.wrap(label, 44)))
+            zorder=6, color=COLOURS["worst case"], label=textwrap.fill(label, 44))
 
 
 # --- one pair -------------------------------------------------------------------------------------

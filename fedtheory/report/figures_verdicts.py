@@ -135,7 +135,7 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
         f"{data.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
         f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record"
     )
-    headline(figure, _finding(rows), "\n".join(textwrap.wrap(detail, int(CHARACTERS * width))))
+    headline(figure, _finding(rows), textwrap.fill(detail, int(CHARACTERS * width)))
     return figure
 
 

@@ -50,7 +50,7 @@ class Slope:
     Attributes
     ----------
     kind : 0, the cross entropy; 1, scale clip(output - target, -limit, limit); 2, scale
-        (sigmoid(output) (1 + (p - 1) t) - p t) 1 and 2 of each output, with the mean over a
+        (sigmoid(output) (1 + (p - 1) t) - p t); 1 and 2 of each output, with the mean over a
         sample's outputs.
     scale, limit : float
         Of kind 0, the label smoothing and the label that is ignored.

@@ -67,7 +67,7 @@ class NeuralProblem(Problem):
     clients : N sequences of sample numbers, each once, or a `fedtheory.problems.Partition`
         Clients may share samples: those that hold the same ones are alike.
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs,
-        targets) -> scalar, the mean over the batch torch's own, as modules or functions, are known
+        targets) -> scalar, the mean over the batch; torch's own, as modules or functions, are known
         with their options (`neural.torch_losses`).
     ridge : float >= 0
         The weight decay of the papers' experiments.

@@ -34,7 +34,7 @@ def drive(
     Parameters
     ----------
     strategy : a Strategy of ``flwr.serverapp.strategy`` (messages) or of ``flwr.server.strategy``
-        (the older kind) Where it has the attributes fraction_train or fraction_fit, and minima of
+        (the older kind). Where it has the attributes fraction_train or fraction_fit, and minima of
         clients, they are set so that it takes all that it is offered; evaluation is switched off.
     app : flwr.clientapp.ClientApp
         It finds a client's number in ``context.node_config["partition-id"]``.

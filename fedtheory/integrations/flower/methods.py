@@ -64,7 +64,7 @@ def strategy(
     Parameters
     ----------
     algorithm : FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold or
-        FedElasticNetDyn With its hyperparameters, which the strategy tells the clients; without
+        FedElasticNetDyn, with its hyperparameters, which the strategy tells the clients; without
         compressors.
     num_clients : int >= 1
         N, those included that no round may ever hear: c and h of SCAFFOLD's and FedDyn's kind are

@@ -54,7 +54,7 @@ class Preset:
     held_out : float
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
     solver, solver_options : 'sgd', 'momentum' or 'adam', and arguments of
-        `fedtheory.local.Momentum` or `Adam` Local work; every paper's is SGD.
+        `fedtheory.local.Momentum` or `Adam`: local work; every paper's is SGD.
     assumed : tuple of str
         What the paper does not print.
     seed : int

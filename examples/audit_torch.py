@@ -24,7 +24,9 @@ def train_client(model, client, learning_rate, local_steps, mu):
 
 def aggregate(states, num_examples):
     total = sum(num_examples)
-    return {name: sum(n / total * s[name] for n, s in zip(num_examples, states)) for name in states[0]}
+    return {
+        name: sum(n / total * s[name] for n, s in zip(num_examples, states)) for name in states[0]
+    }
 
 
 fedprox = torch_clients(train_client, aggregate)

@@ -14,7 +14,9 @@ from fractions import Fraction
 from fedtheory.algorithms import FedAvg
 from fedtheory.theory import Full, GradientSteps, Paper, SmoothConvex, le, printed, repaired, wrong
 
-paper = Paper("descent-lemma", title="The descent lemma of FedAvg", source="An example of fedtheory")
+paper = Paper(
+    "descent-lemma", title="The descent lemma of FedAvg", source="An example of fedtheory"
+)
 
 
 @paper.statement(

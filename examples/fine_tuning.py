@@ -1,11 +1,11 @@
 """A backbone trained in one place and frozen, and a head that ten clients train together.
 
 A small CNN with BatchNorm learns scikit-learn's digits 0 to 4 centrally. Then ten clients, with ten
-images of two of the digits 5 to 9 each, train the new classes with FedAvg: the last layer alone, the
-backbone being frozen; the whole pretrained network, the statistics of BatchNorm being frozen; or a
-new network, with GroupNorm. Frozen parameters are no part of the point: they are neither trained
-nor sent. Gradients are clipped at norm 1; the step size of each is, of three, the one with the
-smallest training loss at the end.
+images of two of the digits 5 to 9 each, train the new classes with FedAvg: the last layer alone,
+the backbone being frozen; the whole pretrained network, the statistics of BatchNorm being frozen;
+or a new network, with GroupNorm. Frozen parameters are no part of the point: they are neither
+trained nor sent. Gradients are clipped at norm 1; the step size of each is, of three, the one with
+the smallest training loss at the end.
 
 python examples/fine_tuning.py [PICTURE]
 """
@@ -39,7 +39,8 @@ class Network(nn.Module):
 
 
 def pretrained(images, labels, epochs=20):
-    """The network after Adam on the digits 0 to 4, with a new head; its BatchNorm keeps the statistics of that time."""
+    """The network after Adam on the digits 0 to 4, with a new head; its BatchNorm keeps the
+    statistics of that time."""
     network = Network(nn.BatchNorm2d)
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     old = torch.from_numpy(np.flatnonzero(labels < 5))
@@ -54,7 +55,8 @@ def pretrained(images, labels, epochs=20):
 
 
 def train(rounds=20, seed=0):
-    """Name -> the run of the best step size: megabits up and down, and accuracy on the digits 5 to 9, (rounds + 1,) each."""
+    """Name -> the run of the best step size: megabits up and down, and accuracy on the digits 5 to
+    9, (rounds + 1,) each."""
     torch.manual_seed(seed)
     data = digits()
     whole = pretrained(data.inputs(data.train_x), data.train_y)
@@ -66,25 +68,42 @@ def train(rounds=20, seed=0):
     later = data.test_y >= 5
     test = data.inputs(data.test_x[later]), data.test_y[later] - 5
     found = {}
-    for name, network in {"head": head_only, "everything": whole, "from scratch": Network(partial(nn.GroupNorm, 4))}.items():
-        problem = neural.NeuralProblem(network, images, labels, clients, nn.CrossEntropyLoss(), test=test)
+    for name, network in {
+        "head": head_only, "everything": whole, "from scratch": Network(partial(nn.GroupNorm, 4))
+    }.items():
+        problem = neural.NeuralProblem(
+            network, images, labels, clients, nn.CrossEntropyLoss(), test=test
+        )
         runs = []
         for lr in (0.03, 0.1, 0.3):
-            solver, record = local.SGD(10, lr, epochs=2, clip=1.0), ["objective", "test_accuracy", "bits"]
-            run = neural.train(problem, algorithms.FedAvg(), rounds, None, solver, seed, record, progress=False)
-            runs.append({measured: values[:, 0] for measured, values in run.metrics.items()} | {"lr": lr})
+            solver, record = (
+                local.SGD(10, lr, epochs=2, clip=1.0), ["objective", "test_accuracy", "bits"]
+            )
+            run = neural.train(
+                problem, algorithms.FedAvg(), rounds, None, solver, seed, record, progress=False
+            )
+            runs.append(
+                {measured: values[:, 0] for measured, values in run.metrics.items()} | {"lr": lr}
+            )
         best = min(runs, key=lambda run: run["objective"][-1])
-        found[name] = {"trained": problem.dim, "lr": best["lr"], "megabits": best["bits"] / 1e6, "accuracy": best["test_accuracy"]}
+        found[name] = {
+            "trained": problem.dim, "lr": best["lr"], "megabits": best["bits"] / 1e6,
+            "accuracy": best["test_accuracy"],
+        }
     return found
 
 
 def finding(found):
     head, whole, new = found.values()
     reached = np.flatnonzero(whole["accuracy"] >= head["accuracy"][-1])
-    takes = f"takes {whole['megabits'][reached[0]]:.0f} megabits to get there" if len(reached) else "does not get there"
+    takes = (
+        f"takes {whole['megabits'][reached[0]]:.0f} megabits to get there" if len(reached)
+        else "does not get there"
+    )
     return (
-        f"The head alone ends at {head['accuracy'][-1]:.1%} accuracy with {head['megabits'][-1]:.1f} megabits; trained as a whole the "
-        f"network {takes} and ends at {whole['accuracy'][-1]:.1%}, a new one at {new['accuracy'][-1]:.1%}."
+        f"The head alone ends at {head['accuracy'][-1]:.1%} accuracy with "
+        f"{head['megabits'][-1]:.1f} megabits; trained as a whole the network {takes} and ends at "
+        f"{whole['accuracy'][-1]:.1%}, a new one at {new['accuracy'][-1]:.1%}."
     )
 
 
@@ -92,7 +111,9 @@ def draw(found, file):
     figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
     for name, run in found.items():
         ax.plot(run["megabits"][1:], run["accuracy"][1:], "o-", markersize=3, label=name)
-    ax.set(xscale="log", xlabel="megabits sent, up and down", ylabel="accuracy on the digits 5 to 9")
+    ax.set(
+        xscale="log", xlabel="megabits sent, up and down", ylabel="accuracy on the digits 5 to 9"
+    )
     ax.legend()
     figure.savefig(file, dpi=150)
     return file
@@ -103,6 +124,9 @@ if __name__ == "__main__":
     print("trained".ljust(14), "numbers  step  megabits  accuracy after 1, 5, 20 rounds")
     for name, run in found.items():
         after = "  ".join(f"{run['accuracy'][t]:.3f}" for t in (1, 5, 20))
-        print(name.ljust(14), f"{run['trained']:7,}  {run['lr']:4}  {run['megabits'][-1]:8.1f}  {after}")
+        print(
+            name.ljust(14),
+            f"{run['trained']:7,}  {run['lr']:4}  {run['megabits'][-1]:8.1f}  {after}",
+        )
     print(finding(found))
     print("wrote", draw(found, sys.argv[1] if len(sys.argv) > 1 else "fine_tuning.png"))

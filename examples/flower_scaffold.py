@@ -42,10 +42,15 @@ clients = client_app(work)
 
 @server.main()
 def main(grid, context):
-    method = strategy(Scaffold(), num_clients=CLIENTS, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS)
+    method = strategy(
+        Scaffold(), num_clients=CLIENTS, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS
+    )
     result = method.start(grid, ArrayRecord(network().state_dict()), num_rounds=ROUNDS)
     print(sum(np.sum(a**2) for a in result.arrays.to_numpy_ndarrays()) ** 0.5)
 
 
 if __name__ == "__main__":
-    run_simulation(server, clients, num_supernodes=CLIENTS, backend_config={"client_resources": {"num_cpus": 1}})
+    run_simulation(
+        server, clients, num_supernodes=CLIENTS,
+        backend_config={"client_resources": {"num_cpus": 1}},
+    )

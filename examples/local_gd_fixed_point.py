@@ -21,16 +21,18 @@ One step (E = 1), or clients with one common minimiser, have no bias.
 from fedtheory.algorithms import FedAvg
 from fedtheory.theory import GradientSteps, Paper, Quadratics, among, eq, le, printed, repaired, upto
 
-paper = Paper("local-gd", title="The fixed point of local gradient descent", source="An example of fedtheory")
+paper = Paper(
+    "local-gd", title="The fixed point of local gradient descent", source="An example of fedtheory"
+)
 
 
 @paper.statement(
-    "bias",
-    about=FedAvg(),
+    "bias", about=FedAvg(),
     local=GradientSteps(steps=among(1, 2, 3, 5), lr=upto(lambda c: 1 / (c.beta * c.E))),
-    problems=Quadratics(clients=(1, 4), dimension=(1, 4), weights="any"),
-    over="fixed-point",
-    assumptions=("every f_k is a convex quadratic, beta-smooth", "F is strongly convex", "eta <= 1/(E beta)"),
+    problems=Quadratics(clients=(1, 4), dimension=(1, 4), weights="any"), over="fixed-point",
+    assumptions=(
+        "every f_k is a convex quadratic, beta-smooth", "F is strongly convex", "eta <= 1/(E beta)"
+    ),
 )
 def bias(q):
     """The fixed point is within O(eta (E - 1)) of the minimiser."""

@@ -73,5 +73,7 @@ def expected_descent(q):
     gain, noise = s * (1 - q.beta * s / 2) * q.gradient_sq, q.beta * s**2 / 2 * q.dissimilarity
     left_out = (q.N - q.P) / (q.P * (q.N - 1))
     yield printed(le(q.F_next, q.F, -gain), fails=True)
-    yield repaired(le(q.F_next, q.F, -gain, q.constant("variance", 1) * left_out * noise), holds=True)
+    yield repaired(
+        le(q.F_next, q.F, -gain, q.constant("variance", 1) * left_out * noise), holds=True
+    )
     yield form("with replacement", le(q.F_next, q.F, -gain, noise / q.P), holds=True)

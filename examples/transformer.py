@@ -18,7 +18,8 @@ from torch import nn
 
 from fedtheory import algorithms, local, neural
 
-LETTERS, SPACE, LENGTH, IGNORED = 8, 8, 16, -100  # of the alphabet; of a text; a letter that is not asked for
+# of the alphabet; of a text; a letter that is not asked for
+LETTERS, SPACE, LENGTH, IGNORED = 8, 8, 16, -100
 WORDS = (2, 3, 4, 5, 6)  # the clients' lengths of words
 
 
@@ -27,11 +28,14 @@ class Transformer(nn.Module):
         super().__init__()
         self.letters, self.places = nn.Embedding(LETTERS + 1, width), nn.Embedding(LENGTH, width)
         made = {"dropout": dropout, "norm_first": True, "batch_first": True}
-        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 2, 2 * width, **made) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 2, 2 * width, **made) for _ in range(layers)
+        )
         self.norm, self.next = nn.LayerNorm(width), nn.Linear(width, LETTERS + 1)
         self.register_buffer("later", torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1))
 
-    def forward(self, texts, padding):  # (b, length) each -> (b, letters, length), as CrossEntropyLoss takes it
+    # (b, length) each -> (b, letters, length), as CrossEntropyLoss takes it
+    def forward(self, texts, padding):
         x = self.letters(texts) + self.places.weight
         for layer in self.layers:
             x = layer(x, src_mask=self.later, src_key_padding_mask=padding)
@@ -39,7 +43,8 @@ class Transformer(nn.Module):
 
 
 def texts(rng, number, word):
-    """Texts of 12 to 16 letters and what is padding, (number, length), and the next letter where it is determined."""
+    """Texts of 12 to 16 letters and what is padding, (number, length), and the next letter where it
+    is determined."""
     words = np.hstack([rng.integers(LETTERS, size=(number, word)), np.full((number, 1), SPACE)])
     whole = np.tile(words, LENGTH)[:, : LENGTH + 1]
     following = whole[:, 1:].copy()
@@ -49,7 +54,9 @@ def texts(rng, number, word):
 
 
 def of_all(rng, number):
-    given, padding, following = map(np.concatenate, zip(*(texts(rng, number, word) for word in WORDS)))
+    given, padding, following = map(
+        np.concatenate, zip(*(texts(rng, number, word) for word in WORDS))
+    )
     return {"texts": given, "padding": padding}, following
 
 
@@ -73,9 +80,14 @@ def train(rounds=30, seed=0):
         ("FedDyn", writers, algorithms.FedDyn(alpha=0.1)),
         ("FedAvg, texts mixed", mixed, algorithms.FedAvg()),
     ):
-        problem = neural.NeuralProblem(module, inputs, targets, clients, nn.CrossEntropyLoss(), test=test)
+        problem = neural.NeuralProblem(
+            module, inputs, targets, clients, nn.CrossEntropyLoss(), test=test
+        )
         metrics = {"lengths": of_each_length}
-        run = neural.train(problem, method, rounds, None, solver, seed, ["test_accuracy"], metrics=metrics, label=name)
+        run = neural.train(
+            problem, method, rounds, None, solver, seed, ["test_accuracy"], metrics=metrics,
+            label=name,
+        )
         found[name] = run.metrics["lengths"][:, 0]
     return found
 
@@ -85,8 +97,9 @@ def finding(found):
     worst = int(wrong["FedAvg"].argmax())
     all_lengths = ", ".join(f"{w.mean():.1%} with {name}" for name, w in wrong.items())
     return (
-        f"Of the letters that the text determines are wrong: {all_lengths}; "
-        f"of those in words of {WORDS[worst]}, {wrong['FedAvg'][worst]:.1%} with FedAvg and {wrong['FedDyn'][worst]:.1%} with FedDyn."
+        f"Of the letters that the text determines are wrong: {all_lengths}; of those in words of "
+        f"{WORDS[worst]}, {wrong['FedAvg'][worst]:.1%} with FedAvg and "
+        f"{wrong['FedDyn'][worst]:.1%} with FedDyn."
     )
 
 

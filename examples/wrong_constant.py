@@ -10,7 +10,9 @@ attained by a Huber function. Printed here with 4 T + 4; the bound of many lectu
 from fedtheory.algorithms import FedAvg
 from fedtheory.theory import GradientSteps, Paper, SmoothConvex, form, le, printed, repaired
 
-paper = Paper("gradient-descent", title="Gradient descent", source="Drori and Teboulle 2014, Theorem 1")
+paper = Paper(
+    "gradient-descent", title="Gradient descent", source="Drori and Teboulle 2014, Theorem 1"
+)
 
 
 @paper.statement(

@@ -12,7 +12,7 @@ __all__ = ["cvxpy"]
 
 
 class _Later(ModuleType):
-    """scipy.stats, which is imported when its entropy is called or anything else of it is looked up."""
+    """scipy.stats, imported when its entropy is called or anything else of it is looked up."""
 
     @staticmethod
     def entropy(*args: Any, **options: Any) -> Any:

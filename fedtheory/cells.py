@@ -1,9 +1,11 @@
-"""Finished cells of a long command, on disk as they finish, so that a command that was killed goes on where it was.
+"""Finished cells of a long command, on disk as they finish, so that a command that was killed goes
+on where it was.
 
-A cell is one piece of work, whose result depends on its content alone: its key is a hash of that content, of the source of this
-package and of the versions that its last bits depend on. The file is an SQLite database in write-ahead mode: a process that is
-killed at any moment leaves it whole, with every cell that was put into it. Each result stands behind a hash of itself, so that
-one digit that a disk has changed is noticed.
+A cell is one piece of work, whose result depends on its content alone: its key is a hash of that
+content, of the source of this package and of the versions that its last bits depend on. The file is
+an SQLite database in write-ahead mode: a process that is killed at any moment leaves it whole, with
+every cell that was put into it. Each result stands behind a hash of itself, so that one digit that
+a disk has changed is noticed.
 
     with Cells(folder / "cells.sqlite") as cells:
         for i, result in cells.compute(work, tasks, contents, workers=2):
@@ -39,7 +41,7 @@ SEAL = 16  # characters of the hash that a result stands behind
 
 @cache
 def code_digest() -> str:
-    """A hash of the source of this package and of the versions of the packages that results depend on."""
+    """A hash of this package's source and of the versions of packages that results depend on."""
     found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
     root = Path(__file__).resolve().parent
     for file in sorted(root.rglob("*.py")):
@@ -52,8 +54,8 @@ def blame(path: Path, error: BaseException | None) -> None:
     if isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
         told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise DataFileError(
-            f"{path}: what it kept cannot be gone on from ({told}): delete it to begin again; where that ends alike, "
-            "the fault is not the file's"
+            f"{path}: what it kept cannot be gone on from ({told}): delete it to begin again; "
+            "where that ends alike, the fault is not the file's"
         ) from error
 
 
@@ -85,7 +87,7 @@ def digest_of(path: Path) -> str:
 
 
 def _locked(path: Path) -> IO[str]:
-    """The file beside it that says who writes it; its lock ends with the process, whatever ends that.
+    """The file beside it that says who writes it; its lock ends with the process, however it ends.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def _released(path: Path, file: IO[str]) -> None:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Within the block no other process writes what is called so; its folder is made, and not left empty.
+    """Let no other process write what is called so; its folder is made, and not left empty.
 
     Raises
     ------
@@ -161,10 +163,8 @@ class _Chosen(Sequence[Any]):
 
 
 def known_in(path: Path, contents: Sequence[Any], again: Callable[[Any], bool]) -> int:
-    """Count those of these cells that a file has, as `Cells.compute` would take them.
-
-    0 where it is no such file. Its writer is not waited for.
-    """
+    """Count those of these cells that a file has, as `Cells.compute` would take them. 0 where it is
+    no such file. Its writer is not waited for."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             if database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall() != [(_TABLE,)]:
@@ -183,8 +183,8 @@ class Cells:
     Parameters
     ----------
     path : Path
-        Made if missing, with its folder. One that is no such file, or damaged, is set aside under another name; where only some
-        cells are damaged, the others are kept.
+        Made if missing, with its folder. One that is no such file, or damaged, is set aside under
+        another name; where only some cells are damaged, the others are kept.
     tell : callable(str)
         Called with a line for the user: what was set aside.
 
@@ -304,13 +304,8 @@ class Cells:
         return json.loads(text)
 
     def compute(
-        self,
-        work: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        contents: Sequence[Any],
-        workers: int = 1,
-        here: float = 0.0,
-        again: Callable[[Any], bool] = lambda result: False,
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], contents: Sequence[Any],
+        workers: int = 1, here: float = 0.0, again: Callable[[Any], bool] = lambda result: False,
     ) -> Iterator[tuple[int, Any]]:
         """(index, result) of all tasks: first those that the file has, then the others in the order in which they finish.
 

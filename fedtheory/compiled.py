@@ -1,4 +1,5 @@
-"""Numba where there is one; elsewhere the same loops as Python or NumPy run them, slower, after one notice.
+"""Numba where there is one; elsewhere the same loops as Python or NumPy run them, slower, after one
+notice.
 
 A browser's Python has no Numba, and a Numba that is older than its NumPy refuses to be imported.
 """
@@ -34,7 +35,8 @@ def available() -> bool:
 
 
 class Worth:
-    """True if loops that NumPy has, too, are worth Numba by now: it is imported already, or was asked for so many calls."""
+    """True if loops that NumPy has, too, are worth Numba by now: it is imported already, or was
+    asked for so many calls."""
 
     def __init__(self, calls: int) -> None:
         self.left, self.there = calls, False
@@ -50,8 +52,9 @@ class Worth:
 def tell_once() -> None:
     """A warning that loops are not compiled, at the first call."""
     warnings.warn(
-        f"no compiled loops ({_why_not()}): the same loops run uncompiled, with the same results to rounding, and slower. "
-        "Where Numba exists, `pip install --upgrade numba` brings them back",
+        f"no compiled loops ({_why_not()}): the same loops run uncompiled, with the same results "
+        "to rounding, and slower. Where Numba exists, `pip install --upgrade numba` brings them "
+        "back",
         stacklevel=3,
     )
 
@@ -59,7 +62,8 @@ def tell_once() -> None:
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`numba.njit(**options)`, or a decorator that leaves the function as it is.
 
-    With ``cache=True`` what is kept on the disk goes by all that it was compiled from; Numba itself looks at the function's own file.
+    With ``cache=True`` what is kept on the disk goes by all that it was compiled from; Numba itself
+    looks at the function's own file.
     """
     if not available():
         return lambda function: function
@@ -76,11 +80,13 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _sources(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
-    """The constants that a function names, and the files of other compiled functions that it does, with what these name."""
+    """The constants that a function names, and the files of other compiled functions that it does,
+    with what these name."""
     found: list[str] = []
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
-        inner = getattr(value, "py_func", getattr(value, "_defn", None))  # of a compiled function, of an intrinsic
+        # of a compiled function, of an intrinsic
+        inner = getattr(value, "py_func", getattr(value, "_defn", None))
         if inner is not None and inner not in (function, *above):  # some call themselves
             found += [_digest(inner.__code__.co_filename), *_sources(inner, (function, *above))]
         elif isinstance(value, int | float | str | tuple):

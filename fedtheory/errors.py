@@ -7,16 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
-    "CheckpointError",
-    "DataFileError",
-    "Diverged",
-    "FedTheoryError",
-    "InvalidInput",
-    "LocalSolveFailed",
-    "MissingCapability",
-    "NotCertified",
-    "UnknownName",
-    "suggest",
+    "CheckpointError", "DataFileError", "Diverged", "FedTheoryError", "InvalidInput",
+    "LocalSolveFailed", "MissingCapability", "NotCertified", "UnknownName", "suggest",
 ]
 
 MANY = 40  # names that an error does not list
@@ -26,7 +18,8 @@ LONGEST = 1200  # characters of a message; what somebody's file holds may be lon
 
 
 class FedTheoryError(Exception):
-    """Base class of every error this package raises on purpose; one of more than `LONGEST` characters is told without its middle."""
+    """Base class of every error this package raises on purpose; one of more than `LONGEST`
+    characters is told without its middle."""
 
     def __str__(self) -> str:
         return _without_middle(super().__str__())
@@ -48,7 +41,7 @@ class CheckpointError(InvalidInput):
 
 
 class MissingCapability(FedTheoryError, TypeError):
-    """A problem or solver lacks what was asked of it (for example a Hessian or a smoothness constant)."""
+    """A problem or solver lacks what was asked of it (a Hessian or a smoothness constant, say)."""
 
 
 class UnknownName(FedTheoryError, KeyError):
@@ -93,10 +86,9 @@ def diverged(round_index: int, client: int | None, scenario: int, what: str = "t
     at = "the server" if client is None else f"client {client}"
     return Diverged(
         f"diverged in round {round_index} at {at} (scenario {scenario}): {what} is not finite; "
-        "lower the step size (below 2/beta for gradient steps), or raise lambda_2 where the method has one",
-        round_index,
-        client,
-        scenario,
+        "lower the step size (below 2/beta for gradient steps), or raise lambda_2 where the method "
+        "has one",
+        round_index, client, scenario,
     )
 
 
@@ -111,8 +103,8 @@ class WorkerLost(FedTheoryError, RuntimeError):
 
     def __init__(self, index: int, tries: int) -> None:
         super().__init__(
-            f"the worker of task {index} died, {tries} times in a row: it was killed (for memory, most often) or crashed; "
-            "take fewer workers, or a smaller task"
+            f"the worker of task {index} died, {tries} times in a row: it was killed (for memory, "
+            "most often) or crashed; take fewer workers, or a smaller task"
         )
         self.index, self.tries = index, tries
 

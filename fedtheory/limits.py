@@ -21,7 +21,8 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, of its control group and of its own limit; infinite where unknown."""
+    """Bytes that this process may still take: of the machine, of its control group and of its own
+    limit; infinite where unknown."""
     return min(_of_machine(), _of_group(), _of_process())
 
 
@@ -58,21 +59,22 @@ def must_fit(what: str, numbers: float, remedy: str) -> None:
 
 
 def must_end(what: str, seconds: float, remedy: str) -> None:
-    """Raise `InvalidInput` where so many seconds are more than `LONGEST`, unless within `unlimited`."""
+    """Raise `InvalidInput` where so many seconds exceed `LONGEST`, unless within `unlimited`."""
     seconds = float(min(seconds, 1e300))
     if seconds > LONGEST and not _UNLIMITED.get():
         raise InvalidInput(
-            f"{what} would take at least {_days(seconds)} here, the limit is {_days(LONGEST)}: {remedy}, or begin it within "
-            "fedtheory.limits.unlimited()"
+            f"{what} would take at least {_days(seconds)} here, the limit is {_days(LONGEST)}: "
+            f"{remedy}, or begin it within fedtheory.limits.unlimited()"
         )
 
 
 @contextmanager
 def ended_within(seconds: float, what: str, remedy: str) -> Iterator[None]:
-    """Raise `InvalidInput` once the block has taken so many seconds of processor time, unless within `unlimited`.
+    """Raise `InvalidInput` once the block has taken so many seconds of processor time, unless
+    within `unlimited`.
 
-    For work whose time is not known before. It takes Unix and the main thread, and that nobody else counts by SIGVTALRM; elsewhere
-    the block runs to its end.
+    For work whose time is not known before. It takes Unix and the main thread, and that nobody else
+    counts by SIGVTALRM; elsewhere the block runs to its end.
     """
     try:
         import signal

@@ -56,7 +56,7 @@ class Unpackable(TypeError):
 
 
 def packed(value: Any) -> dict[str, np.ndarray]:
-    """The members of a file that holds a value: numbers, text, arrays and None in lists, tuples and dicts.
+    """The members of a file that holds numbers, text, arrays and None in lists, tuples and dicts.
 
     Raises
     ------

@@ -1,7 +1,4 @@
-"""Progress of a long piece of work, as whole lines on stderr.
-
-They are for a log, a pipe, or a terminal that cannot redraw.
-"""
+"""Progress in whole lines on stderr, for a log, a pipe, or a terminal that cannot redraw."""
 
 from __future__ import annotations
 
@@ -40,8 +37,9 @@ def redraws(stream: IO[str]) -> bool:
 class Lines:
     """Lines such as 'instances: 53 of 534 (10 %) after 12 seconds, about 2 minutes left'.
 
-    The first is written after `FIRST` seconds. The next one follows after `BETWEEN` seconds at the earliest, and once a tenth more is
-    done or a minute has gone by. What was told of has a last line, with how long it took or where it stopped.
+    The first is written after `FIRST` seconds. The next one follows after `BETWEEN` seconds at the
+    earliest, and once a tenth more is done or a minute has gone by. What was told of has a last
+    line, with how long it took or where it stopped.
 
     Parameters
     ----------
@@ -65,7 +63,8 @@ class Lines:
         self._look()
 
     def advance(self, steps: int = 1, known: bool = False) -> None:
-        """So many steps more are done; ``known``: they were found and not done now, so that they say nothing of the time left."""
+        """So many steps more are done; ``known``: they were found and not done now, so that they
+        say nothing of the time left."""
         if known:
             self.known, self.known_until = self.known + steps, time.monotonic() - self.start
         self.at(self.done + steps)

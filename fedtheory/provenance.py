@@ -51,21 +51,14 @@ def versions() -> dict[str, str]:
 def provenance(seed: int | None = None, device: str = "cpu", dtype: str = "float64", arrays: str = "numpy") -> dict[str, Any]:
     """Seed, versions, commit, device, precision, array library and time of a result."""
     return {
-        "seed": seed,
-        "commit": _commit(),
-        "device": device,
-        "dtype": dtype,
-        "arrays": arrays,
-        "python": sys.version.split()[0],
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "versions": versions(),
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": seed, "commit": _commit(), "device": device, "dtype": dtype, "arrays": arrays,
+        "python": sys.version.split()[0], "platform": platform.platform(), "cores": os.cpu_count(),
+        "versions": versions(), "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def to_jsonable(value: Any) -> Any:
-    """NumPy scalars and arrays, tuples and paths as plain JSON values; NaN and infinities as strings."""
+    """NumPy scalars, arrays, tuples and paths as plain JSON values; NaN and infinity as strings."""
     if isinstance(value, dict):
         return {str(k): to_jsonable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -102,7 +95,8 @@ def alive(process: int) -> bool:
 
 
 def write_atomic(path: Path | str, content: str | bytes | memoryview | Callable[[IO[bytes]], Any]) -> Path:
-    """Write a file whole or not at all: a temporary file beside it, then a rename; ``content`` may be what writes into it."""
+    """Write a file whole or not at all: a temporary file beside it, then a rename; ``content`` may
+    be what writes into it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _clear(path.parent.resolve())

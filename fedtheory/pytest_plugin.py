@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `federated_problem`, and `--rate-plots FOLDER`.
 
-pytest loads this file in every run of an environment that has fedtheory. It imports nothing but pytest until one of the two is used.
-``pytest -p no:fedtheory`` leaves it out.
+pytest loads this file in every run of an environment that has fedtheory. It imports nothing but
+pytest until one of the two is used. ``pytest -p no:fedtheory`` leaves it out.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--rate-plots FOLDER``."""
     parser.getgroup("fedtheory").addoption(
         "--rate-plots", metavar="FOLDER", default=None,
-        help="leave the figure (PNG) and the data (CSV, JSON) of every failed assertion of fedtheory.testing in this folder",
-    )  # fmt: skip
+        help="leave the figure (PNG) and the data (CSV, JSON) of every failed assertion of "
+        "fedtheory.testing in this folder",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker that chooses kinds of problems; the folder of the figures, wherever tests go to."""
+    """Add the marker that chooses kinds of problems, and the folder of the figures."""
     folder = config.getoption("--rate-plots", default=None)
     config.stash[FOLDER] = None if folder is None else Path(folder).absolute()
     config.addinivalue_line(
@@ -92,10 +93,13 @@ def _make(kind: str) -> Any:
 
 @pytest.fixture
 def federated_problem(request: pytest.FixtureRequest) -> Any:
-    """A small federated problem with a certified optimum, `fedtheory.problems.Problem`; a test runs once for each kind.
+    """A small federated problem with a certified optimum, `fedtheory.problems.Problem`; a test runs
+    once for each kind.
 
-    ``@pytest.mark.federated_problem("quadratic", "logistic")`` chooses kinds, as does ``@pytest.mark.parametrize("federated_problem",
-    ["quadratic"], indirect=True)``. ``problem.optimum()`` is the optimum, ``problem.objective(x)`` F, ``problem.gradient(x)`` (N, d).
+    ``@pytest.mark.federated_problem("quadratic", "logistic")`` chooses kinds, as does
+    ``@pytest.mark.parametrize("federated_problem", ["quadratic"], indirect=True)``.
+    ``problem.optimum()`` is the optimum, ``problem.objective(x)`` F, ``problem.gradient(x)`` (N,
+    d).
     """
     kind = getattr(request, "param", "quadratic")
     _check_kind(kind)

@@ -1,4 +1,4 @@
-"""Fractions: read from files with suspicion, held in object arrays, written as text, and made simpler.
+"""Fractions: read from files with suspicion, held in object arrays, written, and simplified.
 
 Object arrays of `fractions.Fraction` go through the same lines of code as floats, so that a form needs to be written once.
 """
@@ -16,9 +16,9 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers", "simplest", "simplest_between",
-    "simplest_each", "table", "text", "to_file", "vector",
-]  # fmt: skip
+    "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers",
+    "simplest", "simplest_between", "simplest_each", "table", "text", "to_file", "vector",
+]
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
 Builder = Callable[[dict[str, Any]], Any]
@@ -50,9 +50,10 @@ class Builders(Mapping[str, Builder]):
         return len(self._known)
 
 
-# --- from files and back --------------------------------------------------------------------------------------------------
+# --- from files and back --------------------------------------------------------------------------
 def fraction(value: Any, name: str = "number") -> Fraction:
-    """'-3/7', '2' or an int as a fraction. Raises `InvalidInput` on anything else: a float is not the number it prints as."""
+    """'-3/7', '2' or an int as a fraction. Raises `InvalidInput` on anything else: a float is not
+    the number it prints as."""
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
         raise InvalidInput(f'{name} = {value!r}: write it as a string that holds a fraction, for example "1/2"')
     try:
@@ -119,7 +120,7 @@ def objects(values: Any) -> np.ndarray:
     return out
 
 
-# --- simpler numbers ------------------------------------------------------------------------------------------------------
+# --- simpler numbers ------------------------------------------------------------------------------
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:
     """The fraction of least denominator (then numerator) in [low, high], 0 < low <= high, by continued fractions."""
     whole = math.floor(low)
@@ -148,7 +149,7 @@ def simplest(x: float) -> Fraction:
 
 
 def simplest_each(values: Any) -> np.ndarray:
-    """`simplest` of every entry, as an object array; fractions and whole numbers stay what they are.
+    """`simplest` of every entry, as an object array; fractions and whole numbers stay as they are.
 
     Raises
     ------
@@ -180,7 +181,7 @@ def complexity(x: Fraction) -> float:
 
 
 def round_numbers(x: Fraction) -> list[Fraction]:
-    """A power of ten, and one or two significant digits of x or 1/x, whichever is above 1; x is not 0."""
+    """A power of ten, and one or two digits of x or 1/x, whichever is above 1; x is not 0."""
     size = abs(x)
     found = [Fraction(10) ** round(math.log10(size))]
     for digits in (1, 2):

@@ -1,7 +1,9 @@
-"""The steps of a long command, kept on a disk while it goes on, so that the same command goes on where it was killed.
+"""The steps of a long command, kept on a disk while it goes on, so that the same command goes on
+where it was killed.
 
-A command does the same steps in the same order each time, so that a step is known by its name and its number among those of its
-name, within the step that it is part of. What takes long asks here, and where no command keeps anything the answer costs nothing:
+A command does the same steps in the same order each time, so that a step is known by its name and
+its number among those of its name, within the step that it is part of. What takes long asks here,
+and where no command keeps anything the answer costs nothing:
 
     checks = whole("look", lambda: judge(forms))     # as it was kept, or made now
     loop = Loop("rounds", (x, path))
@@ -10,8 +12,8 @@ name, within the step that it is part of. What takes long asks here, and where n
         ...
         loop.state = x, path
 
-Nothing is written in the first `WAIT` seconds, and a loop writes every `EVERY` seconds. A file holds arrays and a JSON text, is read
-without pickle, and is written whole or not at all.
+Nothing is written in the first `WAIT` seconds, and a loop writes every `EVERY` seconds. A file
+holds arrays and a JSON text, is read without pickle, and is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ _current: ContextVar[Steps | None] = ContextVar("fedtheory_steps", default=None)
 
 
 def whole(name: str, make: Callable[[], Any], shared: bool = False) -> Any:
-    """The result of a step: numbers, text, arrays and None in lists, tuples and dicts; as it was kept, or as ``make`` makes it.
+    """The result of a step: numbers, text, arrays and None in lists, tuples and dicts; as it was
+    kept, or as ``make`` makes it.
 
     shared : the name says all that it is, and whoever asks for it in this command gets it
     """
@@ -61,7 +64,8 @@ def keeps() -> bool:
 
 
 def called(what: str, *of: Any) -> str:
-    """A name for a step that others of another kind come before or not, as what they found may be known already: 'WHAT 1f3a...'."""
+    """A name for a step that others of another kind come before or not, as what they found may be
+    known already: 'WHAT 1f3a...'."""
     told = re.sub(r" at 0x[0-9a-f]+", "", repr(of))
     return f"{what} {hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
@@ -78,7 +82,8 @@ class Loop:
     Parameters
     ----------
     state : tuple, to begin with
-        Of what `whole` may return, and of named tuples; a list in it only ever grows, and where it is one of named tuples it holds one.
+        Of what `whole` may return, and of named tuples; a list in it only ever grows, and where it
+        is one of named tuples it holds one.
 
     Attributes
     ----------
@@ -190,7 +195,7 @@ class Steps:
                 (self.folder / COMMAND).unlink(missing_ok=True)
                 self.folder.rmdir()
 
-    # --- steps ----------------------------------------------------------------------------------------------------------
+    # --- steps ------------------------------------------------------------------------------------
     def path_of(self, name: str) -> str:
         """The next step of that name in the one that is running."""
         path, counts = self._scope
@@ -220,7 +225,7 @@ class Steps:
             self._scope, self._inner = before, inner
         return result
 
-    # --- files ----------------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
     def file_of(self, path: str) -> Path:
         """The file of a step."""
         return self.folder / f"{self._key}-{hashlib.sha256(path.encode()).hexdigest()[:24]}.npz"
@@ -322,7 +327,7 @@ class Running:
     def keep(
         self, state: Callable[[], Any], grown: Callable[[], Mapping[str, list[Any]]] = dict, last: bool = False
     ) -> None:
-        """Write the state where it is time, or where the loop took its time and this is its ``last`` one.
+        """Write the state where it is time, or where the loop took its time and is at its ``last``.
 
         Parameters
         ----------

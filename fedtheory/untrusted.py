@@ -1,7 +1,9 @@
-"""Text that comes from anyone: JSON, numbers and packed bytes, each refused in a line before it costs time or memory.
+"""Text that comes from anyone: JSON, numbers and packed bytes, each refused in a line before it
+costs time or memory.
 
-A JSON text may be deep, long, hold numbers of a million digits, or begin with a byte order mark. Numbers are written in the digits 0
-to 9: Python would also read those of other scripts, and 1_0 for 10. A hundred kilobytes may unpack to a hundred gigabytes.
+A JSON text may be deep, long, hold numbers of a million digits, or begin with a byte order mark.
+Numbers are written in the digits 0 to 9: Python would also read those of other scripts, and 1_0 for
+10. A hundred kilobytes may unpack to a hundred gigabytes.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from typing import IO, Any
 from fedtheory.errors import DataFileError, InvalidInput
 
 __all__ = [
-    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked", "opened", "parse_json", "ratio",
-    "read_json", "read_text", "unpacked", "whole",
-]  # fmt: skip
+    "BOMB", "MOST_BYTES", "SMALL", "UNPACKERS", "TooMuch", "Unpacked", "decimal", "most_unpacked",
+    "opened", "parse_json", "ratio", "read_json", "read_text", "unpacked", "whole",
+]
 
 MOST_BYTES = 64 * 2**20  # of a file of results
 BOMB, SMALL = 250, 64 * 2**20  # bytes of one that is packed, and how many bytes nobody minds
@@ -148,7 +150,7 @@ def read_json(path: Path | str, most: int = MOST_BYTES, what: str = "such a file
 
 
 def decimal(text: str) -> float:
-    """'-0.25' or '1e-3' as a float. Raises ValueError for any other text, and for what is not finite."""
+    """'-0.25' or '1e-3' as a float. Raises ValueError for other text, and what is not finite."""
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError(f"{text[:40]!r} is no number")
     return _finite(text)
@@ -162,8 +164,9 @@ def whole(text: str) -> int:
 
 
 def ratio(text: str) -> Fraction:
-    """'1/3', '0.1', '1e-3' or '2' as a fraction. Raises ValueError for any other text, as for an exponent of more than three digits,
-    which would be computed for hours, and ZeroDivisionError for '1/0'."""
+    """'1/3', '0.1', '1e-3' or '2' as a fraction. Raises ValueError for any other text, as for an
+    exponent of more than three digits, which would be computed for hours, and ZeroDivisionError for
+    '1/0'."""
     if not _RATIO.fullmatch(text.strip()):
         raise ValueError(f"{text[:40]!r} is no number such as 2, 0.25 or 1/3")
     top, _, bottom = text.strip().partition("/")
@@ -185,7 +188,8 @@ class Unpacked(io.RawIOBase):
     Raises
     ------
     TooMuch
-        By its reading: more than `SMALL` bytes, and more than `BOMB` times as many as those that they come from, or too many parts.
+        By its reading: more than `SMALL` bytes, and more than `BOMB` times as many as those that
+        they come from, or too many parts.
     EOFError
         They end early.
     OSError, zlib.error, lzma.LZMAError

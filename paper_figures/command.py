@@ -42,7 +42,10 @@ class Runs:
 
     def data(self, figure: Figure) -> Any:
         """Computed, or what an earlier figure has computed with the same function and effort."""
-        key = f"{figure.compute.__module__}.{figure.compute.__qualname__} {sorted(self.effort.of(figure).items())}"
+        key = (
+            f"{figure.compute.__module__}.{figure.compute.__qualname__} "
+            f"{sorted(self.effort.of(figure).items())}"
+        )
         if key not in self._data:
             self._data[key] = computed(figure, self.seed, self.effort, **self.given)
         return self._data[key]
@@ -65,37 +68,52 @@ class Runs:
     "python -m paper_figures --docs",
 ))  # fmt: skip
 def figures(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Figures and tables; without a name all.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="What each is, and which of a paper's own numbers it answers.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="At the effort of `make verify`: seconds each.")] = False,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with published data sets, for trained networks.", file_okay=False, exists=True)
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help=f"Folder to write to; without it {OUT}.", file_okay=False, callback=check_out)
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(
+        metavar="NAME", help="Figures and tables; without a name all.",
+    )] = None,
+    listed: Annotated[bool, typer.Option(
+        "--list", help="What each is, and which of a paper's own numbers it answers.",
+    )] = False,
+    quick: Annotated[bool, typer.Option(
+        "--quick", help="At the effort of `make verify`: seconds each.",
+    )] = False,
+    data: Annotated[Path | None, typer.Option(
+        file_okay=False, exists=True, help="Folder with published data sets, for trained networks.",
+    )] = None,
+    out: Annotated[Path | None, typer.Option(
+        file_okay=False, callback=check_out, help=f"Folder to write to; without it {OUT}.",
+    )] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    again: Annotated[bool, typer.Option("--redraw", help="Draw again from the JSON in --out; nothing is computed.")] = False,
-    docs: Annotated[bool, typer.Option("--docs", help="Draw the pictures that docs/ keeps, into docs/ or --out.")] = False,
-    campaign: Annotated[
-        Path | None, typer.Option(help=f"A campaign's JSON, for `verdicts`; without it {CAMPAIGN}, if there.", dir_okay=False)
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option(help="A named problem (`fedtheory list problems`), or NAME.json, in place of a figure's own where it takes one."),
-    ] = None,
+    again: Annotated[bool, typer.Option(
+        "--redraw", help="Draw again from the JSON in --out; nothing is computed.",
+    )] = False,
+    docs: Annotated[bool, typer.Option(
+        "--docs", help="Draw the pictures that docs/ keeps, into docs/ or --out.",
+    )] = False,
+    campaign: Annotated[Path | None, typer.Option(
+        dir_okay=False, help=f"A campaign's JSON, for `verdicts`; without it {CAMPAIGN}, if there.",
+    )] = None,
+    problem: Annotated[str | None, typer.Option(
+        help="A named problem (`fedtheory list problems`), or NAME.json, in place of a figure's "
+        "own where it takes one.",
+    )] = None,
     as_json: Json = False,
 ) -> None:
-    """Every figure and table of the papers and of our documents: PNG, PDF, and JSON with the data and a caption.
+    """Every figure and table of the papers and of our documents: PNG, PDF, and JSON with the data
+    and a caption.
 
-    A picture whose computation fails does not keep the others from being drawn; Ctrl-C leaves what is finished.
+    A picture whose computation fails does not keep the others from being drawn; Ctrl-C leaves what
+    is finished.
     """
     if listed:
         _list(names or [], as_json)
         return
     if docs:
         if names or again or quick:
-            raise InvalidInput("--docs: its pictures have efforts of their own; leave out names, --redraw and --quick")
+            raise InvalidInput(
+                "--docs: its pictures have efforts of their own; leave out names, --redraw and "
+                "--quick"
+            )
         _docs(out or Path("docs"), seed, as_json)
         return
     out = out or OUT
@@ -103,16 +121,28 @@ def figures(
     if again:
         wanted = wanted if names else [f for f in wanted if (out / f"{f.name}.json").exists()]
         if not wanted:
-            raise InvalidInput(f"--redraw: no JSON of a figure in {out}; name a folder that has some, or leave out --redraw")
-        _tell([(f.name, lambda f=f: draw_saved(out / f"{f.name}.json", dpi=FULL.dpi)[1]) for f in wanted], as_json)
+            raise InvalidInput(
+                f"--redraw: no JSON of a figure in {out}; name a folder that has some, or leave "
+                "out --redraw"
+            )
+        saved = {f.name: out / f"{f.name}.json" for f in wanted}
+        _tell([(n, lambda p=p: draw_saved(p, dpi=FULL.dpi)[1]) for n, p in saved.items()], as_json)
         return
-    given = {"data": data, "keep": out / "kept", "campaign": campaign or (CAMPAIGN if CAMPAIGN.exists() else None)}
-    given["progress"] = lambda words: err_console().print(f"  {words}", style="dim", markup=False, highlight=False)
+    given = {
+        "data": data, "keep": out / "kept",
+        "campaign": campaign or (CAMPAIGN if CAMPAIGN.exists() else None),
+    }
+    given["progress"] = lambda words: err_console().print(
+        f"  {words}", style="dim", markup=False, highlight=False
+    )
     if problem is not None:
         foreign = [f.name for f in wanted if "problem" not in f.takes]
         if foreign:
             takers = ", ".join(f.name for f in known().values() if "problem" in f.takes)
-            raise InvalidInput(f"--problem {problem}: {foreign[0]} has problems of its own; these take one: {takers}")
+            raise InvalidInput(
+                f"--problem {problem}: {foreign[0]} has problems of its own; these take one: "
+                f"{takers}"
+            )
         given["problem"] = problem_of(problem, {}, seed)
     runs = Runs(out, seed, QUICK if quick else FULL, given)
     if not names:  # nothing to draw without a campaign
@@ -131,7 +161,8 @@ def _timed(name: str, at: str) -> Iterator[None]:
 
 
 def _tell(work: Sequence[tuple[str, Any]], as_json: bool) -> None:
-    """Do all, one after the other; say what was written and what failed. Exit code 1 where something failed, 130 on Ctrl-C."""
+    """Do all, one after the other; say what was written and what failed. Exit code 1 where
+    something failed, 130 on Ctrl-C."""
     written: dict[str, list[Path]] = {}
     failed: dict[str, str] = {}
     code = 0
@@ -140,19 +171,26 @@ def _tell(work: Sequence[tuple[str, Any]], as_json: bool) -> None:
             with _timed(name, f"[{n}/{len(work)}]"):
                 written[name] = do()
         except KeyboardInterrupt:
-            err_console().print(f"interrupted in {name}: the {len(written)} before it are written", style="yellow", markup=False)
+            err_console().print(
+                f"interrupted in {name}: the {len(written)} before it are written", style="yellow",
+                markup=False,
+            )
             code = 130
             break
         except FedTheoryError as error:
             if len(work) == 1:
                 raise
             failed[name] = str(error)
-            err_console().print(f"{name} failed: {error}", style="bold red", markup=False, soft_wrap=True)
+            err_console().print(
+                f"{name} failed: {error}", style="bold red", markup=False, soft_wrap=True
+            )
     if as_json:
         emit({"written": written, "failed": failed})
     else:
         for name, files in written.items():
-            out_console().print(f"{name}: {', '.join(str(f) for f in files)}", markup=False, soft_wrap=True)
+            out_console().print(
+                f"{name}: {', '.join(str(f) for f in files)}", markup=False, soft_wrap=True
+            )
     if code or failed:
         raise typer.Exit(code or 1)
 
@@ -160,7 +198,10 @@ def _tell(work: Sequence[tuple[str, Any]], as_json: bool) -> None:
 def _docs(out: Path, seed: int, as_json: bool) -> None:
     """The pictures of docs/, each at its own effort and resolution."""
     runs = Runs(out, seed, FULL, {"keep": None, "data": None, "progress": lambda words: None})
-    _tell([(p.file, lambda p=p: pictures.draw(p, known(), out, runs)) for p in pictures.PICTURES], as_json)
+    _tell(
+        [(p.file, lambda p=p: pictures.draw(p, known(), out, runs)) for p in pictures.PICTURES],
+        as_json,
+    )
 
 
 def _list(names: Sequence[str], as_json: bool) -> None:
@@ -168,18 +209,29 @@ def _list(names: Sequence[str], as_json: bool) -> None:
     every = [f for f in chosen(list(names))]
     entries = [e for e in MAP if not names or set(e.names) & set(names)]
     if as_json:
-        rows = [{"name": f.name, "title": _shows(f), "paper": f.paper, "number": f.number} for f in every]
+        rows = [
+            {"name": f.name, "title": _shows(f), "paper": f.paper, "number": f.number}
+            for f in every
+        ]
         emit({"map": [vars(e) for e in entries], "figures": rows})
         return
     console = out_console()
     for paper in dict.fromkeys(e.paper for e in entries):
-        table = Table("number", "what it shows", "here", title=f"{paper}: what it prints", title_justify="left", box=None)
+        table = Table(
+            "number", "what it shows", "here", title=f"{paper}: what it prints",
+            title_justify="left", box=None,
+        )
         for e in (e for e in entries if e.paper == paper):
             here = ", ".join((*e.names, *([e.command] if e.command else [])))
-            table.add_row(e.number, e.shows, Text("; ".join(part for part in (here, e.why_not) if part)))
+            table.add_row(
+                e.number, e.shows, Text("; ".join(part for part in (here, e.why_not) if part))
+            )
         console.print(table)
         console.print()
-    table = Table("name", "what it shows", title="Every figure: python -m paper_figures NAME", title_justify="left", box=None)
+    table = Table(
+        "name", "what it shows", title="Every figure: python -m paper_figures NAME",
+        title_justify="left", box=None,
+    )
     for figure in every:
         table.add_row(Text(figure.name), Text(_shows(figure)))
     console.print(table)

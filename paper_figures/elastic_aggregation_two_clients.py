@@ -1,4 +1,5 @@
-"""Elastic Aggregation's drawing of two clients: one round of both rules, from near the optimum and from far."""
+"""Elastic Aggregation's drawing of two clients: one round of both rules, from near the optimum and
+from far."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ DISTANCES, STEPS = (0.03, 0.1, 0.3, 1.0, 3.0), 8
 
 
 def _clients(rng: np.random.Generator) -> Any:
-    """Two clients with 40 samples of two features, the first the larger, and both scaled anew for each client.
+    """Two clients with 40 samples of two features, the first the larger, and both scaled anew for
+    each client.
 
     They want different parameters around (2, 2).
     """
@@ -34,17 +36,21 @@ def _round(problem: Any, elastic: bool, start: np.ndarray, seed: int) -> np.ndar
 
     algorithm = ElasticAggregation(tau=0.5) if elastic else FedAvg()
     step = 0.5 / problem.constants().beta
-    return simulate(problem, algorithm, 1, start, seed=seed, local_solver=LocalSGD(STEPS, step)).x[0]
+    return simulate(problem, algorithm, 1, start, seed=seed, local_solver=LocalSGD(STEPS, step)).x[
+        0
+    ]
 
 
 def compute_two(instances: int = 200, seed: int = 0) -> dict[str, Any]:
-    """One round on many pairs of clients, from starts at several distances from the least of their mean loss; the first pair in full.
+    """One round on many pairs of clients, from starts at several distances from the least of their
+    mean loss; the first pair in full.
 
     Returns
     -------
     dict
-        'excess' (2, distances, instances): F minus its least value after the round, naive and elastic; 'before' (distances, instances)
-        the same at the start. 'shown': Hessians, the clients' minimisers, the optimum and the three points, at distance 1.
+        'excess' (2, distances, instances): F minus its least value after the round, naive and
+        elastic; 'before' (distances, instances) the same at the start. 'shown': Hessians, the
+        clients' minimisers, the optimum and the three points, at distance 1.
     """
     from fedtheory.randomness import Stream
 
@@ -61,8 +67,13 @@ def compute_two(instances: int = 200, seed: int = 0) -> dict[str, Any]:
             values = [float(problem.objective(p)) - optimum.value for p in points]
             before[n, i], excess[:, n, i] = values[0], values[1:]
             if i == 0 and distance == 1.0:
-                hessians = np.einsum("kid,kie->kde", problem.features, problem.features) / problem.features.shape[1]
-                shown = {"hessians": hessians, "wanted": wanted, "optimum": optimum.x, "points": np.stack(points)}
+                hessians = np.einsum(
+                    "kid,kie->kde", problem.features, problem.features
+                ) / problem.features.shape[1]
+                shown = {
+                    "hessians": hessians, "wanted": wanted, "optimum": optimum.x,
+                    "points": np.stack(points),
+                }
     return {
         "excess": excess,
         "before": before,
@@ -93,12 +104,21 @@ def draw_two(data: dict[str, Any]) -> Any:
     for k, (colour, name) in enumerate((("#999999", "A"), ("#56B4E9", "B"))):
         away = grid - shown["wanted"][k]
         loss = 0.5 * np.einsum("...d,de,...e->...", away, shown["hessians"][k], away)
-        plane.contour(x, y, loss, levels=loss.max() * np.array([0.02, 0.08, 0.2]), colors=colour, linewidths=0.8)
-        plane.plot(*shown["wanted"][k], "o", color=colour, label=f"least for client {name}, and its contours")
+        plane.contour(
+            x, y, loss, levels=loss.max() * np.array([0.02, 0.08, 0.2]), colors=colour,
+            linewidths=0.8,
+        )
+        plane.plot(
+            *shown["wanted"][k], "o", color=colour,
+            label=f"least for client {name}, and its contours",
+        )
     start, naive, elastic = shown["points"]
-    for point, method, words in ((naive, "fedavg", "naive"), (elastic, "elastic-aggregation", "elastic")):
+    for point, method, words in (
+        (naive, "fedavg", "naive"), (elastic, "elastic-aggregation", "elastic")
+    ):
         plane.annotate(
-            "", point, start, arrowprops={"arrowstyle": "->", "color": METHOD_COLOURS[method], "linewidth": 1.8}
+            "", point, start,
+            arrowprops={"arrowstyle": "->", "color": METHOD_COLOURS[method], "linewidth": 1.8},
         )
         plane.plot(*point, "o", color=METHOD_COLOURS[method], label=f"after the round, {words}")
     plane.plot(*start, "s", color="#000000", label="θ before it")
@@ -106,12 +126,20 @@ def draw_two(data: dict[str, Any]) -> Any:
     plane.set(xlabel="θx, sensitive", ylabel="θy, less sensitive", title="one pair of clients")
     plane.legend(fontsize=7.5)
     all_pairs.axhline(50, color="#000000", linewidth=0.9)
-    all_pairs.plot(data["distances"], 100 * _closer(data), "-o", color=METHOD_COLOURS["elastic-aggregation"])
-    all_pairs.set(xscale="log", ylim=(-3, 103), xlabel="distance of θ from the least for both, before the round")
+    all_pairs.plot(
+        data["distances"], 100 * _closer(data), "-o", color=METHOD_COLOURS["elastic-aggregation"]
+    )
+    all_pairs.set(
+        xscale="log", ylim=(-3, 103),
+        xlabel="distance of θ from the least for both, before the round",
+    )
     all_pairs.set_xticks(data["distances"], [f"{d:g}" for d in data["distances"]])
-    all_pairs.set_title(f"pairs in which elastic ends lower than naive, % of {np.asarray(data['before']).shape[1]}")
+    all_pairs.set_title(
+        f"pairs in which elastic ends lower than naive, % of {np.asarray(data['before']).shape[1]}"
+    )
     headline(
-        figure, _finding_two(data), f"least squares, two clients, {data['steps']} local steps, τ = {data['tau']:g}"
+        figure, _finding_two(data),
+        f"least squares, two clients, {data['steps']} local steps, τ = {data['tau']:g}",
     )
     return figure
 
@@ -119,7 +147,8 @@ def draw_two(data: dict[str, Any]) -> Any:
 def _finding_two(data: dict[str, Any]) -> str:
     closer = [f"{100 * c:.0f} %" for c in _closer(data)]
     return (
-        f"Near the least loss elastic aggregation ends lower in {closer[0]} of the pairs, far from it in {closer[-1]}"
+        f"Near the least loss elastic aggregation ends lower in {closer[0]} of the pairs, far from "
+        f"it in {closer[-1]}"
     )
 
 
@@ -127,18 +156,20 @@ def caption_two(data: dict[str, Any]) -> str:
     """Say what the drawing shows and in how many instances."""
     from fedtheory.report.networks.words import joined
 
-    excess, before = np.asarray(data["excess"], dtype=float), np.asarray(data["before"], dtype=float)
+    excess, before = (
+        np.asarray(data["excess"], dtype=float), np.asarray(data["before"], dtype=float)
+    )
     left = np.median(excess / before, axis=2)
-    each = joined([f"{100 * c:.0f} % at {d:g}" for d, c in zip(data["distances"], _closer(data), strict=True)])
+    each = joined(
+        [f"{100 * c:.0f} % at {d:g}" for d, c in zip(data["distances"], _closer(data), strict=True)]
+    )
     return (
-        f"Two clients of least squares whose losses are least at different parameters; one round of {data['steps']} "
-        "local steps. The poster "
-        "draws a pair in which elastic aggregation, which restrains the sensitive θx and boosts θy, ends with a "
-        "lower loss than the naive "
-        f"mean. Of {before.shape[1]} random pairs it does so in these shares, by the distance of the start: {each}. "
-        "From the farthest start "
-        f"the median excess loss that is left is {100 * left[1, -1]:.1f} % against {100 * left[0, -1]:.1f} % of that "
-        "before. Where all "
+        "Two clients of least squares whose losses are least at different parameters; one round of "
+        f"{data['steps']} local steps. The poster draws a pair in which elastic aggregation, which "
+        "restrains the sensitive θx and boosts θy, ends with a lower loss than the naive mean. Of "
+        f"{before.shape[1]} random pairs it does so in these shares, by the distance of the start: "
+        f"{each}. From the farthest start the median excess loss that is left is "
+        f"{100 * left[1, -1]:.1f} % against {100 * left[0, -1]:.1f} % of that before. Where all "
         "clients take part both rules have the same fixed points, so that only the way differs."
     )
 

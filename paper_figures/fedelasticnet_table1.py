@@ -1,4 +1,5 @@
-"""FedElasticNet's Table 1, whose cells are symbols: communication and heterogeneity measured, beside the symbols."""
+"""FedElasticNet's Table 1, whose cells are symbols: communication and heterogeneity measured,
+beside the symbols."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ SYMBOLS = {
 
 
 def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Of one data set: numbers sent in percent of FedProx's, and points of accuracy lost from IID to Dirichlet (.3), seed by seed."""
+    """Of one data set: numbers sent in percent of FedProx's, and points of accuracy lost from IID
+    to Dirichlet (.3), seed by seed."""
     from fedtheory.report.networks.words import difference
 
     of = {p["split"]: p["methods"] for p in panels}
@@ -33,7 +35,8 @@ def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.nd
     def sent(method: str) -> np.ndarray:
         row = uneven[method]
         return (
-            np.asarray(row["nonzeros"], dtype=float)[:, 1:] * np.asarray(row["participants"], dtype=float)[:, 1:]
+            np.asarray(row["nonzeros"], dtype=float)[:, 1:]
+            * np.asarray(row["participants"], dtype=float)[:, 1:]
         ).sum(axis=1)
 
     lost = {m: difference(even[m]["test_accuracy"], uneven[m]["test_accuracy"]) for m in METHODS}
@@ -62,7 +65,10 @@ def draw(data: dict[str, Any]) -> Any:
         found = _measured(panels)
         for y, method in enumerate(METHODS):
             for axis, values in zip(row, found[method], strict=True):
-                dots(axis, -y, values[np.isfinite(values)], METHOD_COLOURS[method], METHOD_MARKERS[method])
+                dots(
+                    axis, -y, values[np.isfinite(values)], METHOD_COLOURS[method],
+                    METHOD_MARKERS[method],
+                )
         for axis, n, words in zip(
             row,
             (0, 1),
@@ -71,7 +77,8 @@ def draw(data: dict[str, Any]) -> Any:
         ):
             for y, method in enumerate(METHODS):
                 axis.annotate(
-                    SYMBOLS[method].split()[n], (1.01, -y), xycoords=("axes fraction", "data"), va="center", fontsize=11
+                    SYMBOLS[method].split()[n], (1.01, -y), xycoords=("axes fraction", "data"),
+                    va="center", fontsize=11,
                 )
             axis.set(title=f"{short(panels[0])}, {words}" if n == 0 else words)
             axis.grid(axis="y", visible=False)
@@ -79,9 +86,9 @@ def draw(data: dict[str, Any]) -> Any:
         row[1].axvline(0, color="#000000", linewidth=0.9)
         row[0].set_yticks([-y for y in range(len(METHODS))], [METHOD_NAMES[m] for m in METHODS])
     headline(
-        figure,
-        _finding(data),
-        f"points: {len(data['seeds'])} seeds, bar: their mean; on the right of each panel the symbol that Table 1 prints",
+        figure, _finding(data),
+        f"points: {len(data['seeds'])} seeds, bar: their mean; on the right of each panel the "
+        "symbol that Table 1 prints",
     )
     return figure
 
@@ -89,7 +96,10 @@ def draw(data: dict[str, Any]) -> Any:
 def _finding(data: dict[str, Any]) -> str:
     found = _measured(next(iter(_sets(data).values())))
     second, third = (found[m][0].mean() for m in ("algorithm-2", "algorithm-3"))
-    return f"Both are printed ○: Algorithm 2 sends {second:.0f} % of FedProx's numbers, Algorithm 3 {third:.0f} %"
+    return (
+        f"Both are printed ○: Algorithm 2 sends {second:.0f} % of FedProx's numbers, Algorithm 3 "
+        f"{third:.0f} %"
+    )
 
 
 def caption(data: dict[str, Any]) -> str:
@@ -101,14 +111,17 @@ def caption(data: dict[str, Any]) -> str:
     for name, panels in _sets(data).items():
         found = _measured(panels)
         said = [
-            f"{METHOD_NAMES[m]} ({SYMBOLS[m]}) {sent.mean():.0f} %, {spread(lost)}" for m, (sent, lost) in found.items()
+            f"{METHOD_NAMES[m]} ({SYMBOLS[m]}) {sent.mean():.0f} %, {spread(lost)}"
+            for m, (sent, lost) in found.items()
         ]
         parts.append(
-            f"{name}: numbers sent against FedProx's, and points of accuracy lost from IID to Dirichlet (.3): {joined(said)}."
+            f"{name}: numbers sent against FedProx's, and points of accuracy lost from IID to "
+            f"Dirichlet (.3): {joined(said)}."
         )
     parts.append(
-        "The paper does not explain its symbols △, × and ○, of which the first is for communication and the second for "
-        "heterogeneity; FedAvg (△ ×) is close to FedProx here, whose λ₂ is 0.0001, and is not run."
+        "The paper does not explain its symbols △, × and ○, of which the first is for "
+        "communication and the second for heterogeneity; FedAvg (△ ×) is close to FedProx here, "
+        "whose λ₂ is 0.0001, and is not run."
     )
     return " ".join([*parts, *data["notes"]])
 

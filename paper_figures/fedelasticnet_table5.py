@@ -1,4 +1,5 @@
-"""FedElasticNet's Table 5: what its lambda_1 and epsilon do, each by itself and together, beside the values around them."""
+"""FedElasticNet's Table 5: what its lambda_1 and epsilon do, each by itself and together, beside
+the values around them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from fedtheory.plotting.figure import Figure
 
 __all__ = ["FIGURE"]
 
-METHODS = ("algorithm-1", "algorithm-3")  # Algorithm 2's messages are nearly dense whatever epsilon: Figure 4
+# Algorithm 2's messages are nearly dense whatever epsilon: Figure 4
+METHODS = ("algorithm-1", "algorithm-3")
 LAMBDAS = (0.0, 1e-6, 1e-4, 1e-3, 1e-2)
 EPSILONS = (0.0, 1e-4, 1e-3, 5e-3, 2e-2)
 
@@ -28,13 +30,15 @@ def compute(
     keep: Path | str | None = None,
     progress: Any = None,
 ) -> dict[str, Any]:
-    """Every pair on scikit-learn's digits, Dirichlet (.3), a tenth of the clients; lambda_2 as Table 5 has it for MNIST.
+    """Every pair on scikit-learn's digits, Dirichlet (.3), a tenth of the clients; lambda_2 as
+    Table 5 has it for MNIST.
 
     Returns
     -------
     dict
-        'methods' {name: {'accuracy', 'share' (lambdas, epsilons, seeds), 'printed' [lambda_1, lambda_2, epsilon]}}: accuracies at the
-        end in percent, and what is sent as a share of all numbers.
+        'methods' {name: {'accuracy', 'share' (lambdas, epsilons, seeds), 'printed' [lambda_1,
+        lambda_2, epsilon]}}: accuracies at the end in percent, and what is sent as a share of all
+        numbers.
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
@@ -46,12 +50,15 @@ def compute(
     settings, printed = {}, {}
     for m in methods:
         preset = replace(
-            digits_of(presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}"), "mlp-100-100"), rounds=rounds
+            digits_of(presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}"), "mlp-100-100"),
+            rounds=rounds,
         )
         printed[m] = np.array([preset.hyperparameters[k] for k in ("l1", "l2", "epsilon")])
         for a in lambdas:
             for e in epsilons:
-                settings[m, a, e] = replace(preset, hyperparameters={**preset.hyperparameters, "l1": a, "epsilon": e})
+                settings[m, a, e] = replace(
+                    preset, hyperparameters={**preset.hyperparameters, "l1": a, "epsilon": e}
+                )
     used = seeds_from(seed, seeds)
     found = measured(settings, {DIGITS: digits()}, used, keep, progress)
     of = {}
@@ -59,7 +66,8 @@ def compute(
         grid = [[found[m, a, e] for e in epsilons] for a in lambdas]
         share = [
             [
-                (r["nonzeros"] * r["participants"]).sum(axis=1) / r["participants"].sum(axis=1) / r["parameters"]
+                (r["nonzeros"] * r["participants"]).sum(axis=1) / r["participants"].sum(axis=1)
+                / r["parameters"]
                 for r in row
             ]
             for row in grid
@@ -76,15 +84,26 @@ def compute(
 
 
 def draw(data: dict[str, Any]) -> Any:
-    """A row an algorithm: the share that is sent, and the accuracy at the end, over lambda_1 and epsilon."""
+    """A row an algorithm: the share that is sent, and the accuracy at the end, over lambda_1 and
+    epsilon."""
     from fedtheory.plotting.style import METHOD_NAMES, headline, new_figure
 
     lambdas, epsilons = (np.asarray(data[k], dtype=float) for k in ("lambdas", "epsilons"))
     figure, axes = new_figure(9.4, 3.2 * len(data["methods"]) + 0.9, len(data["methods"]), 2)
     for row, (method, found) in zip(axes, data["methods"].items(), strict=True):
-        shown = (("numbers sent, %", 100 * np.asarray(found["share"], dtype=float).mean(axis=2), "Blues", 0, 100),)
+        shown = (
+            (
+                "numbers sent, %", 100 * np.asarray(found["share"], dtype=float).mean(axis=2),
+                "Blues", 0, 100,
+            ),
+        )
         accuracy = np.asarray(found["accuracy"], dtype=float).mean(axis=2)
-        shown += (("test accuracy at the end, %", accuracy, "Greens", np.nanmax(accuracy) - 10, np.nanmax(accuracy)),)
+        shown += (
+            (
+                "test accuracy at the end, %", accuracy, "Greens", np.nanmax(accuracy) - 10,
+                np.nanmax(accuracy),
+            ),
+        )
         for axis, (words, values, colours, low, high) in zip(row, shown, strict=True):
             axis.imshow(
                 values,
@@ -96,7 +115,8 @@ def draw(data: dict[str, Any]) -> Any:
             )
             for (i, j), value in np.ndenumerate(values):
                 axis.text(
-                    j, i, f"{value:.1f}" if np.isfinite(value) else "diverged", ha="center", va="center", fontsize=8
+                    j, i, f"{value:.1f}" if np.isfinite(value) else "diverged", ha="center",
+                    va="center", fontsize=8,
                 )
             axis.set_xticks(range(len(epsilons)), [f"{e:g}" for e in epsilons])
             axis.set_yticks(range(len(lambdas)), [f"{a:g}" for a in lambdas])
@@ -105,9 +125,9 @@ def draw(data: dict[str, Any]) -> Any:
             i, j = _at(data, found)
             axis.add_patch(_frame(j, i))
     headline(
-        figure,
-        _finding(data),
-        f"framed: Table 5's values; mean of {len(data['seeds'])} seeds, scikit-learn's digits, {data['rounds']} rounds",
+        figure, _finding(data),
+        f"framed: Table 5's values; mean of {len(data['seeds'])} seeds, scikit-learn's digits, "
+        f"{data['rounds']} rounds",
     )
     return figure
 
@@ -115,14 +135,17 @@ def draw(data: dict[str, Any]) -> Any:
 def _frame(x: int, y: int) -> Any:
     from matplotlib.patches import Rectangle
 
-    return Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, fill=False, edgecolor="#D55E00", linewidth=2.2)
+    return Rectangle(
+        (x - 0.48, y - 0.48), 0.96, 0.96, fill=False, edgecolor="#D55E00", linewidth=2.2
+    )
 
 
 def _at(data: dict[str, Any], found: dict[str, Any]) -> tuple[int, int]:
     """Return where Table 5's lambda_1 and epsilon stand in the grid, or the nearest."""
     l1, _, epsilon = (float(v) for v in found["printed"])
     return tuple(
-        int(np.argmin(abs(np.asarray(data[k], dtype=float) - v))) for k, v in (("lambdas", l1), ("epsilons", epsilon))
+        int(np.argmin(abs(np.asarray(data[k], dtype=float) - v)))
+        for k, v in (("lambdas", l1), ("epsilons", epsilon))
     )
 
 
@@ -137,7 +160,10 @@ def _changes(data: dict[str, Any], method: str) -> dict[str, float]:
 def _finding(data: dict[str, Any]) -> str:
     method = list(data["methods"])[-1]
     c = _changes(data, method)
-    return f"Sparsity is ε's doing: without λ₁ Algorithm {method[-1]} sends {c['without λ₁']:.0f} %, without ε {c['without ε']:.0f} %"
+    return (
+        f"Sparsity is ε's doing: without λ₁ Algorithm {method[-1]} sends {c['without λ₁']:.0f} %, "
+        f"without ε {c['without ε']:.0f} %"
+    )
 
 
 def caption(data: dict[str, Any]) -> str:
@@ -145,8 +171,8 @@ def caption(data: dict[str, Any]) -> str:
     from fedtheory.plotting.style import METHOD_NAMES
 
     parts = [
-        "Table 5 prints values and no effect; here are both around them, on scikit-learn's digits with MNIST's λ₂, "
-        f"{data['rounds']} rounds, {len(data['seeds'])} seeds."
+        "Table 5 prints values and no effect; here are both around them, on scikit-learn's digits "
+        f"with MNIST's λ₂, {data['rounds']} rounds, {len(data['seeds'])} seeds."
     ]
     for method, found in data["methods"].items():
         l1, l2, epsilon = (float(v) for v in found["printed"])
@@ -154,22 +180,20 @@ def caption(data: dict[str, Any]) -> str:
         accuracy = np.asarray(found["accuracy"], dtype=float).mean(axis=2)
         i, j = _at(data, found)
         parts.append(
-            f"{METHOD_NAMES[method]} (λ₁ = {l1:g}, λ₂ = {l2:g}, ε = {epsilon:g}) sends {c['both']:.1f} % of its numbers; with λ₁ = 0 "
-            f"{c['without λ₁']:.1f} %, with ε = 0 {c['without ε']:.1f} %. Its accuracy is {accuracy[i, j]:.1f} %, the best of the grid "
+            f"{METHOD_NAMES[method]} (λ₁ = {l1:g}, λ₂ = {l2:g}, ε = {epsilon:g}) sends "
+            f"{c['both']:.1f} % of its numbers; with λ₁ = 0 {c['without λ₁']:.1f} %, with ε = 0 "
+            f"{c['without ε']:.1f} %. Its accuracy is {accuracy[i, j]:.1f} %, the best of the grid "
             f"{np.nanmax(accuracy):.1f} %."
         )
     return " ".join(parts)
 
 
 FIGURE = Figure(
-    "fedelasticnet_table5",
-    compute,
-    draw,
-    {"lambdas": (0.0, 1e-6, 1e-4, 1e-2), "epsilons": (0.0, 1e-3, 5e-3, 2e-2), "rounds": 20, "seeds": 2},
-    {},
-    title="What λ₁ and ε of Table 5 do to sparsity and accuracy",
-    paper="fedelasticnet",
-    number="Table 5",
-    caption=caption,
-    takes=("keep", "progress"),
+    "fedelasticnet_table5", compute, draw,
+    {
+        "lambdas": (0.0, 1e-6, 1e-4, 1e-2), "epsilons": (0.0, 1e-3, 5e-3, 2e-2), "rounds": 20,
+        "seeds": 2,
+    },
+    {}, title="What λ₁ and ε of Table 5 do to sparsity and accuracy", paper="fedelasticnet",
+    number="Table 5", caption=caption, takes=("keep", "progress"),
 )

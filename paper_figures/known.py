@@ -15,11 +15,17 @@ __all__ = ["chosen", "known"]
 
 
 def known() -> dict[str, Figure]:
-    """All figures by their names: the papers' rooms first, then the modules of this folder, then the papers' experiments."""
+    """All figures by their names: the papers' rooms first, then the modules of this folder, then
+    the papers' experiments."""
     found = [figure for paper in papers() for figure in figures_of(paper)]
-    for module in sorted(m.name for m in pkgutil.iter_modules(paper_figures.__path__) if not m.name.startswith("_")):
+    for module in sorted(
+        m.name for m in pkgutil.iter_modules(paper_figures.__path__) if not m.name.startswith("_")
+    ):
         content = importlib.import_module(f"paper_figures.{module}")
-        found += [*getattr(content, "FIGURES", ()), *([content.FIGURE] if hasattr(content, "FIGURE") else [])]
+        found += [
+            *getattr(content, "FIGURES", ()),
+            *([content.FIGURE] if hasattr(content, "FIGURE") else []),
+        ]
     found += [experiment for paper in papers() for experiment in experiments_of(paper)]
     out: dict[str, Figure] = {}
     for figure in found:

@@ -29,9 +29,13 @@ class Entry:
     why_not: str = ""
 
 
-_DIGITS = "on scikit-learn's digits and small networks; --data FOLDER takes the paper's data and networks"
+_DIGITS = (
+    "on scikit-learn's digits and small networks; --data FOLDER takes the paper's data and networks"
+)
 _GPU = f"{_DIGITS}, which take days of a graphics card"
-_TEXTS = "--data FOLDER takes Shakespeare and its LSTM; without, Python's help texts and a small one"
+_TEXTS = (
+    "--data FOLDER takes Shakespeare and its LSTM; without, Python's help texts and a small one"
+)
 
 MAP: tuple[Entry, ...] = (
     Entry(

@@ -50,6 +50,9 @@ PICTURES = (
 def draw(picture: Picture, known: Mapping[str, Figure], out: Path, runs: Any) -> list[Path]:
     """The PNG alone."""
     figure = known[picture.figure]
-    data = runs.data(figure) if picture.effort is None else figure.compute(seed=runs.seed, **picture.effort)
+    data = (
+        runs.data(figure) if picture.effort is None
+        else figure.compute(seed=runs.seed, **picture.effort)
+    )
     with house_style():
         return save(figure.draw(data), out / picture.file, picture.dpi, ("png",))

@@ -16,11 +16,16 @@ __all__ = ["FIGURE"]
 def compute(campaign: Path | None = None) -> dict[str, Any]:
     """The tiles of a campaign's JSON."""
     if campaign is None:
-        raise InvalidInput("verdicts: no campaign to draw; run `fedtheory verify` first, or name its JSON with --campaign")
+        raise InvalidInput(
+            "verdicts: no campaign to draw; run `fedtheory verify` first, or name its JSON with "
+            "--campaign"
+        )
     try:
         return figures_verdicts.compute(json.loads(campaign.read_text()))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataFileError(f"{campaign}: is not the JSON of a campaign ({error}); `fedtheory verify` writes one") from error
+        raise DataFileError(
+            f"{campaign}: is not the JSON of a campaign ({error}); `fedtheory verify` writes one"
+        ) from error
 
 
 FIGURE = replace(figures_verdicts.FIGURE, compute=compute, takes=("campaign",))

@@ -201,10 +201,8 @@ class EFL(Algorithm):
         return weights, astype_like(factors[:, :, None], like), senders
 
     def _download(self, state: EFLState, clients: Clients) -> Array:
-        """Send the cohort what it starts from, (S, P, d), and count its price.
-
-        The price is dense, or the messages missed where they are shorter.
-        """
+        """Send the cohort what it starts from, (S, P, d), and count its price. The price is dense,
+        or the messages missed where they are shorter."""
         if self.lam and clients.round_index > 1:
             clients.receive_bits(2 * clients.float_bits * state.x.shape[1])  # U and V
         if self.compressor is not None and self.scaled_before and self.scheme == "A":

@@ -1,4 +1,5 @@
-"""Centralised relatives of FedMLS: MOPES (few projections) and MOLES (few linear minimisations), over general convex sets."""
+"""Centralised relatives of FedMLS: MOPES (few projections) and MOLES (few linear minimisations),
+over general convex sets."""
 
 from fedtheory.central.functions import Function, Joint
 from fedtheory.central.moles import MOLES, frank_wolfe_projection
@@ -18,22 +19,7 @@ from fedtheory.central.sets import (
 )
 
 __all__ = [
-    "MOLES",
-    "MOPES",
-    "Ball",
-    "Box",
-    "CentralRun",
-    "Consensus",
-    "ConstraintSet",
-    "Function",
-    "Joint",
-    "L1Ball",
-    "NuclearBall",
-    "Planned",
-    "Simplex",
-    "frank_wolfe_projection",
-    "named_set",
-    "optimum_over",
-    "plan",
-    "project_simplex",
+    "MOLES", "MOPES", "Ball", "Box", "CentralRun", "Consensus", "ConstraintSet", "Function",
+    "Joint", "L1Ball", "NuclearBall", "Planned", "Simplex", "frank_wolfe_projection", "named_set",
+    "optimum_over", "plan", "project_simplex",
 ]

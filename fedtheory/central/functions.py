@@ -1,4 +1,5 @@
-"""Convex functions for the centralised methods, as problems with one client, so that the federated local solvers serve them too."""
+"""Convex functions for the centralised methods, as problems with one client, so that the federated
+local solvers serve them too."""
 
 from __future__ import annotations
 
@@ -32,9 +33,7 @@ class Function(Problem):
     name = "function"
 
     def __init__(
-        self,
-        dim: int,
-        value: Callable[[np.ndarray], np.ndarray],
+        self, dim: int, value: Callable[[np.ndarray], np.ndarray],
         subgradient: Callable[[np.ndarray], np.ndarray],
         lipschitz: float | Callable[[float], float] | None = None,
         cvxpy: Callable[[Any], Any] | None = None,
@@ -65,7 +64,7 @@ class Function(Problem):
 
 
 class Joint(Problem):
-    """F = sum_k w_k f_k of a federated problem, as the loss of a single client: all data in one place.
+    """F = sum_k w_k f_k of a federated problem as the loss of one client: all data in one place.
 
     One subgradient of F costs one subgradient of each f_k.
     """

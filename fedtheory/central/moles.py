@@ -1,21 +1,25 @@
-"""MOLES: MOPES with a linear minimisation oracle instead of a projection (Thekumparampil et al. 2020, arXiv 2010.01848).
+"""MOLES: MOPES with a linear minimisation oracle instead of a projection (Thekumparampil et al.
+2020, arXiv 2010.01848).
 
-The projection of each round is replaced by Frank-Wolfe steps with exact line search on 1/2 ||u - target||^2 over X, from
-z_{k-1}, until the Wolfe gap max_s <u - target, u - s> is at most C/(4K).
+The projection of each round is replaced by Frank-Wolfe steps with exact line search on 1/2
+||u - target||^2 over X, from z_{k-1}, until the Wolfe gap max_s <u - target, u - s> is at most
+C/(4K).
 
-The paper's abstract states O(1/epsilon^2) calls of both oracles. The stopping rule and the constants here are ours, as are the
-two statements that the tests check:
+The paper's abstract states O(1/epsilon^2) calls of both oracles. The stopping rule and the
+constants here are ours, as are the two statements that the tests check:
 
-1. E F(x_K) - F(x) <= (10 ||x_0 - x||^2 + 8 D + 2 C)/(lambda K (K + 1)) + lambda G^2/2 for every x in X.
-   Proof: in units of the round's objective the gap is eta_k = beta_k C/(4K) = C/(lambda K k). It enters the recursion of
-   MOPES as Gamma_K sum_k k eta_k = 2 C/(lambda K (K+1)).
+1. E F(x_K) - F(x) <= (10 ||x_0 - x||^2 + 8 D + 2 C)/(lambda K (K + 1)) + lambda G^2/2 for every x
+   in X. Proof: in units of the round's objective the gap is eta_k = beta_k C/(4K) = C/(lambda K k).
+   It enters the recursion of MOPES as Gamma_K sum_k k eta_k = 2 C/(lambda K (K+1)).
 2. A round takes at most max(3, ceil(16 K Delta^2/C)) linear minimisations, Delta the diameter of X.
    Proof: h_j the suboptimality after j steps, g_j the gap. A step of length alpha gives
-   h_{j+1} <= h_j - alpha g_j + alpha^2 Delta^2/2, so h_1 <= Delta^2/2, h_j <= 2 Delta^2/(j+2) for j >= 1 (Jaggi 2013, Theorem 1),
-   and g_j <= Delta^2 for j >= 1. If g_j > g for m <= j <= J, then alpha = g/Delta^2 gives
-   (J-m+1) g^2/(2 Delta^2) < h_m <= 2 Delta^2/(m+2), and the best m makes min_{j <= J} g_j <= 4 Delta^2/sqrt((J+2)(J+4)), J >= 2.
+   h_{j+1} <= h_j - alpha g_j + alpha^2 Delta^2/2, so h_1 <= Delta^2/2, h_j <= 2 Delta^2/(j+2) for
+   j >= 1 (Jaggi 2013, Theorem 1), and g_j <= Delta^2 for j >= 1. If g_j > g for m <= j <= J, then
+   alpha = g/Delta^2 gives (J-m+1) g^2/(2 Delta^2) < h_m <= 2 Delta^2/(m+2), and the best m makes
+   min_{j <= J} g_j <= 4 Delta^2/sqrt((J+2)(J+4)), J >= 2.
 
-With C = Delta^2 that is at most 16 K^2 calls for K = O(G Delta/epsilon) rounds: the O(1/epsilon^2) of the paper.
+With C = Delta^2 that is at most 16 K^2 calls for K = O(G Delta/epsilon) rounds: the O(1/epsilon^2)
+of the paper.
 """
 
 from __future__ import annotations
@@ -68,12 +72,14 @@ def frank_wolfe_projection(
 
 @dataclass(frozen=True)
 class MOLES(MOPES):
-    """MOreau envelope Linear minimisation oracle Efficient Subgradient method (Thekumparampil et al. 2020).
+    """MOreau envelope Linear minimisation oracle Efficient Subgradient method (Thekumparampil et
+    al. 2020).
 
     Parameters
     ----------
     C : float > 0
-        Allowance for the inexact projections: Frank-Wolfe stops at a Wolfe gap of C/(4K). The squared diameter is the natural choice.
+        Allowance for the inexact projections: Frank-Wolfe stops at a Wolfe gap of C/(4K). The
+        squared diameter is the natural choice.
 
     The others are those of `MOPES`.
     """
@@ -92,8 +98,9 @@ class MOLES(MOPES):
     ) -> MOLES:
         """lambda = epsilon/G^2, D = distance_sq, C = diameter^2 and the least K for which the bound is at most epsilon."""
         for name, value in (
-            ("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq), ("diameter", diameter)
-        ):  # fmt: skip
+            ("epsilon", epsilon), ("lipschitz", lipschitz), ("distance_sq", distance_sq),
+            ("diameter", diameter),
+        ):
             positive(name, value)
         epsilon, lipschitz, distance_sq = exact_number(epsilon), exact_number(lipschitz), exact_number(distance_sq)
         first = 8 if options.get("local_training") == "exact-prox" else 18

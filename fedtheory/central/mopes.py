@@ -1,34 +1,40 @@
-"""MOPES: a nonsmooth convex function over a convex set, with few projections (Thekumparampil et al. 2020, arXiv 2010.01848).
+"""MOPES: a nonsmooth convex function over a convex set, with few projections (Thekumparampil et al.
+2020, arXiv 2010.01848).
 
     min over x in X, x' in X' of  F(x') + 1/(2 lambda) ||x - x'||^2
 
-by accelerated gradient steps. The x-part costs one projection onto X; the x'-part is solved roughly by subgradient sliding
-(Lan 2016), the same inner loop as FedMLS's local training. X' is the ball ||u|| <= R that holds X. With the consensus set
-as X it *is* FedMLS.
+by accelerated gradient steps. The x-part costs one projection onto X; the x'-part is solved roughly
+by subgradient sliding (Lan 2016), the same inner loop as FedMLS's local training. X' is the ball
+||u|| <= R that holds X. With the consensus set as X it *is* FedMLS.
 
-The paper's abstract states O(1/epsilon) projections and O(1/epsilon^2) subgradients; more of it was not read. The bound is the one that
-the FedMLS poster prints for the consensus set. The statements fedmls/mopes-bound, mopes-calls and mopes-is-fedmls judge it.
+The paper's abstract states O(1/epsilon) projections and O(1/epsilon^2) subgradients; more of it was
+not read. The bound is the one that the FedMLS poster prints for the consensus set. The statements
+fedmls/mopes-bound, mopes-calls and mopes-is-fedmls judge it.
 
-Theorem (unbiased subgradients of variance at most sigma^2, F convex and G-Lipschitz on X', x_0 in X). For every x in X
+Theorem (unbiased subgradients of variance at most sigma^2, F convex and G-Lipschitz on X', x_0 in
+X). For every x in X
 
     E F(x_K) - F(x) <= (10 ||x_0 - x||^2 + 8 D)/(lambda K (K + 1)) + lambda G^2/2.
 
 Proof.
-(1) A sliding step minimises <s + g, u> + beta/2 ||u - u_0||^2 + beta t/4 ||u - u_{t-1}||^2 over X', with s the subgradient at
-u_{t-1}. With weights t + 1 these inequalities telescope, and F(u_t) <= F(u_{t-1}) + <F', u_t - u_{t-1}> + 2G ||u_t - u_{t-1}||
-costs (2G + noise)^2/(beta t) a step. With a_T = (T+1)(T+2)/(T(T+3)) and the harmonic number H_T, for all u in X':
+(1) A sliding step minimises <s + g, u> + beta/2 ||u - u_0||^2 + beta t/4 ||u - u_{t-1}||^2 over X',
+with s the subgradient at u_{t-1}. With weights t + 1 these inequalities telescope, and
+F(u_t) <= F(u_{t-1}) + <F', u_t - u_{t-1}> + 2G ||u_t - u_{t-1}|| costs (2G + noise)^2/(beta t) a
+step. With a_T = (T+1)(T+2)/(T(T+3)) and the harmonic number H_T, for all u in X':
 
     E[<g, u~ - u> + F(u~) - F(u) + beta/2 ||u~ - u_0||^2]
         <= beta a_T/2 E[||u - u_0||^2 - ||u - u_T||^2] + 4 (4G^2 + sigma^2)(T + H_T)/(beta T (T+3)).
 
-(2) h(x, x') = ||x - x'||^2/(2 lambda) is 2/lambda-smooth and beta_k >= 2 gamma_k/lambda, so (x_k, x'_k) obeys the accelerated
-recursion. Its weights gamma_k beta_k/Gamma_k = 4/lambda, with Gamma_k = 2/(k(k+1)), do not depend on k. Summed up they leave
-4 ||x_0 - x||^2 from the x-part, 4 a_{T_1} <= 6 times that from the x'-part (a_T falls as T_k grows), and, since
+(2) h(x, x') = ||x - x'||^2/(2 lambda) is 2/lambda-smooth and beta_k >= 2 gamma_k/lambda, so (x_k,
+x'_k) obeys the accelerated recursion. Its weights gamma_k beta_k/Gamma_k = 4/lambda, with
+Gamma_k = 2/(k(k+1)), do not depend on k. Summed up they leave 4 ||x_0 - x||^2 from the x-part, 4
+a_{T_1} <= 6 times that from the x'-part (a_T falls as T_k grows), and, since
 T_k >= (4G^2 + sigma^2) lambda^2 K k^2/(2D), 4 D (1 + H_T/T) <= 8 D.
 (3) F(x_K) <= F(x'_K) + G r with r = ||x_K - x'_K||, and G r - r^2/(2 lambda) <= lambda G^2/2.
 
-Of x_0 the proof uses that it lies in X' only: gamma_1 = 1, so that x_1 = z_1 lies in X, and the projection's inequality holds from any
-z_0. `run` asks for a point of X all the same, so that its first value is one of a feasible point.
+Of x_0 the proof uses that it lies in X' only: gamma_1 = 1, so that x_1 = z_1 lies in X, and the
+projection's inequality holds from any z_0. `run` asks for a point of X all the same, so that its
+first value is one of a feasible point.
 """
 
 from __future__ import annotations
@@ -104,7 +110,8 @@ class CentralRun(OwnArrays):
 
 @dataclass(frozen=True)
 class MOPES:
-    """MOreau envelope Projection Efficient Subgradient method (Thekumparampil et al. 2020; the poster's eq. (2) and update).
+    """MOreau envelope Projection Efficient Subgradient method (Thekumparampil et al. 2020; the
+    poster's eq. (2) and update).
 
     Parameters
     ----------
@@ -115,7 +122,8 @@ class MOPES:
     rounds : int >= 1
         K.
     lipschitz : float > 0
-        G, of F on the ball of radius `radius`. On a product space: the root mean square of the clients' constants.
+        G, of F on the ball of radius `radius`. On a product space: the root mean square of the
+        clients' constants.
     sigma : float >= 0
         sigma^2 bounds the variance of the subgradients.
     radius : float > 0
@@ -125,8 +133,8 @@ class MOPES:
     skip_last : bool
         Leave out the inner loop of round K: x_K does not depend on it.
     local_training : 'sliding' or 'exact-prox'
-        T_k subgradient steps, or the minimiser of the inner problem on X', to a certified gap (`fedtheory.local.ExactProx`); D, sigma
-        and T_k then mean nothing.
+        T_k subgradient steps, or the minimiser of the inner problem on X', to a certified gap
+        (`fedtheory.local.ExactProx`); D, sigma and T_k then mean nothing.
     max_steps : int
         Runs of more subgradients are refused, with the time they would take.
 
@@ -170,7 +178,7 @@ class MOPES:
 
     @staticmethod
     def rounds_for(epsilon: Any, lipschitz: Any, distance_sq: Any, local_training: str = "sliding") -> int:
-        """The least K with K (K+1) >= 36 G^2 D/epsilon^2; 16 for 36 where the inner problems are solved.
+        """The least K with K (K+1) >= 36 G^2 D/epsilon^2; 16 for 36 if inner problems are solved.
 
         With lambda = epsilon/G^2 and D = ||x_0 - x*||^2 the bound is then at most epsilon (FedMLS's Theorem 2, repaired).
         """
@@ -181,13 +189,14 @@ class MOPES:
 
     @classmethod
     def for_accuracy(cls, epsilon: Any, lipschitz: Any, distance_sq: Any, **options: Any) -> MOPES:
-        """The parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
+        """Parameters that guarantee E F(x_K) - F* <= epsilon when ||x_0 - x*||^2 <= distance_sq."""
         rounds = cls.rounds_for(epsilon, lipschitz, distance_sq, options.get("local_training", "sliding"))
         lam: Any = exact_number(epsilon) / exact_number(lipschitz) ** 2
         return cls(lam=lam, D=distance_sq, rounds=rounds, lipschitz=lipschitz, **options)
 
     def local_steps(self) -> list[int]:
-        """T_k = ceil((4 G^2 + sigma^2) lambda^2 K k^2/(2 D)), in exact arithmetic: (K,); 0 where the inner problem is solved."""
+        """T_k = ceil((4 G^2 + sigma^2) lambda^2 K k^2/(2 D)), in exact arithmetic: (K,); 0 where
+        the inner problem is solved."""
         rounds = int(self.rounds)
         if self.solved:
             return [0] * rounds
@@ -202,23 +211,25 @@ class MOPES:
         return 8 * distance_sq if self.solved else 10 * distance_sq + 8 * float(self.D)
 
     def run(
-        self, problem: Problem, constraint: ConstraintSet, x0: Any = None, seed: int = 0, keep: bool = False, like: Array | None = None,
+        self, problem: Problem, constraint: ConstraintSet, x0: Any = None, seed: int = 0,
+        keep: bool = False, like: Array | None = None,
         on_round: Callable[[int, float], None] | None = None,
-    ) -> CentralRun:  # fmt: skip
+    ) -> CentralRun:
         """Minimise F over X.
 
         Parameters
         ----------
         problem : Problem
-            One client (see `Joint` and `Function`): F itself. N clients: the product space R^(N d) with the mean inner product, F
-            = (1/N) sum_i f_i(u_i), and X' the product of N balls; X is then a set in R^(N d), such as `Consensus`.
+            One client (see `Joint` and `Function`): F itself. N clients: the product space R^(N d)
+            with the mean inner product, F = (1/N) sum_i f_i(u_i), and X' the product of N balls; X
+            is then a set in R^(N d), such as `Consensus`.
         x0 : (d,), default the projection of 0
         seed : int
         keep : bool
             Keep all iterates.
         like : array
-            Of the namespace, device and precision that it runs in; default NumPy's, in double precision. What is returned is
-            NumPy's in any case.
+            Of the namespace, device and precision that it runs in; default NumPy's, in double
+            precision. What is returned is NumPy's in any case.
         on_round : callable(k, F(x_k)), after every round
         """
         flag("keep", keep)
@@ -261,9 +272,10 @@ class MOPES:
                 on_round(k, values[-1])
             loop.state = x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates
         return CentralRun(
-            to_numpy(x), np.array(values), np.array(taken), np.array(projections), np.concatenate([[0], np.cumsum(taken)]),
-            np.array(lmo), np.array(gaps), np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
-        )  # fmt: skip
+            to_numpy(x), np.array(values), np.array(taken), np.array(projections),
+            np.concatenate([[0], np.cumsum(taken)]), np.array(lmo), np.array(gaps),
+            np.stack(iterates) if keep else None, np.stack(local_iterates) if keep else None,
+        )
 
     def ready(self, problem: Problem, constraint: ConstraintSet, x0: Any = None) -> tuple[np.ndarray, float]:
         """x_0 (d,) and the radius of X', once it is known that a run of them can start; what `run` raises before it does."""
@@ -282,15 +294,8 @@ class MOPES:
         return constraint.project(target), 0, 0.0
 
     def _slide(
-        self,
-        problem: Problem,
-        start: Array,
-        linear: Array,
-        beta: float,
-        steps: int,
-        radius: float,
-        stream: Stream,
-        round_index: int,
+        self, problem: Problem, start: Array, linear: Array, beta: float, steps: int, radius: float,
+        stream: Stream, round_index: int,
     ) -> LocalResult:
         """The inner loop, from start (N, 1, d)."""
         blocks = start.shape[0]

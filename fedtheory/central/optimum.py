@@ -24,22 +24,25 @@ ROUNDING = 1e-13  # of the sizes of the terms, by which a bound in floats is low
 def optimum_over(problem: Problem, constraint: ConstraintSet, gap: float = 1e-6) -> Optimum:
     """A minimiser of F over the set, and a number that F is not below there.
 
-    cvxpy with Clarabel gives a point and multipliers. The point is projected, so that it lies in the set. With P the slope and -c the
-    constant of the dual at the multipliers, made feasible, F* >= -c + min over the set of <P, x> + ridge/2 ||x||^2, which one linear
-    minimisation (or one projection, with a ridge) computes. Both are computed in float64, and the bound is lowered by what rounding
-    can do.
+    cvxpy with Clarabel gives a point and multipliers. The point is projected, so that it lies in
+    the set. With P the slope and -c the constant of the dual at the multipliers, made feasible,
+    F* >= -c + min over the set of <P, x> + ridge/2 ||x||^2, which one linear minimisation (or one
+    projection, with a ridge) computes. Both are computed in float64, and the bound is lowered by
+    what rounding can do.
 
     Parameters
     ----------
     problem : Problem
-        With a dual form (`Problem.nonsmooth_structure`): F is its weighted mean. Over `Consensus` it is the one on the ball.
+        With a dual form (`Problem.nonsmooth_structure`): F is its weighted mean. Over `Consensus`
+        it is the one on the ball.
     gap : float > 0
         The largest gap, relative to the larger of |F*| and |F(0)|.
 
     Raises
     ------
     MissingCapability
-        A problem without a dual form; a set without a cvxpy form, or without the oracle that is needed.
+        A problem without a dual form; a set without a cvxpy form, or without the oracle that is
+        needed.
     NotCertified
         The gap is larger.
     """

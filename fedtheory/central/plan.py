@@ -65,11 +65,13 @@ class Planned(OwnArrays):
             most = f": T_1 = {steps[0]:,}, ..., {steps[-1]:,}" if steps else ""
             work = f"{sum(steps):,}{most}"
         rows = [
-            ("set X", f"{self.constraint!r}"), ("F*", f"{self.optimum.value:.10g} (relative gap {self.optimum.gap:.2g})"),
+            ("set X", f"{self.constraint!r}"),
+            ("F*", f"{self.optimum.value:.10g} (relative gap {self.optimum.gap:.2g})"),
             ("G on X'", f"{float(m.lipschitz):.10g}"), ("||x_0 - x*||", f"{self.distance:.6g}"),
-            ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"), ("lambda", f"{float(m.lam):.6g}"),
-            ("rounds K", f"{K:,}"), ("subgradients", work), ("bound of F(x_K) - F*", f"{self.bound:.6g}"),
-        ]  # fmt: skip
+            ("epsilon", f"{self.epsilon:.6g} = {self.relative:g} G ||x_0 - x*||"),
+            ("lambda", f"{float(m.lam):.6g}"), ("rounds K", f"{K:,}"), ("subgradients", work),
+            ("bound of F(x_K) - F*", f"{self.bound:.6g}"),
+        ]
         if isinstance(m, MOLES):
             limit = m.lmo_limit(self.constraint.diameter)
             gap = f"to a Wolfe gap of C/(4K), C = {float(m.C):.6g}"  # type: ignore[arg-type]
@@ -88,25 +90,28 @@ class Planned(OwnArrays):
 
 
 def plan(problem: Problem, constraint: ConstraintSet, name: str = "mopes", x0: Any = None, **options: Any) -> Planned:
-    """MOPES or MOLES on a federated problem over a convex set, with the parameters of its bound where none are given.
+    """MOPES or MOLES on a federated problem over a convex set, with the parameters of its bound
+    where none are given.
 
     Parameters
     ----------
     problem : Problem
-        F is its mean: with all data in one place, or in the product space where the set is `Consensus`.
+        F is its mean: with all data in one place, or in the product space where the set is
+        `Consensus`.
     name : 'mopes' or 'moles'
     x0 : a point of the set; default the projection of 0, or a vertex where there is no projection
     options :
-        epsilon (in units of G ||x_0 - x*||, default `ACCURACY`), noise (in units of G), rounds (K), radius (of X'), C, and
-        the other fields of `MOPES`; None counts as not given.
+        epsilon (in units of G ||x_0 - x*||, default `ACCURACY`), noise (in units of G), rounds (K),
+        radius (of X'), C, and the other fields of `MOPES`; None counts as not given.
 
     Raises
     ------
     InvalidInput
-        Values out of range; x_0 outside the set, or a minimiser over it; a run that would take hours.
+        Values out of range; x_0 outside the set, or a minimiser over it; a run that would take
+        hours.
     MissingCapability
-        A problem without Lipschitz constants on a ball, or whose minimum over the set cannot be certified; a set without what
-        the method asks of it.
+        A problem without Lipschitz constants on a ball, or whose minimum over the set cannot be
+        certified; a set without what the method asks of it.
     NotCertified
         The minimum over the set could not be certified.
     """

@@ -1,7 +1,9 @@
-"""Convex constraint sets: projection, linear minimisation oracle, diameter, and the same set for cvxpy.
+"""Convex constraint sets: projection, linear minimisation oracle, diameter, and the same set for
+cvxpy.
 
-Points are (..., d) arrays of NumPy, torch or another namespace of the array API, and results are of the same; a matrix set takes the
-matrices flattened in row order. What a set cannot do raises `MissingCapability`.
+Points are (..., d) arrays of NumPy, torch or another namespace of the array API, and results are of
+the same; a matrix set takes the matrices flattened in row order. What a set cannot do raises
+`MissingCapability`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def _check_radius(name: str, value: Any) -> float:
 
 
 def _point(x: Any, dim: int | None = None, single: bool = False) -> Array:
-    """Points (..., d) of finite numbers, or with single one of them (d,); dim None takes any d >= 1."""
+    """Points (..., d) of finite numbers, or with single one (d,); dim None takes any d >= 1."""
     usual = type(x) is np.ndarray and x.dtype == np.float64 and math.isfinite(np.vdot(x, x))  # else looked at closely
     if not usual:
         checked = real_array("x", x)
@@ -129,7 +131,7 @@ class Ball(ConstraintSet):
 
 @dataclass(frozen=True)
 class Box(ConstraintSet):
-    """lower <= x <= upper, entry by entry; numbers stand for all entries. Without either: -1 and 1."""
+    """lower <= x <= upper, entry by entry; numbers stand for all entries. Default: -1 and 1."""
 
     dim: int
     lower: float | tuple[float, ...] | None = None
@@ -181,8 +183,8 @@ class Box(ConstraintSet):
 def project_simplex(x: Array, total: float = 1.0) -> Array:
     """Projection on {x >= 0, sum x = total}: (..., d) -> (..., d), by one sort.
 
-    The projection is max(x - tau, 0), where tau = (sum of the m largest - total)/m for the last m at which the m-th largest exceeds it
-    (Held, Wolfe and Crowder 1974; Condat 2016, Algorithm 1).
+    The projection is max(x - tau, 0), where tau = (sum of the m largest - total)/m for the last m
+    at which the m-th largest exceeds it (Held, Wolfe and Crowder 1974; Condat 2016, Algorithm 1).
 
     Raises
     ------

@@ -9,8 +9,9 @@ import signal
 import sys
 from typing import Any
 
-# A command imports over a thousand modules, of which nothing is ever garbage: cycles are not looked for meanwhile, nor among what was
-# imported later on, and seldom in what follows. After every 700 new objects, as Python does, it is a fifth of a start.
+# A command imports over a thousand modules, of which nothing is ever garbage: cycles are not looked
+# for meanwhile, nor among what was imported later on, and seldom in what follows. After every 700
+# new objects, as Python does, it is a fifth of a start.
 _collects = gc.isenabled()
 gc.disable()
 gc.set_threshold(20_000, 10, 10)

@@ -10,10 +10,10 @@ from fedtheory.cli.common import App, Group
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "NO_TITLE_HELP", "ONE", "PROBLEM", "RESULTS", "SHARED",
-    "SIZE_HELP", "STUDIES", "TASKS", "THEOREM", "Address", "Engine", "FigureSize", "Participants",
-    "Workers", "app", "examples", "refuse_look",
-]  # fmt: skip
+    "ALL", "IMPLEMENTATION", "LOOK", "NETWORK", "NO_TITLE_HELP", "ONE", "PROBLEM", "RESULTS",
+    "SHARED", "SIZE_HELP", "STUDIES", "TASKS", "THEOREM", "Address", "Engine", "FigureSize",
+    "Participants", "Workers", "app", "examples", "refuse_look",
+]
 
 # What a user has, in the order of the help: the commands for it stand below.
 TASKS = LOOK, THEOREM, IMPLEMENTATION, PROBLEM, NETWORK, STUDIES, RESULTS = (
@@ -34,14 +34,11 @@ class _ByTask(Group):
 
 
 app = App(
-    cls=_ByTask,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
+    cls=_ByTask, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Don't take convergence theorems on faith: run them.\n\nStart with `fedtheory list`, then "
-    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`. "
-    "A theorem of your own is one Python file: `fedtheory verify mine.py`.",
+    "`fedtheory explain theorem-3.1` and `fedtheory verify theorem-3.1 --problem diabetes`. A "
+    "theorem of your own is one Python file: `fedtheory verify mine.py`.",
     epilog="What a command takes: `fedtheory COMMAND --help`",
 )
 

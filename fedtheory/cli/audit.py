@@ -36,11 +36,12 @@ def list_audits(as_json: bool, out: Path | None) -> int:
 
     methods = [
         {
-            "method": m.name, "source": m.source, "settings": ["learning_rate", "local_steps", *m.settings], "state": m.state,
+            "method": m.name, "source": m.source,
+            "settings": ["learning_rate", "local_steps", *m.settings], "state": m.state,
             "weighting": m.weighting, "mistakes": [k.words for k in mistakes_of(m.name)],
         }
         for m in METHODS.values()
-    ]  # fmt: skip
+    ]
     told = {"methods": methods, "checks": check_names()}
     save(out, "audits", told)
     if as_json:

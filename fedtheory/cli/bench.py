@@ -21,16 +21,10 @@ from fedtheory.report.stacked import NARROW, Stacked
 __all__ = ["FIGURES", "TABLES", "Options", "bench", "chosen"]
 
 TABLES = (
-    "fedelasticnet-table2",
-    "fedelasticnet-table3",
-    "fedelasticnet-table4",
-    "fedelasticnet-figure1",
-    "efl-table2",
-    "elastic-table",
+    "fedelasticnet-table2", "fedelasticnet-table3", "fedelasticnet-table4", "fedelasticnet-figure1",
+    "efl-table2", "elastic-table",
 )
-_TITLES = {
-    "fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation",
-}
+_TITLES = {"fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 % participation"}
 
 
 def chosen(table: str, o: Options) -> list[Any]:
@@ -136,8 +130,8 @@ def _digits_rows(table: str, o: Options) -> str:
         shown[first] = list(dict.fromkeys([*shown.get(first, ()), *others]))
     said = (first + (f" (not {', '.join(others)})" if others else "") for first, others in shown.items())
     return (
-        "On the digits, settings that are alike in split, participation and method have one name: the first of them is run, with its "
-        f"values. Run here: {'; '.join(said)}."
+        "On the digits, settings that are alike in split, participation and method have one name: "
+        f"the first of them is run, with its values. Run here: {'; '.join(said)}."
     )
 
 
@@ -206,8 +200,8 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
         )
     if table.startswith("fedelasticnet-table"):
         notes.append(
-            "After fewer rounds than printed, the ratio compares with that share of the printed sum: for sparse messages, whose rounds "
-            "are not alike, it says little before the end."
+            "After fewer rounds than printed, the ratio compares with that share of the printed "
+            "sum: for sparse messages, whose rounds are not alike, it says little before the end."
         )
     elif any(0 < r.rounds < r.preset.rounds for r in results):
         notes.append("Where fewer rounds are done than the setting has, the accuracy is that so far, and the ratio too.")
@@ -257,7 +251,8 @@ def _show(
 
 
 def bench(table: str, o: Options) -> None:
-    """Run a table's settings, show and write it; what is interrupted is written as far as it got. Or a figure's, and draw it."""
+    """Run a table's settings, show and write it; what is interrupted is written as far as it got.
+    Or a figure's, and draw it."""
     if table not in (*TABLES, *FIGURES):
         from fedtheory.errors import suggest
 
@@ -354,15 +349,8 @@ def _bench_table(table: str, o: Options) -> None:
 
 
 def _write(
-    table: str,
-    title: str,
-    rows: list[dict[str, Any]],
-    single: list[dict[str, Any]],
-    notes: list[str],
-    results: list[Any],
-    out: Path,
-    o: Options,
-    interrupted: bool,
+    table: str, title: str, rows: list[dict[str, Any]], single: list[dict[str, Any]],
+    notes: list[str], results: list[Any], out: Path, o: Options, interrupted: bool,
 ) -> list[Path]:
     from fedtheory.errors import FedTheoryError
     from fedtheory.neural.benchmarks.run import markdown, result_json

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "bench_figure"]
 
 FIGURES = (
-    *(f"fedelasticnet-figure{n}" for n in range(2, 10)),
-    "efl-figure1",
-    "efl-figure2",
-    "efl-figure3",
-    "elastic-aggregation-table",
-    "elastic-aggregation-settings",
+    *(f"fedelasticnet-figure{n}" for n in range(2, 10)), "efl-figure1", "efl-figure2",
+    "efl-figure3", "elastic-aggregation-table", "elastic-aggregation-settings",
 )
 _OF_TABLES = ("record", "only_report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
 
@@ -132,8 +128,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
 def bench_figure(name: str, o: Options) -> dict[str, Any]:
     """Run and draw a figure: NAME.png, NAME.pdf and NAME.json; its title, caption and files.
 
-    Finished runs are kept below the output folder, each in one of its own that is named after all it was made with, so that no run
-    stands for another, and an interrupted figure goes on.
+    Finished runs are kept below the output folder, each in one of its own that is named after all
+    it was made with, so that no run stands for another, and an interrupted figure goes on.
 
     Raises
     ------

@@ -84,14 +84,15 @@ class Options:
         if self.lr is None:
             usual = {"momentum": "0.01 with a momentum of 0.9", "adam": "0.001"}[self.local_solver]
             raise InvalidInput(
-                f"--local-solver {self.local_solver}: the papers' step sizes are those of plain SGD, so that this one needs its own: "
-                f"add --lr, for example {usual}"
+                f"--local-solver {self.local_solver}: the papers' step sizes are those of plain "
+                f"SGD, so that this one needs its own: add --lr, for example {usual}"
             )
         return {"solver": self.local_solver, **({"solver_options": arguments} if arguments else {})}
 
 
 def check_options(o: Options) -> None:
-    """Raise `InvalidInput` for numbers out of range, and for a precision that is not there or does not go with the type of numbers."""
+    """Raise `InvalidInput` for numbers out of range, and for a precision that is not there or does
+    not go with the type of numbers."""
     from fedtheory.neural.device import as_device, as_dtype, check_precision
 
     for name, value in (("rounds", o.rounds), ("epochs", o.epochs), ("threads", o.threads), ("evaluate-every", o.evaluate_every)):

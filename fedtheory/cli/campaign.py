@@ -121,7 +121,7 @@ class CampaignOptions:
 
     @property
     def here(self) -> float:
-        """Seconds of small tasks that are done in this process: a paper of one's own often has no more."""
+        """Seconds of small tasks done in this process: a paper of one's own often has no more."""
         return 4.0 if self.own else 0.0
 
     @property
@@ -145,9 +145,10 @@ class _Run:
         for task in self.tasks:
             counts[task.instance.family] = counts.get(task.instance.family, 0) + 1
         settings = {
-            "seed": o.seed, "scale": scale, "long_runs": long, "workers": o.workers, "instances_by_family": counts,
-            "search_budget": o.budget, "statements": len(o.statements),
-        }  # fmt: skip
+            "seed": o.seed, "scale": scale, "long_runs": long, "workers": o.workers,
+            "instances_by_family": counts, "search_budget": o.budget,
+            "statements": len(o.statements),
+        }
         if o.papers is not None:
             settings["papers"] = [p.id for p in o.papers]
         self.result = campaign.Campaign(instances=len({t.instance.name for t in self.tasks}), settings=settings, complete=False)
@@ -236,14 +237,13 @@ class _Run:
         result.seconds = time.perf_counter() - self.start
         studies = {"studies": {id: study.to_json() for id, study in self.studies.items()}} if self.studies else {}
         return {
-            **result.to_json(),
-            **studies,
-            **self._findings(),
+            **result.to_json(), **studies, **self._findings(),
             "checked": len({c.instance for c in self.checks if c.instance}),
             "comparisons": sum(c.count for c in self.checks),
-            "witnesses": {"replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken},
-            "forms_not_met": rows - len(result.rows),
-            "memory_mib": peak_memory_mib(),
+            "witnesses": {
+                "replayed": len(self.replayed) - len(broken) + len(self.refuted), "broken": broken
+            },
+            "forms_not_met": rows - len(result.rows), "memory_mib": peak_memory_mib(),
             "part_seconds": {part: round(seconds, 2) for part, seconds in self.parts.items()},
             "provenance": provenance(o.seed, "cpu"),
         }
@@ -339,7 +339,7 @@ def _with_record(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _witness_files(o: CampaignOptions, searches: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The counterexamples that searches found to the papers that were asked for, written and replayed."""
+    """The counterexamples that searches found to the papers asked for, written and replayed."""
     from fedtheory.theory.judge.witness import Witness
 
     return {} if o.papers is None else _written(o, [Witness(**found["witness"]) for found in searches if found["witness"]])

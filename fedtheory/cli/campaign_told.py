@@ -17,7 +17,7 @@ __all__ = ["show"]
 
 
 def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
-    """A campaign under way or finished (``run``), its record for campaign.json, and the files written."""
+    """Show a campaign under way or finished (``run``), its record for campaign.json, its files."""
     from fedtheory.report.tables import details_table, statement_table, table_key
 
     console, result = out_console(), run.result

@@ -69,8 +69,9 @@ def run_central(o: Any) -> int:
 
     like = None if o.device is None and o.dtype in (None, "float64") else array_like(o.device, o.dtype or "float64")
     flags = {
-        "steps": "local-steps", "lr": "local-lr", "epochs": "epochs", "decay": "lr-decay", "l1": "local-l1", "name": "local-solver",
-    }  # fmt: skip
+        "steps": "local-steps", "lr": "local-lr", "epochs": "epochs", "decay": "lr-decay",
+        "l1": "local-l1", "name": "local-solver",
+    }
     for name, said in flags.items():
         if o.solver[name] is not None:
             raise InvalidInput(f"--{said} {o.solver[name]}: {o.method} has local steps of its own; leave it out")
@@ -107,11 +108,12 @@ def _tell(o: Any, problem: Any, made: Planned, run: CentralRun | None, values: n
     excess = values - made.optimum.value
     stem = slug("run", o.method, problem.name)
     result = {
-        "method": o.method, "source": "Thekumparampil et al. 2020, arXiv 2010.01848", o.method: made.to_json(),
-        "optimum": asdict(made.optimum), "problem": about_problem(problem), "rounds": len(values) - 1, "complete": run is not None,
+        "method": o.method, "source": "Thekumparampil et al. 2020, arXiv 2010.01848",
+        o.method: made.to_json(), "optimum": asdict(made.optimum),
+        "problem": about_problem(problem), "rounds": len(values) - 1, "complete": run is not None,
         "metrics": {"objective": values, "suboptimality": excess, **_calls(run)},
         "final_x": None if run is None else run.x, "provenance": provenance(o.seed),
-    }  # fmt: skip
+    }
     files = [save(o.out, stem, result)]
     if o.figures:
         with progress("drawing"):

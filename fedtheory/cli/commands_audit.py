@@ -16,78 +16,52 @@ __all__: list[str] = []
 @app.command(
     "audit",
     first=(
-        "as_",
-        "list_",
-        "weighting",
-        "option",
-        "local",
-        "built_in",
-        "skip",
-        "rtol",
-        "json",
-        "out",
+        "as_", "list_", "weighting", "option", "local", "built_in", "skip", "rtol", "json", "out"
     ),
     rich_help_panel=IMPLEMENTATION,
     epilog=examples(
-        "fedtheory audit --list",
-        "fedtheory audit mine.py:round --as fedprox",
+        "fedtheory audit --list", "fedtheory audit mine.py:round --as fedprox",
         "fedtheory audit package.module:run --as scaffold --option gradient",
         "fedtheory audit mine.py:solve --as feddyn --local exact",
-        "fedtheory audit mine.py:server_round --as fedadam --built-in beta1=0.9 --built-in beta2=0.99",
+        "fedtheory audit mine.py:server_round --as fedadam --built-in beta1=0.9 --built-in "
+        "beta2=0.99",
         "fedtheory audit mine.py:round --as fedavg --weighting uniform --skip convergence --json",
     ),
 )
 def audit_command(
-    adapter: Annotated[
-        str | None,
-        typer.Argument(
-            help="FILE.py:NAME or MODULE:NAME of a function, round(state, clients, cohort, "
-            "learning_rate, local_steps, ...) or run(...); the file is run.",
-            metavar="MODULE:ADAPTER",
-        ),
-    ] = None,
-    as_: Annotated[
-        str | None,
-        typer.Option(
-            "--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ..."
-        ),
-    ] = None,
-    weighting: Annotated[
-        Literal["examples", "uniform", "all-examples"] | None,
-        typer.Option(
-            "--weighting", help="A client's weight in the server's mean (default: that of --list)."
-        ),
-    ] = None,
-    option: Annotated[
-        Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None,
-        typer.Option(
-            "--option",
-            help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's v.",
-        ),
-    ] = None,
-    local: Annotated[
-        Literal["steps", "exact"],
-        typer.Option("--local", help="Clients take gradient steps, or minimise to the end."),
-    ] = "steps",
-    built_in: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--built-in", metavar="NAME=NUMBER", help="A setting that the adapter has built in."
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option("--skip", metavar="CHECK", help="A check that is left out.")
-    ] = None,
-    rtol: Annotated[
-        float | None,
-        typer.Option("--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision)."),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", help="Seconds that one check may take.")
-    ] = 30.0,
-    list_: Annotated[
-        bool, typer.Option("--list", help="The methods, what an adapter is handed, and the checks.")
-    ] = False,
+    adapter: Annotated[str | None, typer.Argument(
+        metavar="MODULE:ADAPTER",
+        help="FILE.py:NAME or MODULE:NAME of a function, round(state, clients, cohort, "
+        "learning_rate, local_steps, ...) or run(...); the file is run.",
+    )] = None,
+    as_: Annotated[str | None, typer.Option(
+        "--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...",
+    )] = None,
+    weighting: Annotated[Literal["examples", "uniform", "all-examples"] | None, typer.Option(
+        "--weighting", help="A client's weight in the server's mean (default: that of --list).",
+    )] = None,
+    option: Annotated[Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None, typer.Option(
+        "--option",
+        help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's v.",
+    )] = None,
+    local: Annotated[Literal["steps", "exact"], typer.Option(
+        "--local", help="Clients take gradient steps, or minimise to the end.",
+    )] = "steps",
+    built_in: Annotated[list[str] | None, typer.Option(
+        "--built-in", metavar="NAME=NUMBER", help="A setting that the adapter has built in.",
+    )] = None,
+    skip: Annotated[list[str] | None, typer.Option(
+        "--skip", metavar="CHECK", help="A check that is left out.",
+    )] = None,
+    rtol: Annotated[float | None, typer.Option(
+        "--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision).",
+    )] = None,
+    time_limit: Annotated[float, typer.Option(
+        "--time-limit", help="Seconds that one check may take.",
+    )] = 30.0,
+    list_: Annotated[bool, typer.Option(
+        "--list", help="The methods, what an adapter is handed, and the checks.",
+    )] = False,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
@@ -113,9 +87,12 @@ def audit_command(
         raise typer.Exit(auditing.list_audits(json, out))
     if adapter is None or as_ is None:
         missing = "MODULE:ADAPTER" if adapter is None else "--as METHOD"
-        raise InvalidInput(f"{missing} is missing: `fedtheory audit mine.py:round --as fedprox`; --list has the methods")
+        raise InvalidInput(
+            f"{missing} is missing: `fedtheory audit mine.py:round --as fedprox`; --list has the "
+            "methods"
+        )
     options = {
-        "weighting": weighting, "option": option, "local": local, "skip": tuple(skip or ()), "rtol": rtol, "time_limit": time_limit,
-        "seed": seed,
-    }  # fmt: skip
+        "weighting": weighting, "option": option, "local": local, "skip": tuple(skip or ()),
+        "rtol": rtol, "time_limit": time_limit, "seed": seed,
+    }
     raise typer.Exit(auditing.audit(adapter, as_, options, built_in or [], json, out))

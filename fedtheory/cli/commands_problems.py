@@ -28,23 +28,18 @@ _LOCAL = "Local steps"
 
 
 @app.command(
-    "list",
-    first=("json", "out"),
-    rich_help_panel=LOOK,
+    "list", first=("json", "out"), rich_help_panel=LOOK,
     epilog=examples(
-        "fedtheory list", "fedtheory list problems", "fedtheory list statements --json", "fedtheory list fedmls/",
-        "fedtheory list mine.py",
+        "fedtheory list", "fedtheory list problems", "fedtheory list statements --json",
+        "fedtheory list fedmls/", "fedtheory list mine.py",
     ),
 )
 def list_command(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="statements (the default), papers, methods, problems, metrics or witnesses; or "
-            "PAPER/ or FILE.py, whose statements they are; the file is run.",
-            metavar="WHAT|PAPER/|FILE.py",
-        ),
-    ] = "statements",
+    what: Annotated[str, typer.Argument(
+        metavar="WHAT|PAPER/|FILE.py",
+        help="statements (the default), papers, methods, problems, metrics or witnesses; or "
+        "PAPER/ or FILE.py, whose statements they are; the file is run.",
+    )] = "statements",
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -60,22 +55,17 @@ def list_command(
 
 
 @app.command(
-    "explain",
-    first=("json", "out"),
-    rich_help_panel=LOOK,
+    "explain", first=("json", "out"), rich_help_panel=LOOK,
     epilog=examples(
-        "fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1", "fedtheory explain eq-28 --json",
-        "fedtheory explain mine.py::lemma-4",
-    )
-)  # fmt: skip
+        "fedtheory explain theorem-3.1", "fedtheory explain fedmls/theorem-1",
+        "fedtheory explain eq-28 --json", "fedtheory explain mine.py::lemma-4",
+    ),
+)
 def explain_command(
-    statement: Annotated[
-        str,
-        typer.Argument(
-            help="A statement's id; the paper's name before the / may be left out. Or "
-            "FILE.py::NAME, a file that is run."
-        ),
-    ],
+    statement: Annotated[str, typer.Argument(
+        help="A statement's id; the paper's name before the / may be left out. Or FILE.py::NAME, "
+        "a file that is run.",
+    )],
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -104,13 +94,12 @@ def explain_command(
 )
 @with_options(PROBLEM_OPTIONS, RADIUS)
 def solve_command(
-    problem: Annotated[
-        str | None,
-        typer.Argument(help="A named problem (`fedtheory list problems`), or a file NAME.json."),
-    ] = None,
-    gap: Annotated[
-        float | None, typer.Option("--gap", help="Largest relative gap that counts as solved (default 1e-12; on a ball 1e-9).")
-    ] = None,
+    problem: Annotated[str | None, typer.Argument(
+        help="A named problem (`fedtheory list problems`), or a file NAME.json.",
+    )] = None,
+    gap: Annotated[float | None, typer.Option(
+        "--gap", help="Largest relative gap that counts as solved (default 1e-12; on a ball 1e-9).",
+    )] = None,
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
@@ -131,19 +120,10 @@ def solve_command(
 @app.command(
     "run",
     first=(
-        "rounds",
-        "participants",
-        "scenarios",
-        "local_solver",
-        "local_steps",
-        "local_lr",
-        "data",
-        "ridge",
-        "seed",
-        "out",
+        "rounds", "participants", "scenarios", "local_solver", "local_steps", "local_lr", "data",
+        "ridge", "seed", "out",
     ),
-    topics=Topics("method", method_topic),
-    rich_help_panel=PROBLEM,
+    topics=Topics("method", method_topic), rich_help_panel=PROBLEM,
     epilog=examples(
         "fedtheory run fedavg diabetes --local-solver gradient --rounds 50",
         "fedtheory run feddyn digits --alpha 0.5 --participants 2 --scenarios 50",
@@ -156,99 +136,67 @@ def solve_command(
         "fedtheory run fedavg lad --local-lr 0.01",
         "fedtheory run efl quadratic --inactive 0.3 --lr-schedule theorem --rounds 300",
         "fedtheory run efl diabetes --lam 0.01 --compressor st:q=0.1 --down-compressor st:q=0.1",
-        "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor qsgd:levels=4",
+        "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor "
+        "qsgd:levels=4",
         "fedtheory run fedavg breast-cancer --local-solver adam --local-lr 0.01 --epochs 2",
         "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
     ),
 )
 @with_options(
-    PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, MEMORY_OPTIONS, FEDMLS_OPTIONS, SET_OPTIONS, hyperparameter_options()
+    PROBLEM_OPTIONS, PARTICIPATION_OPTIONS, LOCAL_OPTIONS, MEMORY_OPTIONS, FEDMLS_OPTIONS,
+    SET_OPTIONS, hyperparameter_options(),
 )
 def run_command(
     method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
-    problem: Annotated[
-        str | None,
-        typer.Argument(help="A named problem (`fedtheory list problems`), or a file NAME.json."),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            "--rounds",
-            "-T",
-            help="Rounds of communication (default 100; of fedmls what Theorem 2 needs).",
-        ),
-    ] = None,
+    problem: Annotated[str | None, typer.Argument(
+        help="A named problem (`fedtheory list problems`), or a file NAME.json.",
+    )] = None,
+    rounds: Annotated[int | None, typer.Option(
+        "--rounds", "-T",
+        help="Rounds of communication (default 100; of fedmls what Theorem 2 needs).",
+    )] = None,
     participants: Participants = None,
-    scenarios: Annotated[
-        int, typer.Option("--scenarios", "-S", help="Independent repetitions, run as one batch.")
-    ] = 1,
-    local_solver: Annotated[
-        Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None,
-        typer.Option(
-            "--local-solver",
-            help="Solver of the local problems. Default: as the method trains, gradient steps or exact.",
-        ),
-    ] = None,
-    local_steps: Annotated[
-        int | None, typer.Option("--local-steps", help="Local steps in a round (default 5).")
-    ] = None,
-    local_lr: Annotated[
-        float | None,
-        typer.Option(
-            "--local-lr",
-            help="Local step size (default: 1/(beta + the penalty's curvature); adam has none).",
-        ),
-    ] = None,
-    local_l1: Annotated[
-        Literal["subgradient", "prox"] | None,
-        typer.Option(
-            "--local-l1",
-            help="Steps on the l1 penalty (default subgradient).",
-            rich_help_panel=_LOCAL,
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-size",
-            rich_help_panel=_LOCAL,
-            help="Mini-batch of sgd, momentum and adam (default 10), of local-sgd and fedmls "
-            "(default all).",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            "--epochs",
-            help="Epochs of sgd, momentum and adam, instead of --local-steps.",
-            rich_help_panel=_LOCAL,
-        ),
-    ] = None,
-    lr_decay: Annotated[
-        float | None,
-        typer.Option(
-            "--lr-decay", help="Factor on the step size after every round.", rich_help_panel=_LOCAL
-        ),
-    ] = None,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw the curves as PNG and PDF.")
-    ] = True,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            help="Run under torch on cpu, cuda or cuda:0 (default: under NumPy).",
-            rich_help_panel="Arrays",
-        ),
-    ] = None,
-    dtype: Annotated[
-        Literal["float64", "float32"],
-        typer.Option(
-            "--dtype",
-            help="Precision of the run; F is judged in float64 anyhow.",
-            rich_help_panel="Arrays",
-        ),
-    ] = "float64",
+    scenarios: Annotated[int, typer.Option(
+        "--scenarios", "-S", help="Independent repetitions, run as one batch.",
+    )] = 1,
+    local_solver: Annotated[Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None, typer.Option(
+        "--local-solver",
+        help="Solver of the local problems. Default: as the method trains, gradient steps or "
+        "exact.",
+    )] = None,
+    local_steps: Annotated[int | None, typer.Option(
+        "--local-steps", help="Local steps in a round (default 5).",
+    )] = None,
+    local_lr: Annotated[float | None, typer.Option(
+        "--local-lr",
+        help="Local step size (default: 1/(beta + the penalty's curvature); adam has none).",
+    )] = None,
+    local_l1: Annotated[Literal["subgradient", "prox"] | None, typer.Option(
+        "--local-l1", rich_help_panel=_LOCAL, help="Steps on the l1 penalty (default subgradient).",
+    )] = None,
+    batch_size: Annotated[int | None, typer.Option(
+        "--batch-size", rich_help_panel=_LOCAL,
+        help="Mini-batch of sgd, momentum and adam (default 10), of local-sgd and fedmls (default "
+        "all).",
+    )] = None,
+    epochs: Annotated[int | None, typer.Option(
+        "--epochs", rich_help_panel=_LOCAL,
+        help="Epochs of sgd, momentum and adam, instead of --local-steps.",
+    )] = None,
+    lr_decay: Annotated[float | None, typer.Option(
+        "--lr-decay", rich_help_panel=_LOCAL, help="Factor on the step size after every round.",
+    )] = None,
+    figures: Annotated[bool, typer.Option(
+        "--figures/--no-figures", help="Draw the curves as PNG and PDF.",
+    )] = True,
+    device: Annotated[str | None, typer.Option(
+        "--device", rich_help_panel="Arrays",
+        help="Run under torch on cpu, cuda or cuda:0 (default: under NumPy).",
+    )] = None,
+    dtype: Annotated[Literal["float64", "float32"], typer.Option(
+        "--dtype", rich_help_panel="Arrays",
+        help="Precision of the run; F is judged in float64 anyhow.",
+    )] = "float64",
     seed: Seed = 0,
     json: Json = False,
     out: Out = Path("results"),

@@ -58,22 +58,23 @@ _Mode = Literal["auto", "exact", "monte-carlo"]
         "problem", "participants", "rounds", "mode", "given", "figure", "quick", "budget",
         "details", "json", "out",
     ),
-    topics=Topics("statement", partial(statement_topic, "verify")),
-    rich_help_panel=THEOREM,
+    topics=Topics("statement", partial(statement_topic, "verify")), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2",
-        "fedtheory verify mine.py",
-        "fedtheory verify --quick --details",
-        "fedtheory verify",
-        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta 30",
+        "fedtheory verify mine.py", "fedtheory verify --quick --details", "fedtheory verify",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --l1 0.5 --l2-over-beta "
+        "30",
         "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure diabetes.png",
-        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure column.png --size icml --no-title",
+        "fedtheory verify theorem-3.1 --problem diabetes --participants 2 --figure column.png "
+        "--size icml --no-title",
         "fedtheory verify eq-28 --problem quadratic --rule sign",
-        "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo --rounds 200",
+        "fedtheory verify theorem-b --problem quadratic --clients 50 -P 5 --mode monte-carlo "
+        "--rounds 200",
         "fedtheory verify fedmls/theorem-1 --problem lad --epsilon 0.1",
         "fedtheory verify fedmls/mopes-bound --problem lad --set simplex",
         "fedtheory verify fedmls/theorem-2 --problem two-client-pull --radius 4 --noise 0.5",
-        "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform --scheme C-corrected",
+        "fedtheory verify efl/theorem-1 --problem diabetes --inactive 0.3 --incomplete uniform "
+        "--scheme C-corrected",
         "fedtheory verify efl/theorem-2-departure --problem breast-cancer --departure 2",
         "fedtheory verify eq-28 --instance 'quadratic m=3 P=1 d=1 l2/beta=1000 l1=10 seed=1'",
         "fedtheory verify efl/st-lemma --given message=3,1/2,-1 --keep cases",
@@ -200,15 +201,14 @@ def verify_command(
         "problem", "form", "witness", "participants", "rounds", "round", "details", "figure",
         "json", "out",
     ),
-    topics=Topics("theorem", partial(statement_topic, "proof")),
-    rich_help_panel=THEOREM,
+    topics=Topics("theorem", partial(statement_topic, "proof")), rich_help_panel=THEOREM,
     epilog=examples(
-        "fedtheory proof",
-        "fedtheory proof theorem-3.1",
+        "fedtheory proof", "fedtheory proof theorem-3.1",
         "fedtheory proof theorem-3.1 --figure waterfall.png",
         "fedtheory proof theorem-3.1 --problem diabetes --participants 2",
         "fedtheory proof theorem-3.1 --problem diabetes --form printed --round 2",
-        "fedtheory proof theorem-3.1 --witness fedelasticnet-theorem-3.1-no-floor-sign --form repaired",
+        "fedtheory proof theorem-3.1 --witness fedelasticnet-theorem-3.1-no-floor-sign --form "
+        "repaired",
         "fedtheory proof mine.py::theorem-1 --problem quadratic --details",
     ),
 )
@@ -281,14 +281,12 @@ def proof_command(
 
 
 @app.command(
-    "report",
-    first=("paper", "json", "out"),
-    rich_help_panel=RESULTS,
+    "report", first=("paper", "json", "out"), rich_help_panel=RESULTS,
     epilog=examples(
         "fedtheory report", "fedtheory report results/efl/campaign.json",
         "fedtheory report --out page",
         "fedtheory report results/mine/campaign.json --paper mine.py",
-    )
+    ),
 )
 def report_command(
     campaign: Annotated[Path, typer.Argument(
@@ -312,15 +310,12 @@ def report_command(
 
 
 @app.command(
-    "replay",
-    first=("paper", "json", "out"),
-    rich_help_panel=THEOREM,
+    "replay", first=("paper", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
-        "fedtheory replay NAME-FROM-THAT-LIST",
-        "fedtheory replay my-witness.json",
+        "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
-    )
+    ),
 )
 def replay_command(
     file: Annotated[str, typer.Argument(
@@ -378,19 +373,22 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "clients", "participants", "local_steps", "rounds", "criterion", "step", "smoothness",
         "strong_convexity", "lyapunov", "instance", "out",
     ),
-    topics=Topics("method", worst_case_topic),
-    rich_help_panel=THEOREM,
+    topics=Topics("method", worst_case_topic), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory worst-case fedavg --local-steps 4 --rounds 2 --step 1/4",
         "fedtheory worst-case scaffold --local-steps 2 --rounds 3 --step 1/4 --criterion gradient",
-        "fedtheory worst-case scaffold --clients 4 --participants 2 --rounds 2 --step 1/4 --criterion distance",
+        "fedtheory worst-case scaffold --clients 4 --participants 2 --rounds 2 --step 1/4 "
+        "--criterion distance",
         "fedtheory worst-case subgradient --rounds 4 --criterion best-gap",
         "fedtheory worst-case fedmls --rounds 3",
-        "fedtheory worst-case scaffold -N 2 --local-steps 3 --rounds 2 --step 1/2 --instance worst.json",
+        "fedtheory worst-case scaffold -N 2 --local-steps 3 --rounds 2 --step 1/2 --instance "
+        "worst.json",
         "fedtheory worst-case feddyn --clients 100 --participants 10 --lyapunov --l2-over-beta 1",
-        "fedtheory worst-case fedelasticnet --clients 100 --participants 10 --lyapunov --l2-over-beta 2 --json",
+        "fedtheory worst-case fedelasticnet --clients 100 --participants 10 --lyapunov "
+        "--l2-over-beta 2 --json",
         "fedtheory worst-case fedavg --local-steps 4 --step 1/16 --lyapunov",
-        "fedtheory worst-case scaffold --participants 3 --local-steps 4 --lyapunov --strong-convexity 1/10 --rho least",
+        "fedtheory worst-case scaffold --participants 3 --local-steps 4 --lyapunov "
+        "--strong-convexity 1/10 --rho least",
         "fedtheory worst-case fedprox --participants 5 --mu 24 --dissimilarity 2 --lyapunov",
         "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
     ),

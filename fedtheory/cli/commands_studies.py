@@ -1,4 +1,5 @@
-"""Whole studies, `rates`, `reviews`, `experiment`, `bench`; and `draw`, which draws what any command has saved."""
+"""Whole studies, `rates`, `reviews`, `experiment`, `bench`; and `draw`, which draws what any
+command has saved."""
 
 from __future__ import annotations
 
@@ -32,25 +33,24 @@ __all__: list[str] = []
 
 
 @app.command(
-    "rates",
-    first=("epsilons", "quick", "workers", "engine", "seed", "json", "out"),
+    "rates", first=("epsilons", "quick", "workers", "engine", "seed", "json", "out"),
     rich_help_panel=STUDIES,
     epilog=examples(
-        "fedtheory rates",
-        "fedtheory rates --quick --out results",
+        "fedtheory rates", "fedtheory rates --quick --out results",
         "fedtheory rates --epsilons 0.1,0.05,0.02,0.01 --no-figures",
-    )
+    ),
 )
 def rates_command(
-    epsilons: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilons",
-            help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 to 0.001).",
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Five accuracies from 0.1 to 0.01, short runs.")] = False,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw rates.png and rates.pdf.")] = True,
+    epsilons: Annotated[str | None, typer.Option(
+        "--epsilons",
+        help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 to 0.001).",
+    )] = None,
+    quick: Annotated[bool, typer.Option(
+        "--quick", help="Five accuracies from 0.1 to 0.01, short runs.",
+    )] = False,
+    figures: Annotated[bool, typer.Option(
+        "--figures/--no-figures", help="Draw rates.png and rates.pdf.",
+    )] = True,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
@@ -82,20 +82,23 @@ def rates_command(
 
 
 @app.command(
-    "reviews",
-    first=("run", "json", "out"),
-    rich_help_panel=STUDIES,
+    "reviews", first=("run", "json", "out"), rich_help_panel=STUDIES,
     epilog=examples(
-        "fedtheory reviews", "fedtheory reviews fedelasticnet", "fedtheory reviews fedelasticnet R2.2",
-        "fedtheory reviews fedelasticnet R2.2 --run", "fedtheory reviews fedelasticnet --json",
-    )
-)  # fmt: skip
+        "fedtheory reviews", "fedtheory reviews fedelasticnet",
+        "fedtheory reviews fedelasticnet R2.2", "fedtheory reviews fedelasticnet R2.2 --run",
+        "fedtheory reviews fedelasticnet --json",
+    ),
+)
 def reviews_command(
-    paper: Annotated[
-        str | None, typer.Argument(help="A paper (`fedtheory list papers`); without one, the papers that have reviews.")
-    ] = None,
-    point: Annotated[str | None, typer.Argument(help="One point in full, such as R2.2; or R2, all of a reviewer.")] = None,
-    run: Annotated[bool, typer.Option("--run", help="Also run the first command of the point, and end with its exit code.")] = False,
+    paper: Annotated[str | None, typer.Argument(
+        help="A paper (`fedtheory list papers`); without one, the papers that have reviews.",
+    )] = None,
+    point: Annotated[str | None, typer.Argument(
+        help="One point in full, such as R2.2; or R2, all of a reviewer.",
+    )] = None,
+    run: Annotated[bool, typer.Option(
+        "--run", help="Also run the first command of the point, and end with its exit code.",
+    )] = False,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -109,18 +112,23 @@ def reviews_command(
 
 
 @app.command(
-    "experiment",
-    first=("full", "figures", "seed", "json", "out"),
-    rich_help_panel=STUDIES,
+    "experiment", first=("full", "figures", "seed", "json", "out"), rich_help_panel=STUDIES,
     epilog=examples(
-        "fedtheory experiment", "fedtheory experiment dimension", "fedtheory experiment compression --full",
+        "fedtheory experiment", "fedtheory experiment dimension",
+        "fedtheory experiment compression --full",
         "fedtheory experiment tuning --json --no-figures",
-    )
-)  # fmt: skip
+    ),
+)
 def experiment_command(
-    name: Annotated[str | None, typer.Argument(help="An experiment; without one, all there are with their questions.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="More instances, rounds and repetitions: minutes instead of seconds.")] = False,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw NAME.png and NAME.pdf.")] = True,
+    name: Annotated[str | None, typer.Argument(
+        help="An experiment; without one, all there are with their questions.",
+    )] = None,
+    full: Annotated[bool, typer.Option(
+        "--full", help="More instances, rounds and repetitions: minutes instead of seconds.",
+    )] = False,
+    figures: Annotated[bool, typer.Option(
+        "--figures/--no-figures", help="Draw NAME.png and NAME.pdf.",
+    )] = True,
     seed: Seed = 0,
     json: Json = False,
     out: Out = Path("results"),
@@ -136,16 +144,7 @@ def experiment_command(
 @app.command(
     "bench",
     first=(
-        "quick",
-        "data",
-        "dataset",
-        "split",
-        "method",
-        "rounds",
-        "device",
-        "seeds",
-        "report",
-        "out",
+        "quick", "data", "dataset", "split", "method", "rounds", "device", "seeds", "report", "out"
     ),
     rich_help_panel=NETWORK,
     epilog=examples(
@@ -153,112 +152,124 @@ def experiment_command(
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist",
         "fedtheory bench fedelasticnet-table3 --report",
         "fedtheory bench fedelasticnet-table2 --data FOLDER --dataset mnist --split dirichlet-0.3",
-        "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist,emnist-l --method feddyn,algorithm-3 --rounds 50",
+        "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist,emnist-l --method "
+        "feddyn,algorithm-3 --rounds 50",
         "fedtheory bench fedelasticnet-figure1 --data FOLDER --device cuda",
-        "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
-        "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 --seeds 0,1,2",
-        "fedtheory bench fedelasticnet-table2 --quick --method fedprox,feddyn --local-solver adam --lr 0.001",
+        "fedtheory bench fedelasticnet-table3 --data FOLDER --dataset mnist --method "
+        "feddyn,algorithm-3 --l1 1e-5,1e-4 --seeds 0,1,2",
+        "fedtheory bench fedelasticnet-figure3 --data FOLDER --dataset mnist --l1 1e-5,1e-4,1e-3 "
+        "--seeds 0,1,2",
+        "fedtheory bench fedelasticnet-table2 --quick --method fedprox,feddyn --local-solver adam "
+        "--lr 0.001",
     ),
 )
 @with_options(MEMORY_OPTIONS)
 def bench_command(
-    table: Annotated[
-        str,
-        typer.Argument(
-            help=f"A table ({', '.join(BENCH_TABLES)}) or a figure ({', '.join(BENCH_FIGURES)})."
-        ),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Folder with the data sets' published files."),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", "--rows", help="Only these data sets, as mnist,cifar10."),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option("--split", help="Only these splits, as iid,dirichlet-0.3.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", help="Only these columns, as fedprox,algorithm-1.")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds (default: the paper's).")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Local epochs (default: the preset's, which the table names).")] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option("--clip", help="Clip gradients at this norm, before weight decay; FedDyn's public code does at 10 (default: no)."),
-    ] = None,
-    cohorts: Annotated[
-        Literal["drawn", "feddyn"],
-        typer.Option("--cohorts", help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table 2's)."),
-    ] = "drawn",
-    augment: Annotated[
-        bool, typer.Option("--augment", help="Mirror and crop CIFAR's training images at random, as FedDyn's public code does.")
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Hold data files against the release's checksums, or read them as they are.")
-    ] = True,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); "
-            "without --data on scikit-learn's digits.",
-        ),
-    ] = False,
-    network: Annotated[
-        str | None,
-        typer.Option("--network", help="'table': what the printed table was made with (default); 'text': the text's; or a model."),
-    ] = None,
+    table: Annotated[str, typer.Argument(
+        help=f"A table ({', '.join(BENCH_TABLES)}) or a figure ({', '.join(BENCH_FIGURES)}).",
+    )],
+    data: Annotated[Path | None, typer.Option(
+        "--data", help="Folder with the data sets' published files.",
+    )] = None,
+    dataset: Annotated[str | None, typer.Option(
+        "--dataset", "--rows", help="Only these data sets, as mnist,cifar10.",
+    )] = None,
+    split: Annotated[str | None, typer.Option(
+        "--split", help="Only these splits, as iid,dirichlet-0.3.",
+    )] = None,
+    method: Annotated[str | None, typer.Option(
+        "--method", help="Only these columns, as fedprox,algorithm-1.",
+    )] = None,
+    rounds: Annotated[int | None, typer.Option(
+        "--rounds", "-T", help="Rounds (default: the paper's).",
+    )] = None,
+    epochs: Annotated[int | None, typer.Option(
+        "--epochs", help="Local epochs (default: the preset's, which the table names).",
+    )] = None,
+    clip: Annotated[float | None, typer.Option(
+        "--clip",
+        help="Clip gradients at this norm, before weight decay; FedDyn's public code does at 10 "
+        "(default: no).",
+    )] = None,
+    cohorts: Annotated[Literal["drawn", "feddyn"], typer.Option(
+        "--cohorts",
+        help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table "
+        "2's).",
+    )] = "drawn",
+    augment: Annotated[bool, typer.Option(
+        "--augment",
+        help="Mirror and crop CIFAR's training images at random, as FedDyn's public code does.",
+    )] = False,
+    verify: Annotated[bool, typer.Option(
+        "--verify/--no-verify",
+        help="Hold data files against the release's checksums, or read them as they are.",
+    )] = True,
+    quick: Annotated[bool, typer.Option(
+        "--quick",
+        help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); without "
+        "--data on scikit-learn's digits.",
+    )] = False,
+    network: Annotated[str | None, typer.Option(
+        "--network",
+        help="'table': what the printed table was made with (default); 'text': the text's; or a "
+        "model.",
+    )] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:0.")] = "cpu",
-    dtype: Annotated[Literal["float32", "float64"], typer.Option("--dtype", help="Of models and inputs.")] = "float32",
-    autocast: Annotated[
-        Literal["bfloat16", "float16"] | None,
-        typer.Option("--autocast", help="Mixed precision of training's forward and backward passes (default: none)."),
-    ] = None,
-    precision: Annotated[
-        Literal["highest", "tf32"],
-        typer.Option("--precision", help="Of float32 products in training on a GPU; tf32 rounds their factors to 11 binary digits."),
-    ] = "highest",
-    threads: Annotated[int | None, typer.Option("--threads", help="Threads of torch on the CPU (default: the cores).")] = None,
-    evaluate_every: Annotated[
-        int | None, typer.Option("--evaluate-every", help="Rounds between two tests of the model (default 1; 10 for efl-table2).")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on with the runs in the output folder.")
-    ] = True,
-    tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder to write TensorBoard scalars to.")] = None,
-    report: Annotated[
-        bool, typer.Option("--report", help="Run nothing: the table of what is measured by now.")
-    ] = False,
-    local_solver: Annotated[
-        Literal["sgd", "momentum", "adam"],
-        typer.Option(
-            "--local-solver",
-            help="Local work in place of the papers' SGD; it needs --lr.",
-        ),
-    ] = "sgd",
-    lr: Annotated[
-        str | None,
-        typer.Option("--lr", help="Step sizes of local work, with commas (default: the preset's)."),
-    ] = None,
-    l1: Annotated[str | None, typer.Option("--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).")] = None,
-    l2: Annotated[
-        str | None, typer.Option("--l2", help="Its lambda_2, also FedProx's and FedDyn's weight, with commas (default: Table 5's).")
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="What smaller numbers are cut off by, with commas (default: Table 5's).")
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option("--seeds", help="Several seeds, as 0,1,2: means and ranges.")
-    ] = None,
-    record: Annotated[
-        str | None,
-        typer.Option("--record", help="More metrics (`fedtheory list metrics`), as test_accuracy_all, in runs of their own."),
-    ] = None,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Runs at the same time, one torch thread each.", rich_help_panel=SHARED)
-    ] = 1,
+    dtype: Annotated[Literal["float32", "float64"], typer.Option(
+        "--dtype", help="Of models and inputs.",
+    )] = "float32",
+    autocast: Annotated[Literal["bfloat16", "float16"] | None, typer.Option(
+        "--autocast",
+        help="Mixed precision of training's forward and backward passes (default: none).",
+    )] = None,
+    precision: Annotated[Literal["highest", "tf32"], typer.Option(
+        "--precision",
+        help="Of float32 products in training on a GPU; tf32 rounds their factors to 11 binary "
+        "digits.",
+    )] = "highest",
+    threads: Annotated[int | None, typer.Option(
+        "--threads", help="Threads of torch on the CPU (default: the cores).",
+    )] = None,
+    evaluate_every: Annotated[int | None, typer.Option(
+        "--evaluate-every",
+        help="Rounds between two tests of the model (default 1; 10 for efl-table2).",
+    )] = None,
+    resume: Annotated[bool, typer.Option(
+        "--resume/--no-resume", help="Go on with the runs in the output folder.",
+    )] = True,
+    tensorboard: Annotated[Path | None, typer.Option(
+        "--tensorboard", help="Folder to write TensorBoard scalars to.",
+    )] = None,
+    report: Annotated[bool, typer.Option(
+        "--report", help="Run nothing: the table of what is measured by now.",
+    )] = False,
+    local_solver: Annotated[Literal["sgd", "momentum", "adam"], typer.Option(
+        "--local-solver", help="Local work in place of the papers' SGD; it needs --lr.",
+    )] = "sgd",
+    lr: Annotated[str | None, typer.Option(
+        "--lr", help="Step sizes of local work, with commas (default: the preset's).",
+    )] = None,
+    l1: Annotated[str | None, typer.Option(
+        "--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).",
+    )] = None,
+    l2: Annotated[str | None, typer.Option(
+        "--l2",
+        help="Its lambda_2, also FedProx's and FedDyn's weight, with commas (default: Table 5's).",
+    )] = None,
+    epsilon: Annotated[str | None, typer.Option(
+        "--epsilon", help="What smaller numbers are cut off by, with commas (default: Table 5's).",
+    )] = None,
+    seeds: Annotated[str | None, typer.Option(
+        "--seeds", help="Several seeds, as 0,1,2: means and ranges.",
+    )] = None,
+    record: Annotated[str | None, typer.Option(
+        "--record",
+        help="More metrics (`fedtheory list metrics`), as test_accuracy_all, in runs of their own.",
+    )] = None,
+    workers: Annotated[int, typer.Option(
+        "--workers", min=1, rich_help_panel=SHARED,
+        help="Runs at the same time, one torch thread each.",
+    )] = 1,
     engine: Engine = "local",
     address: Address = None,
     seed: Seed = 0,
@@ -282,10 +293,11 @@ def bench_command(
     from fedtheory.cli import bench as benching
 
     options = benching.Options(
-        data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick, network, device, dtype, threads,
-        evaluate_every, resume, tensorboard, report, seed, json, out or Path("results/bench"), autocast,
-        lr, l1, l2, epsilon, seeds, record, precision, local_solver, memory, workers, engine, address,
-    )  # fmt: skip
+        data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick,
+        network, device, dtype, threads, evaluate_every, resume, tensorboard, report, seed, json,
+        out or Path("results/bench"), autocast, lr, l1, l2, epsilon, seeds, record, precision,
+        local_solver, memory, workers, engine, address,
+    )
     benching.bench(table, options)
 
 
@@ -301,21 +313,21 @@ def bench_command(
     ),
 )  # fmt: skip
 def sweep_command(
-    spec: Annotated[
-        Path | None, typer.Argument(help="What is varied, a TOML file.", metavar="SPEC.toml")
-    ] = None,
-    example: Annotated[
-        bool, typer.Option("--example", help="Print a specification to begin with, and stop.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check all, count the cells, and run none.")
-    ] = False,
-    format: Annotated[
-        Literal["csv", "parquet"], typer.Option("--format", help="Format of the table.")
-    ] = "csv",
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw sweep.png and sweep.pdf.")
-    ] = True,
+    spec: Annotated[Path | None, typer.Argument(
+        metavar="SPEC.toml", help="What is varied, a TOML file.",
+    )] = None,
+    example: Annotated[bool, typer.Option(
+        "--example", help="Print a specification to begin with, and stop.",
+    )] = False,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Check all, count the cells, and run none.",
+    )] = False,
+    format: Annotated[Literal["csv", "parquet"], typer.Option(
+        "--format", help="Format of the table.",
+    )] = "csv",
+    figures: Annotated[bool, typer.Option(
+        "--figures/--no-figures", help="Draw sweep.png and sweep.pdf.",
+    )] = True,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
@@ -339,17 +351,19 @@ def sweep_command(
         typer.echo(specification.EXAMPLE, nl=False)
         return
     if spec is None:
-        raise InvalidInput("no specification: give a TOML file; `fedtheory sweep --example > sweep.toml` writes one to begin with")
+        raise InvalidInput(
+            "no specification: give a TOML file; `fedtheory sweep --example > sweep.toml` writes "
+            "one to begin with"
+        )
     o = command.SweepOptions(
-        spec, out or Path("results/sweep"), workers or default_workers(), engine, address, format, figures, dry_run, json
+        spec, out or Path("results/sweep"), workers or default_workers(), engine, address, format,
+        figures, dry_run, json,
     )
     raise typer.Exit(command.sweep(o))
 
 
 @app.command(
-    "draw",
-    first=("metric", "dpi", "json", "out"),
-    rich_help_panel=RESULTS,
+    "draw", first=("metric", "dpi", "json", "out"), rich_help_panel=RESULTS,
     epilog=examples(
         "fedtheory draw results/verify-theorem-3.1-diabetes.csv",
         "fedtheory draw results/figures/bound_vs_empirical.json --out redrawn --dpi 300",
@@ -357,28 +371,25 @@ def sweep_command(
     ),
 )
 def draw_command(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Saved results: a CSV of `verify --figure`; a JSON beside a figure, or of `run`, `rates`, `solve`, `experiment` or a "
-            "campaign of `verify`.",
-            metavar="FILE...",
-        ),
-    ],
-    dpi: Annotated[
-        int,
-        typer.Option("--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG."),
-    ] = 130,
-    size: Annotated[
-        FigureSize, typer.Option("--size", help=f"Of a CSV of `verify`. {SIZE_HELP}")
-    ] = "page",
-    no_title: Annotated[
-        bool, typer.Option("--no-title", help=f"Of a CSV of `verify`. {NO_TITLE_HELP}")
-    ] = False,
-    metric: Annotated[
-        Literal["suboptimality", "gradient_norm", "distance", "nonzeros", "entropy", "bits"] | None,
-        typer.Option("--metric", help="Of runs, the one metric to draw; of several runs the default is suboptimality, F(x) - F*."),
-    ] = None,
+    files: Annotated[list[Path], typer.Argument(
+        metavar="FILE...",
+        help="Saved results: a CSV of `verify --figure`; a JSON beside a figure, or of `run`, "
+        "`rates`, `solve`, `experiment` or a campaign of `verify`.",
+    )],
+    dpi: Annotated[int, typer.Option(
+        "--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG.",
+    )] = 130,
+    size: Annotated[FigureSize, typer.Option(
+        "--size", help=f"Of a CSV of `verify`. {SIZE_HELP}",
+    )] = "page",
+    no_title: Annotated[bool, typer.Option(
+        "--no-title", help=f"Of a CSV of `verify`. {NO_TITLE_HELP}",
+    )] = False,
+    metric: Annotated[Literal["suboptimality", "gradient_norm", "distance", "nonzeros", "entropy", "bits"] | None, typer.Option(
+        "--metric",
+        help="Of runs, the one metric to draw; of several runs the default is suboptimality, F(x) "
+        "- F*.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:

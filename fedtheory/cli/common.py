@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
-    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out", "emit", "err_console",
-    "error_line", "facts", "find_statement", "in_file", "in_words", "must_take_files", "not_writable", "out_console",
-    "paper_named", "problem_of", "progress", "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug",
-    "solver_rows", "statements_in", "warn_of_formulas",
-]  # fmt: skip
+    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
+    "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
+    "must_take_files", "not_writable", "out_console", "paper_named", "problem_of", "progress",
+    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
+    "statements_in", "warn_of_formulas",
+]
 
 
 def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:
@@ -42,7 +43,8 @@ def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryE
 
 
 def check_out(out: Path | None) -> Path | None:
-    """The folder as given, once it is known to take files, or to be makeable: a long run must not end with having nowhere to write."""
+    """The folder as given, once it is known to take files, or to be makeable: a long run must not
+    end with having nowhere to write."""
     if out is not None:
         must_take_files(out)
     return out
@@ -100,9 +102,9 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
         raise not_writable(out, error) from error
 
 
-# --- statements and files ---------------------------------------------------------------------------------------------------
+# --- statements and files -------------------------------------------------------------------------
 def find_statement(name: str) -> Any:
-    """A statement by id; the paper's prefix may be left out, and FILE.py::NAME reads the file first.
+    """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first.
 
     Raises ------ UnknownName With the nearest ids, or with all of that name where several papers
     have one. FedTheoryError As `fedtheory.theory.judge.registry.load_file` raises it."""
@@ -221,7 +223,7 @@ def shipped_witnesses(statement: Any = None) -> list[Any]:
         return []
 
 
-# --- a problem ------------------------------------------------------------------------------------------------------------
+# --- a problem ------------------------------------------------------------------------------------
 def problem_of(name: str | None, options: Mapping[str, Any], seed: int) -> Any:
     """The named problem, or that of --data."""
     from fedtheory.cli.options import PROBLEM_OPTIONS
@@ -248,11 +250,8 @@ def facts(rows: Sequence[tuple[str, Any]]) -> Table:
 def about_problem(problem: Any) -> dict[str, Any]:
     """Return what a file says of the problem."""
     return {
-        "name": problem.name,
-        "class": type(problem).__name__,
-        "clients": problem.num_clients,
-        "dimension": problem.dim,
-        "samples": [int(n) for n in problem.sample_counts],
+        "name": problem.name, "class": type(problem).__name__, "clients": problem.num_clients,
+        "dimension": problem.dim, "samples": [int(n) for n in problem.sample_counts],
         "partition": getattr(problem, "partition", None),
     }
 
@@ -286,7 +285,7 @@ def solver_rows(optimum: Any) -> list[tuple[str, Any]]:
     return rows
 
 
-# --- progress and errors --------------------------------------------------------------------------------------------------
+# --- progress and errors --------------------------------------------------------------------------
 GO_WITHOUT = " (--max-conic-entries 0 goes without it)"
 
 
@@ -322,13 +321,14 @@ def as_typed() -> str:
 
 
 def _with_value(args: list[str], option: str) -> list[str]:
-    """The arguments with an empty value of an option that stands at the end, or before another option."""
+    """The arguments, with an empty value for an option at the end or before another option."""
     bare = {i for i, after in enumerate([*args[1:], "-"]) if args[i] == option and after.startswith("-")} if args else set()
     return [f"{option}=" if i in bare else word for i, word in enumerate(args)]
 
 
 class Advance:
-    """advance(steps=1) moves the bar, `known` ones tell no time left; advance.say(text) writes a line above it, on any stderr."""
+    """advance(steps=1) moves the bar, `known` ones tell no time left; advance.say(text) writes a
+    line above it, on any stderr."""
 
     def __init__(self, move: Callable[[int, bool], None], say: Callable[[str], None]) -> None:
         self.move, self.say = move, say

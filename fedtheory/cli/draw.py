@@ -1,4 +1,4 @@
-"""`fedtheory draw`: a saved result drawn again from its data alone, and several runs on one axis."""
+"""`fedtheory draw`: a saved result drawn again from its data alone, or several runs on one axis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ __all__ = ["draw"]
 
 
 def draw(
-    files: list[Path],
-    dpi: int,
-    as_json: bool,
-    out: Path | None,
-    metric: str | None = None,
-    size: str = "page",
-    title: bool = True,
+    files: list[Path], dpi: int, as_json: bool, out: Path | None, metric: str | None = None,
+    size: str = "page", title: bool = True,
 ) -> None:
     """Draw every file, beside it or in ``out``; a file that cannot be drawn ends the command, and what was drawn stays.
 

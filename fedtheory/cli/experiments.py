@@ -50,9 +50,10 @@ def _experiment(chosen: Any, name: str, full: bool, figures: bool, seed: int, as
         data = computed(chosen, seed, effort)
     table, finding = chosen.table(data), list(chosen.finding(data))
     told = {
-        "experiment": name, "question": chosen.question, "finding": finding, "headings": list(table.headings),
-        "rows": [list(r) for r in table.rows], "data": data, "provenance": provenance(seed),
-    }  # fmt: skip
+        "experiment": name, "question": chosen.question, "finding": finding,
+        "headings": list(table.headings), "rows": [list(r) for r in table.rows], "data": data,
+        "provenance": provenance(seed),
+    }
     if figures:
         try:
             with progress("drawing"):

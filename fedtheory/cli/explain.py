@@ -27,7 +27,7 @@ __all__ = ["explain"]
 
 
 def explain(name: str, as_json: bool, out: Path | None) -> None:
-    """Everything there is to know about a statement, or about each one of a paper or of a Python file."""
+    """Tell all there is to know about a statement, or each one of a paper or of a Python file."""
     file, inside = in_file(name)
     whose = [paper_named(name)] if file is None else statements_in(file, inside)
     chosen = [find_statement(name)] if whose == [None] else [s for p in whose if p is not None for s in p.statements]
@@ -132,33 +132,21 @@ def _about(statement: Any) -> dict[str, Any]:
     first = statement.forms[0].sides or statement.forms[0].symbolic
     why_not = paper.setting.refusal(statement)
     return {
-        "id": statement.id,
-        "paper": paper.title,
-        "title": statement.title,
-        "source": statement.source,
-        "kind": statement.kind,
-        "scope": statement.scope,
+        "id": statement.id, "paper": paper.title, "title": statement.title,
+        "source": statement.source, "kind": statement.kind, "scope": statement.scope,
         "scope_in_words": paper.setting.scope_in_words(statement),
-        "runs_on_a_problem": why_not is None,
-        "why_not": why_not,
-        "shown_by": statement.shown_by,
+        "runs_on_a_problem": why_not is None, "why_not": why_not, "shown_by": statement.shown_by,
         "asks": [] if why_not else list(paper.setting.asks(statement)),
         "takes": {} if why_not else paper.setting.takes(statement),
-        "assumptions": list(statement.assumptions),
-        "declares": paper.setting.declares(statement),
+        "assumptions": list(statement.assumptions), "declares": paper.setting.declares(statement),
         "symbols": paper.setting.symbols(statement),
         "code": paper.file or getattr(inspect.getmodule(first), "__name__", ""),
         "forms": [
             {
-                "name": f.name,
-                "wording": f.wording,
-                "latex": f.latex,
-                "text": shown(f, statement.title),
-                "note": f.note,
-                "established": dict(f.established),
-                "limits": dict(f.limits),
-                "conditions": list(f.conditions),
-                "evidence": f.evidence,
+                "name": f.name, "wording": f.wording, "latex": f.latex,
+                "text": shown(f, statement.title), "note": f.note,
+                "established": dict(f.established), "limits": dict(f.limits),
+                "conditions": list(f.conditions), "evidence": f.evidence,
                 "worst_case_at": "" if f.worst is None else f.worst.at,
                 "mutants": [m.name for m in f.mutants],
                 "witnesses": [w.name for w in witnesses if w.form == f.name],

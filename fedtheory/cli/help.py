@@ -165,9 +165,7 @@ def _shown(param: Any, choices: tuple[str, ...], words: str) -> Any:
     text = words or shown.help or ""
     switch = bool(getattr(shown, "is_flag", False))
     if (
-        not switch
-        and shown.default is not None
-        and getattr(shown, "show_default", False)
+        not switch and shown.default is not None and getattr(shown, "show_default", False)
         and "default" not in text
     ):
         text = f"{text.rstrip('. ')} (default {shown.default})."

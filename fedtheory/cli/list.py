@@ -1,4 +1,4 @@
-"""`fedtheory list`: statements, papers, methods, problems, metrics, witnesses, or what is in a file."""
+"""`fedtheory list`: statements, papers, methods, problems, metrics, witnesses, a file's content."""
 
 from __future__ import annotations
 
@@ -60,16 +60,9 @@ def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
         why_not = paper.setting.refusal(s)
         rows.append(
             {
-                "id": s.id,
-                "paper": paper.title,
-                "title": s.title,
-                "source": s.source,
-                "kind": s.kind,
-                "scope": s.scope,
-                "scope_in_words": paper.setting.scope_in_words(s),
-                "runs_on_a_problem": why_not is None,
-                "why_not": why_not,
-                "shown_by": s.shown_by,
+                "id": s.id, "paper": paper.title, "title": s.title, "source": s.source,
+                "kind": s.kind, "scope": s.scope, "scope_in_words": paper.setting.scope_in_words(s),
+                "runs_on_a_problem": why_not is None, "why_not": why_not, "shown_by": s.shown_by,
                 "asks": list(paper.setting.asks(s)),
                 "forms": [
                     {
@@ -123,9 +116,7 @@ def about_method(name: str) -> dict[str, Any]:
     source = getattr(cls, "parameters_from", "")  # what the command line finds itself
     computed: Mapping[str, Any] = paper(source).setting.computed if source else BY_THEORY
     return {
-        "name": cls.name,
-        "source": cls.source,
-        "class": f"fedtheory.algorithms.{cls.__name__}",
+        "name": cls.name, "source": cls.source, "class": f"fedtheory.algorithms.{cls.__name__}",
         "options": own | dict(computed.get(cls.name, {})),
     }
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
 
 __all__ = [
-    "MEMORY_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty", "solver_of", "solvers_in_words",
-    "whose", "work_in_words",
-]  # fmt: skip
+    "MEMORY_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty",
+    "solver_of", "solvers_in_words", "whose", "work_in_words",
+]
 
 _PANEL = "Local momentum and Adam"
 MEMORY_OPTIONS = (
@@ -78,10 +78,8 @@ def _takes_exact(algorithm: Any) -> bool:
 
 
 def penalty(algorithm: Any) -> float:
-    """Return the curvature that the method's quadratic penalty adds to local work.
-
-    EFL's elastic term is not in it: `step_size` counts that.
-    """
+    """Return the curvature that the method's quadratic penalty adds to local work. EFL's elastic
+    term is not in it: `step_size` counts that."""
     names = ("local_curvature", "l2", "mu", "alpha")
     return next((float(getattr(algorithm, name)) for name in names if hasattr(algorithm, name)), 0.0)
 
@@ -174,9 +172,10 @@ def solver_of(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any
     return made(10 if o["batch"] is None else o["batch"], lr, epochs=o["epochs"], steps=steps, **common, **memory)
 
 
-# --- of bench ---------------------------------------------------------------------------------------------------------
+# --- of bench -------------------------------------------------------------------------------------
 def check_solvers(presets: Sequence[Preset]) -> None:
-    """Raise `InvalidInput` that names the methods which another local solver than SGD is not for, and those that are left."""
+    """Raise `InvalidInput` that names the methods which another local solver than SGD is not for,
+    and those that are left."""
     refused: dict[str, str] = {}
     for preset in (p for p in presets if p.solver != "sgd"):
         try:

@@ -20,25 +20,10 @@ if TYPE_CHECKING:
     from fedtheory.messages import Compressor
 
 __all__ = [
-    "FEDMLS_OPTIONS",
-    "GIVEN_OPTIONS",
-    "PROBLEM_OPTIONS",
-    "RADIUS",
-    "RENAMED",
-    "SET_OPTIONS",
-    "Hyperparameter",
-    "compressor_of",
-    "example_of",
-    "flag",
-    "given_values",
-    "hyperparameter_options",
-    "hyperparameters",
-    "make_algorithm",
-    "refuse_foreign",
-    "taken_by",
-    "told_of",
-    "with_options",
-    "words_of",
+    "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
+    "Hyperparameter", "compressor_of", "example_of", "flag", "given_values",
+    "hyperparameter_options", "hyperparameters", "make_algorithm", "refuse_foreign", "taken_by",
+    "told_of", "with_options", "words_of",
 ]
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -50,7 +35,7 @@ def flag(name: str) -> str:
 
 
 def option(name: str, kind: Any, default: Any, text: str, panel: str, off: bool = False, **more: Any) -> inspect.Parameter:
-    """A keyword-only parameter that typer reads as an option; `off`: a switch that can be turned off."""
+    """A keyword-only parameter that typer reads as an option; `off`: a switch with an opposite."""
     names = f"{flag(name)}/{flag('no_' + name)}" if off else flag(name)
     info = typer.Option(default, names, help=text, rich_help_panel=panel, show_default=default is not None, **more)
     return inspect.Parameter(name, _KEYWORD, default=info, annotation=kind)
@@ -127,7 +112,8 @@ GIVEN_OPTIONS = (
 
 
 def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
-    """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words; None where nothing is given.
+    """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words;
+    None where nothing is given.
 
     Raises ------ InvalidInput No name, no value, or a name twice."""
     out: dict[str, Any] = {}
@@ -323,9 +309,7 @@ def hyperparameters() -> dict[str, Hyperparameter]:
             needed = f.default is MISSING and f.default_factory is MISSING
             shown = "" if needed or f.default is None else str(f.default)
             found[name] = Hyperparameter(
-                name,
-                before.kind,
-                tuple(dict.fromkeys((*before.choices, *choices))),
+                name, before.kind, tuple(dict.fromkeys((*before.choices, *choices))),
                 (*before.methods, method),
                 (*before.required, method) if needed else before.required,
                 (*before.defaults, shown),
@@ -433,7 +417,7 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
 
 
 def refuse_foreign(method: str, given: Iterable[str]) -> None:
-    """Raise `InvalidInput` for the first hyperparameter in `given` that the method does not have."""
+    """Raise `InvalidInput` for the first hyperparameter in `given` that the method lacks."""
     takes = taken_by(method)
     for name in given:
         if name not in takes:

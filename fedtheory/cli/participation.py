@@ -16,16 +16,8 @@ from fedtheory.limits import must_fit
 from fedtheory.untrusted import ratio, whole
 
 __all__ = [
-    "LOCAL_OPTIONS",
-    "PARTICIPATION_OPTIONS",
-    "STEPS",
-    "given_participation",
-    "local_sgd",
-    "participation_in_words",
-    "participation_of",
-    "refuse_participation",
-    "step_size",
-    "windows_of",
+    "LOCAL_OPTIONS", "PARTICIPATION_OPTIONS", "STEPS", "given_participation", "local_sgd",
+    "participation_in_words", "participation_of", "refuse_participation", "step_size", "windows_of",
 ]
 
 STEPS = 5  # E where --local-steps does not say
@@ -95,8 +87,8 @@ def _law(text: str | None, E: int) -> np.ndarray:
         most = len(given) - 1
         what = f"s_k = {most} > E" if most > E else "some are missing"
         raise InvalidInput(
-            f"--incomplete {text}: {len(given)} probabilities for E = {E} local steps ({what}): give {E} of s = 1..{E}, or {E + 1} of "
-            f"s = 0..{E}, or change --local-steps"
+            f"--incomplete {text}: {len(given)} probabilities for E = {E} local steps ({what}): "
+            f"give {E} of s = 1..{E}, or {E + 1} of s = 0..{E}, or change --local-steps"
         )
     if abs(sum(given) - 1) > 1e-9:
         raise InvalidInput(f"--incomplete {text}: the probabilities sum to {sum(given):.10g}, they must sum to 1 (1/3 may be written)")
@@ -189,7 +181,7 @@ def participation_in_words(problem: Any, options: Mapping[str, Any], participant
     return ", ".join(words)
 
 
-# --- step sizes -----------------------------------------------------------------------------------------------------------
+# --- step sizes -----------------------------------------------------------------------------------
 def step_size(algorithm: Any, problem: Any, penalty: float = 0.0, sampling: Any = None, rounds: int = 1) -> float:
     """1/(c (beta + penalty + lambda U)).
 

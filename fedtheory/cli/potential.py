@@ -21,9 +21,10 @@ OF_RUNS = "that is about values after some rounds, and --lyapunov about one; lea
 
 
 def lyapunov(
-    method: str, clients: int, participants: int | None, local_steps: int, given: Mapping[str, str | None],
-    options: Mapping[str, str | None], refused: Mapping[str, Any], as_json: bool, out: Path | None,
-) -> None:  # fmt: skip
+    method: str, clients: int, participants: int | None, local_steps: int,
+    given: Mapping[str, str | None], options: Mapping[str, str | None], refused: Mapping[str, Any],
+    as_json: bool, out: Path | None,
+) -> None:
     """Compute, prove, print, and write the certificate.
 
     ``given``: smoothness, strong_convexity, rho, kappa_0 and c as written; ``options``: of the method; ``refused``: what the
@@ -51,8 +52,9 @@ def lyapunov(
     if "ratio" in has and options.get("ratio") is None:
         raise InvalidInput("--lyapunov: lambda_2/beta is needed: add --l2-over-beta 2")
     asked: dict[str, Any] = {
-        name: exact(f"--{name.replace('_', '-')}", text) for name, text in given.items() if text is not None and text != "least"
-    } | {name: exact(FLAGS[name], text) for name, text in options.items() if text is not None}  # fmt: skip
+        name: exact(f"--{name.replace('_', '-')}", text) for name, text in given.items()
+        if text is not None and text != "least"
+    } | {name: exact(FLAGS[name], text) for name, text in options.items() if text is not None}
     if given.get("rho") == "least":
         asked["rho"] = "least"
     least = asked.get("rho") == "least"
@@ -105,11 +107,13 @@ def _told(found: Any, least: bool) -> dict[str, Any]:
     q = found.question
     exact = {name: getattr(found, name) for name in NUMBERS}
     return {
-        "method": q.method, "clients": q.clients, "participants": q.participants, "status": "proved",
-        **{name: float(x) for name, x in exact.items()}, **{f"{name}_exact": str(x) for name, x in exact.items()},
-        "sought": "rho" if least else "kappa_0" if q.goal == "kappa_0" else "c", "solver": found.best, "beside": _beside(q),
+        "method": q.method, "clients": q.clients, "participants": q.participants,
+        "status": "proved", **{name: float(x) for name, x in exact.items()},
+        **{f"{name}_exact": str(x) for name, x in exact.items()},
+        "sought": "rho" if least else "kappa_0" if q.goal == "kappa_0" else "c",
+        "solver": found.best, "beside": _beside(q),
         "asked": {name: _plain(x) for name, x in q.written.items()},
-    }  # fmt: skip
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -120,9 +124,7 @@ def _plain(value: Any) -> Any:
 
 def _beside(question: Any) -> list[dict[str, Any]]:
     """List what is printed or proved elsewhere of the same round: source, numbers, and 'outside'.
-
-    'outside' says why a row claims nothing of this round; None where it does.
-    """
+    'outside' says why a row claims nothing of this round; None where it does."""
     from fedtheory.worst_cases.literature import printed
 
     rows = _of_fedelasticnet(question) if "ratio" in question.options else printed(question)

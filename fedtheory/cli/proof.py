@@ -34,12 +34,8 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
         first.setdefault(p.theorem, len(first))
     rows: list[dict[str, Any]] = [
         {
-            "theorem": p.theorem,
-            "form": p.form,
-            "rules": list(p.rules),
-            "steps": [s.label for s in p.steps],
-            "weighed": p.weighed,
-            "note": p.note,
+            "theorem": p.theorem, "form": p.form, "rules": list(p.rules),
+            "steps": [s.label for s in p.steps], "weighed": p.weighed, "note": p.note,
         }
         for p in sorted(proofs_of(), key=lambda p: (first[p.theorem], p.form != "repaired"))
     ]
@@ -52,10 +48,8 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
         table.add_column(heading, justify="right" if heading == "steps" else "left", overflow="fold")
     for row in rows:
         table.add_row(
-            in_words(get(row["theorem"])),
-            row["form"],
-            ", ".join(r for r in row["rules"] if r != "any"),
-            str(len(row["steps"])),
+            in_words(get(row["theorem"])), row["form"],
+            ", ".join(r for r in row["rules"] if r != "any"), str(len(row["steps"])),
         )
     console = out_console()
     console.print(table)
@@ -65,20 +59,13 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
         runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
         line = f"{paper.title} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
-        console.print(Text("\n".join(textwrap.wrap(line, min(console.width, WIDTH))), "dim"))
+        console.print(Text(textwrap.fill(line, min(console.width, WIDTH)), "dim"))
     return 0
 
 
 def prove(
-    name: str,
-    problem_name: str | None,
-    options: Mapping[str, Any],
-    participants: int | None,
-    how: Mapping[str, Any],
-    seed: int,
-    show: Mapping[str, Any],
-    as_json: bool,
-    out: Path | None,
+    name: str, problem_name: str | None, options: Mapping[str, Any], participants: int | None,
+    how: Mapping[str, Any], seed: int, show: Mapping[str, Any], as_json: bool, out: Path | None,
 ) -> int:
     """Walk a proof; 1 where a step breaks that is on record as holding, or where the weights do not add up.
 
@@ -133,13 +120,8 @@ def _refuse_run_options(options: Mapping[str, Any], participants: int | None, ho
 
 
 def _on_problem(
-    theorem: Any,
-    problem_name: str | None,
-    options: Mapping[str, Any],
-    participants: int | None,
-    how: Mapping[str, Any],
-    seed: int,
-    form: str,
+    theorem: Any, problem_name: str | None, options: Mapping[str, Any], participants: int | None,
+    how: Mapping[str, Any], seed: int, form: str,
 ) -> Walk:
     from fedtheory.theory.judge.proof_trace import proofs_of, walk
     from fedtheory.theory.judge.registry import setting_of
@@ -154,10 +136,9 @@ def _on_problem(
     with progress("certifying the optimum"):
         prepared = setting.prepare(theorem, request)
     more = {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
-        "seed": seed,
-        "given": options["given"], **prepared.options,
-    }  # fmt: skip
+        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
+        "scenarios": request.scenarios, "seed": seed, "given": options["given"], **prepared.options,
+    }
     with progress("walking the proof"):
         return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more)
 
@@ -224,7 +205,7 @@ def _draw(walk: Walk, path: Path, result: dict[str, Any], ending: str = "") -> l
     return [*save_figure(figure, stem, formats=formats), write_json(stem.with_suffix(".json"), result)]
 
 
-# --- what people read -------------------------------------------------------------------------------------------------------
+# --- what people read -----------------------------------------------------------------------------
 def _block(console: Any, text: str, style: str = "") -> None:
     for line in textwrap.wrap(text, min(console.width, WIDTH), break_on_hyphens=False):
         console.print(Text(line, style))
@@ -282,8 +263,8 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
         first, last = walk.tallies[0].step, [t.step for t in walk.broken if t.step.over == "end"]
         if walk.check.verdict == "violated" and held[0].step is first and last:
             block(
-                f"The proof is wrong from its first line ({first.label}, on other runs), and what falsifies the "
-                f"theorem on this run is the last ({last[-1].label})."
+                f"The proof is wrong from its first line ({first.label}, on other runs), and what "
+                f"falsifies the theorem on this run is the last ({last[-1].label})."
             )
     if show["round"] is not None or show["details"]:
         _show_rows(walk, show["round"], console, min(console.width, WIDTH))
@@ -332,8 +313,8 @@ def _sum_in_words(walk: Walk) -> str:
         else "to rounding"
     )
     return (
-        f"'lost' is what a step adds to the slack over all rounds; together they are the slack, {how}. "
-        "lhs and rhs are of the round named."
+        "'lost' is what a step adds to the slack over all rounds; together they are the slack, "
+        f"{how}. lhs and rhs are of the round named."
     )
 
 
@@ -350,9 +331,11 @@ def _table(walk: Walk) -> Table:
             table.add_row(row["part_of"], "", "", "", "", _short(lost), _percent(share), style="bold")
         part = row["part_of"]
         table.add_row(
-            Text(("  " if part else "") + row["step"]), Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"],
-            _short(row["lhs"]), _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]), _percent(row["share"]),
-        )  # fmt: skip
+            Text(("  " if part else "") + row["step"]),
+            Text(row["verdict"], STYLES.get(row["verdict"], "")), row["worst"], _short(row["lhs"]),
+            _short(row["rhs"]), "" if row["lost"] is None else _short(row["lost"]),
+            _percent(row["share"]),
+        )
     return table
 
 
@@ -385,7 +368,7 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
         if row["step"] != seen:
             seen = row["step"]
             console.print()
-            console.print(Text("\n".join(textwrap.wrap(f"{seen}: {words[seen]}", width)), "bold"))
+            console.print(Text(textwrap.fill(f"{seen}: {words[seen]}", width), "bold"))
             line(row["formula"], 2, "cyan")
         where = "at the end" if row["round"] is None else f"round {row['round']}"
         console.print(Text(f"  {where}: {row['verdict']}, slack {row['slack']:.4g}", STYLES.get(row["verdict"], "")))

@@ -102,9 +102,11 @@ def _crossing(c: dict[str, Any]) -> str:
 
 
 def rates(
-    epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path, workers: int, engine: tuple[str, str | None]
-) -> int:  # fmt: skip
-    """Measure, print, draw and write; the exit code. Interrupted, what is finished is written, without figures; killed, it is kept."""
+    epsilons: str | None, quick: bool, figures: bool, seed: int, as_json: bool, out: Path,
+    workers: int, engine: tuple[str, str | None],
+) -> int:
+    """Measure, print, draw and write; the exit code. Interrupted, what is finished is written,
+    without figures; killed, it is kept."""
     from fedtheory.parallel import stop_workers, use_engine
     from fedtheory.provenance import provenance
     from fedtheory.theorems.fedmls.rates import experiments

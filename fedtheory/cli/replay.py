@@ -22,7 +22,7 @@ __all__ = ["replay"]
 
 
 def _witness(name: str) -> Witness:
-    """A witness file, or a shipped one: of that name, with or without its paper, or that of a statement.
+    """A witness file, or a shipped one: of that name, with or without its paper, or a statement's.
 
     Of a statement it is the first of the printed form, else of any.
     """
@@ -49,7 +49,7 @@ def _witness(name: str) -> Witness:
 
 
 def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
-    """The first witness of the printed form, else of any; how many more there are is told on stderr."""
+    """The first witness of the printed form, else of any; stderr tells how many more there are."""
     from fedtheory.report.tables import rule_rank
 
     found = [w for w in shipped if w.statement == statement.id]
@@ -64,7 +64,8 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
 
 
 def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:
-    """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement, where that is not installed."""
+    """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
+    where that is not installed."""
     from fedtheory.worst_cases.certificates import is_certificate
 
     if is_certificate(Path(name)):
@@ -115,7 +116,8 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
 
 
 def _adds_up(witness: Witness, lhs: Fraction, rhs: Fraction) -> tuple[list[Part], list[tuple[str, str]]]:
-    """The terms of the right side, and (name, value) of the constants: those in the terms, else those that the view prints."""
+    """The terms of the right side, and (name, value) of the constants: those in the terms, else
+    those that the view prints."""
     from fedtheory.errors import InvalidInput
     from fedtheory.rational import brief
     from fedtheory.report.formulas import to_text

@@ -92,7 +92,8 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
 
 
 def _descent(made: Made, trajectory: Trajectory) -> float | None:
-    """`how_it_ended`'s descent, where all that keeps a run from the optimum are local steps on unlike clients; None otherwise."""
+    """`how_it_ended`'s descent, where all that keeps a run from the optimum are local steps on
+    unlike clients; None otherwise."""
     from fedtheory.local import GradientSteps
     from fedtheory.participation import Full
 
@@ -153,9 +154,11 @@ def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
                 trajectory = Trajectory(problem, algorithm, begun, past[2], past[1], provenance=provenance(o.seed))
             else:
                 trajectory = simulate(
-                    problem, algorithm, made.rounds, x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
-                    local_solver=made.solver, record=record, like=made.like, on_round=after_round, in_place=True, checkpoint=keep,
-                )  # fmt: skip
+                    problem, algorithm, made.rounds, x0, sampling=made.sampling,
+                    scenarios=o.scenarios, seed=o.seed, resume=past, local_solver=made.solver,
+                    record=record, like=made.like, on_round=after_round, in_place=True,
+                    checkpoint=keep,
+                )
         except KeyboardInterrupt:
             if not finished:
                 raise
@@ -183,23 +186,14 @@ def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> di
             final = over_scenarios(final.T)
         summed = {"summed_up": f"metrics, of each round, and final_x, of each coordinate: {WORDS}, not every scenario's numbers"}
     return {
-        "method": algorithm.name,
-        "source": algorithm.source,
+        "method": algorithm.name, "source": algorithm.source,
         "hyperparameters": {f.name: _plain(getattr(algorithm, f.name)) for f in fields(algorithm)},
-        "optimum": asdict(made.optimum),
-        **({} if made.radius is None else {"radius": made.radius}),
+        "optimum": asdict(made.optimum), **({} if made.radius is None else {"radius": made.radius}),
         **({} if made.tuned is None else {algorithm.name: dict(made.tuned.details)}),
-        "problem": about_problem(made.problem),
-        "sampling": repr(made.sampling),
-        "local_solver": repr(made.solver),
-        "local_work": work_in_words(algorithm, made.solver),
-        "rounds": trajectory.rounds,
-        "complete": trajectory.rounds == made.rounds,
-        "scenarios": o.scenarios,
-        "ended": ended,
-        **summed,
-        "metrics": metrics,
-        "final_x": final,
+        "problem": about_problem(made.problem), "sampling": repr(made.sampling),
+        "local_solver": repr(made.solver), "local_work": work_in_words(algorithm, made.solver),
+        "rounds": trajectory.rounds, "complete": trajectory.rounds == made.rounds,
+        "scenarios": o.scenarios, "ended": ended, **summed, "metrics": metrics, "final_x": final,
         "provenance": trajectory.provenance,
     }
 

@@ -97,9 +97,9 @@ class Made:
 
 _OWN = ("method", "problem", "rounds", "participants", "scenarios", "figures", "seed", "json", "out", "device", "dtype")
 _SOLVER = {
-    "local_solver": "name", "local_steps": "steps", "local_lr": "lr", "batch_size": "batch", "epochs": "epochs", "lr_decay": "decay",
-    "local_l1": "l1",
-}  # fmt: skip
+    "local_solver": "name", "local_steps": "steps", "local_lr": "lr", "batch_size": "batch",
+    "epochs": "epochs", "lr_decay": "decay", "local_l1": "l1",
+}
 
 
 def options_from(given: Mapping[str, Any]) -> RunOptions:
@@ -155,7 +155,8 @@ def problem_for(o: RunOptions) -> Any:
 
 
 def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
-    """Problem, method, cohorts, local solver and optimum; what is wrong with the options is told before an optimum is looked for.
+    """Problem, method, cohorts, local solver and optimum; what is wrong with the options is told
+    before an optimum is looked for.
 
     Parameters
     ----------
@@ -199,7 +200,8 @@ def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:
 
 
 def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
-    """Make method, cohorts and local solver with 1 for each number that an optimum will say, and so raise what they raise."""
+    """Make method, cohorts and local solver with 1 for each number that an optimum will say, and so
+    raise what they raise."""
     from fedtheory.cli.ball import BY_THEORY
     from fedtheory.cli.time_limit import refuse_long_rounds
     from fedtheory.optimum.on_ball import is_smooth

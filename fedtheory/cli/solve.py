@@ -87,9 +87,9 @@ def solve(name: str | None, options: dict[str, Any], gap: float | None, seed: in
         optimum = problem.optimum(gap)
     c, exact = problem.constants(), problem.smoothness_exact()
     constants = {
-        "beta": c.beta, "beta_joint": c.beta_joint, "mu": c.mu, "beta_k": c.beta_k, "mu_k": c.mu_k, "beta_k_exact": exact,
-        "dissimilarity_sq": c.dissimilarity_sq,
-    }  # fmt: skip
+        "beta": c.beta, "beta_joint": c.beta_joint, "mu": c.mu, "beta_k": c.beta_k, "mu_k": c.mu_k,
+        "beta_k_exact": exact, "dissimilarity_sq": c.dissimilarity_sq,
+    }
     about = {"problem": about_problem(problem), "optimum": asdict(optimum), "constants": constants, "provenance": provenance(seed)}
     rows = [
         *_optimum_rows(optimum, "||gradient|| at x*"),

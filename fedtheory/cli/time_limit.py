@@ -56,7 +56,7 @@ def _seconds_per_step(solver: Any, problem: Any, participants: int, scenarios: i
 def refuse_long_rounds(
     solver: Any, problem: Any, rounds: int, participants: int | None, scenarios: int, allow_long: bool, like: Array | None = None
 ) -> None:
-    """Raise `InvalidInput`, with the estimate, when the local steps alone would take more than an hour."""
+    """Raise `InvalidInput`, with the estimate, where local steps alone would take over an hour."""
     if allow_long or not isinstance(solver, GradientSteps | MiniBatchSolver | LocalSGD):
         return
     cohort, steps = min(participants or problem.num_clients, problem.num_clients), _local_steps(solver, problem)
@@ -69,8 +69,8 @@ def refuse_long_rounds(
         return
     if seconds > LONG:
         raise InvalidInput(
-            f"{rounds:,} rounds of {steps:,} local steps would take about {duration(seconds)} here: ask for fewer "
-            f"--local-steps (--epochs), --rounds or --scenarios, {REMEDY}"
+            f"{rounds:,} rounds of {steps:,} local steps would take about {duration(seconds)} "
+            f"here: ask for fewer --local-steps (--epochs), --rounds or --scenarios, {REMEDY}"
         )
 
 
@@ -126,7 +126,7 @@ class ScenarioClock:
         return f" after about {done:,} of {stage:,} scenarios" if stage else ""
 
     def __call__(self, done: int, stage: int, most: int) -> None:
-        """Raise `InvalidInput`, with the estimate, where all scenarios would take more than an hour."""
+        """Raise `InvalidInput`, with the estimate, where all scenarios would take over an hour."""
         if self.again:
             self.advance(done, known=True)
             self.last = self.known = done

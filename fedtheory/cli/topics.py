@@ -7,11 +7,7 @@ from typing import Any
 from fedtheory.cli.help import Topic
 
 __all__ = [
-    "METHODS_OF_PAPERS",
-    "foreign_to",
-    "method_topic",
-    "own_options",
-    "statement_topic",
+    "METHODS_OF_PAPERS", "foreign_to", "method_topic", "own_options", "statement_topic",
     "worst_case_topic",
 ]
 
@@ -38,9 +34,7 @@ def own_options(method: str) -> tuple[str, ...]:
 
     if method in METHODS:
         found = [
-            *(name for name in MINE if name != "allowance" or method == "moles"),
-            *TAKES,
-            "noise",
+            *(name for name in MINE if name != "allowance" or method == "moles"), *TAKES, "noise"
         ]
     else:
         known = hyperparameters()
@@ -70,17 +64,10 @@ def foreign_to(method: str) -> frozenset[str]:
     foreign = {*hyperparameters(), *MINE, "l2_over_beta", "epsilon"}
     if work in ("sliding", "none"):
         foreign |= {p.name for p in (*PARTICIPATION_OPTIONS, *MEMORY_OPTIONS)} | {
-            "lr_schedule",
-            "lr_delay",
-            "noise",
+            "lr_schedule", "lr_delay", "noise"
         }
         foreign |= {
-            "local_solver",
-            "local_steps",
-            "local_lr",
-            "local_l1",
-            "batch_size",
-            "epochs",
+            "local_solver", "local_steps", "local_lr", "local_l1", "batch_size", "epochs",
             "lr_decay",
         } - set(_LOCAL[work])
     if work == "sliding":
@@ -192,10 +179,7 @@ def statement_topic(command: str, text: str) -> Topic | None:
     )  # fmt: skip
 
 
-_FIRST_OF = {
-    "verify": ("rounds", "figure", "out"),
-    "proof": ("form", "round", "details", "figure"),
-}
+_FIRST_OF = {"verify": ("rounds", "figure", "out"), "proof": ("form", "round", "details", "figure")}
 
 
 def _of_statement(statement: Any, method: str, on_a_set: bool) -> tuple[str, ...]:
@@ -206,11 +190,7 @@ def _of_statement(statement: Any, method: str, on_a_set: bool) -> tuple[str, ...
         return tuple(n for n in own_options(method) if n != "noise_std") if method else ()
     moles = statement.id.partition("/")[2].startswith("moles")
     return (
-        *(n for n in MINE if moles or n != "allowance"),
-        "epsilon",
-        "lam",
-        "D",
-        "noise",
+        *(n for n in MINE if moles or n != "allowance"), "epsilon", "lam", "D", "noise",
         "local_training",
     )
 

@@ -70,7 +70,8 @@ def refuse_with_statement(name: str, given: dict[str, bool]) -> None:
 
 @contextmanager
 def _nothing_yet(kept: Steps, how_far: Any = "") -> Iterator[None]:
-    """Within it nothing is decided: an interrupt says so, and exits with 130. What is wrong with the case leaves nothing behind."""
+    """Within it nothing is decided: an interrupt says so, and exits with 130. What is wrong with
+    the case leaves nothing behind."""
     try:
         yield
     except KeyboardInterrupt:
@@ -86,7 +87,7 @@ def _goes_on(kept: Steps) -> str:
 
 
 def _refuse(statement: Statement, setting: Setting) -> None:
-    """Raise `InvalidInput` for a statement that no problem can be given to, and say what to do instead."""
+    """Raise `InvalidInput` for a statement that takes no problem, and say what to do instead."""
     from fedtheory.theory.judge.registry import paper_of
 
     why = setting.refusal(statement)
@@ -106,21 +107,16 @@ def _refuse(statement: Statement, setting: Setting) -> None:
 
 
 def verify_one(
-    name: str,
-    problem_name: str | None,
-    options: dict[str, Any],
-    participants: int | None,
-    how: dict[str, Any],
-    seed: int,
-    as_json: bool,
-    out: Path | None,
+    name: str, problem_name: str | None, options: dict[str, Any], participants: int | None,
+    how: dict[str, Any], seed: int, as_json: bool, out: Path | None,
 ) -> int:
-    """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130 when interrupted.
+    """Check a statement on a problem; 1 when a form is violated that is on record as holding, 130
+    when interrupted.
 
     Parameters
     ----------
-    how : rounds, scenarios (None: the setting's) and mode; figure: where to draw, '' for a name of ours, None for no picture; and look:
-        its size, and whether it has a title
+    how : rounds, scenarios (None: the setting's) and mode; figure: where to draw, '' for a name of
+        ours, None for no picture; and look: its size, and whether it has a title
     """
     from fedtheory.theory.judge.registry import setting_of
     from fedtheory.theory.judge.verify import check_given
@@ -194,7 +190,8 @@ def _named(figure: str, out: Path | None) -> Path | None:
 def _draw(
     checks: Checks, prepared: Prepared, request: CommandRequest, stem: Path, stopped: str, look: Mapping[str, Any]
 ) -> tuple[list[Path], InvalidInput | None]:
-    """The picture and its data; or, where there is nothing to draw, why not. Without --rounds it goes on beyond what was judged."""
+    """The picture and its data; or, where there is nothing to draw, why not. Without --rounds it
+    goes on beyond what was judged."""
     from fedtheory.cli.common import as_typed, not_writable
     from fedtheory.plotting.saved import write
     from fedtheory.provenance import provenance
@@ -220,13 +217,14 @@ def _draw(
 def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
     """Keyword arguments of `Statement.verify`."""
     return {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode, "scenarios": request.scenarios,
-        "seed": request.seed, "given": request.options["given"], **prepared.options,
-    }  # fmt: skip
+        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
+        "scenarios": request.scenarios, "seed": request.seed, "given": request.options["given"],
+        **prepared.options,
+    }
 
 
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
-    """Every form that is judged in fractions, as a witness file that says whether it holds or fails."""
+    """Write every form judged in fractions as a witness file that says if it holds or fails."""
     from fedtheory.theory.judge import replay
     from fedtheory.theory.judge.verify import keep
 
@@ -244,7 +242,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
 
 
 def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, kept: Steps) -> tuple[Checks, str]:
-    """The checks, and how far they came where an interrupt stopped them after a stage of Monte Carlo."""
+    """The checks, and how far they came where an interrupt stopped them after a stage of runs."""
     from fedtheory.cli.time_limit import ScenarioClock
 
     more = _how(prepared, request)
@@ -265,9 +263,9 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, ke
 
 
 def _tell(
-    statement: Statement, prepared: Prepared, checks: Checks, request: CommandRequest, as_json: bool, out: Path | None, stopped: str,
-    pictures: list[Path],
-) -> int:  # fmt: skip
+    statement: Statement, prepared: Prepared, checks: Checks, request: CommandRequest,
+    as_json: bool, out: Path | None, stopped: str, pictures: list[Path],
+) -> int:
     """Write and print the checks; 1 when a form is violated that is on record as holding, 130 when it was stopped."""
     from fedtheory.cli.wording import here
     from fedtheory.provenance import provenance
@@ -329,8 +327,8 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
     console.print(check_table(checks, console.width, reasons_told(checks, statement)))
     if elsewhere := _fails_elsewhere(statement, checks):
         note = (
-            "Not violated here, or not applicable, but on record as violated: such a form fails on some instance. "
-            "`fedtheory replay NAME` reruns it:"
+            "Not violated here, or not applicable, but on record as violated: such a form fails on "
+            "some instance. `fedtheory replay NAME` reruns it:"
         )
         console.print(f"\n{note}", style="dim")
         for form, name in elsewhere:

@@ -20,10 +20,10 @@ _running: list[tuple[Any, Mapping[str, Any]]] = []
 
 # options that the library has another word for; of several the one with the reported value is meant
 ALIASES = {
-    "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",), "decay": ("lr_decay",),
-    "steps": ("local_steps",), "alpha": ("alpha_dirichlet",), "epsilon": ("for_epsilon",), "tau": ("elastic_tau",),
-    "momentum": ("local_momentum",),
-}  # fmt: skip
+    "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",),
+    "decay": ("lr_decay",), "steps": ("local_steps",), "alpha": ("alpha_dirichlet",),
+    "epsilon": ("for_epsilon",), "tau": ("elastic_tau",), "momentum": ("local_momentum",),
+}
 SOLVERS = {"GradientSteps": "gradient", "SGD": "sgd", "Exact": "exact", "LocalSGD": "local-sgd", "Momentum": "momentum", "Adam": "adam"}
 # what to do, in the library's words and in those of an option that must be there
 PHRASES = (
@@ -154,7 +154,8 @@ def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any]
 
 
 def _calls(text: str) -> Iterator[tuple[str, bool]]:
-    """The text in pieces, and whether each is the arguments of Name(...), which are a value as Python writes it, not advice."""
+    """The text in pieces, and whether each is the arguments of Name(...), which are a value as
+    Python writes it, not advice."""
     begin = at = depth = 0
     for at, c in enumerate(text):
         if c == "(" and (depth or text[at - 1 : at].isalnum() or text[at - 1 : at] == "_"):

@@ -56,9 +56,10 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 
 
 def worst_case(
-    method: str, clients: int, participants: int | None, local_steps: int, rounds: int, criterion: str, numbers: dict[str, str | None],
-    options: dict[str, str | None], as_json: bool, out: Path | None, instance: Path | None = None,
-) -> None:  # fmt: skip
+    method: str, clients: int, participants: int | None, local_steps: int, rounds: int,
+    criterion: str, numbers: dict[str, str | None], options: dict[str, str | None], as_json: bool,
+    out: Path | None, instance: Path | None = None,
+) -> None:
     """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too.
 
     Raises
@@ -84,9 +85,9 @@ def worst_case(
 
 
 def _rounds(
-    method: str, clients: int, participants: int, local_steps: int, rounds: int, criterion: str, numbers: dict[str, str | None],
-    options: dict[str, str | None],
-) -> Any:  # fmt: skip
+    method: str, clients: int, participants: int, local_steps: int, rounds: int, criterion: str,
+    numbers: dict[str, str | None], options: dict[str, str | None],
+) -> Any:
     from fedtheory.worst_cases.bounds import worst_case as compute
     from fedtheory.worst_cases.classes import Losses
     from fedtheory.worst_cases.methods import METHODS
@@ -109,15 +110,16 @@ def _rounds(
     )
     with progress("worst case") as bar:
         return compute(
-            method, local_steps=local_steps, rounds=rounds, criterion=criterion, losses=losses, clients=clients,
-            participants=participants, announce=bar.say, **given, **extra,
-        )  # fmt: skip
+            method, local_steps=local_steps, rounds=rounds, criterion=criterion, losses=losses,
+            clients=clients, participants=participants, announce=bar.say, **given, **extra,
+        )
 
 
 def _name(question: Any) -> str:
     """The file's name."""
-    numbers = {"L": question["smoothness"], "sc": question["strong convexity"], "G": question["lipschitz"], **question["options"],
-               "zeta": question["heterogeneity"], "R": question["distance"]}  # fmt: skip
+    numbers = {"L": question["smoothness"], "sc": question["strong convexity"],
+               "G": question["lipschitz"], **question["options"], "zeta": question["heterogeneity"],
+               "R": question["distance"]}
     if question["participants"] < question["clients"] or question["clients"] == 1:
         numbers |= {"N": question["clients"], "P": question["participants"]}
     given = "".join(f"-{name}{str(number).replace('/', '_')}" for name, number in numbers.items() if number is not None)
@@ -131,8 +133,9 @@ def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:
     numbers = found.solution.numbers
     grows = {name: float(numbers[name]) for name in ("start", "heterogeneity") if name in numbers}
     return common | {
-        "bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best, "grows_with": grows, "asked": asked,
-    }  # fmt: skip
+        "bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best,
+        "grows_with": grows, "asked": asked,
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -216,8 +219,9 @@ def replay_certificate(path: Path, as_json: bool) -> None:
         raise type(error)(f"{path}: not proved: {error}") from error
     told = {
         "question": dict(found.question), "verdict": "proved", "mode": "proved",
-        "claim": {name: str(number) for name, number in found.claim.items()}, "multipliers": len(found.multipliers),
-    }  # fmt: skip
+        "claim": {name: str(number) for name, number in found.claim.items()},
+        "multipliers": len(found.multipliers),
+    }
     if as_json:
         emit(told)
         return

@@ -217,10 +217,8 @@ class Clients:
         return self.layout.to_slots(client_fisher(self.row_problem, self.layout.to_rows(y), kind))
 
     def sensitivity(self, y: Array, batch_size: int | None, mu: float, ema: Average) -> Array:
-        """Measure how the output moves with each parameter: (S, P, d) twice.
-
-        It does so on the slots' held-out samples, or on all where there are none.
-        """
+        """Measure how the output moves with each parameter: (S, P, d) twice. It does so on the
+        slots' held-out samples, or on all where there are none."""
         from fedtheory.clients.sensitivity import client_sensitivity
 
         problem = self.row_problem.held_out or self.row_problem

@@ -89,10 +89,8 @@ def wanted_messages(memory: np.ndarray, update: Any, of: Callable[[At], At]) -> 
 
 
 def places(who: np.ndarray | None, shape: tuple[int, ...]) -> Iterator[At]:
-    """Yield piece by piece where an array (S, P, d) has its senders' messages.
-
-    who (S, P) names the senders; None: all
-    """
+    """Yield, piece by piece, where an array (S, P, d) has the messages whose senders who (S, P)
+    names (None: all)."""
     count, slots, dim = shape[0] * shape[1], shape[1], shape[2]
     flat, size = np.arange(count) if who is None else np.flatnonzero(who), max(1, IN_CACHE // max(1, dim))
     for first in range(0, len(flat), size):

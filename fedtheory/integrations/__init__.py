@@ -1,4 +1,5 @@
-"""Other people's frameworks: their code as adapters of the audit, and this package's methods as theirs.
+"""Other people's frameworks: their code as adapters of the audit, and this package's methods as
+theirs.
 
     from fedtheory.integrations import flower_adapter, torch_loop
     from fedtheory.testing import check_algorithm
@@ -6,8 +7,8 @@
     check_algorithm(torch_loop(my_loop), "scaffold")
     check_algorithm(flower_adapter(MyStrategy, client=MyClient), "fedprox")
 
-torch, Flower (``flwr``), pfl-research (``pfl``) and FedLab (``fedlab``) are imported when a run of theirs is made, and none of them is
-needed by anything else.
+torch, Flower (``flwr``), pfl-research (``pfl``) and FedLab (``fedlab``) are imported when a run of
+theirs is made, and none of them is needed by anything else.
 """
 
 from typing import TYPE_CHECKING, Any

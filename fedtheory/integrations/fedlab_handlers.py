@@ -18,15 +18,17 @@ __all__ = ["fedlab_adapter"]
 def fedlab_adapter(server: Callable[..., Any], trainer: Callable[..., Any]) -> Callable[..., Any]:
     """A FedLab server handler and a serial client trainer as an adapter of the audit.
 
-    They are run in one process, as FedLab's standalone pipeline does, in float64. A client's data loader has one batch of all its
-    examples, so that a local epoch is one local step. The handler's own sampling is replaced by the cohorts that the audit asks for.
+    They are run in one process, as FedLab's standalone pipeline does, in float64. A client's data
+    loader has one batch of all its examples, so that a local epoch is one local step. The handler's
+    own sampling is replaced by the cohorts that the audit asks for.
 
     Parameters
     ----------
     server : callable(model, rounds, **settings) -> SyncServerHandler
         Set up to the end: ``setup_optim`` is called in it.
     trainer : callable(model, num_clients, dataset, **settings) -> SGDSerialClientTrainer
-        Likewise; ``dataset`` is what ``setup_dataset`` takes. Its criterion is replaced by the audit's loss afterwards.
+        Likewise; ``dataset`` is what ``setup_dataset`` takes. Its criterion is replaced by the
+        audit's loss afterwards.
 
     Returns
     -------
@@ -87,8 +89,8 @@ def _float64() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _run(server: Callable[..., Any], trainer: Callable[..., Any], start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]],
-         settings: dict[str, Any]) -> np.ndarray:  # fmt: skip
+def _run(server: Callable[..., Any], trainer: Callable[..., Any], start: np.ndarray,
+         clients: Sequence[Any], cohorts: list[list[int]], settings: dict[str, Any]) -> np.ndarray:
     models = []
     for_server, for_trainer = linear_model(len(start)), linear_model(len(start))
     set_parameters(for_server, start)

@@ -1,4 +1,4 @@
-"""An algorithm of pfl-research (``pfl``) on torch, as `fedtheory.testing.check_algorithm` takes it."""
+"""An algorithm of pfl-research (``pfl``) on torch, for `fedtheory.testing.check_algorithm`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ __all__ = ["pfl_adapter"]
 def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callable[..., Any]:
     """A federated algorithm of pfl-research as an adapter of the audit.
 
-    It is run by pfl's own SimulatedBackend with a PyTorchModel; local_steps are pfl's local epochs on one batch of all examples, and
-    server_lr is the learning rate of the central SGD. pfl takes the differences of models in single precision: the audit's tolerance
-    is the one of single precision.
+    It is run by pfl's own SimulatedBackend with a PyTorchModel; local_steps are pfl's local epochs
+    on one batch of all examples, and server_lr is the learning rate of the central SGD. pfl takes
+    the differences of models in single precision: the audit's tolerance is the one of single
+    precision.
 
     Parameters
     ----------
     make : callable(common, **settings) -> (algorithm, its parameters)
-        ``common`` holds the arguments that every NNAlgorithmParams takes, and with ``**common`` the parameters are made of it:
-        ``lambda common, mu: (FedProx(), FedProxParams(mu=mu, **common))``. A parameter ``num_clients`` is handed the number of clients.
+        ``common`` holds the arguments that every NNAlgorithmParams takes, and with ``**common`` the
+        parameters are made of it: ``lambda common, mu: (FedProx(), FedProxParams(mu=mu,
+        **common))``. A parameter ``num_clients`` is handed the number of clients.
     weighting : 'examples' or 'uniform'
         pfl's postprocessor WeightByDatapoints or WeightByUser.
 
@@ -42,8 +44,8 @@ def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callab
     if weighting not in ("examples", "uniform"):
         raise InvalidInput(f"weighting = {weighting!r}: use 'examples' or 'uniform'")
 
-    def run(start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]], learning_rate: float, local_steps: Any,
-            **settings: Any) -> np.ndarray:  # fmt: skip
+    def run(start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]],
+            learning_rate: float, local_steps: Any, **settings: Any) -> np.ndarray:
         needed_package("torch", "torch")
         needed_package("pfl.algorithm.base", "pfl[pytorch]")
         if len({len(c) for c in cohorts}) > 1:
@@ -58,8 +60,8 @@ def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callab
     )
 
 
-def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]], rate: float,
-         steps: int, settings: dict[str, Any]) -> np.ndarray:  # fmt: skip
+def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: Sequence[Any],
+         cohorts: list[list[int]], rate: float, steps: int, settings: dict[str, Any]) -> np.ndarray:
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.aggregate.weighting import WeightByDatapoints, WeightByUser
@@ -94,8 +96,8 @@ def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: S
         [k for cohort in cohorts for k in cohort] + list(cohorts[-1])
     )  # pfl prepares one user more than it trains
     data = FederatedDataset(data_of, lambda: next(asked, cohorts[-1][0]))
-    common = {"central_num_iterations": len(cohorts), "evaluation_frequency": 10**9, "train_cohort_size": len(cohorts[0]),
-              "val_cohort_size": 0}  # fmt: skip
+    common = {"central_num_iterations": len(cohorts), "evaluation_frequency": 10**9,
+              "train_cohort_size": len(cohorts[0]), "val_cohort_size": 0}
     algorithm, parameters = make(common, **of_these(make, {**settings, "num_clients": len(clients)}, 1, "make"))
     backend = SimulatedBackend(
         data, data, postprocessors=[WeightByDatapoints() if weighting == "examples" else WeightByUser()]

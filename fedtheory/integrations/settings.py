@@ -47,8 +47,8 @@ def of_these(function: Callable[..., Any], settings: Mapping[str, Any], first: i
     return {name: value for name, value in settings.items() if everything or name in {p.name for p in named}}
 
 
-def taking(run: Callable[..., Any], name: str, *parts: tuple[Callable[..., Any], int, str], hidden: tuple[str, ...] = (),
-           also: tuple[str, ...] = ()) -> Callable[..., Any]:  # fmt: skip
+def taking(run: Callable[..., Any], name: str, *parts: tuple[Callable[..., Any], int, str],
+           hidden: tuple[str, ...] = (), also: tuple[str, ...] = ()) -> Callable[..., Any]:
     """A function ``run(start, clients, cohorts, **settings)`` that says which settings it takes.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Someone's torch module trained by someone's loop, as `fedtheory.testing.check_algorithm` takes it."""
+"""Someone's torch module and loop, as `fedtheory.testing.check_algorithm` takes them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TorchClient:
         return len(self.labels)
 
     def loss(self, model: Any, rows: Any = slice(None)) -> Any:
-        """The client's whole loss of a module, ridge included, as a scalar tensor to call ``backward`` on.
+        """The client's whole loss of a module, with the ridge: a scalar tensor for ``backward``.
 
         ``rows``: the examples it is taken over, by their numbers; without it all.
         """
@@ -65,7 +65,8 @@ def criterion_of(loss: str) -> Callable[[Any, Any], Any]:
 
 
 def linear_model(dim: int) -> Any:
-    """A linear predictor of ``dim`` features whose coefficients are two parameters, so that what is done layer by layer shows."""
+    """A linear predictor of ``dim`` features whose coefficients are two parameters, so that what is
+    done layer by layer shows."""
     import torch
 
     class Linear(torch.nn.Module):
@@ -126,8 +127,8 @@ def _begun(model: Callable[[int], Any], start: np.ndarray, clients: Sequence[Tor
         off = float(np.abs(said - clients[0].features.numpy() @ start).max())
         if not off <= 1e-4 * (1 + float(np.abs(said).max())):
             raise InvalidInput(
-                f"model({len(start)}) is not the linear predictor of its parameters laid end to end (off by {off:.3g}): "
-                "the audit's optima are those of linear models"
+                f"model({len(start)}) is not the linear predictor of its parameters laid end to "
+                f"end (off by {off:.3g}): the audit's optima are those of linear models"
             )
     return made
 
@@ -138,12 +139,14 @@ def torch_loop(loop: Callable[..., Any], model: Callable[[int], Any] = linear_mo
     Parameters
     ----------
     loop : callable(model, clients, cohorts, **settings)
-        Trains ``model`` in place, and says after every round that it is done: it is a generator that yields (anything) once a round. Or
-        it yields nothing and returns; then only the last model is looked at, and less is found. ``clients`` is a list of
-        `TorchClient`, ``cohorts`` has for each round the numbers of the clients that take part. It is handed those settings that it
-        has parameters for: learning_rate, local_steps, mu, alpha, server_lr, ...
+        Trains ``model`` in place, and says after every round that it is done: it is a generator
+        that yields (anything) once a round. Or it yields nothing and returns; then only the last
+        model is looked at, and less is found. ``clients`` is a list of `TorchClient`, ``cohorts``
+        has for each round the numbers of the clients that take part. It is handed those settings
+        that it has parameters for: learning_rate, local_steps, mu, alpha, server_lr, ...
     model : callable(dim) -> torch.nn.Module
-        A linear predictor without bias, with ``dim`` coefficients; the one given by default has two parameters, in float64.
+        A linear predictor without bias, with ``dim`` coefficients; the one given by default has two
+        parameters, in float64.
 
     Returns
     -------
@@ -196,13 +199,14 @@ def torch_clients(
     aggregate: Callable[[list[Any], list[int]], Any],
     model: Callable[[int], Any] = linear_model,
 ) -> Callable[..., Any]:
-    """A client's training and the server's mean, two functions in torch, as an adapter of the audit.
+    """A client's training and the server's mean, two functions in torch, as an adapter of the
+    audit.
 
     Parameters
     ----------
     train_client : callable(model, client, **settings)
-        Trains the module that it is handed, a copy of the server's, on one `TorchClient`. It gives a state_dict, or nothing: then it is
-        the module's.
+        Trains the module that it is handed, a copy of the server's, on one `TorchClient`. It gives
+        a state_dict, or nothing: then it is the module's.
     aggregate : callable(states, num_examples)
         The server's new state_dict from the cohort's, and the numbers of examples of each.
     model : as in `torch_loop`
@@ -210,8 +214,8 @@ def torch_clients(
     Returns
     -------
     callable
-        ``run(start, clients, cohorts, **settings)`` for `fedtheory.testing.check_algorithm`. A local_steps that is a list is handed to
-        ``train_client`` as that client's number.
+        ``run(start, clients, cohorts, **settings)`` for `fedtheory.testing.check_algorithm`. A
+        local_steps that is a list is handed to ``train_client`` as that client's number.
 
     Examples
     --------

@@ -1,7 +1,4 @@
-"""Measures of what was sent: nonzeros and Shannon entropy, as FedElasticNet's section 4 has them.
-
-Its Tables 2 to 4 print them.
-"""
+"""Measures of what was sent: nonzeros and Shannon entropy (FedElasticNet, section 4)."""
 
 from __future__ import annotations
 

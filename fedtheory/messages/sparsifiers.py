@@ -112,10 +112,8 @@ class ST(Compressor):
         return Few(where, values, formats.ternary_length(formats.Support(where, x.shape), self.float_bits))
 
     def _ternary(self, x: np.ndarray, where: np.ndarray) -> np.ndarray:
-        """Return what is sent of the entries kept of each message, at flat places (..., rank).
-
-        Only these are touched again.
-        """
+        """Return what is sent of the entries kept of each message, at flat places (..., rank). Only
+        these are touched again."""
         kept = x.ravel()[where]
         mu = self._rounded(mean_of(abs(kept), float(self.sizes(x.shape[-1])[1])))
         return np.where(kept > 0, mu, np.where(kept < 0, -mu, 0.0)) + 0.0

@@ -1,4 +1,5 @@
-"""Training images mirrored and cropped at random, as FedDyn's public code does it on CIFAR (utils_dataset.py, class Dataset)."""
+"""Training images mirrored and cropped at random, as FedDyn's public code does it on CIFAR
+(utils_dataset.py, class Dataset)."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ def draws(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:
 
     The samples are in the epoch's order; the offsets say how many rows and columns are cut off.
 
-    Half of the images are mirrored; half (drawn apart) are padded by `PAD` and cut back at a random place, the others in the middle.
-    A function of (seed, round, epoch, scenario, client) alone.
+    Half of the images are mirrored; half (drawn apart) are padded by `PAD` and cut back at a random
+    place, the others in the middle. A function of (seed, round, epoch, scenario, client) alone.
     """
     scenario = int(rows.scenarios[n, b])
     block = scenario // BLOCK

@@ -1,7 +1,9 @@
-"""A local step recorded once and replayed: a GPU then waits for no Python between the small kernels of a step.
+"""A local step recorded once and replayed: a GPU then waits for no Python between the small kernels
+of a step.
 
-What a step reads lies in tensors that stay where they are: the models, the tables of the whole walk, and the number of the step. Rows
-that have arrived are left as they are, so that one recording serves every step of a walk, and the walks of later rounds.
+What a step reads lies in tensors that stay where they are: the models, the tables of the whole
+walk, and the number of the step. Rows that have arrived are left as they are, so that one recording
+serves every step of a walk, and the walks of later rounds.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ class CudaGraph:
 
 
 class SideStreams:
-    """Streams beside the current one, for models that are computed one after another: each waits for what came before, not for the
-    others. A recording keeps that order, and replays the models side by side."""
+    """Streams beside the current one, for models that are computed one after another: each waits
+    for what came before, not for the others. A recording keeps that order, and replays the models
+    side by side."""
 
     def __init__(self) -> None:
         self._streams = [torch.cuda.Stream() for _ in range(STREAMS)]
@@ -92,8 +95,8 @@ class Walks:
         Parameters
         ----------
         clip : `SGD.clip` and `SGD.clip_spares`
-        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are 0 once a row has arrived, and keys
-            of dropout (T, R) int64 or None
+        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are
+            0 once a row has arrived, and keys of dropout (T, R) int64 or None
         """
         if self.refused:
             return False
@@ -148,15 +151,8 @@ class _Step:
     """One step, its tensors, and its recording."""
 
     def __init__(
-        self,
-        problem: NetworkOnSamples,
-        penalty: Penalty,
-        clip: tuple[float | None, str | None],
-        y: Tensor,
-        tables: tuple[Any, ...],
-        room: int,
-        graph: Graph,
-        lanes: Callable[[], Lanes],
+        self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None],
+        y: Tensor, tables: tuple[Any, ...], room: int, graph: Graph, lanes: Callable[[], Lanes],
     ) -> None:
         self.problem, self.clip, self.graph = problem, clip, graph
         self.lanes = lanes() if isinstance(problem.engine, Loop) else None
@@ -232,10 +228,8 @@ class _Step:
 
 
 def of_problem(problem: NetworkOnSamples, weighted: bool) -> Walks | None:
-    """Return the recordings of a problem; None where its steps are not recorded.
-
-    They are on a GPU, with images as they are, and a loss that takes the weights it needs.
-    """
+    """Return the recordings of a problem; None where its steps are not recorded. They are on a GPU,
+    with images as they are, and a loss that takes the weights it needs."""
     if problem.device.type != "cuda" or problem.augment is not None:
         return None
     if weighted and (not problem.loss.weighted or problem.flat.depends_on_batch):

@@ -28,8 +28,9 @@ def failed_in_a_round(problem: NetworkOnSamples, error: Exception, start: Tensor
 
     The steps are those of `rows` from start (N, B, d).
 
-    Each client's samples are tried where its steps began. An error that they do not show again is told without a sample where the
-    loss is a user's own, and is left as it is where the loss is known, as it may be no user's.
+    Each client's samples are tried where its steps began. An error that they do not show again is
+    told without a sample where the loss is a user's own, and is left as it is where the loss is
+    known, as it may be no user's.
     """
     clients = rows.clients.tolist()
     for n, held in enumerate(problem.client_samples):
@@ -59,7 +60,8 @@ def failed_where_measured(problem: NetworkOnSamples, error: Exception, tested: b
 
 
 def not_finite(problem: NetworkOnSamples, start: Any, client: int | None) -> str | None:
-    """In words, the first of a client's samples (None: of all clients') whose loss, or its gradient, is not finite at the start."""
+    """In words, the first of a client's samples (None: of all clients') whose loss, or its
+    gradient, is not finite at the start."""
     point = torch.as_tensor(start).reshape(-1).to(problem.flat.initial())
     held = problem.client_samples if client is None else [problem.client_samples[client]]
 

@@ -34,25 +34,30 @@ def check_precision(precision: Any, device: torch.device, dtype: torch.dtype) ->
     if precision == "tf32" and (device.type != "cuda" or dtype != torch.float32):
         kind = str(dtype).removeprefix("torch.")
         raise InvalidInput(
-            f"precision = 'tf32' for {kind} on {device}: only GPUs of NVIDIA round the factors of float32 products so; leave it out, "
-            "or use device='cuda' with dtype='float32'"
+            f"precision = 'tf32' for {kind} on {device}: only GPUs of NVIDIA round the factors of "
+            "float32 products so; leave it out, or use device='cuda' with dtype='float32'"
         )
     return precision
 
 
 @contextmanager
 def exact_kernels(device: torch.device, tf32: bool = False) -> Iterator[None]:
-    """On a GPU: single precision that is single, unless tf32, and kernels of cuDNN that give the same numbers every time.
+    """On a GPU: single precision that is single, unless tf32, and kernels of cuDNN that give the
+    same numbers every time.
 
-    By torch's own settings cuDNN rounds the factors of float32 convolutions to the 11 binary digits of TF32, picks kernels that add
-    in any order, and may be told to pick by stopwatch. Here it does none of that; what was set before is set again at the end.
-    Products of matrices are in single precision too, whatever was set; with tf32 both round their factors.
+    By torch's own settings cuDNN rounds the factors of float32 convolutions to the 11 binary digits
+    of TF32, picks kernels that add in any order, and may be told to pick by stopwatch. Here it does
+    none of that; what was set before is set again at the end. Products of matrices are in single
+    precision too, whatever was set; with tf32 both round their factors.
 
-    What may still differ from run to run in the last digits: modules with an operation that torch lists as nondeterministic
-    (scatter_add, index_add, interpolate...; torch.use_deterministic_algorithms(True), which is the user's to set, refuses or replaces
-    them), and recurrent layers on some versions of CUDA, unless CUBLAS_WORKSPACE_CONFIG=:4096:2 is set in the environment.
+    What may still differ from run to run in the last digits: modules with an operation that torch
+    lists as nondeterministic (scatter_add, index_add, interpolate...;
+    torch.use_deterministic_algorithms(True), which is the user's to set, refuses or replaces them),
+    and recurrent layers on some versions of CUDA, unless CUBLAS_WORKSPACE_CONFIG=:4096:2 is set in
+    the environment.
 
-    Source: PyTorch's notes on reproducibility and on CUDA semantics, the references of torch.use_deterministic_algorithms and nn.LSTM.
+    Source: PyTorch's notes on reproducibility and on CUDA semantics, the references of
+    torch.use_deterministic_algorithms and nn.LSTM.
     """
     if device.type != "cuda":
         yield

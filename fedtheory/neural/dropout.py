@@ -1,7 +1,9 @@
-"""Dropout whose masks follow from a key: the same for whoever computes them, in whatever order, on whatever device.
+"""Dropout whose masks follow from a key: the same for whoever computes them, in whatever order, on
+whatever device.
 
-torch's dropout takes numbers from a stream, so that a mask depends on all that was drawn before. Here entry i of the mask of the n-th
-dropout of a forward pass is a hash of (key, n, i), and the key is a client's at a local step.
+torch's dropout takes numbers from a stream, so that a mask depends on all that was drawn before.
+Here entry i of the mask of the n-th dropout of a forward pass is a hash of (key, n, i), and the key
+is a client's at a local step.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyedDropout", "drawing_nothing", "factors", "kept", "least_of", "mixed", "number", "of_all", "step_of"]
 
-# Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64, as 64-bit integers with a sign
+# Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64,
+# as 64-bit integers with a sign
 GOLDEN, FIRST, SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 BITS = 24  # of a uniform number, which decides about one entry
 COMPILED = True  # on a CPU, with Numba: the same bits in one pass
@@ -58,10 +61,8 @@ def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tens
 
 
 def factors(key: Tensor | int, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
-    """Return the entries' factors: 1/(1 - p) where they are kept, else 0.
-
-    The key is that of one model, or, under vmap, of each.
-    """
+    """Return the entries' factors: 1/(1 - p) where they are kept, else 0. The key is that of one
+    model, or, under vmap, of each."""
     if isinstance(key, int):  # which `number` makes of a key where Numba is, on a CPU
         out = torch.empty((1, math.prod(shape)), dtype=dtype if dtype in _NUMPYS else torch.float32)
         _fill(np.array([key % 2**64], dtype=np.uint64), *_terms(occurrence, p, out), out.numpy())
@@ -133,7 +134,8 @@ def mixed(state: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def _fill(keys: np.ndarray, step: np.uint64, least: np.uint64, scale: float, out: np.ndarray) -> None:
-    """out (R, n): the scale where the upper 24 bits of splitmix64's outputs 1 to n of each row's stream are >= least, else 0."""
+    """out (R, n): the scale where the upper 24 bits of splitmix64's outputs 1 to n of each row's
+    stream are >= least, else 0."""
     zero = out.dtype.type(0)
     for r in range(out.shape[0]):
         row, state = out[r], mixed(keys[r] + step)
@@ -175,7 +177,8 @@ class KeyedDropout(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
     def _entries(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, axes: int | None = None) -> Tensor:
-        """x with entries set to zero, or, with `axes`, whole slices behind the first `axes`, and the others divided by 1 - p."""
+        """x with entries set to zero, or, with `axes`, whole slices behind the first `axes`, and
+        the others divided by 1 - p."""
         if not training or p == 0:
             return x
         if not 0 < p <= 1:
@@ -193,14 +196,8 @@ class KeyedDropout(TorchFunctionMode):
         return self._entries(x, p, training, inplace, 2 if x.ndim >= batched else 1)
 
     def _attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
         if dropout_p == 0 or enable_gqa:

@@ -30,15 +30,12 @@ _BYTES: WeakKeyDictionary[FlatModule, int] = WeakKeyDictionary()
 
 
 def sums(
-    problem: NetworkOnSamples,
-    points: Tensor,
-    inputs: Any,
-    targets: Any,
-    samples: np.ndarray | None = None,
-    shares: np.ndarray | None = None,
+    problem: NetworkOnSamples, points: Tensor, inputs: Any, targets: Any,
+    samples: np.ndarray | None = None, shares: np.ndarray | None = None,
     keep: Callable[[Any, Tensor], Any] | None = None,
 ) -> tuple[Tensor, list[Any]]:
-    """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are NaN where nothing is classified.
+    """Sums over samples of (hit, loss) under each model: float64 (M, 2), on the device; hits are
+    NaN where nothing is classified.
 
     Parameters
     ----------
@@ -50,11 +47,13 @@ def sums(
     shares : (m,), (2, m) or None
         What each is multiplied with, or what its hit is and what its loss is; None: 1.
     keep : callable(outputs, targets)
-        Called with those of every piece and model; what it returned is the list, by pieces in the order of the samples.
+        Called with those of every piece and model; what it returned is the list, by pieces in the
+        order of the samples.
 
     Notes
     -----
-    On a CPU, pieces run in as many threads as torch may use, each on one core. The numbers depend on neither.
+    On a CPU, pieces run in as many threads as torch may use, each on one core. The numbers depend
+    on neither.
     """
     device = problem.device
     count = len(targets) if samples is None else len(samples)
@@ -100,16 +99,15 @@ def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
 
 
 def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
-    """Return each client sample's weight in a mean of the loss (n,).
-
-    It is the weight of its class, 0 where its label is ignored, and 1 without weights.
-    """
+    """Return each client sample's weight in a mean of the loss (n,). It is the weight of its class,
+    0 where its label is ignored, and 1 without weights."""
     found = problem.loss.mass(problem.targets[torch.from_numpy(samples).to(problem.device)])
     return np.ones(len(samples)) if found is None else to_numpy(found).astype(float)
 
 
 def alike(count: int, most: int | None = None) -> int:
-    """Samples of a piece, `most` or fewer, such that no piece is much smaller than the others, and none has a single sample."""
+    """Samples of a piece, `most` or fewer, such that no piece is much smaller than the others, and
+    none has a single sample."""
     size = -(-count // -(-max(count, 1) // (most or OF_ONE_BATCH)))
     return next((s for s in (*range(size, 1, -1), *range(size + 1, count + 1)) if count % s != 1), size)
 
@@ -195,7 +193,8 @@ def has_accuracy(problem: NetworkOnSamples) -> bool:
 
 
 def classifies_unseen(problem: NetworkOnSamples) -> bool:
-    """True if test targets look like classes whose hits are not counted: labels beside outputs of several parts, or probabilities."""
+    """True if test targets look like classes whose hits are not counted: labels beside outputs of
+    several parts, or probabilities."""
     if problem.test is None:
         return False
     inputs, targets = problem.test

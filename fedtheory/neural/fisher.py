@@ -36,13 +36,15 @@ def check_fisher(problem: NetworkOnSamples, kind: str) -> None:
 
 
 def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
-    """diag I_k(y_kb) (N, B, d) without the ridge: the mean over a client's samples of the squared gradient of the loss.
+    """diag I_k(y_kb) (N, B, d) without the ridge: the mean over a client's samples of the squared
+    gradient of the loss.
 
     Parameters
     ----------
     kind : 'empirical' or 'model'
-        With the samples' labels, or in expectation over labels drawn from the network's own output (as many passes as classes).
-        A sample's loss is its own mean: class weights cancel in it, and one whose label is ignored has the gradient 0, and counts.
+        With the samples' labels, or in expectation over labels drawn from the network's own output
+        (as many passes as classes). A sample's loss is its own mean: class weights cancel in it,
+        and one whose label is ignored has the gradient 0, and counts.
     """
     check_fisher(problem, kind)
     rows = [torch.stack([_one(problem, held, point, kind) for point in y[k]]) for k, held in enumerate(problem.client_samples)]

@@ -139,7 +139,8 @@ def _places(module: nn.Module, names: list[str]) -> list[tuple[dict[str, Any], s
 
 @contextmanager
 def _in_place(places: list[tuple[dict[str, Any], str, str]], pieces: dict[str, Tensor]) -> Iterator[None]:
-    """The module computes with these pieces: what `torch.func.functional_call` does, which takes a tenth of a small network's step."""
+    """The module computes with these pieces: what `torch.func.functional_call` does, which takes a
+    tenth of a small network's step."""
     before = [own[key] for own, key, _ in places]
     try:
         for own, key, name in places:
@@ -156,21 +157,26 @@ class FlatModule:
     Parameters
     ----------
     module : torch.nn.Module
-        It is used as a function: its own parameters are only the starting point, and are not changed.
+        It is used as a function: its own parameters are only the starting point, and are not
+        changed.
 
     Attributes
     ----------
-    names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what requires no gradient is left out
+    names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what
+        requires no gradient is left out
     dim : d
-    depends_on_batch : whether a sample's output depends on what else is in its batch, as with batch statistics: none may be padded
+    depends_on_batch : whether a sample's output depends on what else is in its batch, as with batch
+        statistics: none may be padded
     has_rows : whether what it returns is one tensor with a row for each sample
-    dropout : the share dropped by each dropout of a forward pass, in order, once `settle` has seen one
+    dropout : the share dropped by each dropout of a forward pass, in order, once `settle` has seen
+        one
 
     Raises
     ------
     MissingCapability
-        A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval mode): they do not average, nor
-        batch. Complex parameters or buffers, hooks on parameters. Embeddings with max_norm, scale_grad_by_freq or sparse.
+        A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval
+        mode): they do not average, nor batch. Complex parameters or buffers, hooks on parameters.
+        Embeddings with max_norm, scale_grad_by_freq or sparse.
     InvalidInput
         No torch module; no parameters that require a gradient; parameters that have no sizes yet.
     """
@@ -201,7 +207,8 @@ class FlatModule:
         self.has_rows = True
 
     def settle(self, inputs: Any) -> None:
-        """Find out, on a few samples (n, ...), what a forward pass drops, and whether an output depends on the rest of its batch.
+        """Find out, on a few samples (n, ...), what a forward pass drops, and whether an output
+        depends on the rest of its batch.
 
         Batches of several sizes are tried, since a module may drop nothing in small ones.
         """
@@ -211,7 +218,8 @@ class FlatModule:
         self.dropout = tuple(met or _shares(self.module))
 
     def _depends(self, inputs: Any, met: list[float]) -> bool | None:
-        """True if any output of a batch is another alone or in a larger batch; None where the module fails on all of them."""
+        """True if any output of a batch is another alone or in a larger batch; None where the
+        module fails on all of them."""
         several = mapped(lambda t: torch.cat([t] * MANY), inputs)
         alone = [inputs[i : i + 1] for i in range(len(inputs))] if len(inputs) > 1 else []
         differ: bool | None = None
@@ -243,7 +251,8 @@ class FlatModule:
         return self.initial() + (0.5 if seed else 0.05) * draws.to(self.initial())
 
     def _tried(self, point: Tensor, inputs: Any, met: list[float]) -> Tensor | None:
-        """Outputs that have a row for each sample, empty where there are others, None where the module fails; longer `met` dropouts."""
+        """Outputs that have a row for each sample, empty where there are others, None where the
+        module fails; longer `met` dropouts."""
         keyed = KeyedDropout()
         given, named = arguments(inputs)
         try:
@@ -286,7 +295,7 @@ class FlatModule:
         return self.run(self.views(flat), inputs)
 
     def run(self, pieces: dict[str, Tensor], inputs: Any, key: Tensor | int | None = None) -> Any:
-        """The module's output with these parameters by name, on what `arguments` makes of the inputs.
+        """The module's output with these parameters by name, on what `arguments` makes of inputs.
 
         Parameters
         ----------
@@ -299,11 +308,13 @@ class FlatModule:
             return module(*given, **named)
 
     def holding(self, pieces: dict[str, Tensor]) -> AbstractContextManager[None]:
-        """While it is entered, the module has these pieces: for backward passes that compute parts of the forward pass again."""
+        """While it is entered, the module has these pieces: for backward passes that compute parts
+        of the forward pass again."""
         return _in_place(self._own_module()[1], pieces)
 
     def _own_module(self) -> tuple[nn.Module, list[tuple[dict[str, Any], str, str]]]:
-        """The module, or this thread's copy of it, with `_places`: for the time of a call, it holds what it is called with."""
+        """The module, or this thread's copy of it, with `_places`: for the time of a call, it holds
+        what it is called with."""
         if threading.current_thread() is threading.main_thread():
             return self._mine
         if not hasattr(_THREAD, "copies"):

@@ -1,5 +1,5 @@
-"""Work on every entry as one kernel on a GPU: torch.compile makes one of a function's operations, which alone would each pass over
-the memory once."""
+"""Work on every entry as one kernel on a GPU: torch.compile makes one of a function's operations,
+which alone would each pass over the memory once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ BACKEND = "inductor"
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled on the devices where that pays.
 
-    It returns new tensors, or changes arguments that share no memory: where it changed several views of one tensor, torch 2.13 made a
-    graph with other numbers. Where compiling fails (no Triton, say), a warning says so once and the function is called as it is: it
-    fails before it has begun.
+    It returns new tensors, or changes arguments that share no memory: where it changed several
+    views of one tensor, torch 2.13 made a graph with other numbers. Where compiling fails (no
+    Triton, say), a warning says so once and the function is called as it is: it fails before it has
+    begun.
     """
     made: dict[Any, Callable[..., Any]] = {}
 
@@ -44,10 +45,10 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # whatever a compiler raises
             made["refused"] = function
             warnings.warn(
-                f"{function.__name__} cannot be compiled for this GPU ({type(error).__name__}: {str(error)[:200]}), so that its "
-                "operations are launched one by one, which is slower; the numbers are the same",
-                UserWarning,
-                stacklevel=2,
+                f"{function.__name__} cannot be compiled for this GPU ({type(error).__name__}: "
+                f"{str(error)[:200]}), so that its operations are launched one by one, which is "
+                "slower; the numbers are the same",
+                UserWarning, stacklevel=2,
             )
             return function(*arguments)
 
@@ -56,10 +57,8 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _kind(argument: Any) -> Any:
-    """Return what of an argument makes another graph.
-
-    Not a tensor's length nor a number's value, but for those that torch specialises on.
-    """
+    """Return what of an argument makes another graph. Not a tensor's length nor a number's value,
+    but for those that torch specialises on."""
     if isinstance(argument, torch.Tensor):
         return argument.dtype, tuple(size == 1 for size in argument.shape)
     return (type(argument), argument if argument in (0, 1) else None)

@@ -41,22 +41,15 @@ def _of_samples(inputs: Any, targets: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A dataclass of settings as its name and fields; everything else as it is written in Python."""
+    """A dataclass of settings as its name and fields; all else as it is written in Python."""
     if is_dataclass(value):
         return {"": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
 
 
 def configuration(
-    problem: NeuralProblem,
-    algorithm: Algorithm,
-    sampling: Sampling,
-    solver: LocalSolver,
-    seed: int,
-    record: Sequence[str],
-    evaluate_every: int,
-    x0: Any,
-    metrics: Iterable[str] = (),
+    problem: NeuralProblem, algorithm: Algorithm, sampling: Sampling, solver: LocalSolver,
+    seed: int, record: Sequence[str], evaluate_every: int, x0: Any, metrics: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Everything a run's numbers depend on but the number of rounds, as JSON values; data and partition by their hashes."""
     clients = [problem.sample_counts, *problem.client_samples]

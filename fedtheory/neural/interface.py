@@ -1,7 +1,7 @@
 """The interface of a network that training, evaluation and Fisher diagonals are written against.
 
-The modules that do the work (`sgd`, `threads`, `memory`, `fisher`) are written against `NetworkOnSamples`, and `NeuralProblem`, which
-calls them, provides it.
+The modules that do the work (`sgd`, `threads`, `memory`, `fisher`) are written against
+`NetworkOnSamples`, and `NeuralProblem`, which calls them, provides it.
 """
 
 from __future__ import annotations

@@ -39,8 +39,9 @@ def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return _mean_squared_error(outputs, targets) / 2
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cross_entropy": _cross_entropy, "squared_error": _squared_error, "mean_squared_error": _mean_squared_error,
-}  # fmt: skip
+    "cross_entropy": _cross_entropy, "squared_error": _squared_error,
+    "mean_squared_error": _mean_squared_error,
+}
 
 @dataclass(frozen=True)
 class Slope:
@@ -48,8 +49,9 @@ class Slope:
 
     Attributes
     ----------
-    kind : 0, the cross entropy; 1, scale clip(output - target, -limit, limit); 2, scale (sigmoid(output) (1 + (p - 1) t) - p t)
-        1 and 2 of each output, with the mean over a sample's outputs.
+    kind : 0, the cross entropy; 1, scale clip(output - target, -limit, limit); 2, scale
+        (sigmoid(output) (1 + (p - 1) t) - p t); 1 and 2 of each output, with the mean over a
+        sample's outputs.
     scale, limit : float
         Of kind 0, the label smoothing and the label that is ignored.
     weights : (classes,), (outputs,) or empty
@@ -87,11 +89,11 @@ class Loss:
     """
 
     def __init__(
-        self,
-        loss: str | Callable[[Any, Any], Tensor],
-        by_sample: tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor] | None] | None = None,
-        name: str | None = None,
-        slope: Slope | None = None,
+        self, loss: str | Callable[[Any, Any], Tensor],
+        by_sample: tuple[
+            Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor] | None
+        ] | None = None,
+        name: str | None = None, slope: Slope | None = None,
     ) -> None:
         if not isinstance(loss, str) and not callable(loss):
             raise InvalidInput(f"loss is {loss!r}: use {' or '.join(map(repr, LOSSES))}, or a callable(outputs, targets) -> scalar")
@@ -99,8 +101,8 @@ class Loss:
             raise InvalidInput(f"loss is the class {loss.__name__}: give one of its instances, {loss.__name__}()")
         if isinstance(loss, nn.Module) and any(p.requires_grad for p in loss.parameters()):
             raise InvalidInput(
-                f"loss is a {type(loss).__name__} with parameters of its own, which no client would train: keep them in the module, or "
-                "set requires_grad_(False)"
+                f"loss is a {type(loss).__name__} with parameters of its own, which no client "
+                "would train: keep them in the module, or set requires_grad_(False)"
             )
         how = loss.keywords.get("reduction") if isinstance(loss, partial) else getattr(loss, "reduction", "mean")
         if how == "sum":
@@ -139,7 +141,7 @@ class Loss:
         return None if self._mass is None else self._mass(targets)
 
     def _shares(self, targets: Tensor, weights: Tensor | None, like: Tensor) -> Tensor | None:
-        """Of each row's samples (R, b), summing to 1, or to 0 where nothing counts; None: all alike."""
+        """Each row's shares of samples (R, b), of sum 1, or 0 if none counts; None: all alike."""
         if self._mass is None:
             return weights
         mass = self._mass(targets.flatten(0, 1)).reshape(targets.shape[:2]).to(like.dtype)
@@ -156,7 +158,8 @@ class Loss:
         return each.mean(dim=1) if shares is None else (each * shares).sum(dim=1)
 
     def _of_each(self, outputs: Any, targets: Any) -> Tensor:
-        """A user's loss of every model: by vmap, or, where that fails, one after another; the graph behind the outputs is one."""
+        """A user's loss of every model: by vmap, or, where that fails, one after another; the graph
+        behind the outputs is one."""
         if not self._row_by_row:
             try:
                 alike = tree_map(lambda part: 0 if isinstance(part, torch.Tensor) else None, outputs)  # {"loss": None}, say

@@ -46,14 +46,10 @@ def is_memory_error(error: BaseException) -> bool:
 
 
 def in_chunks(
-    total: int,
-    size: int,
-    work: Callable[[slice], Any],
-    device: torch.device,
-    known: dict[str, int] | None = None,
-    kind: str = "",
+    total: int, size: int, work: Callable[[slice], Any], device: torch.device,
+    known: dict[str, int] | None = None, kind: str = "",
 ) -> list[Any]:
-    """work(slice) over range(total) in pieces of `size`; a piece that does not fit the memory is halved.
+    """work(slice) over range(total) in pieces of `size`; one that does not fit is halved.
 
     known : the sizes by kind of work that had to be tried, which later calls begin with
 
@@ -124,9 +120,11 @@ def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
 
 
 def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how much it took.
+    """A method of `NeuralProblem` with the kernels of `exact_kernels`, whose memory errors say how
+    much it took.
 
-    What a user's module or loss raises in it becomes an `InvalidInput` that names the sample, and of `walk` round and client.
+    What a user's module or loss raises in it becomes an `InvalidInput` that names the sample, and
+    of `walk` round and client.
     """
 
     @wraps(method)
@@ -135,9 +133,9 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
             models = max((a.numel() // problem.dim for a in args if isinstance(a, torch.Tensor)), default=1)
             width = torch.finfo(problem.dtype).bits // 8
             return (
-                f"each copy of {models:,} models x {problem.dim:,} parameters x {width} bytes takes "
-                f"{gigabytes(models * problem.dim * width)}: use fewer clients a round, a smaller network, dtype='float32', or "
-                "another device"
+                f"each copy of {models:,} models x {problem.dim:,} parameters x {width} bytes "
+                f"takes {gigabytes(models * problem.dim * width)}: use fewer clients a round, a "
+                "smaller network, dtype='float32', or another device"
             )
 
         tf32 = method.__name__ == "walk" and problem.precision == "tf32"  # what is measured stays in single precision

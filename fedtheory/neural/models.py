@@ -1,4 +1,4 @@
-"""The papers' networks by name. Importing this module does not import torch; building a network does."""
+"""The papers' networks by name. Importing this module does not import torch; building one does."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class Model:
 _FEDDYN = "Acar et al. (FedDyn), ICLR 2021, and its public code, which FedElasticNet's Table 2 was made with"
 _MODELS = (
     Model("logistic", "logistic", citation="Elastic Aggregation's table (MNIST)"),
-    # FedElasticNet's text reads FedDyn's '200 and 100 neurons' as two widths of one network; they are the widths of two.
+    # FedElasticNet's text reads FedDyn's '200 and 100 neurons' as two widths of one network; they
+    # are the widths of two.
     Model("mlp-200-100", "mlp", {"hidden": (200, 100)}, citation="FedElasticNet, section 4, as its text has it"),
     Model("mlp-200-200", "mlp", {"hidden": (200, 200)}, citation=f"MNIST: McMahan et al., AISTATS 2017; {_FEDDYN}"),
     Model("mlp-100-100", "mlp", {"hidden": (100, 100)}, citation=f"EMNIST-L: {_FEDDYN}"),
@@ -171,11 +172,12 @@ def check_model(
     Raises
     ------
     MissingCapability
-        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a forward pass that draws at random
-        but for dropout; complex parameters.
+        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a
+        forward pass that draws at random but for dropout; complex parameters.
     InvalidInput
-        No torch module; no parameters, or some without a size yet (lazy layers); a module that cannot take the inputs, or a loss that
-        fails on its outputs, is not a scalar, or not differentiable.
+        No torch module; no parameters, or some without a size yet (lazy layers); a module that
+        cannot take the inputs, or a loss that fails on its outputs, is not a scalar, or not
+        differentiable.
     UnknownName
         No loss of that name.
     """
@@ -243,7 +245,7 @@ def check_model(
 
 
 def _check_repeats(module: nn.Module, sample: tuple[Any, Any], outputs: Any) -> None:
-    """Raise `MissingCapability` where a second forward pass on the same samples has other outputs."""
+    """Raise `MissingCapability` where a second pass on the same samples has other outputs."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -285,7 +287,8 @@ def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -
 
 
 def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) -> None:
-    """Raise `MissingCapability` where a module has another gradient once its parameters come from outside, as clients' models do."""
+    """Raise `MissingCapability` where a module has another gradient once its parameters come from
+    outside, as clients' models do."""
     import torch
 
     from fedtheory.neural.dropout import KeyedDropout

@@ -47,13 +47,8 @@ def cnn(input_shape: Shape, num_classes: int, filters: int = 64, units: tuple[in
     height, width = ((size - 4) // 2 for size in (height, width))
     height, width = ((size - 4) // 2 for size in (height, width))
     return nn.Sequential(
-        nn.Conv2d(channels, filters, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(filters, filters, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        *mlp((filters, height, width), num_classes, units),
+        nn.Conv2d(channels, filters, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(filters, filters, 5),
+        nn.ReLU(), nn.MaxPool2d(2), *mlp((filters, height, width), num_classes, units),
     )
 
 
@@ -61,18 +56,15 @@ def emnist_cnn(input_shape: Shape, num_classes: int, units: int = 512, filters: 
     """Two padded 5x5 convolutions, each with ReLU and 2x2 max pooling, then two linear layers."""
     channels, height, width = _image(input_shape, 4, "the EMNIST net")
     return nn.Sequential(
-        nn.Conv2d(channels, filters[0], 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(filters[0], filters[1], 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
+        nn.Conv2d(channels, filters[0], 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(filters[0], filters[1], 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         *mlp((filters[1], height // 4, width // 4), num_classes, (units,)),
     )
 
 
 def vgg11s(input_shape: Shape, num_classes: int) -> nn.Sequential:
-    """VGG11 with fewer filters, no dropout and no normalisation; convolutions start with He's variance, or it does not train."""
+    """VGG11 with fewer filters, no dropout and no normalisation; convolutions start with He's
+    variance, or it does not train."""
     channels, height, width = _image(input_shape, 32, "VGG11")
     layers: list[nn.Module] = []
     for filters in (32, 0, 64, 0, 128, 128, 0, 128, 128, 0, 128, 128, 0):
@@ -142,14 +134,9 @@ class _Bottleneck(nn.Module):
         super().__init__()
         out = 4 * width
         self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 1, bias=False),
-            nn.GroupNorm(groups, width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False),
-            nn.GroupNorm(groups, width),
-            nn.ReLU(),
-            nn.Conv2d(width, out, 1, bias=False),
-            nn.GroupNorm(groups, out),
+            nn.Conv2d(channels, width, 1, bias=False), nn.GroupNorm(groups, width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.GroupNorm(groups, width),
+            nn.ReLU(), nn.Conv2d(width, out, 1, bias=False), nn.GroupNorm(groups, out),
         )
         same = stride == 1 and channels == out
         projection = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.GroupNorm(groups, out))
@@ -216,9 +203,11 @@ class CharLstm(nn.Module):
 
 
 class WordLstm(CharLstm):
-    """The same for texts of unequal length: 0 pads them on the right, and the linear layer reads the output after the last word.
+    """The same for texts of unequal length: 0 pads them on the right, and the linear layer reads
+    the output after the last word.
 
-    What follows the last word changes nothing: neither outputs nor gradients, and the embedding of 0 has none.
+    What follows the last word changes nothing: neither outputs nor gradients, and the embedding of
+    0 has none.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ __all__ = ["RememberedSteps"]
 
 
 class RememberedSteps:
-    """The steps of R models y (R, d) on f_k + penalty by `Momentum` or `Adam`, from a memory of zeros.
+    """The steps of R models y (R, d) on f_k + penalty by `Momentum` or `Adam`, with empty memory.
 
     objective : its arrays (R, d)
     ridge : the weight decay that belongs to f_k

@@ -145,10 +145,8 @@ def _own(value: Any) -> Any:
 
 
 def _value(name: str, compute: Metric, outputs: Any, targets: Any) -> np.ndarray:
-    """Return what the metric's function returns, as a float64 array.
-
-    Raises `InvalidInput` where it fails, or returns no numbers.
-    """
+    """Return what the metric's function returns, as a float64 array. Raises `InvalidInput` where it
+    fails, or returns no numbers."""
     try:
         found = compute(_own(outputs), _own(unpacked(targets)))
     except Exception as error:  # whatever a user's function does

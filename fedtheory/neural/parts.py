@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped", "named", "repeated", "tensors",
-    "unpacked",
-]  # fmt: skip
+    "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped",
+    "named", "repeated", "tensors", "unpacked",
+]
 
 
 class Parts:
-    """Tensors (n, ...) by name or by position, indexed and counted together as one tensor of samples is.
+    """Tensors (n, ...) by name or by position, indexed and counted as one tensor of samples is.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Parts:
 
 
 def is_several(values: Any) -> bool:
-    """True if a user's samples are several tensors: a dict or its kin, or a tuple of arrays or tensors."""
+    """True if samples are several tensors: a dict or its kin, or a tuple of arrays or tensors."""
     return isinstance(values, Mapping) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
 
 
@@ -87,7 +87,7 @@ def _keys(samples: Any) -> Any:
 
 
 def check_alike(train: Any, test: Any, what: str) -> None:
-    """Raise `InvalidInput` unless the test samples have the parts that the clients' samples have."""
+    """Raise `InvalidInput` unless the test samples have the parts of the clients' samples."""
     given = [_keys(s) for s in (train, test)]
     if given[0] != given[1]:
         told = ["one tensor" if g is None else f"a tuple of {g}" if isinstance(g, int) else f"a dict of {', '.join(g)}" for g in given]

@@ -1,4 +1,5 @@
-"""The part of a local step that needs no data: the pull of the penalty and of the weight decay, and the l1 term, in place."""
+"""The part of a local step that needs no data: the pull of the penalty and of the weight decay, and
+the l1 term, in place."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ __all__ = ["Penalty"]
 
 
 class Penalty:
-    """-<linear, y> + slope/2 ||y||^2 - <curvature center, y> + l1 ||y - anchor||_1 of R rows; slope = curvature + ridge.
+    """-<linear, y> + slope/2 ||y||^2 - <curvature center, y> + l1 ||y - anchor||_1 of R rows;
+    slope = curvature + ridge.
 
-    On a CPU with Numba everything is done in one compiled pass over y: on small batches a step costs what it takes to move the weights.
+    On a CPU with Numba everything is done in one compiled pass over y: on small batches a step
+    costs what it takes to move the weights.
     """
 
     def __init__(self, objective: LocalObjective, ridge: float, prox: bool, y: Tensor) -> None:
@@ -71,7 +74,8 @@ class Penalty:
         return 1.0
 
     def clipped_step(self, y: Tensor, gradient: Tensor, lr: Any, limit: float, spares: str | None) -> None:
-        """One step of the first rows y (r, d), in place, with what `fedtheory.local.clipping` clips cut to `limit` in each row.
+        """One step of the first rows y (r, d), in place, with what `fedtheory.local.clipping` clips
+        cut to `limit` in each row.
 
         gradient (r, d) is that of the loss alone; lr a number, or (r, 1).
         """
@@ -82,7 +86,7 @@ class Penalty:
         (_clipped_at_once if self.recorded else _clipped)(y, gradient, lr, limit, slope, later, pull, anchor, self.l1)
 
     def after(self, y: Tensor, lr: Any) -> None:
-        """prox of lr l1 ||. - anchor||_1 on the first rows y, in place, where the l1 term is one."""
+        """Apply the prox of lr l1 ||. - anchor||_1 to the first rows y, where the term is one."""
         if not (self.l1 and self.prox):
             return
         if self.compiled:

@@ -18,8 +18,9 @@ __all__ = ["Plan", "Plans"]
 class Plan:
     """The samples, weights and step sizes of every row at every step.
 
-    Rows are sorted by their number of steps, longest first, so that the rows still walking are always the first ones and no work
-    is spent on those that have arrived. A batch cut short by the end of an epoch is padded, with weight 0.
+    Rows are sorted by their number of steps, longest first, so that the rows still walking are
+    always the first ones and no work is spent on those that have arrived. A batch cut short by the
+    end of an epoch is padded, with weight 0.
     """
 
     def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
@@ -32,7 +33,8 @@ class Plan:
         order = np.argsort(-lengths, kind="stable")
         self.clients, self.columns, self.lengths = clients[order], columns[order], lengths[order]
         self.active = (self.lengths[:, None] > np.arange(self.lengths[0])).sum(axis=0)  # (steps,) rows still walking
-        # an entry's mask follows from its place in a batch, which must not follow from who else takes part
+        # an entry's mask follows from its place in a batch, which must not follow from who else
+        # takes part
         widest = min(solver.batch_size, problem.most_samples if problem.flat.dropout else int(problem.sample_counts.max()))
         shape = (len(order), int(self.lengths[0]), widest)
         self.samples = np.zeros(shape, dtype=np.int64)
@@ -76,10 +78,8 @@ def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_ind
 
 
 def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
-    """Return the keys of a row's dropout at each of its steps: (steps,).
-
-    They are a function of (seed, round, scenario, client) alone.
-    """
+    """Return the keys of a row's dropout at each of its steps: (steps,). They are a function of
+    (seed, round, scenario, client) alone."""
     scenario = int(rows.scenarios[n, b])
     block = scenario // BLOCK
     generator = rows.stream.generator("dropout", rows.round_index, 0, (int(rows.clients[n]) << 32) | block)
@@ -87,7 +87,8 @@ def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
 
 
 def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Of every step: places (T, b) in the epochs' orders one after another, weights (T, b), step sizes (T,); and the epochs."""
+    """Of every step: places (T, b) in the epochs' orders one after another, weights (T, b), step
+    sizes (T,); and the epochs."""
     epoch, first, last = (np.array(column, dtype=np.int64)[:, None] for column in list(zip(*schedule, strict=True))[:3])
     inside = np.arange(widest)
     real = inside < last - first
@@ -101,8 +102,8 @@ class Plans:
     Attributes
     ----------
     ahead : bool
-        Whether the round loop is to call `prepare` for the next round before it reads what this one gave: on a GPU, which works on
-        until then.
+        Whether the round loop is to call `prepare` for the next round before it reads what this one
+        gave: on a GPU, which works on until then.
     """
 
     def __init__(self, ahead: bool) -> None:

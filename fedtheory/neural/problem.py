@@ -1,4 +1,5 @@
-"""A neural network as a federated problem: the point is the flat parameter vector, a client's loss the mean over its samples."""
+"""A neural network as a federated problem: the point is the flat parameter vector, a client's loss
+the mean over its samples."""
 
 from __future__ import annotations
 
@@ -45,24 +46,29 @@ TRIED = 4  # samples that the module and the loss are tried on
 
 
 class NeuralProblem(Problem):
-    """min over R^d of sum_k w_k f_k, f_k(y) = (1/n_k) sum_i loss(module_y(input_ki), target_ki) + ridge/2 ||y||^2.
+    """min over R^d of sum_k w_k f_k, f_k(y) = (1/n_k) sum_i loss(module_y(input_ki),
+    target_ki) + ridge/2 ||y||^2.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Used as a function of its parameters, but those with requires_grad=False, which stay as they are; GroupNorm, or
-        BatchNorm in eval mode or without running statistics. Dropout is drawn in the local steps of `fedtheory.local.SGD` and its kin,
-        and off in all that is measured. A module whose output for a sample depends on the rest of its batch, as with batch
-        statistics, is found out on a few samples: its loss is that of each batch as a whole, and no batch is padded.
+        Used as a function of its parameters, but those with requires_grad=False, which stay as they
+        are; GroupNorm, or BatchNorm in eval mode or without running statistics. Dropout is drawn in
+        the local steps of `fedtheory.local.SGD` and its kin, and off in all that is measured. A
+        module whose output for a sample depends on the rest of its batch, as with batch statistics,
+        is found out on a few samples: its loss is that of each batch as a whole, and no batch is
+        padded.
     inputs, targets : arrays or tensors (n, ...), or dicts or tuples of them
-        All clients' samples. The module is called with a dict's entries as keyword arguments, with a tuple's as positional ones.
-        Targets of several parts go with a loss of one's own, which is given them as they came.
-        Those of the type and on the device that are needed are not copied, as data sets are large. Write into neither them nor the
-        problem's `inputs`, `targets` and `test`: torch has no tensors that are read-only.
+        All clients' samples. The module is called with a dict's entries as keyword arguments, with
+        a tuple's as positional ones. Targets of several parts go with a loss of one's own, which is
+        given them as they came. Those of the type and on the device that are needed are not copied,
+        as data sets are large. Write into neither them nor the problem's `inputs`, `targets` and
+        `test`: torch has no tensors that are read-only.
     clients : N sequences of sample numbers, each once, or a `fedtheory.problems.Partition`
         Clients may share samples: those that hold the same ones are alike.
-    loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs, targets) -> scalar, the mean over the batch
-        torch's own, as modules or functions, are known with their options (`neural.torch_losses`).
+    loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs,
+        targets) -> scalar, the mean over the batch; torch's own, as modules or functions, are known
+        with their options (`neural.torch_losses`).
     ridge : float >= 0
         The weight decay of the papers' experiments.
     weights : 'samples', 'uniform' or N numbers
@@ -75,49 +81,43 @@ class NeuralProblem(Problem):
     engine : 'auto', 'stacked' or 'loop'
         How the clients' gradients are computed; the numbers are the same to rounding.
     autocast : None, 'bfloat16' or 'float16'
-        Mixed precision of the training's forward and backward passes, for dtype='float32'; losses, parameters and updates stay in
-        single precision, and what is measured is computed in it. float16 scales the loss by 1024.
+        Mixed precision of the training's forward and backward passes, for dtype='float32'; losses,
+        parameters and updates stay in single precision, and what is measured is computed in it.
+        float16 scales the loss by 1024.
     precision : 'highest' or 'tf32'
-        Of the products and convolutions of training steps in float32 on a GPU: 'tf32' rounds their factors to 11 binary digits.
+        Of the products and convolutions of training steps in float32 on a GPU: 'tf32' rounds their
+        factors to 11 binary digits.
     augment : None or 'flip-crop'
-        Images (n, channels, height, width) are mirrored and cropped at random, anew each time that `fedtheory.local.SGD` takes them, as
-        in FedDyn's public code (`fedtheory.neural.augment`); what is measured is measured on the images as they are.
+        Images (n, channels, height, width) are mirrored and cropped at random, anew each time that
+        `fedtheory.local.SGD` takes them, as in FedDyn's public code (`fedtheory.neural.augment`);
+        what is measured is measured on the images as they are.
     rows_at_once : int or None
         Models that are trained side by side (default: as many as fit the memory).
 
     Raises
     ------
     InvalidInput
-        Samples that are no real numbers, or not finite (targets of a loss of one's own may be anything); no clients or empty ones,
-        sample numbers out of range or named twice by a client, test_clients for another number of clients, CUDA asked for
-        where there is none; no module, one
-        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar or has no
-        gradient; autocast of another name, or with dtype='float64'; 'tf32' but for float32 on a GPU; augment of what are no images.
+        Samples that are no real numbers, or not finite (targets of a loss of one's own may be
+        anything); no clients or empty ones, sample numbers out of range or named twice by a client,
+        test_clients for another number of clients, CUDA asked for where there is none; no module,
+        one
+        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar
+        or has no gradient; autocast of another name, or with dtype='float64'; 'tf32' but for
+        float32 on a GPU; augment of what are no images.
     MissingCapability
-        Running statistics that change, random numbers but for dropout, complex parameters; an engine that cannot do this module.
+        Running statistics that change, random numbers but for dropout, complex parameters; an
+        engine that cannot do this module.
     """
 
     convex = False
 
     def __init__(
-        self,
-        module: nn.Module,
-        inputs: Any,
-        targets: Any,
-        clients: Sequence[Any],
-        loss: str | Callable[[Any, Any], Any] = "cross_entropy",
-        ridge: float = 0.0,
-        weights: Any = "samples",
-        test: tuple[Any, Any] | None = None,
-        test_clients: Sequence[Any] | None = None,
-        device: str = "cpu",
-        dtype: str = "float32",
-        engine: str = "auto",
-        autocast: str | None = None,
-        augment: str | None = None,
-        rows_at_once: int | None = None,
-        name: str = "neural network",
-        precision: str = "highest",
+        self, module: nn.Module, inputs: Any, targets: Any, clients: Sequence[Any],
+        loss: str | Callable[[Any, Any], Any] = "cross_entropy", ridge: float = 0.0,
+        weights: Any = "samples", test: tuple[Any, Any] | None = None,
+        test_clients: Sequence[Any] | None = None, device: str = "cpu", dtype: str = "float32",
+        engine: str = "auto", autocast: str | None = None, augment: str | None = None,
+        rows_at_once: int | None = None, name: str = "neural network", precision: str = "highest",
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
         self.precision = check_precision(precision, self.device, self.dtype)
@@ -170,18 +170,11 @@ class NeuralProblem(Problem):
 
     @classmethod
     def from_dataset(
-        cls,
-        module: nn.Module,
-        dataset: Any,
-        clients: Sequence[Any] | None = None,
-        loss: str | Callable[[Any, Any], Any] = "cross_entropy",
-        *,
-        target: str | None = None,
-        test: Any = None,
-        progress: bool = True,
-        **options: Any,
+        cls, module: nn.Module, dataset: Any, clients: Sequence[Any] | None = None,
+        loss: str | Callable[[Any, Any], Any] = "cross_entropy", *, target: str | None = None,
+        test: Any = None, progress: bool = True, **options: Any,
     ) -> Self:
-        """The problem on the samples of a torch Dataset, or of a list of Datasets, one for each client.
+        """The problem on the samples of a torch Dataset, or of a list of them, one for each client.
 
         Parameters
         ----------
@@ -241,16 +234,18 @@ class NeuralProblem(Problem):
 
     @property
     def tested(self) -> list[np.ndarray] | None:
-        """The numbers of the test samples that are each client's own: N int64 arrays, copies; None without `test_clients`."""
+        """The numbers of the test samples that are each client's own: N int64 arrays, copies; None
+        without `test_clients`."""
         return None if self._tested is None else [own.copy() for own in self._tested]
 
-    # --- the point ----------------------------------------------------------------------------------------------------
+    # --- the point --------------------------------------------------------------------------------
     def initial(self) -> Tensor:
         """The module's own parameters (d,), where a run usually starts."""
         return self.flat.initial()
 
     def module(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
-        """The module as it was given with the parameters x (d,) or (1, d), as of a run: `fedtheory.neural.TrainingRun.module`."""
+        """The module as it was given with the parameters x (d,) or (1, d), as of a run:
+        `fedtheory.neural.TrainingRun.module`."""
         return self.given.filled(x, device, dtype)
 
     def like_array(self) -> Tensor:
@@ -281,7 +276,7 @@ class NeuralProblem(Problem):
         other.weights = w / w.sum() if w.sum() > 0 else np.full(len(clients), 1.0 / len(clients))
         return other
 
-    # --- kernels ------------------------------------------------------------------------------------------------------
+    # --- kernels ----------------------------------------------------------------------------------
     @memory.computed_there
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
         if self.augment is not None:
@@ -385,10 +380,11 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def evaluate_clients(self, x: Tensor, personal: Tensor | None = None) -> np.ndarray:
-        """Accuracy on each client's own test samples, mean over the clients that have some: server models (S, d) -> (S,).
+        """Accuracy on each client's own test samples, mean over the clients that have some: server
+        models (S, d) -> (S,).
 
-        Without `test_clients`, each client's test set is the common one, weighted so that its labels are as frequent as among the
-        client's own samples.
+        Without `test_clients`, each client's test set is the common one, weighted so that its
+        labels are as frequent as among the client's own samples.
 
         Parameters
         ----------
@@ -410,8 +406,9 @@ class NeuralProblem(Problem):
     def check_fisher(self, kind: str) -> None:
         fisher.check_fisher(self, kind)
 
-    # --- local training -----------------------------------------------------------------------------------------------
+    # --- local training ---------------------------------------------------------------------------
     @memory.computed_there
     def walk(self, solver: MiniBatchSolver, objective: LocalObjective, start: Tensor, rows: Rows) -> LocalResult:
-        """Mini-batch steps of all rows side by side: what `fedtheory.local.SGD` asks of problems that bring their own loop."""
+        """Mini-batch steps of all rows side by side: what `fedtheory.local.SGD` asks of problems
+        that bring their own loop."""
         return walk(self, solver, objective, start, rows)

@@ -37,8 +37,8 @@ def as_samples(
         raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
     if isinstance(values, torch.utils.data.DataLoader):
         raise InvalidInput(
-            f"{what} is a DataLoader: use NeuralProblem.from_dataset(module, loader.dataset, clients); batches are drawn by the local "
-            "solver, local.SGD(batch_size, lr, epochs=...)"
+            f"{what} is a DataLoader: use NeuralProblem.from_dataset(module, loader.dataset, "
+            "clients); batches are drawn by the local solver, local.SGD(batch_size, lr, epochs=...)"
         )
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         masked = int(np.ma.count_masked(values))
@@ -48,8 +48,8 @@ def as_samples(
         layout = next((name for name, is_so in odd.items() if is_so), str(values.layout))
         if layout != "torch.strided":
             raise InvalidInput(
-                f"{what} is a tensor that is {layout}: give a dense one with its values, {what}.to_dense() of a sparse one, "
-                f"{what}.dequantize() of a quantized one"
+                f"{what} is a tensor that is {layout}: give a dense one with its values, "
+                f"{what}.to_dense() of a sparse one, {what}.dequantize() of a quantized one"
             )
     if not isinstance(values, torch.Tensor):
         try:
@@ -78,7 +78,7 @@ def as_samples(
 
 
 def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.ndarray]:
-    """One int64 array (n_k,) a client, a copy of what was given, also of a `fedtheory.problems.Partition`.
+    """One int64 array (n_k,) a client, a copy of what was given, a `Partition` among it.
 
     Raises
     ------
@@ -195,6 +195,6 @@ def check_targets(flat: FlatModule, loss: Loss, inputs: Any, sets: Mapping[str, 
     for k, held in enumerate(clients):
         if not bool((mass[torch.from_numpy(held).to(mass.device)] > 0).any()):
             raise InvalidInput(
-                f"client {k}: all its labels are ignored (ignore_index = {ignored}), or have weight 0: leave it out, or deal it "
-                "samples that count"
+                f"client {k}: all its labels are ignored (ignore_index = {ignored}), or have "
+                "weight 0: leave it out, or deal it samples that count"
             )

@@ -1,7 +1,4 @@
-"""Sensitivities of a network's output to its parameters, on unlabelled samples.
-
-Elastic Aggregation's clients measure them.
-"""
+"""Sensitivities of a network's output to its parameters, as Elastic Aggregation measures them."""
 
 from __future__ import annotations
 

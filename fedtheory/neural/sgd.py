@@ -83,14 +83,8 @@ def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: L
 
 
 def _steps(
-    problem: NetworkOnSamples,
-    solver: MiniBatchSolver,
-    objective: LocalObjective,
-    y: Tensor,
-    plan: Plan,
-    part: slice,
-    stop: Event,
-    most: int | None = None,
+    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, y: Tensor,
+    plan: Plan, part: slice, stop: Event, most: int | None = None,
 ) -> None:
     """All steps of the rows in `part`, in place in y (R, d), until told to stop; of compiled ones so many at `most`."""
     device, engine = problem.device, problem.engine

@@ -23,10 +23,12 @@ WORTH_A_POOL = 2**28  # multiplications of an evaluation (at least), a few milli
 def side_by_side(
     problem: NetworkOnSamples, lengths: np.ndarray, work: Callable[[slice, Event], None], singly: bool = False
 ) -> None:
-    """work(rows, stop) over all rows, which make `lengths` (R,) steps; on a CPU in as many threads as torch may use.
+    """work(rows, stop) over all rows, which make `lengths` (R,) steps; on a CPU in as many threads
+    as torch may use.
 
-    A thread takes a few rows at a time and computes with one core. ``stop`` is set when another one failed, or on Ctrl-C. Where the
-    work takes its rows `singly` anyway, a thread is given as few as one, so that all end together.
+    A thread takes a few rows at a time and computes with one core. ``stop`` is set when another one
+    failed, or on Ctrl-C. Where the work takes its rows `singly` anyway, a thread is given as few as
+    one, so that all end together.
     """
     rows, stop = len(lengths), Event()
     size, threads, before = rows_at_once(problem, rows), 1, torch.get_num_threads()
@@ -67,7 +69,8 @@ def side_by_side(
 
 
 def in_pieces(problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str) -> list[Any]:
-    """work(slice) over range(total) in pieces of `size`, the results in their order; on a CPU in as many threads as torch may use.
+    """work(slice) over range(total) in pieces of `size`, the results in their order; on a CPU in as
+    many threads as torch may use.
 
     Each thread computes with one core, so that the numbers do not depend on how many there are.
     """

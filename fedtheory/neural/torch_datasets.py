@@ -26,9 +26,9 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     Parameters
     ----------
     dataset : torch.utils.data.Dataset, or anything with a length and items by number
-        Items are tuples, whose last entry is the target and whose others are the inputs, or dicts. Entries are what torch's
-        `default_collate` puts together: tensors, arrays, numbers, of one shape in all items. Transforms run once: what they draw at
-        random is drawn once.
+        Items are tuples, whose last entry is the target and whose others are the inputs, or dicts.
+        Entries are what torch's `default_collate` puts together: tensors, arrays, numbers, of one
+        shape in all items. Transforms run once: what they draw at random is drawn once.
     target : str or None
         Of items that are dicts, the entry that is the target; the others are the inputs.
     progress : bool
@@ -41,16 +41,16 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True, what: st
     Raises
     ------
     InvalidInput
-        No such dataset, or an empty one; items that differ in shape or structure, or hold something other than numbers; an item that
-        cannot be read; dicts without `target`.
+        No such dataset, or an empty one; items that differ in shape or structure, or hold something
+        other than numbers; an item that cannot be read; dicts without `target`.
     OutOfMemory
         The samples do not fit.
     """
     flag("progress", progress)
     if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise InvalidInput(
-            f"{what} is a {type(dataset).__name__}: give a map-style Dataset, with a length and items by number (of an "
-            "IterableDataset, list(dataset) in a Dataset of your own)"
+            f"{what} is a {type(dataset).__name__}: give a map-style Dataset, with a length and "
+            "items by number (of an IterableDataset, list(dataset) in a Dataset of your own)"
         )
     count = len(dataset)
     if not count:
@@ -115,7 +115,8 @@ def _together(dataset: Any, first: int, last: int, what: str) -> Any:
 
 
 def _with_arrays(item: Any) -> Any:
-    """An item with its lists of numbers as arrays, as tokenizers return them; torch would put a list's entries together one by one."""
+    """An item with its lists of numbers as arrays, as tokenizers return them; torch would put a
+    list's entries together one by one."""
     if isinstance(item, Mapping):
         return {name: np.asarray(v) if isinstance(v, list) else v for name, v in item.items()}
     return tuple(np.asarray(v) if isinstance(v, list) else v for v in item) if isinstance(item, tuple | list) else item
@@ -128,7 +129,7 @@ def _entries(item: Any) -> str:
 
 
 def _check_entries(a: Any, b: Any, first: str, second: str) -> None:
-    """Raise `InvalidInput` where two items, or the samples made of them, do not have the same entries."""
+    """Raise `InvalidInput` where two items, or samples made of them, differ in their entries."""
     if _entries(a) != _entries(b):
         raise InvalidInput(f"{first} has {_entries(a)}, {second} has {_entries(b)}: give all samples the same entries")
 

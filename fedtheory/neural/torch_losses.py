@@ -1,4 +1,5 @@
-"""torch's own losses with their options, as means of numbers of single samples; and somebody's own, looked at before work starts."""
+"""torch's own losses with their options, as means of numbers of single samples; and somebody's own,
+looked at before work starts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TORCH", "known_loss"]
 
-# torch's losses that are means over samples, and over the entries of a sample; the first also of probabilities and with weights
+# torch's losses that are means over samples, and over the entries of a sample; the first also of
+# probabilities and with weights
 TORCH: dict[type[nn.Module], Any] = {
     nn.CrossEntropyLoss: functional.cross_entropy,
     nn.NLLLoss: functional.nll_loss,
@@ -44,7 +46,8 @@ KEPT_BY_MODULES = {"weight", "pos_weight", "ignore_index", "label_smoothing", "b
 
 
 def _function(loss: Any) -> tuple[Any, dict[str, Any]] | None:
-    """torch's function behind a loss of torch's, and its options: of modules, functions and partials of functions; None of all else."""
+    """torch's function behind a loss of torch's, and its options: of modules, functions and
+    partials of functions; None of all else."""
     if isinstance(loss, nn.Module):
         as_torch_has_it = "forward" not in vars(loss) and not loss._forward_hooks and not loss._forward_pre_hooks
         found = TORCH.get(type(loss)) if as_torch_has_it else None
@@ -70,7 +73,8 @@ def _among(function: Any) -> bool:
 
 
 def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, targets: Any) -> Loss:
-    """The loss as `Loss` takes it: torch's own, with their options, sample by sample where that has the same mean on these samples.
+    """The loss as `Loss` takes it: torch's own, with their options, sample by sample where that has
+    the same mean on these samples.
 
     Parameters
     ----------
@@ -127,7 +131,8 @@ def _check_alike(name: str, outputs: Tensor, targets: Tensor) -> None:
 
 
 def _check_closed(loss: Any, outputs: Any, targets: Any) -> None:
-    """Raise `InvalidInput` where a loss of somebody's own has a gradient in something else than the outputs: in parameters it holds."""
+    """Raise `InvalidInput` where a loss of somebody's own has a gradient in something else than the
+    outputs: in parameters it holds."""
     if outputs is None:
         return
     try:
@@ -161,7 +166,8 @@ def _warn_of_sums(loss: Any, outputs: Any, targets: Any) -> None:
 
 
 def _warn_of_pairs(loss: Any, outputs: Any, targets: Any) -> None:
-    """Warn where a loss of somebody's own takes outputs (b, 1) with targets (b,), and says something else of outputs (b,)."""
+    """Warn where a loss of somebody's own takes outputs (b, 1) with targets (b,), and says
+    something else of outputs (b,)."""
     if not isinstance(outputs, torch.Tensor) or not isinstance(targets, torch.Tensor) or not targets.is_floating_point():
         return
     if {outputs.shape, targets.shape} != {targets.shape[:1], (len(targets), 1)} or len(targets) < 2:
@@ -182,7 +188,8 @@ def _warn_of_pairs(loss: Any, outputs: Any, targets: Any) -> None:
 
 
 def _smooths_what_does_not_count(options: dict[str, Any]) -> bool:
-    """True if a sample whose class has no weight still has a loss, that of smoothing, so that the mean is none of weighted samples."""
+    """True if a sample whose class has no weight still has a loss, that of smoothing, so that the
+    mean is none of weighted samples."""
     weight = options.get("weight")
     return weight is not None and (bool((weight < 0).any()) or (bool((weight == 0).any()) and options.get("label_smoothing", 0.0) > 0))
 
@@ -205,7 +212,8 @@ def _same(made: Loss, plain: Loss, outputs: Tensor, targets: Tensor) -> bool:
 def _sample_by_sample(
     function: Any, options: dict[str, Any], classes: bool
 ) -> tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor] | None]:
-    """each(outputs, targets) -> (b,) and mass(targets) -> (b,) or None: the mean over a batch is sum mass each / sum mass."""
+    """each(outputs, targets) -> (b,) and mass(targets) -> (b,) or None: the mean over a batch is
+    sum mass each / sum mass."""
     none = functools.partial(function, **options, reduction="none")
     weight, ignored = options.get("weight"), options.get("ignore_index", -100)
 

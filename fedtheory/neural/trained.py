@@ -36,7 +36,8 @@ class GivenModule:
         self.dim = flat.dim
 
     def filled(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
-        """A copy with the parameters x (d,) or (1, d), on another device or of another floating-point dtype where one is named.
+        """A copy with the parameters x (d,) or (1, d), on another device or of another
+        floating-point dtype where one is named.
 
         Raises
         ------
@@ -48,8 +49,8 @@ class GivenModule:
         point = x.detach() if isinstance(x, torch.Tensor) else torch.tensor(real_array("x", x, finite=False))
         if point.shape not in ((self.dim,), (1, self.dim)):
             raise InvalidInput(
-                f"x has shape {tuple(point.shape)}: {self._type} is made of one point, ({self.dim},) or (1, {self.dim}); "
-                "of several give one row"
+                f"x has shape {tuple(point.shape)}: {self._type} is made of one point, "
+                f"({self.dim},) or (1, {self.dim}); of several give one row"
             )
         made, point = copy.deepcopy(self.module), point.reshape(-1)
         own = dict(made.named_parameters())

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["RECORD", "TrainingRun", "configuration", "train"]
 
 RECORD = (
-    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1", "entropy_2", "entropy_pooled",
-    "update_entropy", "bits_up", "bits_down", "bits",
-)  # fmt: skip
+    "test_accuracy", "test_loss", "drift", "participants", "nonzeros", "entropy", "entropy_1",
+    "entropy_2", "entropy_pooled", "update_entropy", "bits_up", "bits_down", "bits",
+)
 
 
 def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
@@ -92,29 +92,19 @@ def _where_it_stands(done: int, checkpoint: Path | str | None) -> str:
 
 
 def train(
-    problem: NeuralProblem,
-    algorithm: Algorithm,
-    rounds: int,
-    sampling: Sampling | None = None,
-    solver: LocalSolver | None = None,
-    seed: int = 0,
-    record: Sequence[str] | None = None,
-    x0: Any = None,
-    checkpoint: Path | str | None = None,
-    every: int | None = None,
-    resume: bool = True,
-    evaluate_every: int = 1,
-    tensorboard: Path | str | None = None,
-    progress: bool = True,
-    label: str | None = None,
-    on_round: Callable[[Resume], None] | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    problem: NeuralProblem, algorithm: Algorithm, rounds: int, sampling: Sampling | None = None,
+    solver: LocalSolver | None = None, seed: int = 0, record: Sequence[str] | None = None,
+    x0: Any = None, checkpoint: Path | str | None = None, every: int | None = None,
+    resume: bool = True, evaluate_every: int = 1, tensorboard: Path | str | None = None,
+    progress: bool = True, label: str | None = None,
+    on_round: Callable[[Resume], None] | None = None, metrics: Mapping[str, Metric] | None = None,
 ) -> TrainingRun:
     """Train a network with a federated method.
 
-    A run that is killed and called again ends with the numbers of one that was not, bit for bit on the same machine with the same
-    number of threads; on a GPU as far as `fedtheory.neural.device.exact_kernels` says. Ctrl-C lets the round end, writes the
-    checkpoint and raises KeyboardInterrupt; a second one does not wait.
+    A run that is killed and called again ends with the numbers of one that was not, bit for bit on
+    the same machine with the same number of threads; on a GPU as far as
+    `fedtheory.neural.device.exact_kernels` says. Ctrl-C lets the round end, writes the checkpoint
+    and raises KeyboardInterrupt; a second one does not wait.
 
     Parameters
     ----------
@@ -140,24 +130,31 @@ def train(
     on_round : callable(Resume)
         Called after every round; its arrays may be overwritten by the next.
     metrics : dict of callable(outputs, targets) -> a number or an array, or None
-        Metrics of one's own, measured where the test metrics are: on all outputs of the test set, as the module returns them, and all
-        targets, as tensors on the CPU. An array must keep its shape; TensorBoard is told of numbers.
+        Metrics of one's own, measured where the test metrics are: on all outputs of the test set,
+        as the module returns them, and all targets, as tensors on the CPU. An array must keep its
+        shape; TensorBoard is told of numbers.
 
     Raises
     ------
     CheckpointError
-        A checkpoint of another run (what differs is named) or beyond `rounds`; a folder in its place.
+        A checkpoint of another run (what differs is named) or beyond `rounds`; a folder in its
+        place.
     InvalidInput
-        Whatever `simulate` refuses; metrics of one's own that fail, return no numbers, or have a name that is taken.
+        Whatever `simulate` refuses; metrics of one's own that fail, return no numbers, or have a
+        name that is taken.
     DataFileError
-        A checkpoint that is damaged, of another version, or cannot be written, which is told before any work.
+        A checkpoint that is damaged, of another version, or cannot be written, which is told before
+        any work.
     MissingCapability
-        TensorBoard asked for and not installed; test metrics asked for without a test set; an exact local solver.
+        TensorBoard asked for and not installed; test metrics asked for without a test set; an exact
+        local solver.
     OutOfMemory
-        What the method keeps of all clients does not fit the memory, or not even one model's step; says how much it takes.
+        What the method keeps of all clients does not fit the memory, or not even one model's step;
+        says how much it takes.
     Diverged
-        At the first non-finite number, with round and client, and with the sample where the loss was not finite at the start already;
-        the last checkpoint stays, and `measured` are the rounds before.
+        At the first non-finite number, with round and client, and with the sample where the loss
+        was not finite at the start already; the last checkpoint stays, and `measured` are the
+        rounds before.
 
     Notes
     -----
@@ -216,17 +213,8 @@ def train(
                 if log.past is None:
                     own.measure(problem, 0, check_start(problem, start, 1, problem.like_array()))
                 run = simulate(
-                    problem,
-                    algorithm,
-                    rounds,
-                    start,
-                    sampling,
-                    seed=seed,
-                    local_solver=solver,
-                    record=own.record,
-                    like=problem.like_array(),
-                    resume=log.past,
-                    checkpoint=after,
+                    problem, algorithm, rounds, start, sampling, seed=seed, local_solver=solver,
+                    record=own.record, like=problem.like_array(), resume=log.past, checkpoint=after,
                     evaluate_every=evaluate_every,
                 )
         except Diverged as error:

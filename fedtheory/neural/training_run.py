@@ -42,11 +42,12 @@ class TrainingRun:
     rounds : int
         Rounds done.
     metrics : dict of (rounds + 1, 1) arrays
-        Entry 0 is the start. A metric of one's own that returns arrays (c, ...) is (rounds + 1, 1, c, ...).
+        Entry 0 is the start. A metric of one's own that returns arrays (c, ...) is (rounds + 1, 1,
+        c, ...).
     final : the algorithm's last state; None where the run diverged
     seconds : list of float
-        Wall-clock seconds of each round, evaluation included; without the wait for Numba, which compiles the steps of small networks
-        once.
+        Wall-clock seconds of each round, evaluation included; without the wait for Numba, which
+        compiles the steps of small networks once.
     provenance : dict
         Seed, and for every part of the run its rounds, versions, device and time.
     """
@@ -70,8 +71,9 @@ class TrainingRun:
     def module(self, device: Any = None, dtype: Any = None) -> nn.Module:
         """A copy of the module that was trained, with the server's last model as its parameters.
 
-        Parameters that were not trained, buffers and modes (train or eval) are as in the module that was given, and what was shared is
-        shared. Of a method's personal models, `NeuralProblem.module` makes one: ``problem.module(run.final.v[0, k])`` for APFL's.
+        Parameters that were not trained, buffers and modes (train or eval) are as in the module
+        that was given, and what was shared is shared. Of a method's personal models,
+        `NeuralProblem.module` makes one: ``problem.module(run.final.v[0, k])`` for APFL's.
 
         Parameters
         ----------
@@ -111,7 +113,8 @@ def board_in(folder: Path | str | None, past: int) -> Iterator[Any]:
 
 @contextmanager
 def patient() -> Iterator[Callable[[], bool]]:
-    """Lets a round end after Ctrl-C: yields whether one came. A second one interrupts at once; where it is ignored, it stays so."""
+    """Lets a round end after Ctrl-C: yields whether one came. A second one interrupts at once;
+    where it is ignored, it stays so."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -161,7 +164,8 @@ class Log:
         return self.done + len(self.seconds) - self._before
 
     def go_on(self, checkpoint: Path | str, algorithm: Algorithm, problem: NeuralProblem, own_start: bool) -> None:
-        """Begin where the checkpoint stands. Raises `CheckpointError` where it is another run's, or beyond the rounds asked for."""
+        """Begin where the checkpoint stands. Raises `CheckpointError` where it is another run's, or
+        beyond the rounds asked for."""
         import torch
 
         from fedtheory.neural import memory
@@ -194,7 +198,8 @@ class Log:
         self.saved = self.round_began = time.perf_counter()
 
     def note(self, at: Resume, interrupted: Callable[[], bool], board: Any) -> bool:
-        """Take what a round measured, write it for TensorBoard, and the checkpoint where it is due; whether the run is to end here."""
+        """Take what a round measured, write it for TensorBoard, and the checkpoint where it is due;
+        whether the run is to end here."""
         now, t, stop = time.perf_counter(), at.round_index, interrupted()
         self.measured = {} if at.metrics is None else at.metrics
         self.seconds.append(now - self.round_began)

@@ -102,21 +102,23 @@ def _several(loss: Any, outputs: Any, error: Exception) -> str:
 
 
 def check_order(given: tuple[Any, Any], test: tuple[Any, Any]) -> None:
-    """Raise `InvalidInput` where test targets are of the shapes of the clients' inputs, and test inputs of those of their targets."""
+    """Raise `InvalidInput` where test targets are of the shapes of the clients' inputs, and test
+    inputs of those of their targets."""
     shapes, tested = ([[t.shape[1:] for t in tensors(part)] for part in pair] for pair in (given, test))
     if shapes[0] != shapes[1] and tested == shapes[::-1]:
         raise InvalidInput(
-            f"{described('test inputs', test[0])} and {described('test targets', test[1])} look swapped, as each has the other's shape "
-            "at the clients: give test=(inputs, targets)"
+            f"{described('test inputs', test[0])} and {described('test targets', test[1])} look "
+            "swapped, as each has the other's shape at the clients: give test=(inputs, targets)"
         )
 
 
 def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` where the module fails on the samples with the largest and the smallest whole number of each set.
+    """Raise `InvalidInput` where the module fails on the samples with the largest and the smallest
+    whole number of each set.
 
-    Of at most 64 numbers a sample, those of each place are tried, as each category may have an embedding of its own. Word numbers
-    beyond an embedding are told so before any work, and a test set that the module does not take. On the CPU: on a GPU a
-    number out of range ends the process.
+    Of at most 64 numbers a sample, those of each place are tried, as each category may have an
+    embedding of its own. Word numbers beyond an embedding are told so before any work, and a test
+    set that the module does not take. On the CPU: on a GPU a number out of range ends the process.
 
     Parameters
     ----------
@@ -140,9 +142,11 @@ def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
 
 
 def check_labels(module: nn.Module, loss: Any, inputs: Any, targets: Any, clients: Sequence[np.ndarray]) -> None:
-    """Raise `InvalidInput` where a loss of the user's own fails on a client's sample with the largest or smallest whole number.
+    """Raise `InvalidInput` where a loss of the user's own fails on a client's sample with the
+    largest or smallest whole number.
 
-    An engine that computes many clients at once may not notice that a label is out of range, and give it loss 0.
+    An engine that computes many clients at once may not notice that a label is out of range, and
+    give it loss 0.
     """
     if all(t.is_floating_point() or t.dtype == torch.bool for t in tensors(targets)):
         return
@@ -169,7 +173,8 @@ def check_labels(module: nn.Module, loss: Any, inputs: Any, targets: Any, client
 
 
 def check_tested(flat: FlatModule, loss: Loss, test: tuple[Any, Any], tried: int) -> None:
-    """Raise `InvalidInput` where the loss fails on so many of the test samples, or is not one number: targets of another kind, say."""
+    """Raise `InvalidInput` where the loss fails on so many of the test samples, or is not one
+    number: targets of another kind, say."""
     inputs, targets = (mapped(lambda t: t[:tried].clone(), part) for part in test)
     try:
         with torch.no_grad():
@@ -186,7 +191,8 @@ def check_tested(flat: FlatModule, loss: Loss, test: tuple[Any, Any], tried: int
 
 
 def _ends(parts: list[Tensor]) -> Tensor:
-    """The first and the last sample, and those with the largest and the smallest whole number at each of at most 64 places."""
+    """The first and the last sample, and those with the largest and the smallest whole number at
+    each of at most 64 places."""
     ends = {0, len(parts[0]) - 1}
     for t in parts:
         if not t.is_floating_point() and t.dtype != torch.bool and t.numel():

@@ -23,9 +23,11 @@ Candidate = tuple[Any, Any, str, str]  # point or None, multipliers or None, ori
 def candidates(
     form: NonsmoothStructure, radius: float, near: tuple[np.ndarray, Multipliers] | None = None
 ) -> Iterator[Candidate]:
-    """Points and multipliers, the solver's first, then polished ones for several guesses of the active set.
+    """Points and multipliers, the solver's first, then polished ones for several guesses of the
+    active set.
 
-    near: what a smaller ball gave; before the solver is asked, it is polished for balls a little and much larger than its point.
+    near: what a smaller ball gave; before the solver is asked, it is polished for balls a little
+    and much larger than its point.
     """
     if near is not None and len(form.rows) + len(form.slopes) and not len(form.centers):
         for size in (1.01 * float(np.linalg.norm(near[0])), radius):
@@ -50,10 +52,12 @@ FAR = 1e3  # of the ball around a point, in distances of the kinks from it
 
 
 def candidates_near(form: NonsmoothStructure, radius: float, at: np.ndarray) -> Iterator[Candidate]:
-    """Candidates from the same problem in coordinates around a point (d,) of the ball, and in units of the kinks' distances.
+    """Candidates from the same problem in coordinates around a point (d,) of the ball, and in units
+    of the kinks' distances.
 
-    There large data do not hide what differs, and the solver meets numbers of moderate size. Multipliers do not depend on where
-    the origin lies, nor on units. None where the ball has no room around the point.
+    There large data do not hide what differs, and the solver meets numbers of moderate size.
+    Multipliers do not depend on where the origin lies, nor on units. None where the ball has no
+    room around the point.
     """
     room = radius - float(np.linalg.norm(at))
     if room <= 0 or float(form.top_weight.mag) > 0:
@@ -81,10 +85,11 @@ def candidates_near(form: NonsmoothStructure, radius: float, at: np.ndarray) -> 
         held = form.ridge * at * (1 / slope)
         pull = held if pull is None else pull + held
     around = replace(
-        form, rows=form.rows / slope, offsets=-z / (slope * unit) if len(form.rows) else z, slopes=form.slopes / slope,
-        intercepts=intercepts / (slope * unit), centers=(form.centers - at) / unit if len(form.centers) else form.centers,
-        linear=pull, ridge=form.ridge * (unit / slope),
-    )  # fmt: skip
+        form, rows=form.rows / slope, offsets=-z / (slope * unit) if len(form.rows) else z,
+        slopes=form.slopes / slope, intercepts=intercepts / (slope * unit),
+        centers=(form.centers - at) / unit if len(form.centers) else form.centers, linear=pull,
+        ridge=form.ridge * (unit / slope),
+    )
     for step, multipliers, origin, said in candidates(around, min(room / unit, FAR)):
         yield None if step is None else at + unit * step, multipliers, f"{origin}, around a point", said
 
@@ -118,7 +123,8 @@ def _ball(radius: float) -> Callable[[Any], list[Any]]:
 def conic_point(
     form: NonsmoothStructure, constrain: Callable[[Any], list[Any]]
 ) -> tuple[np.ndarray | None, Multipliers | None, str]:
-    """The conic solver's point, multipliers and words, over the set of the variable that ``constrain`` says; None where it failed."""
+    """The conic solver's point, multipliers and words, over the set of the variable that
+    ``constrain`` says; None where it failed."""
     import cvxpy as cp
 
     x = cp.Variable(form.dim)
@@ -167,8 +173,8 @@ def polished(
 ) -> Iterator[tuple[float, np.ndarray, Multipliers]]:
     """Solve the optimality conditions with the kinks and ties that the multipliers show to be met.
 
-    Each tolerance, as a share of a multiplier's range, says what is met; what several of them say is solved once. Left out are those
-    that are met outside the ball alone.
+    Each tolerance, as a share of a multiplier's range, says what is met; what several of them say
+    is solved once. Left out are those that are met outside the ball alone.
     """
     seen = set()
     for tolerance in tolerances:
@@ -195,11 +201,13 @@ def _met(form: NonsmoothStructure, m: Multipliers, tolerance: float) -> tuple[np
 def _stationary(
     form: NonsmoothStructure, radius: float, x: np.ndarray, m: Multipliers, free: np.ndarray, ties: list[tuple[int, np.ndarray]]
 ) -> tuple[np.ndarray, Multipliers] | None:
-    """Point and multipliers that solve the optimality conditions with these kinks and ties met; None outside the ball.
+    """Point and multipliers that solve the optimality conditions with these kinks and ties met;
+    None outside the ball.
 
-    With E x = e the met kinks and ties and q the slope of everything else, x minimises q'x + ridge/2 ||x||^2 over E x = e in the ball:
-    x = x_0 - Z Z'q / max(ridge, ||Z'q||/rho), x_0 the least solution of E x = e, Z its null space, rho^2 = R^2 - ||x_0||^2.
-    The multipliers then solve E'u = -(q + mu x).
+    With E x = e the met kinks and ties and q the slope of everything else, x minimises
+    q'x + ridge/2 ||x||^2 over E x = e in the ball: x = x_0 - Z Z'q / max(ridge, ||Z'q||/rho), x_0
+    the least solution of E x = e, Z its null space, rho^2 = R^2 - ||x_0||^2. The multipliers then
+    solve E'u = -(q + mu x).
     """
     low, high = form.low.hi, form.high.hi
     u = np.clip(m.u, low, high)
@@ -248,7 +256,7 @@ def _stationary(
 
 
 def _solution(rows: np.ndarray, side: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """The least-norm solution of rows x = side, and an orthonormal basis of the null space (d, k)."""
+    """The least-norm solution of rows x = side, and an orthonormal null-space basis (d, k)."""
     if len(rows) == 0:
         return np.zeros(dim), np.eye(dim)
     left, sizes, right = np.linalg.svd(rows, full_matrices=True)
@@ -260,7 +268,7 @@ def _solution(rows: np.ndarray, side: np.ndarray, dim: int) -> tuple[np.ndarray,
 
 
 def _pulls(form: NonsmoothStructure, x: np.ndarray) -> np.ndarray:
-    """Multipliers q_c = w_c (x - c)/||x - c||; a centre at x takes what balances the others, if it can."""
+    """Multipliers q_c = w_c (x - c)/||x - c||; a centre at x balances the others, if it can."""
     r = x - form.centers
     size = np.linalg.norm(r, axis=1)
     at = size <= 1e-12 * max(1.0, float(np.abs(form.centers).max()))
@@ -272,7 +280,8 @@ def _pulls(form: NonsmoothStructure, x: np.ndarray) -> np.ndarray:
 
 
 def _newton(form: NonsmoothStructure, radius: float, x: np.ndarray) -> Iterator[tuple[np.ndarray, Multipliers]]:
-    """Sum of distances on the ball: the nearest centre itself, and Newton on the optimality conditions without and with the sphere."""
+    """Sum of distances on the ball: the nearest centre itself, and Newton on the optimality
+    conditions without and with the sphere."""
     empty = _empty(form)
 
     def with_pulls(point: np.ndarray) -> tuple[np.ndarray, Multipliers]:

@@ -1,10 +1,13 @@
-"""The certified minimiser of F: an independent solver, a polish to machine precision, and a proven lower bound on F*.
+"""The certified minimiser of F: an independent solver, a polish to machine precision, and a proven
+lower bound on F*.
 
-1. cvxpy with Clarabel (`fedtheory.optimum.conic`), whatever the size, unless a limit is asked for. Neither its
-   status nor its value is believed: its point is a start, its value is shown next to the certified one.
-2. Damped (semismooth) Newton steps in float64; the last ones use gradients computed in double-double arithmetic, which refines
-   the linear solves.
-3. `fedtheory.optimum.lower_bounds`: F(x) and grad F(x) are enclosed, and F* is bounded from below in the same arithmetic.
+1. cvxpy with Clarabel (`fedtheory.optimum.conic`), whatever the size, unless a limit is asked for.
+   Neither its status nor its value is believed: its point is a start, its value is shown next to
+   the certified one.
+2. Damped (semismooth) Newton steps in float64; the last ones use gradients computed in
+   double-double arithmetic, which refines the linear solves.
+3. `fedtheory.optimum.lower_bounds`: F(x) and grad F(x) are enclosed, and F* is bounded from below
+   in the same arithmetic.
 
 What is claimed: with F the function of the stored float64 data in real arithmetic,
 lower_bound <= F* <= F(x) <= value. A statement about a measured F(y) should use `Optimum.excess`.
@@ -63,12 +66,13 @@ class Optimum(OwnArrays):
     solver : str
         Where x comes from.
     details : dict
-        'scale'; 'floor' (a width that counts as 0); 'conic' (what the conic solver said, or why it was skipped); 'conic_form' (what it
-        solved), 'conic_entries' (how many numbers of that are not zero) and 'conic_seconds';
-        'conic_value' (F at its point, or None); 'newton_steps'; 'bounds' (those proven, by argument).
+        'scale'; 'floor' (a width that counts as 0); 'conic' (what the conic solver said, or why it
+        was skipped); 'conic_form' (what it solved), 'conic_entries' (how many numbers of that are
+        not zero) and 'conic_seconds'; 'conic_value' (F at its point, or None); 'newton_steps';
+        'bounds' (those proven, by argument).
     solver_value : float or None
-        The optimal value as cvxpy reports it, before the polish (on a ball: F at its point); None where
-        it gave none.
+        The optimal value as cvxpy reports it, before the polish (on a ball: F at its point); None
+        where it gave none.
     """
 
     x: np.ndarray
@@ -109,9 +113,11 @@ class Optimum(OwnArrays):
         return f"the proven relative gap is {self.gap:.3g}, the limit {gap:.3g}"
 
     def excess(self, values: Any) -> tuple[Any, Any]:
-        """Measured F(y) (...) -> (at most, at least): F(y) - F* is between F(y) - value and F(y) - lower_bound.
+        """Measured F(y) (...) -> (at most, at least): F(y) - F* is between F(y) - value and
+        F(y) - lower_bound.
 
-        The first is F(y) - lower_bound: a bound that it meets holds. The second is F(y) - value: a bound that it exceeds is violated.
+        The first is F(y) - lower_bound: a bound that it meets holds. The second is F(y) - value: a
+        bound that it exceeds is violated.
         """
         return values - self.lower_bound, values - self.value
 
@@ -171,8 +177,8 @@ def certify(problem: Certifiable, gap: float = 1e-12, max_conic_entries: int | N
     if not best.within(gap):
         why = structure.why_not(x)
         raise NotCertified(
-            f"{problem!r}: no optimum could be certified: {best.short_of(gap)} "
-            f"(||grad F|| <= {best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
+            f"{problem!r}: no optimum could be certified: {best.short_of(gap)} (||grad F|| <= "
+            f"{best.kkt_residual:.3g} at the best point; cvxpy: {said}). {why[:1].upper()}{why[1:]}"
         )
     solver = "cvxpy with Clarabel + Newton polish" if conic_value is not None else f"Newton polish only: cvxpy {said}"
     return replace(best, solver=solver, solver_value=found.value, details=best.details | {
@@ -216,10 +222,8 @@ def _assess(problem: Certifiable, structure: Structure, x: np.ndarray) -> Optimu
 
 
 def _start(problem: Certifiable, found: conic.ConicSolve) -> tuple[np.ndarray, str, float | None]:
-    """Return where the polish starts (d,), what the solver said, and F there.
-
-    F is None where the start is 0.
-    """
+    """Return where the polish starts (d,), what the solver said, and F there. F is None where the
+    start is 0."""
     zero = np.zeros(problem.dim)
     if found.x is None:
         return zero, found.said, None
@@ -236,8 +240,10 @@ def _polish(problem: Certifiable, structure: Structure, x: np.ndarray) -> tuple[
 
         found = minimize(
             problem.objective, x, jac=problem.full_gradient, method="L-BFGS-B",
-            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": MEMORY},
-        )  # fmt: skip
+            options={
+                "maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-15, "maxcor": MEMORY
+            },
+        )
         return found.x, int(found.nit)
     coordinates, _ = structure.coordinates
     if len(coordinates) == 0:

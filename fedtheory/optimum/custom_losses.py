@@ -16,7 +16,7 @@ __all__ = ["DeclaredRows", "declared_rows"]
 
 
 class DeclaredRows(RowLoss):
-    """A loss of the user's own: sup phi'' and the relative error of phi and phi' are taken from its class.
+    """A loss of the user's own: sup phi'' and the errors of phi and phi' are its class's.
 
     Only the ridge's strong convexity is used, F* >= F(x) - ||g||^2/(2 ridge): nothing is known of how phi'' changes.
     """
@@ -46,8 +46,8 @@ class DeclaredRows(RowLoss):
 
     def why_not(self, x: np.ndarray) -> str:
         return (
-            "the gradient at the best point found is too large for the ridge: set a larger ridge, or check that dphi is the "
-            "derivative of phi and d2phi that of dphi"
+            "the gradient at the best point found is too large for the ridge: set a larger ridge, "
+            "or check that dphi is the derivative of phi and d2phi that of dphi"
         )
 
 
@@ -74,10 +74,8 @@ def declared_rows(problem: DeclaredLoss) -> DeclaredRows:
 
 
 def _sample(problem: DeclaredLoss) -> None:
-    """Check the declarations on a few thousand points: slope, curvature, and errors.
-
-    Errors are checked where NumPy has a longer float.
-    """
+    """Check the declarations on a few thousand points: slope, curvature, and errors. Errors are
+    checked where NumPy has a longer float."""
     labels = np.unique(problem.targets[problem.sample_weights > 0])
     b = labels[np.linspace(0, len(labels) - 1, min(len(labels), 50)).astype(int)][:, None]
     steps = 2.0 ** np.arange(-30, 7)
@@ -94,7 +92,8 @@ def _sample(problem: DeclaredLoss) -> None:
 
     phi, slope, bend = problem.phi(z, b), problem.dphi(z, b), problem.d2phi(z, b)
     rise = (problem.phi(z + h, b) - problem.phi(z - h, b)) / (2 * h)
-    # dphi is the slope somewhere within h, so it is off by curvature_max h at most, and by the rounding of the difference
+    # dphi is the slope somewhere within h, so it is off by curvature_max h at most, and by the
+    # rounding of the difference
     allowed = most * h + (np.abs(phi) + np.abs(slope)) * (problem.rounding + 8) * ROUNDOFF * 4 / h
     refuse(
         np.abs(rise - slope) / (allowed + TINY) / 1.01,

@@ -1,4 +1,5 @@
-"""A nonsmooth convex F as a sum of kinks, maxima and distances: its value, and Fenchel dual bounds over a ball, in enclosures.
+"""A nonsmooth convex F as a sum of kinks, maxima and distances: its value, and Fenchel dual bounds
+over a ball, in enclosures.
 
 The dual: every F here is max_s <P(s), x> - c(s) + ridge/2 ||x||^2 over multipliers s,
 
@@ -68,11 +69,13 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class NonsmoothStructure:
-    """F(x) = sum_j max(low_j z_j, high_j z_j) + sum_g W_g max_j (slopes_gj'x + intercepts_gj) + sum_c w_c ||x - centers_c||
+    """F(x) = sum_j max(low_j z_j, high_j z_j) + sum_g W_g max_j (slopes_gj'x + intercepts_gj) +
+    sum_c w_c ||x - centers_c||
     + top_weight max_i x_i + linear'x + ridge/2 ||x||^2,  z = rows x - offsets.
 
-    Data are exact float64, coefficients are enclosures. rows (m, d), slopes (G, p, d), centers (c, d), linear (d,) or None; top_weight
-    is 0 where there is no such term. low <= 0 <= high is not needed, low <= high is.
+    Data are exact float64, coefficients are enclosures. rows (m, d), slopes (G, p, d), centers (c,
+    d), linear (d,) or None; top_weight is 0 where there is no such term. low <= 0 <= high is not
+    needed, low <= high is.
     """
 
     dim: int
@@ -117,7 +120,8 @@ class NonsmoothStructure:
         return total + self.ridge * (Enclosure.exact(x) * x).sum() * 0.5
 
     def bound(self, m: Multipliers, radius: float) -> tuple[float, Enclosure]:
-        """(a number that F* on the ball is not below, an enclosure of the slope P (d,)); multipliers are made feasible first."""
+        """(a number that F* on the ball is not below, an enclosure of the slope P (d,));
+        multipliers are made feasible first."""
         constant, slope = self.dual(m)
         return self.least(constant, slope, radius), slope
 

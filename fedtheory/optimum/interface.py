@@ -1,7 +1,8 @@
 """The interface of a problem for certificates: nothing here knows a problem by its class.
 
-A problem hands over the form that its certificate needs, `structure()` on R^d and `nonsmooth_structure()` on a ball. So a loss of
-anybody's own is certified as the built-in ones are, and this package imports no problem.
+A problem hands over the form that its certificate needs, `structure()` on R^d and
+`nonsmooth_structure()` on a ball. So a loss of anybody's own is certified as the built-in ones are,
+and this package imports no problem.
 """
 
 from __future__ import annotations

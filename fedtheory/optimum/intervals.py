@@ -1,12 +1,14 @@
 """Numbers with a proven error: double-double midpoints with a radius, elementwise on NumPy arrays.
 
-An `Enclosure` (hi, lo, rad) holds every real number within rad of hi + lo. Every operation returns an enclosure of the exact
-result for all numbers in its operands, rounding included; radii are rounded up. The building blocks are the error-free
-transformations of Knuth (two_sum) and Dekker (two_product); the bound of `dot` follows Ogita, Rump, Oishi, "Accurate sum and dot
-product", SIAM J. Sci. Comput. 26 (2005).
+An `Enclosure` (hi, lo, rad) holds every real number within rad of hi + lo. Every operation returns
+an enclosure of the exact result for all numbers in its operands, rounding included; radii are
+rounded up. The building blocks are the error-free transformations of Knuth (two_sum) and Dekker
+(two_product); the bound of `dot` follows Ogita, Rump, Oishi, "Accurate sum and dot product", SIAM
+J. Sci. Comput. 26 (2005).
 
-What is assumed: IEEE 754 binary64 in round to nearest, and that exp and log1p of the platform are within `LIBRARY_ERROR`
-(16 units of roundoff; NumPy documents 4 ulp = 8 units). Overflow shows as NaN or infinity, and no bound is then claimed.
+What is assumed: IEEE 754 binary64 in round to nearest, and that exp and log1p of the platform are
+within `LIBRARY_ERROR` (16 units of roundoff; NumPy documents 4 ulp = 8 units). Overflow shows as
+NaN or infinity, and no bound is then claimed.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ SMALLEST = 2.0**-1022  # normal number: below it a rounding is no longer relativ
 
 
 def gamma(n: int) -> float:
-    """n u / (1 - n u), rounded up: Higham, Accuracy and Stability of Numerical Algorithms, Lemma 3.1."""
+    """n u / (1 - n u), rounded up: Higham, Accuracy and Stability, Lemma 3.1."""
     return n * ROUNDOFF / (1 - n * ROUNDOFF) * UP
 
 
 def norm_up(values: np.ndarray) -> float:
-    """An upper bound of the Euclidean (Frobenius) norm of float64 numbers; it never underflows, as it is 0 or a normal number."""
+    """An upper bound of the Euclidean (Frobenius) norm of float64 numbers; it never underflows, as
+    it is 0 or a normal number."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0 or not np.isfinite(largest):
         return largest
@@ -194,7 +197,7 @@ def _dot(entries: np.ndarray, factors: np.ndarray) -> Enclosure:
 
 
 def _running(first: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Partial sums (p + 1, ...) of terms (p, ...) along axis 0, one after another from `first` on."""
+    """Partial sums (p + 1, ...) of terms (p, ...) along axis 0, one after another, from `first`."""
     sums = np.empty((len(terms) + 1, *first.shape))
     sums[0] = first
     if first.size < 64:  # beyond, NumPy adds whole rows faster than it accumulates

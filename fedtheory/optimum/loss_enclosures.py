@@ -96,9 +96,9 @@ class QuadraticForm(Structure):
     def why_not(self, x: np.ndarray) -> str:
         spectrum = np.linalg.eigvalsh(self.hessian(x)[0])
         return (
-            f"the Hessian's eigenvalues go from {spectrum[0]:.3g} to {spectrum[-1]:.3g}, and float64 cannot tell the smallest from "
-            "zero or a negative number, for which F may be unbounded below: add a ridge, or give singular Hessians that are "
-            "exact in float64"
+            f"the Hessian's eigenvalues go from {spectrum[0]:.3g} to {spectrum[-1]:.3g}, and "
+            "float64 cannot tell the smallest from zero or a negative number, for which F may be "
+            "unbounded below: add a ridge, or give singular Hessians that are exact in float64"
         )
 
 
@@ -207,8 +207,9 @@ class HuberRows(RowLoss):
         return 1 - metric.delta if stays else 0.0
 
     def further_bounds(self, x: np.ndarray, value: Enclosure, gradient: Enclosure) -> list[LowerBound]:
-        # h(r) >= delta |r| - delta^2/2, so sum_j omega_j |a_j'(y - x)| <= 2 F(x)/delta + delta sum_j omega_j on the sublevel
-        # set; and that sum is at least sqrt(min omega) ||Omega^(1/2) A (y - x)||.
+        # h(r) >= delta |r| - delta^2/2, so sum_j omega_j |a_j'(y - x)| <= 2 F(x)/delta + delta
+        # sum_j omega_j on the sublevel set; and that sum is at least sqrt(min omega) ||Omega^(1/2)
+        # A (y - x)||.
         coordinates, proven = self.coordinates
         metric = self.metric(x, coordinates, every_row=True) if self.ridge == 0 and proven else None
         if metric is None:
@@ -238,7 +239,8 @@ class LogisticRows(RowLoss):
     def losses(self, z: Enclosure) -> tuple[Enclosure, Enclosure]:
         m, off = self._margin(z)
         t = np.exp(-np.abs(m))
-        # |d log(1+t)/d log t| <= log(1+t), so the two library errors add; |phi'| <= 1 and <= exp(-m)
+        # |d log(1+t)/d log t| <= log(1+t), so the two library errors add; |phi'| <= 1
+        # and <= exp(-m)
         tail = np.log1p(t)
         slope = np.where(m >= 0, t, 1.0) / (1 + t)
         rad = tail * (2 * LIBRARY_ERROR + 4 * ROUNDOFF) + off * (slope * (1 + 4 * LIBRARY_ERROR) + off)
@@ -260,10 +262,8 @@ class LogisticRows(RowLoss):
         return self.ridge == 0 and bool((self.margins(self.predict(x, quick)).lower > 0).all())
 
     def margins(self, z: Enclosure) -> Enclosure:
-        """Return how much each label's logit is ahead.
-
-        Where all are positive at some x, F decreases along x for ever.
-        """
+        """Return how much each label's logit is ahead. Where all are positive at some x, F
+        decreases along x for ever."""
         return z[:, 0] * self.b
 
     def differences(self) -> np.ndarray | None:
@@ -276,8 +276,8 @@ class LogisticRows(RowLoss):
             found = _separate(self.differences())
         if found is not None:
             return (
-                f"F has no minimiser: the data {found}, and along a direction on which all margins are >= 0 and some > 0 F decreases "
-                "for ever: set ridge > 0"
+                f"F has no minimiser: the data {found}, and along a direction on which all margins "
+                "are >= 0 and some > 0 F decreases for ever: set ridge > 0"
             )
         return (
             "the Hessian at the best point found is singular to rounding (dependent features), or the data are separable and F has no "
@@ -321,7 +321,8 @@ class SoftmaxRows(LogisticRows):
 
     def bends(self, z: Enclosure) -> tuple[np.ndarray, float]:
         _, _, e, off = self._shifted(z)
-        # twice the relative error of p, which enters squared; small p may carry more, but counts with its own size
+        # twice the relative error of p, which enters squared; small p may carry more, but counts
+        # with its own size
         error = float((off * np.where(e > 1e-300, 1.0, 0.0)).max(initial=0.0))
         return e / e.sum(axis=1, keepdims=True), 8 * error + 16 * LIBRARY_ERROR + 8 * self.classes * ROUNDOFF
 

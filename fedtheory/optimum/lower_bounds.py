@@ -1,27 +1,31 @@
 """Lower bounds on F* that hold in float64, rounding included.
 
-F is the function of the data *as stored in float64* (weights, 1/n_k and ridge too), evaluated in real arithmetic. A `Structure`
-encloses F(x) and grad F(x), and its Hessian in a matrix with a norm bound; `lower_bounds` turns these into bounds:
+F is the function of the data *as stored in float64* (weights, 1/n_k and ridge too), evaluated in
+real arithmetic. A `Structure` encloses F(x) and grad F(x), and its Hessian in a matrix with a norm
+bound; `lower_bounds` turns these into bounds:
 
 non-negativity
     F >= 0 (least squares and Huber without ridge, whose minimum is always attained).
 strong convexity
-    F* >= F(x) - ||g||^2 / (2 ridge). With u_j = phi'(z_j) as dual point this is Fenchel duality: the duality gap is
-    ||ridge x + A'Wu||^2 / (2 ridge), the same number.
+    F* >= F(x) - ||g||^2 / (2 ridge). With u_j = phi'(z_j) as dual point this is Fenchel duality:
+    the duality gap is ||ridge x + A'Wu||^2 / (2 ridge), the same number.
 strong convexity in the Newton metric
-    y = x + Xu with X'HX >= (1 - delta) I for all points: F* >= F(x) - ||X'g||^2 / (2 (1 - delta)). X only has to be
-    near the inverse Cholesky factor; delta is bounded from X'HX itself (Rump, "Verification of positive definiteness", BIT 46
-    (2006) has the idea), and delta < 1 proves that X and H are regular.
+    y = x + Xu with X'HX >= (1 - delta) I for all points: F* >= F(x) - ||X'g||^2 / (2 (1 - delta)).
+    X only has to be near the inverse Cholesky factor; delta is bounded from X'HX itself (Rump,
+    "Verification of positive definiteness", BIT 46 (2006) has the idea), and delta < 1 proves that
+    X and H are regular.
 ball
-    The same with a Hessian bound mu that is known only for ||u|| <= r. If ||X'g|| <= mu r / 2, then F(x + Xu) >= F(x)
-    wherever ||u|| = r, hence outside by convexity: the minimiser exists and is inside. Logistic: phi'' changes by at most
-    exp(|dz|), as |phi'''| <= phi''. Softmax: by exp(4 max|dz|), as S = 1/2 sum_cd p_c p_d (e_c - e_d)(e_c - e_d)' and
-    each p changes by at most exp(2 max|dz|). Huber: the rows that stay inside the quadratic zone keep their curvature.
+    The same with a Hessian bound mu that is known only for ||u|| <= r. If ||X'g|| <= mu r / 2, then
+    F(x + Xu) >= F(x) wherever ||u|| = r, hence outside by convexity: the minimiser exists and is
+    inside. Logistic: phi'' changes by at most exp(|dz|), as |phi'''| <= phi''. Softmax: by exp(4
+    max|dz|), as S = 1/2 sum_cd p_c p_d (e_c - e_d)(e_c - e_d)' and each p changes by at most exp(2
+    max|dz|). Huber: the rows that stay inside the quadratic zone keep their curvature.
 sublevel ball (Huber without ridge)
     F* >= F(x) - ||X'g|| R with ||u* || <= R from the linear growth of the loss.
 
-When F does not change along some directions, the infimum over x + span(e_i, i in J) is the infimum over all of R^d if the
-columns J of the data span the others *exactly*; `exact_columns` proves that or gives up. Softmax also drops the last class.
+When F does not change along some directions, the infimum over x + span(e_i, i in J) is the infimum
+over all of R^d if the columns J of the data span the others *exactly*; `exact_columns` proves that
+or gives up. Softmax also drops the last class.
 """
 
 from __future__ import annotations
@@ -91,7 +95,7 @@ def newton_metric(h: np.ndarray, error: Any) -> Metric | None:
 
 
 def exact_columns(rows: np.ndarray, candidates: np.ndarray) -> bool:
-    """True if the columns `candidates` of rows (n, d), known to be independent, provably span all others.
+    """True if independent columns `candidates` of rows (n, d) provably span all others.
 
     Two proofs: there are only as many distinct non-zero rows as candidates; or every other column is a combination with
     short rational coefficients, checked in exact arithmetic.
@@ -151,9 +155,11 @@ class Structure:
     def hessian(
         self, x: np.ndarray, every_row: bool = False, quick: bool = False
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """H (d, d), the diagonal (d,) of a positive semidefinite majorant of its terms, and their relative error.
+        """H (d, d), the diagonal (d,) of a positive semidefinite majorant of its terms, and their
+        relative error.
 
-        every_row: with curvature 1 in place of phi'' (the Gram matrix). quick: for search directions; the error is not a bound.
+        every_row: with curvature 1 in place of phi'' (the Gram matrix). quick: for search
+        directions; the error is not a bound.
         """
         raise NotImplementedError
 
@@ -222,7 +228,8 @@ def _square(size: float) -> float:
 def lower_bounds(
     structure: Structure, x: np.ndarray, value: Enclosure, gradient: Enclosure, enough: float = 0.0
 ) -> list[LowerBound]:
-    """Bounds on F* that can be proven at x, the best first; the costly ones only while the best is further than `enough` below F(x)."""
+    """Bounds on F* that can be proven at x, the best first; the costly ones only while the best is
+    further than `enough` below F(x)."""
     found = []
     if structure.non_negative:
         found.append(LowerBound(0.0, "non-negativity"))

@@ -1,4 +1,5 @@
-"""Maxima of affine functions, smoothed: the weights of the pieces by active sets, and bounds of F* that rounding cannot spoil."""
+"""Maxima of affine functions, smoothed: the weights of the pieces by active sets, and bounds of F*
+that rounding cannot spoil."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ EPS = float(np.finfo(float).eps)
 
 
 def best_mixture(c: np.ndarray, products: np.ndarray) -> np.ndarray:
-    """argmax of c't - t'products t/2 over t >= 0 that add up to 1, by active sets: (p,), (p, p) -> (p,).
+    """argmax of c't - t'products t/2 over t >= 0 that add up to 1, by active sets: (p,), (p,
+    p) -> (p,).
 
-    A piece enters where the slope is steepest. The maximum on the affine hull of the pieces is gone for, until a weight is 0,
-    whose piece leaves. Pieces of the hull whose slopes depend on one another leave along the line on which only c changes.
+    A piece enters where the slope is steepest. The maximum on the affine hull of the pieces is gone
+    for, until a weight is 0, whose piece leaves. Pieces of the hull whose slopes depend on one
+    another leave along the line on which only c changes.
     """
     used = [int(np.argmax(c - np.diag(products) / 2))]
     t = np.zeros(len(c))

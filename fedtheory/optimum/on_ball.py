@@ -1,10 +1,14 @@
-"""The certified minimiser of a nonsmooth F over the ball ||x|| <= R, the same ball that the algorithms run on.
+"""The certified minimiser of a nonsmooth F over the ball ||x|| <= R, the same ball that the
+algorithms run on.
 
 1. cvxpy with Clarabel gives a point and multipliers; neither its status nor its value is believed.
-2. Polish: with the kinks and tied pieces that the multipliers show, the optimality conditions are solved in closed form.
-3. The value at a point of the ball and the Fenchel dual at feasible multipliers are computed in double-double enclosures.
+2. Polish: with the kinks and tied pieces that the multipliers show, the optimality conditions are
+   solved in closed form.
+3. The value at a point of the ball and the Fenchel dual at feasible multipliers are computed in
+   double-double enclosures.
 
-What is claimed: with F the function of the stored float64 data in real arithmetic, lower_bound <= F* <= F(x) <= value and ||x|| <= R.
+What is claimed: with F the function of the stored float64 data in real arithmetic,
+lower_bound <= F* <= F(x) <= value and ||x|| <= R.
 """
 
 from __future__ import annotations
@@ -33,10 +37,8 @@ CENTRES = 3  # points around which the problem is looked at again, where F* is n
 
 
 class HasConstants(Protocol):
-    """A problem's constants, which say whether it is solved on a ball, and on which one.
-
-    They raise `MissingCapability` for what the problem lacks.
-    """
+    """A problem's constants, which say whether it is solved on a ball, and on which one. They raise
+    `MissingCapability` for what the problem lacks."""
 
     def smoothness(self) -> np.ndarray:
         """beta_k (N,)."""
@@ -124,25 +126,26 @@ def certify_on_ball(problem: CertifiableOnBall, radius: float, gap: float = 1e-9
     else:
         constraint = "active" if _lower_outside(form, radius, x, m, lower) else "undecided"
     details = {
-        "radius": radius, "scale": scale, "floor": FLOOR * scale, "multiplier": multiplier, "constraint": constraint,
-        "active": {"active": True, "inactive": False}.get(constraint), "conic": status, "conic_value": conic_value,
-        "polish": f"point: {how_x}; bound: {how_m}",
-    }  # fmt: skip
+        "radius": radius, "scale": scale, "floor": FLOOR * scale, "multiplier": multiplier,
+        "constraint": constraint, "active": {"active": True, "inactive": False}.get(constraint),
+        "conic": status, "conic_value": conic_value, "polish": f"point: {how_x}; bound: {how_m}",
+    }
     solver = "closed form" if how_x == "closed form" else "Clarabel" if how_x == how_m == "conic" else "Clarabel + polish"
     found = Optimum(
-        x, value, lower, float(relative), residual, f"Fenchel dual on the ball of radius {radius:g}", solver, details,
-        conic_value,
+        x, value, lower, float(relative), residual,
+        f"Fenchel dual on the ball of radius {radius:g}", solver, details, conic_value,
     )
     if not found.within(gap):
         raise NotCertified(
-            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: {found.short_of(gap)} "
-            f"(conic solver: {status}). Allow a larger gap, or scale the data"
+            f"{problem!r}: no optimum on the ball of radius {radius:g} could be certified: "
+            f"{found.short_of(gap)} (conic solver: {status}). Allow a larger gap, or scale the data"
         )
     return found
 
 
 def _solve(form: NonsmoothStructure, radius: float, gap: float) -> tuple[tuple, tuple, str, float | None]:
-    """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope), origin) among the candidates."""
+    """The best point (x, value, origin) and the best multipliers (m, bound, (constant, slope),
+    origin) among the candidates."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an inaccurate solution is a fine start
         best = _Best(None, None)

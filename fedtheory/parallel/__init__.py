@@ -9,15 +9,6 @@ from fedtheory.parallel.scenarios import fetch, run_processes, stow
 from fedtheory.parallel.tasks import as_finished, interrupted
 
 __all__ = [
-    "Board",
-    "Engine",
-    "Progress",
-    "as_finished",
-    "chosen_engine",
-    "fetch",
-    "interrupted",
-    "run_processes",
-    "stop_workers",
-    "stow",
-    "use_engine",
+    "Board", "Engine", "Progress", "as_finished", "chosen_engine", "fetch", "interrupted",
+    "run_processes", "stop_workers", "stow", "use_engine",
 ]

@@ -28,7 +28,7 @@ def _missing(package: str, extra: str) -> MissingCapability:
     return MissingCapability(f"engine {extra!r} needs {package}: pip install 'fedtheory[{extra}]'")
 
 
-# --- Dask --------------------------------------------------------------------------------------------------------------
+# --- Dask -----------------------------------------------------------------------------------------
 class Dask(Engine):
     """The workers of a `distributed.Client`."""
 
@@ -49,9 +49,11 @@ class Dask(Engine):
         return sum(self._client.nthreads().values()) or 2
 
     def look_after(self) -> None:
-        """A worker that dies while it starts, as under load with a task that kills it, is given up by its nanny: start others.
+        """A worker that dies while it starts, as under load with a task that kills it, is given up
+        by its nanny: start others.
 
-        The cluster counts nannies that have given up as workers: they are let go first, and others started at the next look.
+        The cluster counts nannies that have given up as workers: they are let go first, and others
+        started at the next look.
         """
         if self._cluster is None or time.monotonic() - self._looked < LOOK:
             return
@@ -109,7 +111,7 @@ def dask_engine(address: str | None, workers: int | None) -> Iterator[Dask]:
         yield Dask(client)
 
 
-# --- Ray ---------------------------------------------------------------------------------------------------------------
+# --- Ray ------------------------------------------------------------------------------------------
 class Ray(Engine):
     """The workers of the Ray cluster that this process is connected with."""
 
@@ -178,14 +180,15 @@ def _start_ray(address: str | None, **options: Any) -> None:
         if address is not None:
             raise InvalidInput(f"address = {address!r}: no Ray cluster answered ({told})") from error
         raise FedTheoryError(
-            f"Ray did not start on this machine ({told}): take fewer workers, end what else runs here, "
-            "or give the address of a cluster that runs"
+            f"Ray did not start on this machine ({told}): take fewer workers, end what else runs "
+            "here, or give the address of a cluster that runs"
         ) from error
 
 
-# --- joblib's ----------------------------------------------------------------------------------------------------------
+# --- joblib's -------------------------------------------------------------------------------------
 class Joblib:
-    """Another backend of joblib's, such as 'threading', or one that somebody registered. A lost worker is that backend's affair."""
+    """Another backend of joblib's, such as 'threading', or one that somebody registered. A lost
+    worker is that backend's affair."""
 
     def __init__(self, backend: Any, workers: int) -> None:
         self._backend, self.workers = backend, workers

@@ -13,10 +13,12 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class Board:
-    """Rounds done by each chunk, and the round after which all stop; shared between processes when given a file.
+    """Rounds done by each chunk, and the round after which all stop; shared between processes when
+    given a file.
 
-    A chunk that fails in round t lowers the limit to t: the others need not go further, and go that far, so that the error that is
-    reported (the earliest round) does not depend on how the scenarios were cut.
+    A chunk that fails in round t lowers the limit to t: the others need not go further, and go that
+    far, so that the error that is reported (the earliest round) does not depend on how the
+    scenarios were cut.
     """
 
     def __init__(self, chunks: int, path: str | None = None) -> None:
@@ -30,7 +32,7 @@ class Board:
 
     @classmethod
     def on_disk(cls, chunks: int, path: Path) -> Board:
-        """A new shared board, owned by this process; its children open it with ``Board(chunks, path)``."""
+        """A new shared board, owned by this process; children open ``Board(chunks, path)``."""
         np.array([0] * chunks + [_NEVER] * chunks + [os.getpid()], dtype=np.int64).tofile(path)
         return cls(chunks, str(path))
 

@@ -52,7 +52,8 @@ def chosen_engine(workers: int) -> Engine | Joblib | None:
 
 
 def _joblibs() -> tuple[Any, int]:
-    """joblib's active backend and its number of jobs, where `parallel_config` names them: (None, jobs) for its own processes."""
+    """joblib's active backend and its number of jobs, where `parallel_config` names them: (None,
+    jobs) for its own processes."""
     import joblib
     from joblib.parallel import get_active_backend
 
@@ -70,8 +71,9 @@ def use_engine(engine: str | Engine | Executor, address: str | None = None, work
     engine : 'local', 'dask', 'ray', an executor, or an `Engine`
         'local': the processes of this machine, which is the default as well.
     address : str
-        Of a cluster that runs: Dask's scheduler ('tcp://host:8786', or the file of --scheduler-file), or Ray's ('auto', 'host:6379').
-        Without it one is started on this machine, and ended with the block.
+        Of a cluster that runs: Dask's scheduler ('tcp://host:8786', or the file of
+        --scheduler-file), or Ray's ('auto', 'host:6379'). Without it one is started on this
+        machine, and ended with the block.
     workers : int
         Processes of a cluster that is started here; default: one a core.
 

@@ -13,7 +13,8 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A progress bar on the error stream, which appears once the work has taken `delay` seconds; plain lines where that is no terminal.
+    """A progress bar on the error stream, which appears once the work has taken `delay` seconds;
+    plain lines where that is no terminal.
 
     Parameters
     ----------

@@ -52,7 +52,8 @@ def _polling(progress: Progress, board: Board) -> Iterator[None]:
 
 
 class Stowed(NamedTuple):
-    """An array that a worker left in a file: its scenarios from `begin` bytes on, where they lie among those of the other workers."""
+    """An array that a worker left in a file: its scenarios from `begin` bytes on, where they lie
+    among those of the other workers."""
 
     path: Path
     begin: int
@@ -61,9 +62,11 @@ class Stowed(NamedTuple):
 
 
 def stow(state: Any, folder: str, name: str, first: int) -> Any:
-    """A state (NamedTuple) whose large NumPy arrays (S, ...) are left in files of the folder: cheaper than a pipe between processes.
+    """A state (NamedTuple) whose large NumPy arrays (S, ...) are left in files of the folder:
+    cheaper than a pipe between processes.
 
-    Those of one name, which go on from scenario `first`, make one array that nobody has to put together.
+    Those of one name, which go on from scenario `first`, make one array that nobody has to put
+    together.
     """
     fields = []
     for field, value in enumerate(state):
@@ -97,10 +100,12 @@ def _mapped(stowed: Stowed) -> np.ndarray:
 def run_processes(
     job: Callable[..., Any], pieces: Sequence[Any], workers: int, progress: Progress, collect: Callable[[list[Any]], Any]
 ) -> Any:
-    """collect([job(i, piece, folder, board, chunks)] for all pieces), on the engine in use, one BLAS thread each.
+    """collect([job(i, piece, folder, board, chunks)] for all pieces), on the engine in use, one
+    BLAS thread each.
 
-    The folder and the board in it live until `collect` has returned; on other machines, which do not see them, both are None: their
-    results come back whole, and each goes to its own end. An interrupt (Ctrl-C) ends the workers and is raised again.
+    The folder and the board in it live until `collect` has returned; on other machines, which do
+    not see them, both are None: their results come back whole, and each goes to its own end. An
+    interrupt (Ctrl-C) ends the workers and is raised again.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""Independent tasks on any engine: results as they come, lost workers made good, and a Ctrl-C that ends everything in order."""
+"""Independent tasks on any engine: results as they come, lost workers made good, and a Ctrl-C that
+ends everything in order."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def interrupted(error: BaseException | None) -> bool:
 
 @contextmanager
 def _held_back() -> Iterator[Callable[[], bool]]:
-    """True if there was a Ctrl-C, to be asked where it can be served; a second one is raised at once."""
+    """True if there was a Ctrl-C, asked where it can be served; a second one is raised at once."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
@@ -58,11 +59,13 @@ def as_finished(
 ) -> Iterator[tuple[int, Any]]:
     """(index, work(task)) for all tasks, in the order in which they finish.
 
-    They run on the engine in use (`fedtheory.parallel.engines`): on that many processes of this machine, unless another was chosen;
-    with 1, in this process and in order. Each has one BLAS thread, so that results do not depend on where they come from.
+    They run on the engine in use (`fedtheory.parallel.engines`): on that many processes of this
+    machine, unless another was chosen; with 1, in this process and in order. Each has one BLAS
+    thread, so that results do not depend on where they come from.
 
-    ``here``: seconds for which tasks are done in this process before others are started, as few small tasks are not worth that.
-    Ctrl-C ends the workers and is raised here, as KeyboardInterrupt, between two results: what was yielded is whole.
+    ``here``: seconds for which tasks are done in this process before others are started, as few
+    small tasks are not worth that. Ctrl-C ends the workers and is raised here, as
+    KeyboardInterrupt, between two results: what was yielded is whole.
 
     Raises
     ------
@@ -153,14 +156,10 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
 
 
 def _again(
-    engine: Engine,
-    broken: list[Future],
-    waiting: dict[Future, list[int]],
-    todo: deque[int],
-    tries: dict[int, int],
-    error: BaseException,
+    engine: Engine, broken: list[Future], waiting: dict[Future, list[int]], todo: deque[int],
+    tries: dict[int, int], error: BaseException,
 ) -> None:
-    """A worker was lost: what it was doing is given out again, before the rest and in the same order."""
+    """Give out a lost worker's tasks again, before the rest and in the same order."""
     if engine.one_loss_is_all:  # what finished meanwhile has its result
         broken = [f for f in waiting if not f.done() or f.cancelled() or f.exception() is not None]
     lost = sorted(i for future in broken for i in waiting.pop(future))

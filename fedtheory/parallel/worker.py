@@ -20,10 +20,8 @@ LONG = 1.0  # seconds after which the results of several tasks are handed over, 
 
 
 class Done(NamedTuple):
-    """The outcome of some tasks: the results, the first error, and the seconds.
-
-    Results are those up to the error, or of the tasks that were begun in time.
-    """
+    """The outcome of some tasks: the results, the first error, and the seconds. Results are those
+    up to the error, or of the tasks that were begun in time."""
 
     results: list[Any]
     error: Exception | None

@@ -53,7 +53,7 @@ def draw(data: Mapping[str, Any], title: bool = True) -> Any:
     return figure
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------------
+# --- in words -------------------------------------------------------------------------------------
 def finding(data: Mapping[str, Any]) -> str:
     """The headline: what becomes of the forms that are drawn, and by what factor, with the computed numbers."""
     forms = _shown(data)
@@ -117,7 +117,7 @@ def _by(form: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], letter: str)
 
 
 def _room(data: Mapping[str, Any], form: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], long: bool) -> str:
-    """', 380,000 times too large at T = 300': at the last round, or of many entries at the nearest."""
+    """Say ', 380,000 times too large at T = 300': at the last round, or of many at the nearest."""
     if form["relation"] != "<=" or form["largest_ratio"] is None:
         return ""
     letter = _letter(data)
@@ -159,7 +159,8 @@ def _how(data: Mapping[str, Any]) -> str:
 
 
 def _measures(data: Mapping[str, Any], names: Sequence[str], share: bool = False) -> str:
-    """The left side of these forms, for an axis: in words, where they are about it, and as a formula. ``share``: of the bound."""
+    """The left side of these forms, for an axis: in words, where they are about it, and as a
+    formula. ``share``: of the bound."""
     left = {n: left_side(f.get("latex") or "") for n, f in data["forms"].items()}
     formulas = {left[n] for n in names}
     main = left.get("repaired", next(iter(left.values())))  # the words of a statement are about that one
@@ -184,17 +185,18 @@ def _name(names: Sequence[str], data: Mapping[str, Any], what: str = "bound ") -
     """Name what a line stands for; several forms that are one line are named together."""
     readings = [data["forms"][n]["reading"].removeprefix("in the form ") for n in names]
     together = f" (within {100 * ALIKE:g} % of one another)" if len(names) > 1 else ""
-    return _plain("\n".join(textwrap.wrap(what + ", ".join(readings) + together, 44)))
+    return _plain(textwrap.fill(what + ", ".join(readings) + together, 44))
 
 
-# --- the table as lines -----------------------------------------------------------------------------------------------------
+# --- the table as lines ---------------------------------------------------------------------------
 def _shown(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: form for name, form in data["forms"].items() if form["shown"]}
 
 
 def _lines(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """form -> its columns, of the forms that are drawn; over a horizon in its order. Where the judged horizons are in the longer run as
-    well, with another number of scenarios, that run is the line, and 'first' alone is of what was judged."""
+    """form -> its columns, of the forms that are drawn; over a horizon in its order. Where the
+    judged horizons are in the longer run as well, with another number of scenarios, that run is the
+    line, and 'first' alone is of what was judged."""
     out = {}
     for name in _shown(data):
         rows = [r for r in data["rows"] if r["form"] == name]
@@ -271,13 +273,13 @@ def _panel(rows: int = 1, columns: int = 1, share: float = 1.0) -> tuple[Any, An
 
 
 def _legend(figure: Any, axes: Any) -> None:
-    """The legend below the panels, where no curve is; on a page the figure becomes as much taller."""
+    """Put the legend below the panels, where no curve is; a page becomes as much taller."""
     legend = legend_below(figure, axes, 3)
     if grows():
         figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
 
 
-# --- over the rounds --------------------------------------------------------------------------------------------------------
+# --- over the rounds ------------------------------------------------------------------------------
 def _over_rounds(data: Mapping[str, Any], lines: dict[str, dict[str, Any]]) -> Any:
     """Each bound, and below them one curve of what was measured."""
     figure, axes = _panel()
@@ -306,7 +308,8 @@ def _over_rounds(data: Mapping[str, Any], lines: dict[str, dict[str, Any]]) -> A
 def _measured(
     ax: Any, data: Mapping[str, Any], lines: dict[str, dict[str, Any]], colours: Mapping[str, str]
 ) -> tuple[bool, dict[str, float]]:
-    """One curve for what was measured: whether there are others beside it, and by what a form's sides are divided to be beside it."""
+    """One curve for what was measured: whether there are others beside it, and by what a form's
+    sides are divided to be beside it."""
     reference = max(lines, key=lambda n: len(lines[n]["at"]))
     scaled: dict[str, float] = {}
     others: dict[str, Any] = {}
@@ -325,10 +328,11 @@ def _measured(
         whose = "" if main else f" of {name}"
         label = f"{kind}{whose}{_source(data, name)}"
         ax.plot(line["at"], line["seen"], color=colour, linestyle="-" if main else ":", zorder=5,
-                label=_plain("\n".join(textwrap.wrap(label, 44))), **_few(line["at"]))  # fmt: skip
+                label=_plain(textwrap.fill(label, 44)), **_few(line["at"]))  # fmt: skip
         if np.isfinite(line["measured_low"]).any():
-            ax.fill_between(line["at"], line["measured_low"], line["measured_high"], color=colour, alpha=0.25, linewidth=0, zorder=4,
-                            label=_band(data, name) if main else None)  # fmt: skip
+            ax.fill_between(line["at"], line["measured_low"], line["measured_high"], color=colour,
+                            alpha=0.25, linewidth=0, zorder=4,
+                            label=_band(data, name) if main else None)
     return bool(others), scaled
 
 
@@ -362,16 +366,17 @@ def _bounds(
         label = _name(names, data) + ",\nboth its sides times a constant" * any(n in scaled for n in names)
         printed = names[0] == "printed" or len(names) > 1
         wide = mpl.rcParams["lines.linewidth"] * WIDTHS[min(count, len(WIDTHS) - 1)]
-        ax.plot(line["at"], line["bound"], label=label, color=colour, linestyle=(0, (5, 2)) if printed else "-", linewidth=wide,
-                **_few(line["at"]))  # fmt: skip
+        ax.plot(line["at"], line["bound"], label=label, color=colour,
+                linestyle=(0, (5, 2)) if printed else "-", linewidth=wide, **_few(line["at"]))
         if np.isfinite(line["bound_low"]).any():
             ax.fill_between(line["at"], line["bound_low"], line["bound_high"], color=colour, alpha=0.18, linewidth=0)
         for own in (lines[name] for name in names if lines[name]["first"] is not None):
             at, above = own["at"], own["violated"] & (own["seen"] > own["bound"])
             ax.fill_between(at, own["bound"], own["seen"], where=above, color=COLOURS["violated"], alpha=0.13, linewidth=0, zorder=1)
             i = int(np.argmin(np.abs(at - own["first"])))
-            ax.plot([own["first"]], [own["bound"][i]], "X", color=COLOURS["violated"], markeredgecolor="black", markersize=8, zorder=6,
-                    linestyle="none", label=None if marked else f"first {_letter(data)} at which a bound fails")  # fmt: skip
+            ax.plot([own["first"]], [own["bound"][i]], "X", color=COLOURS["violated"],
+                    markeredgecolor="black", markersize=8, zorder=6, linestyle="none",
+                    label=None if marked else f"first {_letter(data)} at which a bound fails")
             marked = True
 
 
@@ -391,11 +396,11 @@ def _worst(ax: Any, data: Mapping[str, Any], lines: Mapping[str, Any]) -> None:
         return
     i = int(np.flatnonzero(line["at"] == float(point[1]))[0])
     label = f"worst of all problems with these parameters: {share:.3g} of the bound {form['reading']}"
-    ax.plot([line["at"][i]], [share * line["bound"][i]], "D", markersize=6, linestyle="none", zorder=6, color=COLOURS["worst case"],
-            label="\n".join(textwrap.wrap(label, 44)))  # fmt: skip
+    ax.plot([line["at"][i]], [share * line["bound"][i]], "D", markersize=6, linestyle="none",
+            zorder=6, color=COLOURS["worst case"], label=textwrap.fill(label, 44))
 
 
-# --- one pair ---------------------------------------------------------------------------------------------------------------
+# --- one pair -------------------------------------------------------------------------------------
 def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> Any:
     """A row a form: what was measured, the bound, and how many times larger that is; of an equality what becomes of it."""
     figure, axes = _panel(share=0.35 + 0.12 * len(lines))
@@ -408,15 +413,16 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
         colour = COLOURS["violated" if bad else "holds"]
         if name not in pairs:
             told = f"an equality, which {_outcome(data, name, False)}" + f": its sides differ by {measured:.3g}" * bad
-            ax.annotate(told, (0.02, y), xycoords=("axes fraction", "data"), va="center", color=colour,
-                        fontsize=mpl.rcParams["legend.fontsize"])  # fmt: skip
+            ax.annotate(told, (0.02, y), xycoords=("axes fraction", "data"), va="center",
+                        color=colour, fontsize=mpl.rcParams["legend.fontsize"])
             continue
         ax.plot([measured, bound], [y, y], color=colour, alpha=0.5, zorder=2)
         ax.plot([measured], [y], "o", color=COLOURS["measured"], markersize=7, zorder=3, label="measured")
         ax.plot([bound], [y], "X" if bad else "s", color=colour, markersize=8, zorder=3,
                 label="bound, which fails" if bad else "bound, which holds")  # fmt: skip
-        ax.annotate(_plain(_outcome(data, name, False)), (max(measured, bound), y), xytext=(8, 0), textcoords="offset points",
-                    va="center", color=colour, fontsize=mpl.rcParams["legend.fontsize"], annotation_clip=False)  # fmt: skip
+        ax.annotate(_plain(_outcome(data, name, False)), (max(measured, bound), y), xytext=(8, 0),
+                    textcoords="offset points", va="center", color=colour,
+                    fontsize=mpl.rcParams["legend.fontsize"], annotation_clip=False)
     if wide:
         ax.set_xscale("log")
         ax.set_xlim(ends.min() / 2, ends.max() * (ends.max() / ends.min()) ** 0.55 * 2)
@@ -439,7 +445,7 @@ def _one_pair(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -
     return figure
 
 
-# --- entry by entry ---------------------------------------------------------------------------------------------------------
+# --- entry by entry -------------------------------------------------------------------------------
 def _has_ratio(line: Mapping[str, np.ndarray]) -> bool:
     """True if measured/bound says how near each entry is: bounds above 0, and left sides that are not below."""
     return bool((line["bound"] > 0).all() and (line["measured"] >= -line["floor"]).all() and np.isfinite(line["seen"]).any())
@@ -467,8 +473,9 @@ def _over_states(data: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]
     for name, ratio in ratios.items():
         rank = np.arange(1, len(ratio) + 1)
         label = textwrap.fill(f"{data['forms'][name]['reading']}: {_nearest(ratio, int(lines[name]['violated'].sum()))}", 44)
-        ax.plot(rank, np.where(ratio > 0, ratio, np.nan) if wide else ratio, "o-", color=colours[name], linewidth=0.6, zorder=3,
-                markersize=4 if len(ratio) < 100 else 2, label=_plain(label))  # fmt: skip
+        ax.plot(rank, np.where(ratio > 0, ratio, np.nan) if wide else ratio, "o-",
+                color=colours[name], linewidth=0.6, zorder=3,
+                markersize=4 if len(ratio) < 100 else 2, label=_plain(label))
     if wide:
         ax.set_yscale("log", nonpositive="mask")
         ax.set_ylim(positive.min() / 2, high * 2.5)
@@ -522,8 +529,8 @@ def _slacks(ax: Any, line: Mapping[str, Any], form: Mapping[str, Any]) -> None:
         ax.set_ylim(low - 0.06, max(0.06, float(slack.max())) + 0.06)
         ax.axhspan(low - 0.06, 0, color=COLOURS["violated"], alpha=0.08, linewidth=0)
         ax.axhline(0, color="#000000", linewidth=1.0)
-        ax.annotate("the bound fails", (0.03, 0.02), xycoords="axes fraction", va="bottom", color=COLOURS["violated"],
-                    fontsize=mpl.rcParams["legend.fontsize"])  # fmt: skip
+        ax.annotate("the bound fails", (0.03, 0.02), xycoords="axes fraction", va="bottom",
+                    color=COLOURS["violated"], fontsize=mpl.rcParams["legend.fontsize"])
         ax.set_ylabel("bound − measured,\nas a share of the sizes of all terms")
     first = "the farthest apart" if form["relation"] == "==" else "the nearest to its bound"
     ax.set_xlabel(f"{_entries(form, len(rank))}, {first} first")

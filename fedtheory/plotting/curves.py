@@ -57,7 +57,7 @@ def _floor(run: Mapping[str, Any]) -> float:
 
 
 def title_of(run: Mapping[str, Any], gaps: Any) -> str:
-    """The method, the problem and how the run ended, of a result of `run` and its gaps F(x) - F*."""
+    """Name the method, the problem and the run's end, of a result of `run` and its F(x) - F*."""
     head = f"{run['method']} on {run['problem']['name']}"
     if gaps is None or "optimum" not in run:
         return head
@@ -147,11 +147,12 @@ def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "", work: 
 
 
 def curves(metrics: Mapping[str, Any], title: str, ended: str = "", work: str = "") -> Any:
-    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10 % and 90 % quantiles; or what
-    `over_scenarios` makes of one.
+    """One panel a metric (rounds + 1, scenarios), mean over scenarios with the range between the 10
+    % and 90 % quantiles; or what `over_scenarios` makes of one.
 
-    A title that begins with a method's name gives the lines that method's colour. Below the title stand ``work``, the local work,
-    and ``ended``, how the run ended, where there is something to say.
+    A title that begins with a method's name gives the lines that method's colour. Below the title
+    stand ``work``, the local work, and ``ended``, how the run ended, where there is something to
+    say.
     """
     from fedtheory.plotting.style import METHOD_COLOURS, headline, house_style, log_decades, page_figure
 

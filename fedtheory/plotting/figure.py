@@ -35,8 +35,9 @@ class Figure:
     number : the paper's own ('Figure 2'); '' where it is ours
     caption : callable(data) -> what to see, in whole sentences with the computed numbers
     takes : further keyword arguments that ``compute`` takes from whoever runs it
-        'data': a folder with published data files or None; 'keep': a folder where finished parts are kept, or None; 'progress':
-        callable(words), called after each part. 'problem': a problem of the user's in place of the figure's own, or None.
+        'data': a folder with published data files or None; 'keep': a folder where finished parts
+        are kept, or None; 'progress': callable(words), called after each part. 'problem': a problem
+        of the user's in place of the figure's own, or None.
     """
 
     name: str
@@ -55,8 +56,8 @@ class Figure:
 def restored(data: Any) -> Any:
     """Restore what `compute` returned from the JSON it was written to.
 
-    Lists of numbers become arrays, as deep as they are rectangular; keys that are whole numbers become integers; 'nan', 'inf' and
-    '-inf' become numbers.
+    Lists of numbers become arrays, as deep as they are rectangular; keys that are whole numbers
+    become integers; 'nan', 'inf' and '-inf' become numbers.
     """
     if isinstance(data, dict):
         return {_key(k): restored(v) for k, v in data.items()}

@@ -15,7 +15,8 @@ RELATIONS = ("<", "=", r"\le", r"\leq")
 
 
 def formula(latex: str, room: float = 6.0) -> str:
-    """A formula as matplotlib draws it, '$...$'; '' where it cannot, where there is none, or where it is wider than ``room`` inches."""
+    """A formula as matplotlib draws it, '$...$'; '' where it cannot, where there is none, or where
+    it is wider than ``room`` inches."""
     from matplotlib.mathtext import MathTextParser
 
     piece = r"(\{(?:[^{}]|\{[^{}]*\})*\}|\\[a-zA-Z]+|[^\s{}\\])"
@@ -34,7 +35,8 @@ def formula(latex: str, room: float = 6.0) -> str:
 
 
 def left_side(latex: str, room: float = 6.0) -> str:
-    """The left side of a formula, without what it is claimed under, '$...$'; '' where there is none, or it cannot be drawn."""
+    """The left side of a formula, without what it is claimed under, '$...$'; '' where there is
+    none, or it cannot be drawn."""
     depth, start = 0, 0
     ends: list[int] = []
     for found in re.finditer(r"\\[a-zA-Z]+|[{}<=]|\\ |\\.|:", latex):

@@ -1,8 +1,10 @@
-"""Bound against measured as a file: a CSV with a row an entry, below comment lines that say what it is and where it comes from.
+"""Bound against measured as a file: a CSV with a row an entry, below comment lines that say what it
+is and where it comes from.
 
-The second comment line is JSON: the statement, its forms and their verdicts, the problem, the command, versions and commit. Any
-reader of tables takes the rest (``pandas.read_csv(FILE, comment="#")``). A file of someone else's is not trusted: everything that a
-picture is drawn from is checked as it is read.
+The second comment line is JSON: the statement, its forms and their verdicts, the problem, the
+command, versions and commit. Any reader of tables takes the rest (``pandas.read_csv(FILE,
+comment="#")``). A file of someone else's is not trusted: everything that a picture is drawn from is
+checked as it is read.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ NEEDED = ("form", "at", "where", "measured", "bound", "slack", "violated")
 _NUMBER = (int, float, type(None))
 _TEXTS = ("statement", "title", "sentence", "problem", "setup", "horizon", "caption")
 _OF_A_FORM: dict[str, tuple[type, ...]] = {
-    "verdict": (str,), "rule": (str,), "mode": (str,), "relation": (str,), "reading": (str,), "shown": (bool,),
-    "scenarios": _NUMBER, "confidence": _NUMBER, "largest_ratio": _NUMBER, "first_violated": _NUMBER,
-}  # fmt: skip
+    "verdict": (str,), "rule": (str,), "mode": (str,), "relation": (str,), "reading": (str,),
+    "shown": (bool,), "scenarios": _NUMBER, "confidence": _NUMBER, "largest_ratio": _NUMBER,
+    "first_violated": _NUMBER,
+}
 
 
 def stem_of(path: Path | str) -> Path:
@@ -42,7 +45,7 @@ def stem_of(path: Path | str) -> Path:
 
 
 def to_csv(data: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """The table with its comment lines; ``about``: further facts, such as provenance and command."""
+    """The table with its comment lines; ``about``: more facts, such as provenance and command."""
     head = {k: v for k, v in data.items() if k != "rows"}
     words = json.dumps(to_jsonable({**head, **about}), ensure_ascii=True, allow_nan=False)
     terms = sorted({k for row in data["rows"] for k in row if k.startswith("term_")}, key=lambda k: int(k.partition("_")[2]))
@@ -93,8 +96,10 @@ def read(path: Path | str) -> dict[str, Any]:
     text = read_text(path, MAX_BYTES, "such a table")
     lines = text.split("\n", 2)
     if len(lines) < 3 or lines[0].strip() != FIRST_LINE or not lines[1].startswith("# {"):
-        raise DataFileError(f"{path}: not a table of bound against measured; its first line must be {FIRST_LINE!r}, its second '# ' "
-                            "and JSON")  # fmt: skip
+        raise DataFileError(
+            f"{path}: not a table of bound against measured; its first line must be "
+            f"{FIRST_LINE!r}, its second '# ' and JSON"
+        )
     head = parse_json(lines[1][2:], f"{path}, line 2")
     _check_head(head, str(path))
     head = {"measures": "", "reruns": False, "beyond": None, **head}  # which older files do not have

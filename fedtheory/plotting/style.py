@@ -1,6 +1,8 @@
-"""One look for all figures: colours that the colour-blind tell apart, one colour for one method, one line style for one rule.
+"""One look for all figures: colours that the colour-blind tell apart, one colour for one method,
+one line style for one rule.
 
-`tests/plotting/test_style.py` simulates what is seen without red and without green cones, and asks for a distance between all methods.
+`tests/plotting/test_style.py` simulates what is seen without red and without green cones, and asks
+for a distance between all methods.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from fedtheory.errors import suggest
 from fedtheory.provenance import write_atomic
 
 __all__ = [
-    "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES",
-    "SIZES", "band", "grows", "headline", "house_style", "legend_below", "log_decades", "method_style", "middle", "new_figure",
+    "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS",
+    "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES", "SIZES", "band", "grows", "headline",
+    "house_style", "legend_below", "log_decades", "method_style", "middle", "new_figure",
     "page_figure", "save", "thresholds", "times",
-]  # fmt: skip
+]
 
 COLOURS = {
     "measured": "#000000",
@@ -45,7 +48,8 @@ COLOURS = {
 }
 LINESTYLES = {"sign": "--", "true-gradient": "-"}
 RULE_NAMES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
-# One colour and one marker for one method, whatever figure it is in. An elastic net has the colour of the method it is made from.
+# One colour and one marker for one method, whatever figure it is in. An elastic net has the colour
+# of the method it is made from.
 METHOD_COLOURS = {
     "fedavg": "#555555",
     "fedprox": "#E69F00",
@@ -105,8 +109,9 @@ _RC = {
     "axes.labelpad": 2.5,
     "axes.titlepad": 4,
 }
-# width and height in inches, then the size of letters and of small ones: a page of ours, the text of NeurIPS and a column of ICML
-# (both as tueplots has them), a column of IEEEtran, and a slide of 16:9
+# width and height in inches, then the size of letters and of small ones: a page of ours, the text
+# of NeurIPS and a column of ICML (both as tueplots has them), a column of IEEEtran, and a slide of
+# 16:9
 SIZES = {
     "page": (6.75, 3.9, 8, 7),
     "neurips": (5.5, 3.2, 9, 7),
@@ -122,7 +127,8 @@ _WORD = re.compile(r"(?:\$[^$]*\$|[^ $])+")  # mathematics is not broken
 def house_style(size: str = "page") -> Iterator[None]:
     """Draw inside this context; matplotlib's own settings are left as they were.
 
-    Line widths are those of tueplots for a paper; letters are matplotlib's own, which are everywhere, in sizes that a page can bear.
+    Line widths are those of tueplots for a paper; letters are matplotlib's own, which are
+    everywhere, in sizes that a page can bear.
 
     Parameters
     ----------
@@ -159,7 +165,8 @@ def grows() -> bool:
 
 
 def method_style(method: str, paired: bool = False) -> dict[str, Any]:
-    """Keyword arguments of a line: colour, line style and name. ``paired``: its elastic net is drawn solid beside it, so dashed."""
+    """Keyword arguments of a line: colour, line style and name. ``paired``: its elastic net is
+    drawn solid beside it, so dashed."""
     line = "--" if paired and method in ELASTIC_NETS.values() else "-"
     return {"color": METHOD_COLOURS[method], "linestyle": line, "label": METHOD_NAMES[_ALSO.get(method, method)]}
 
@@ -202,7 +209,8 @@ def _lines(figure: Figure, text: str, size: float, weight: str) -> list[str]:
 
 
 def headline(figure: Figure, finding: str, detail: str = "") -> None:
-    """The finding in bold above everything, and under it what was run; both broken into lines, and the figure made taller for them."""
+    """The finding in bold above everything, and under it what was run; both broken into lines, and
+    the figure made taller for them."""
     size = mpl.rcParams["font.size"] / 8  # of a page of ours
     bold = _lines(figure, finding, 9.5 * size, "bold")
     small = _lines(figure, detail, 7 * size, "normal") if detail else []
@@ -244,10 +252,8 @@ def log_decades(ax: Any) -> None:
 
 
 def middle(values: Any, axis: int = -1, share: float = 0.8) -> dict[str, np.ndarray]:
-    """Return the 'low', 'middle' and 'high' that `band` draws of many seeds.
-
-    They are the median and the ends of that share of the values around it.
-    """
+    """Return the 'low', 'middle' and 'high' that `band` draws of many seeds. They are the median
+    and the ends of that share of the values around it."""
     values = np.asarray(values, dtype=float)
     low, median, high = np.quantile(values, [(1 - share) / 2, 0.5, (1 + share) / 2], axis=axis)
     return {"low": low, "middle": median, "high": high}
@@ -299,14 +305,7 @@ def thresholds(ax: Any, values: dict[str, float], labels: bool = False) -> None:
         ax.axvline(value, color="#555555", linewidth=0.8, linestyle=":")
         if labels:
             ax.annotate(
-                f"{name} {value:.3f}",
-                (value, 0),
-                xycoords=("data", "axes fraction"),
-                xytext=(2 if right else -2, 4),
-                textcoords="offset points",
-                rotation=90,
-                ha="left" if right else "right",
-                va="bottom",
-                fontsize=7,
-                color="#555555",
+                f"{name} {value:.3f}", (value, 0), xycoords=("data", "axes fraction"),
+                xytext=(2 if right else -2, 4), textcoords="offset points", rotation=90,
+                ha="left" if right else "right", va="bottom", fontsize=7, color="#555555",
             )

@@ -75,10 +75,7 @@ def _bars(ax: Any, data: dict[str, Any], shown: list[dict[str, Any]]) -> list[tu
         share = "" if step["share"] is None else f"  ({100 * step['share']:.1f} %)"
         error = f" ± {step['error']:.1g}" if step["error"] > 0.02 * abs(step["lost"]) else ""
         _tell(
-            ax,
-            y,
-            at,
-            at + step["lost"],
+            ax, y, at, at + step["lost"],
             f"{step['lost']:+.3g}{error}{share}" + (f", fails at {step['worst']}" if fails else ""),
         )
         ax.plot([at, at], [y - 1 + 0.31, y - 0.31], color="#888888", linewidth=0.8)

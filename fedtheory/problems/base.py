@@ -25,9 +25,9 @@ from fedtheory.optimum.on_ball import certify_on_ball
 from fedtheory.problems.checks import LAYERS, check_layers, check_samples, check_weights, weights_after
 
 __all__ = [
-    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples", "check_weights", "prepared", "same_loss",
-    "same_smoothness", "weights_after",
-]  # fmt: skip
+    "LAYERS", "Constants", "Problem", "check_finite", "check_layers", "check_samples",
+    "check_weights", "prepared", "same_loss", "same_smoothness", "weights_after",
+]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def same_loss(problem: Problem, kind: type[Problem]) -> bool:
 
 
 def same_smoothness(problem: Problem, kind: type[Problem]) -> bool:
-    """True if what is proved of `kind`'s beta_k is proved of the problem's: the loss, and what beta_k is made of, are `kind`'s."""
+    """True if what is proved of `kind`'s beta_k is proved of the problem's: the loss, and what
+    beta_k is made of, are `kind`'s."""
     names = ("smoothness", "curvature_max")
     return same_loss(problem, kind) and all(getattr(type(problem), n, None) is getattr(kind, n, None) for n in names)
 
@@ -149,7 +150,7 @@ class Problem:
                 sealed(value)
         self.__dict__.update(state)
 
-    # --- kernels, client-major: y (N, B, d) ---------------------------------------------------------------------------
+    # --- kernels, client-major: y (N, B, d) -------------------------------------------------------
     def client_value(self, y: Array) -> Array:
         """f_k(y_kb): (N, B, d) -> (N, B)."""
         raise MissingCapability(f"{type(self).__name__} has no value")
@@ -168,9 +169,11 @@ class Problem:
         raise MissingCapability(f"{type(self).__name__} has no mini-batch gradient: choose full gradient steps")
 
     def client_output_gradient(self, y: Array, first: int, last: int) -> Array:
-        """Gradient of the mean of ||F(y; a)||_2^2 over a client's samples first..last - 1, F the model's output, no label used.
+        """Gradient of the mean of ||F(y; a)||_2^2 over a client's samples first..last - 1, F the
+        model's output, no label used.
 
-        (N, B, d) -> (N, B, d); a client with fewer samples takes those it has, and gives 0 where it has none.
+        (N, B, d) -> (N, B, d); a client with fewer samples takes those it has, and gives 0 where it
+        has none.
         """
         raise MissingCapability(
             f"{type(self).__name__} has no model output (capability 'client_output_gradient'): use a linear model, softmax or a network"
@@ -179,7 +182,8 @@ class Problem:
     def layers(self, kind: str = "module") -> list[slice]:
         """The layers' coordinates, consecutive pieces of 0..d; one layer where there is no network.
 
-        kind: 'module' (what one module holds, weight and bias together), 'tensor' (each parameter by itself) or 'model' (all in one).
+        kind: 'module' (what one module holds, weight and bias together), 'tensor' (each parameter
+        by itself) or 'model' (all in one).
         """
         check_layers(kind)
         return [slice(0, self.dim)]
@@ -226,8 +230,8 @@ class Problem:
             The class knows no Lipschitz constant.
         """
         raise MissingCapability(
-            f"{type(self).__name__} has no Lipschitz constant on a ball (capability 'lipschitz'): take a problem with bounded "
-            "subgradients, such as LAD, Quantile, Hinge or MaxAffine"
+            f"{type(self).__name__} has no Lipschitz constant on a ball (capability 'lipschitz'): "
+            "take a problem with bounded subgradients, such as LAD, Quantile, Hinge or MaxAffine"
         )
 
     def lipschitz_exact(self, radius: float) -> np.ndarray:
@@ -243,7 +247,8 @@ class Problem:
         return float(np.sqrt(self.weights @ np.asarray(self.lipschitz(radius)) ** 2))
 
     def batch_noise_sq(self, radius: float, batch_size: int) -> np.ndarray:
-        """(N,) upper bounds of E||g - E g||^2 for a mini-batch subgradient g on the ball, batches drawn with or without replacement."""
+        """(N,) upper bounds of E||g - E g||^2 for a mini-batch subgradient g on the ball, batches
+        drawn with or without replacement."""
         raise MissingCapability(f"{type(self).__name__} has no samples to draw mini-batches from (capability 'batch_noise_sq')")
 
     def cvxpy_objective(self, variable: Any) -> Any:
@@ -257,7 +262,7 @@ class Problem:
         """Say in a few words what `cvxpy_objective` makes of the data."""
         return ""
 
-    # --- public -------------------------------------------------------------------------------------------------------
+    # --- public -----------------------------------------------------------------------------------
     def client_losses(self, x: Array) -> Array:
         """f_k(x) of every client: x (..., d) -> (..., N). The one number that is minimised is `objective`."""
         x = points("x", x)
@@ -304,7 +309,7 @@ class Problem:
         return np.einsum("n,nij->ij", self.weights, to_numpy(self.client_hessian(y))[:, 0])
 
     def optimum(self, gap: float = 1e-12, max_conic_entries: int | None = None) -> Optimum:
-        """The certified minimiser of F, computed once and kept: by cvxpy, then polished and certified.
+        """The certified minimiser of F, computed once and kept: by cvxpy, polished and certified.
 
         max_conic_entries: cvxpy is left out where its cone programme has more entries; None stands for
         the attribute of that name, which is no limit unless it was set.
@@ -324,7 +329,7 @@ class Problem:
         return kept
 
     def optimum_on_ball(self, radius: float, gap: float = 1e-9) -> Optimum:
-        """The certified minimiser of F over ||x|| <= radius, computed once for each radius and kept.
+        """The certified minimiser of F over ||x|| <= radius, computed once for a radius and kept.
 
         Raises
         ------
@@ -415,7 +420,7 @@ class Problem:
             return part
 
     def like(self, x: Array) -> Problem:
-        """This problem with its arrays in x's namespace, dtype and device (itself when they already are).
+        """This problem with its arrays in x's namespace, dtype and device; itself if they are.
 
         It is kept, as copies of this one's arrays. Tensors cannot be read-only: leave those of its attributes as they are.
         """
@@ -440,7 +445,8 @@ class Problem:
         return cache[key]
 
     def in_double(self, x: Array) -> Array:
-        """The point in the precision that F is judged in: double, in which a single-precision point is exact, where the problem can."""
+        """The point in the precision that F is judged in: double, in which a single-precision point
+        is exact, where the problem can."""
         x = points("x", x)
         xp = namespace(x)
         return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)

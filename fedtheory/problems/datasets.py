@@ -96,7 +96,8 @@ class Dataset(OwnArrays):
 
 
 def _bundled(name: str, files: dict[str, dict[str, Any]], **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Features and targets that scikit-learn ships, read without importing it, which takes longer than judging a theorem on them.
+    """Features and targets that scikit-learn ships, read without importing it, which takes longer
+    than judging a theorem on them.
 
     Parameters
     ----------
@@ -180,31 +181,29 @@ def _read(path: Path, max_gib: float) -> bytes:
 
 
 def load_svmlight(
-    path: str | Path,
-    dimension: int | None = None,
-    labels: str | Mapping[float, float] = "keep",
-    zero_based: bool | str = "auto",
-    final_newline: bool = True,
-    max_gib: float = 2.0,
+    path: str | Path, dimension: int | None = None, labels: str | Mapping[float, float] = "keep",
+    zero_based: bool | str = "auto", final_newline: bool = True, max_gib: float = 2.0,
 ) -> Dataset:
     """A LIBSVM/svmlight file, plain, .gz or .bz2, as dense data.
 
     Parameters
     ----------
     dimension : int or None
-        p. None takes the largest index in the file, which drops trailing features that happen to be absent (training
-        and test files, or a9a's family, then differ): name it.
+        p. None takes the largest index in the file, which drops trailing features that happen to be
+        absent (training and test files, or a9a's family, then differ): name it.
     labels : 'keep', 'binary', 'classes', or a mapping
-        'keep' makes a regression task of the numbers as they are; 'binary' maps the smaller of exactly two labels to
-        -1 and the larger to +1; 'classes' numbers the labels 0..C-1 in increasing order; a mapping {label: -1 or +1}
-        covers every label.
+        'keep' makes a regression task of the numbers as they are; 'binary' maps the smaller of
+        exactly two labels to -1 and the larger to +1; 'classes' numbers the labels 0..C-1 in
+        increasing order; a mapping {label: -1 or +1} covers every label.
     zero_based : bool or 'auto'
-        Whether the first index is 0. LIBSVM's files begin at 1, those of scikit-learn's `dump_svmlight_file` at 0 unless it is told
-        otherwise. 'auto' takes a file in which an index 0 appears as one that begins at 0, and any other as one that begins at 1, as
-        `sklearn.datasets.load_svmlight_file` does: where the first feature of a file that begins at 0 is 0 in every sample, say True.
+        Whether the first index is 0. LIBSVM's files begin at 1, those of scikit-learn's
+        `dump_svmlight_file` at 0 unless it is told otherwise. 'auto' takes a file in which an index
+        0 appears as one that begins at 0, and any other as one that begins at 1, as
+        `sklearn.datasets.load_svmlight_file` does: where the first feature of a file that begins at
+        0 is 0 in every sample, say True.
     final_newline : bool
-        Require one, which is how a file cut in its last line is noticed. (A plain file cut between lines cannot be told
-        from a shorter one.)
+        Require one, which is how a file cut in its last line is noticed. (A plain file cut between
+        lines cannot be told from a shorter one.)
     max_gib : float
         Largest dense array to make.
 
@@ -255,7 +254,7 @@ def load_svmlight(
 
 
 def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
-    """The samples with the first feature in column 0, and the index that the file's features begin at."""
+    """The samples with the first feature in column 0, and the index that features begin at."""
     from scipy.sparse import csr_matrix
 
     none_is_0 = bool((x.indices > 0).all())
@@ -267,12 +266,12 @@ def _counted(path: Path, x: Any, zero_based: bool | str) -> tuple[Any, int]:
 
 
 def _refuse_others(path: Path, data: bytes) -> None:
-    """Raise `DataFileError` for what is no text, and for a table such as CSV, with how to convert it."""
+    """Raise `DataFileError` for no text, and for a table such as CSV, with how to convert it."""
     found = _CONTROL.search(data)
     if found:
         raise DataFileError(
-            f"{path}: no text: byte {found.start() + 1} of it is {found[0][0]}, and a LIBSVM file has lines 'label index:value ...'; "
-            "fetch it again or name another file"
+            f"{path}: no text: byte {found.start() + 1} of it is {found[0][0]}, and a LIBSVM file "
+            "has lines 'label index:value ...'; fetch it again or name another file"
         )
     line = data.lstrip().partition(b"\n")[0].partition(b"#")[0].strip()
     sep = next((s for s in _TABLES if s in line), None)

@@ -48,6 +48,6 @@ def distinct_samples(problem: Any, labels: np.ndarray) -> DistinctSamples:
 
 
 def orthogonal_factor(rows: np.ndarray) -> np.ndarray:
-    """R (q, q) with R'R = rows'rows, for rows (n, q), n >= q: ||R y|| = ||rows y|| up to rounding."""
+    """R (q, q) with R'R = rows'rows of rows (n, q), n >= q: ||R y|| = ||rows y|| to rounding."""
     factor: Any = np.linalg.qr(rows, mode="r")
     return factor

@@ -1,4 +1,5 @@
-"""Problems in files: JSON with a kind and the kind's arrays, which the command line takes where it takes a problem's name."""
+"""Problems in files: JSON with a kind and the kind's arrays, which the command line takes where it
+takes a problem's name."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ def write_problem(path: Path | str, problem: Problem, about: Mapping[str, Any] |
     if not isinstance(problem, Problem):
         raise InvalidInput(f"a {type(problem).__name__} is no problem: write_problem(path, problem) takes the path first")
     raise InvalidInput(
-        f"a {type(problem).__name__}: a problem's file holds one of {held}; a loss on data is kept as its data, in svmlight format, "
-        "which --data FILE --loss LOSS reads"
+        f"a {type(problem).__name__}: a problem's file holds one of {held}; a loss on data is kept "
+        "as its data, in svmlight format, which --data FILE --loss LOSS reads"
     )
 
 
@@ -76,8 +77,10 @@ def read_problem(path: Path | str) -> Problem:
     given = {name: value for name, value in data.items() if name != "kind"}
     missing, unknown = [n for n in needed if n not in given], [n for n in given if n not in {**needed, **more}]
     if missing or unknown:
-        raise InvalidInput(f"{path}: {', '.join(missing or unknown)}: {'missing' if missing else 'unknown'}; {data['kind']} takes "
-                           f"{', '.join([*needed, *more])}")  # fmt: skip
+        raise InvalidInput(
+            f"{path}: {', '.join(missing or unknown)}: {'missing' if missing else 'unknown'}; "
+            f"{data['kind']} takes {', '.join([*needed, *more])}"
+        )
     try:
         problem = cls(**{name: _numbers(name, value) if isinstance(value, list) else value for name, value in given.items()})
     except (ValueError, TypeError, OverflowError) as error:

@@ -18,14 +18,8 @@ from fedtheory.problems.softmax import Softmax
 from fedtheory.randomness import Stream
 
 __all__ = [
-    "SyntheticData",
-    "random_huber",
-    "random_least_squares",
-    "random_logistic",
-    "random_quadratic",
-    "synthetic",
-    "synthetic_least_squares",
-    "synthetic_softmax",
+    "SyntheticData", "random_huber", "random_least_squares", "random_logistic", "random_quadratic",
+    "synthetic", "synthetic_least_squares", "synthetic_softmax",
 ]
 
 
@@ -63,8 +57,8 @@ def _spectra(
         raise InvalidInput(f"smoothness is {smoothness!r}: every entry must be a finite number > 0")
     if rank == 1 and condition != 1:
         raise InvalidInput(
-            f"condition is {condition!r} with a spectrum of one eigenvalue: only condition = 1 is possible; "
-            "take at least two dimensions and two samples"
+            f"condition is {condition!r} with a spectrum of one eigenvalue: only condition = 1 is "
+            "possible; take at least two dimensions and two samples"
         )
     exponents = g.random((clients, rank))
     exponents[:, 0] = 1.0
@@ -86,14 +80,9 @@ def _scattered(g: np.random.Generator, clients: int, dim: int, heterogeneity: fl
 
 
 def random_quadratic(
-    num_clients: int,
-    dim: int,
-    condition: float = 10.0,
-    heterogeneity: float = 1.0,
-    shared_hessian: bool = False,
-    smoothness: float | Sequence[float] = 1.0,
-    weights: Any = "uniform",
-    seed: int = 0,
+    num_clients: int, dim: int, condition: float = 10.0, heterogeneity: float = 1.0,
+    shared_hessian: bool = False, smoothness: float | Sequence[float] = 1.0,
+    weights: Any = "uniform", seed: int = 0,
 ) -> Quadratic:
     """Quadratics of chosen condition number and heterogeneity.
 
@@ -129,12 +118,8 @@ def random_quadratic(
 
 
 def _design(
-    g: np.random.Generator,
-    num_clients: int,
-    dim: int,
-    samples: int | Sequence[int] | np.ndarray,
-    condition: float,
-    gram_top: Any,
+    g: np.random.Generator, num_clients: int, dim: int, samples: int | Sequence[int] | np.ndarray,
+    condition: float, gram_top: Any,
 ) -> list[np.ndarray]:
     """Features whose Gram matrices A'A/n have the chosen nonzero spectrum."""
     _check_counts(num_clients=num_clients, dim=dim)
@@ -160,16 +145,9 @@ def _planted(problem: Any, planted: np.ndarray) -> Any:
 
 
 def random_least_squares(
-    num_clients: int,
-    dim: int,
-    samples: int | Sequence[int] | np.ndarray = 20,
-    condition: float = 10.0,
-    heterogeneity: float = 1.0,
-    noise: float = 0.1,
-    ridge: float = 0.0,
-    smoothness: float | Sequence[float] = 1.0,
-    weights: Any = "uniform",
-    seed: int = 0,
+    num_clients: int, dim: int, samples: int | Sequence[int] | np.ndarray = 20,
+    condition: float = 10.0, heterogeneity: float = 1.0, noise: float = 0.1, ridge: float = 0.0,
+    smoothness: float | Sequence[float] = 1.0, weights: Any = "uniform", seed: int = 0,
 ) -> LeastSquares:
     """Least squares of chosen condition number and heterogeneity; its ``planted`` (N, dim) holds the planted models.
 
@@ -205,17 +183,11 @@ def random_least_squares(
 
 
 def random_logistic(
-    num_clients: int,
-    dim: int,
-    samples: int | Sequence[int] | np.ndarray = 20,
-    condition: float = 10.0,
-    heterogeneity: float = 1.0,
-    ridge: float = 0.1,
-    smoothness: float | Sequence[float] = 1.0,
-    weights: Any = "uniform",
-    seed: int = 0,
+    num_clients: int, dim: int, samples: int | Sequence[int] | np.ndarray = 20,
+    condition: float = 10.0, heterogeneity: float = 1.0, ridge: float = 0.1,
+    smoothness: float | Sequence[float] = 1.0, weights: Any = "uniform", seed: int = 0,
 ) -> Logistic:
-    """Logistic regression; labels are drawn from planted models x_k, P(b = 1 | a) = 1/(1 + exp(-a'x_k)).
+    """Logistic regression; labels from planted models x_k, P(b = 1 | a) = 1/(1 + exp(-a'x_k)).
 
     The attribute ``planted`` (N, dim) of the problem holds them.
 
@@ -241,17 +213,9 @@ def random_logistic(
 
 
 def random_huber(
-    num_clients: int,
-    dim: int,
-    samples: int | Sequence[int] | np.ndarray = 20,
-    delta: float = 1.0,
-    condition: float = 10.0,
-    heterogeneity: float = 1.0,
-    noise: float = 0.1,
-    outliers: float = 0.1,
-    ridge: float = 0.0,
-    smoothness: float | Sequence[float] = 1.0,
-    weights: Any = "uniform",
+    num_clients: int, dim: int, samples: int | Sequence[int] | np.ndarray = 20, delta: float = 1.0,
+    condition: float = 10.0, heterogeneity: float = 1.0, noise: float = 0.1, outliers: float = 0.1,
+    ridge: float = 0.0, smoothness: float | Sequence[float] = 1.0, weights: Any = "uniform",
     seed: int = 0,
 ) -> Huber:
     """Huber regression with normal noise and a share of gross errors; ``planted`` (N, dim) holds the planted models.
@@ -307,16 +271,10 @@ class SyntheticData(OwnArrays):
 
 
 def synthetic(
-    alpha: float,
-    beta: float,
-    iid: bool = False,
-    num_clients: int = 30,
-    dim: int = 60,
-    num_classes: int = 10,
-    max_samples: int | None = None,
-    seed: int = 0,
+    alpha: float, beta: float, iid: bool = False, num_clients: int = 30, dim: int = 60,
+    num_classes: int = 10, max_samples: int | None = None, seed: int = 0,
 ) -> SyntheticData:
-    """FedProx's synthetic(alpha, beta): how much the clients' models (alpha) and inputs (beta) differ.
+    """FedProx's synthetic(alpha, beta): clients' models (alpha) and inputs (beta) differ so much.
 
     Client k has n_k = floor(exp(4 + 2 z)) + 50 samples. Its model W_k, b_k is N(u_k, 1) entrywise with u_k ~ N(0,
     alpha^2); its inputs are N(v_k, diag(j^-1.2)) with v_k ~ N(B_k, 1) entrywise and B_k ~ N(0, beta^2); its labels
@@ -374,14 +332,8 @@ def _with_intercept(features: Sequence[np.ndarray], intercept: bool) -> list[np.
 
 
 def synthetic_softmax(
-    alpha: float,
-    beta: float,
-    iid: bool = False,
-    ridge: float = 0.0,
-    weights: Any = "uniform",
-    intercept: bool = True,
-    seed: int = 0,
-    **options: Any,
+    alpha: float, beta: float, iid: bool = False, ridge: float = 0.0, weights: Any = "uniform",
+    intercept: bool = True, seed: int = 0, **options: Any,
 ) -> Softmax:
     """`synthetic` as multinomial logistic regression; an intercept is a last, constant feature.
 
@@ -393,15 +345,8 @@ def synthetic_softmax(
 
 
 def synthetic_least_squares(
-    alpha: float,
-    beta: float,
-    iid: bool = False,
-    noise: float = 1.0,
-    ridge: float = 0.0,
-    weights: Any = "uniform",
-    intercept: bool = True,
-    seed: int = 0,
-    **options: Any,
+    alpha: float, beta: float, iid: bool = False, noise: float = 1.0, ridge: float = 0.0,
+    weights: Any = "uniform", intercept: bool = True, seed: int = 0, **options: Any,
 ) -> LeastSquares:
     """The least-squares twin of `synthetic_softmax`: the same inputs, and as target the first class's score plus noise.
 

@@ -47,8 +47,8 @@ class Logistic(LinearModel):
         if wrong.any():
             k, j = (int(i) for i in np.argwhere(wrong)[0])
             raise InvalidInput(
-                f"client {k}: label {j} is {float(self.targets[k, j])!r}: logistic labels must be exactly -1 or +1; "
-                "map two classes to -1 and +1, or use Softmax for more"
+                f"client {k}: label {j} is {float(self.targets[k, j])!r}: logistic labels must be "
+                "exactly -1 or +1; map two classes to -1 and +1, or use Softmax for more"
             )
 
     def phi(self, z: Array, b: Array) -> Array:
@@ -136,10 +136,8 @@ class Huber(LinearModel):
             # min t with |a_j'x - b_j| <= t: the Chebyshev fit
             cost = np.append(np.zeros(self.dim), 1.0)
             fit = linprog(
-                cost,
-                A_ub=np.block([[a, -np.ones((n, 1))], [-a, -np.ones((n, 1))]]),
-                b_ub=np.concatenate([b, -b]),
-                bounds=[(None, None)] * self.dim + [(0, None)],
+                cost, A_ub=np.block([[a, -np.ones((n, 1))], [-a, -np.ones((n, 1))]]),
+                b_ub=np.concatenate([b, -b]), bounds=[(None, None)] * self.dim + [(0, None)],
             )
             # recomputed from x: the solver's own objective is not believed
             exact[k] = fit.x is not None and bool(np.abs(a @ fit.x[: self.dim] - b).max() < self.delta)
@@ -154,7 +152,8 @@ class Huber(LinearModel):
         return cp.huber(z - b, self.delta) / 2
 
     def cvxpy_split(self, variable: Any) -> Any:
-        """`cvxpy_objective` as the least over u, v >= 0: h(r) is that of (r - u + v)^2/2 + delta (u + v), solved in half the time."""
+        """`cvxpy_objective` as the least over u, v >= 0: h(r) is that of (r - u + v)^2/2 + delta
+        (u + v), solved in half the time."""
         import cvxpy as cp
 
         if not same_loss(self, Huber) or type(self).cvxpy_loss is not Huber.cvxpy_loss:

@@ -20,9 +20,10 @@ P = TypeVar("P", bound=Problem)
 def hold_out(problem: P, share: float = 0.3, seed: int = 0) -> P:
     """The problem without a share of every client's samples, which become its ``held_out`` problem.
 
-    Elastic Aggregation, Algorithm 1: B_k is drawn from D_k once, without replacement, and dropped from it. A client with n samples
-    keeps back round(share * n) of them, at least 1 and at most n - 1; which ones is a function of (seed, client) alone. Weights n_k/n
-    are taken anew on both sides, other weights kept.
+    Elastic Aggregation, Algorithm 1: B_k is drawn from D_k once, without replacement, and dropped
+    from it. A client with n samples keeps back round(share * n) of them, at least 1 and at most
+    n - 1; which ones is a function of (seed, client) alone. Weights n_k/n are taken anew on both
+    sides, other weights kept.
 
     Raises
     ------

@@ -35,13 +35,14 @@ __all__ = ["LeastSquares", "LinearModel", "pad_clients"]
 
 
 def pad_clients(features: Any, targets: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(N, n, d) and (N, n), or lists of (n_k, d) and (n_k,): padded features, padded targets, counts (N,).
+    """(N, n, d) and (N, n), or lists of (n_k, d) and (n_k,): padded features, padded targets,
+    counts (N,).
 
     Raises
     ------
     InvalidInput
-        Names the first client whose shapes disagree, that has no samples, or whose data are no finite real numbers of a size that
-        can be squared.
+        Names the first client whose shapes disagree, that has no samples, or whose data are no
+        finite real numbers of a size that can be squared.
     """
     features, targets = blocks("features", features), blocks("targets", targets)
     if len(features) != len(targets):
@@ -80,7 +81,7 @@ def take_samples(data: Array, samples: Array) -> Array:
 
 
 def batch_shares(sample_weights: Array, first: int, last: int) -> Array:
-    """1/(samples in the batch) for a client's samples first..last - 1, 0 for padding: (N, n) -> (N, b)."""
+    """1/(samples in the batch) for samples first..last - 1, 0 for padding: (N, n) -> (N, b)."""
     xp = namespace(sample_weights)
     real = xp.astype(sample_weights[:, first:last] > 0, sample_weights.dtype)
     return real / xp.maximum(xp.sum(real, axis=1, keepdims=True), xp.ones_like(real[:, :1]))
@@ -89,14 +90,16 @@ def batch_shares(sample_weights: Array, first: int, last: int) -> Array:
 class LinearModel(Problem):
     """Base of the losses phi(z, b) of one margin or prediction z = a'x.
 
-    A subclass gives ``phi``, ``dphi``, ``d2phi`` (elementwise in z and b) and ``curvature_max`` = sup phi''.
+    A subclass gives ``phi``, ``dphi``, ``d2phi`` (elementwise in z and b) and
+    ``curvature_max`` = sup phi''.
 
     Attributes
     ----------
     rounding : float or None
-        The largest relative error of the computed phi and dphi in units of roundoff, 2**-53; with it, and a ridge, optima of a loss
-        that is not built in are certified, and theorems judged. It is sampled, and otherwise taken on trust: the certificate says so.
-        An elementary function of NumPy's and a few operations come to less than 16 where nothing cancels.
+        The largest relative error of the computed phi and dphi in units of roundoff, 2**-53; with
+        it, and a ridge, optima of a loss that is not built in are certified, and theorems judged.
+        It is sampled, and otherwise taken on trust: the certificate says so. An elementary function
+        of NumPy's and a few operations come to less than 16 where nothing cancels.
     """
 
     client_data: ClassVar[tuple[str, ...]] = ("features", "targets", "sample_weights")
@@ -240,13 +243,15 @@ class LeastSquares(LinearModel):
     Raises
     ------
     InvalidInput
-        Shapes that disagree, a client without samples, data that are no finite real numbers up to 1e100.
+        Shapes that disagree, a client without samples, data that are no finite real numbers up to
+        1e100.
 
     Notes
     -----
-    Gradients go through the Gram matrices A_k'A_k/n_k + ridge I (one (d, d) product a point whatever n_k), or, where there are few
-    samples (2n < d), through the samples, which is less work; then the Gram matrices are made when something asks for them. Values
-    go through the residuals, which do not cancel.
+    Gradients go through the Gram matrices A_k'A_k/n_k + ridge I (one (d, d) product a point
+    whatever n_k), or, where there are few samples (2n < d), through the samples, which is less
+    work; then the Gram matrices are made when something asks for them. Values go through the
+    residuals, which do not cancel.
     """
 
     name = "least squares"

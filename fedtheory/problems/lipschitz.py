@@ -1,8 +1,10 @@
-"""Largest subgradients on a ball, exactly: the cells of an arrangement of hyperplanes that meet the ball.
+"""Largest subgradients on a ball, exactly: the cells of an arrangement of hyperplanes that meet the
+ball.
 
-g = sum_j u_j a_j with u_j in {low_j, high_j} is a subgradient of sum_j max(low_j z_j, high_j z_j), z_j = a_j'x - b_j, at some point
-of the ball only if the cell that its sign pattern names meets the ball. Cells are searched best first; the bound of a partial
-pattern is ||g of the rows decided|| + the norms of the others, so that the search may stop early with a proved upper bound.
+g = sum_j u_j a_j with u_j in {low_j, high_j} is a subgradient of sum_j max(low_j z_j, high_j z_j),
+z_j = a_j'x - b_j, at some point of the ball only if the cell that its sign pattern names meets the
+ball. Cells are searched best first; the bound of a partial pattern is ||g of the rows
+decided|| + the norms of the others, so that the search may stop early with a proved upper bound.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ CUT = 1e-9  # relative margin by which a cell must be proved to miss the ball be
 
 
 def point_in_ball(rows: np.ndarray, rhs: np.ndarray, radius: float) -> np.ndarray | None:
-    """The point of least norm in {x : rows x >= rhs}, or None when that set provably misses the ball of that radius.
+    """The point of least norm in {x : rows x >= rhs}, or None when that set provably misses the
+    ball of that radius.
 
-    The proof is a multiplier lam >= 0 with rhs'lam > radius ||rows'lam|| (Lawson and Hanson, "Solving least squares problems", ch. 23:
-    least distance programming by non-negative least squares).
+    The proof is a multiplier lam >= 0 with rhs'lam > radius ||rows'lam|| (Lawson and Hanson,
+    "Solving least squares problems", ch. 23: least distance programming by non-negative least
+    squares).
     """
     from scipy.optimize import nnls
 
@@ -46,18 +50,14 @@ def point_in_ball(rows: np.ndarray, rhs: np.ndarray, radius: float) -> np.ndarra
 
 
 def largest_slope(
-    rows: np.ndarray,
-    offsets: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    radius: float,
-    ridge: float = 0.0,
-    nodes: int = 400,
+    rows: np.ndarray, offsets: np.ndarray, low: np.ndarray, high: np.ndarray, radius: float,
+    ridge: float = 0.0, nodes: int = 400,
 ) -> tuple[float, bool]:
-    """sup ||g + ridge x|| over the ball, and whether it is proved attained (else it is an upper bound).
+    """sup ||g + ridge x|| over the ball, and whether it is proved attained (else it is an upper
+    bound).
 
-    rows (n, d), offsets (n,); low, high (n,) the slopes, weights included; nodes limits the cells that are looked at. In the plane
-    all arcs of the circle are visited and there is no limit.
+    rows (n, d), offsets (n,); low, high (n,) the slopes, weights included; nodes limits the cells
+    that are looked at. In the plane all arcs of the circle are visited and there is no limit.
     """
     norms = np.linalg.norm(rows, axis=1) * np.maximum(np.abs(low), np.abs(high))
     order = np.argsort(-norms, kind="stable")

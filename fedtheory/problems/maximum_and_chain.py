@@ -1,4 +1,5 @@
-"""An instance that needs several clients and many subgradients: a maximum split over clients beside an Arjevani-Shamir chain."""
+"""An instance that needs several clients and many subgradients: a maximum split over clients beside
+an Arjevani-Shamir chain."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ HALF = 1 / math.sqrt(2)  # of each part, so that the squares add up to 1
 
 
 class MaximumAndChain(_Nonsmooth):
-    """f_i(y, v) = p max(max_{j in S_i} y_j, -c) + p chain_i(v), p = 1/sqrt(2), c = 1/sqrt(n): x = (y, v), d = n + k + 2.
+    """f_i(y, v) = p max(max_{j in S_i} y_j, -c) + p chain_i(v), p = 1/sqrt(2), c = 1/sqrt(n):
+    x = (y, v), d = n + k + 2.
 
-    S_1, ..., S_N are the shares of the n = N m coordinates of y, one after the other; chain_i is the client's loss in
-    `ArjevaniShamir` with k links; the first index at a tie, coordinates before the constant, sign(0) = 0. F* = -p/sqrt(n), at
-    y = -c (1, ..., 1), of norm 1, and the chain's minimiser, of norm 1.
+    S_1, ..., S_N are the shares of the n = N m coordinates of y, one after the other; chain_i is
+    the client's loss in `ArjevaniShamir` with k links; the first index at a tie, coordinates before
+    the constant, sign(0) = 0. F* = -p/sqrt(n), at y = -c (1, ..., 1), of norm 1, and the chain's
+    minimiser, of norm 1.
 
     Parameters
     ----------
@@ -41,12 +44,16 @@ class MaximumAndChain(_Nonsmooth):
 
     Notes
     -----
-    What is not done in few rounds from x_0 = 0, the iterates in the span of x_0, of what was received and of own subgradients:
+    What is not done in few rounds from x_0 = 0, the iterates in the span of x_0, of what was
+    received and of own subgradients:
 
-    - By one subgradient of each client a round, whatever the steps: m rounds. A subgradient of client i moves one new coordinate of
-      S_i, and none of another share. Before round m every share has a zero, so that F >= 0 and F - F* >= p/sqrt(n).
-    - By one client alone, with any number of local steps: F - F* >= (1 - 1/N) p/sqrt(n), as the other shares stay 0.
-    - By any local work, exact local solutions too: `ArjevaniShamir.least_after` times p, in d' = k + 2 rounds.
+    - By one subgradient of each client a round, whatever the steps: m rounds. A subgradient of
+      client i moves one new coordinate of S_i, and none of another share. Before round m every
+      share has a zero, so that F >= 0 and F - F* >= p/sqrt(n).
+    - By one client alone, with any number of local steps: F - F* >= (1 - 1/N) p/sqrt(n), as the
+      other shares stay 0.
+    - By any local work, exact local solutions too: `ArjevaniShamir.least_after` times p, in
+      d' = k + 2 rounds.
 
     G_i = sqrt(p^2 + p^2 G^2) with the chain's G, exact on every ball about 0.
     """
@@ -135,9 +142,10 @@ class MaximumAndChain(_Nonsmooth):
         intercepts = np.zeros((len(shares), self.share + 1))
         intercepts[:, -1] = -self.floor
         return NonsmoothStructure(
-            self.dim, rows=rows, offsets=np.append(self.target, np.zeros(along - 1)), low=-weight, high=weight,
-            slopes=slopes, intercepts=intercepts, group_weights=Enclosure.exact(self.weights) * HALF,
-        )  # fmt: skip
+            self.dim, rows=rows, offsets=np.append(self.target, np.zeros(along - 1)), low=-weight,
+            high=weight, slopes=slopes, intercepts=intercepts,
+            group_weights=Enclosure.exact(self.weights) * HALF,
+        )
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp

@@ -1,9 +1,11 @@
-"""Nonsmooth convex clients with bounded subgradients: kinked linear models, maxima of affine functions and distances.
+"""Nonsmooth convex clients with bounded subgradients: kinked linear models, maxima of affine
+functions and distances.
 
-``client_gradient`` returns one subgradient, the same in every array library; each class says which at a kink.
-``lipschitz(radius)`` is the largest norm of a subgradient of f_k on the closed ball ||x|| <= radius: it bounds every subgradient
-that is returned there, also at a kink on the boundary. ``lipschitz_exact`` says where that is proved attained. Smoothness and
-Hessians are missing capabilities.
+``client_gradient`` returns one subgradient, the same in every array library; each class says which
+at a kink. ``lipschitz(radius)`` is the largest norm of a subgradient of f_k on the closed ball
+||x|| <= radius: it bounds every subgradient that is returned there, also at a kink on the boundary.
+``lipschitz_exact`` says where that is proved attained. Smoothness and Hessians are missing
+capabilities.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class _Nonsmooth(Problem):
 
     def smoothness(self) -> np.ndarray:
         raise MissingCapability(
-            f"{type(self).__name__} has no smoothness constant (capability 'smoothness'): its gradient jumps; use a method for "
-            "nonsmooth problems, or a smooth loss such as Huber"
+            f"{type(self).__name__} has no smoothness constant (capability 'smoothness'): its "
+            "gradient jumps; use a method for nonsmooth problems, or a smooth loss such as Huber"
         )
 
     def client_hessian(self, y: Array) -> Array:
@@ -56,7 +58,8 @@ class _Nonsmooth(Problem):
 
 
 class _KinkedModel(_Nonsmooth, LinearModel):
-    """phi(z, b) with slopes of two sizes on either side of one kink; `_kink` gives a_j, b_j, low, high of max(low z, high z)."""
+    """phi(z, b) with slopes of two sizes on either side of one kink; `_kink` gives a_j, b_j, low,
+    high of max(low z, high z)."""
 
     def _kink(self, rows: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
         raise NotImplementedError
@@ -74,8 +77,8 @@ class _KinkedModel(_Nonsmooth, LinearModel):
         return largest_slope(rows, offsets, low * share[keep], high * share[keep], radius, self.ridge)
 
     def batch_noise_sq(self, radius: float, batch_size: int) -> np.ndarray:
-        """(1/b) max|phi'|^2 mean_j ||a_j||^2: the second moment of one sample's subgradient, for batches with replacement; without
-        replacement the variance is smaller by (n - b)/(n - 1)."""
+        """(1/b) max|phi'|^2 mean_j ||a_j||^2: the second moment of one sample's subgradient, for
+        batches with replacement; without replacement the variance is smaller by (n - b)/(n - 1)."""
         check_radius(radius, finite=False)
         batch_size = whole_number("batch_size", batch_size)
         features, share = to_numpy(self.features), to_numpy(self.sample_weights)
@@ -281,7 +284,7 @@ class _Distance(_Nonsmooth):
 
 
 class L1Distance(_Distance):
-    """f_k(x) = ||x - c_k||_1; sign(0) = 0. centers (N, d); weights 'uniform' or N numbers that sum to 1.
+    """f_k(x) = ||x - c_k||_1; sign(0) = 0. centers (N, d); weights 'uniform' or N with sum 1.
 
     G_k = sqrt(d), attained wherever no coordinate meets the centre's.
 

@@ -11,17 +11,13 @@ from fedtheory.problems.nonsmooth import LAD, EuclideanDistance, Hinge, L1Distan
 from fedtheory.randomness import Stream
 
 __all__ = [
-    "random_euclidean_distance",
-    "random_hinge",
-    "random_l1_distance",
-    "random_lad",
-    "random_max_affine",
-    "random_quantile",
+    "random_euclidean_distance", "random_hinge", "random_l1_distance", "random_lad",
+    "random_max_affine", "random_quantile",
 ]
 
 
 def _checked(unequal: float, spread: float, **counts: Any) -> None:
-    """Counts, and the two numbers: unequal >= 1, and how far apart clients are (drift or spread)."""
+    """Check the counts, unequal >= 1, and how far apart clients are (drift or spread)."""
     for name, value in counts.items():
         whole_number(name, value)
     real_number("unequal", unequal, least=1, remedy="it is the ratio of the steepest to the flattest client")
@@ -63,18 +59,18 @@ def random_lad(
 
 
 def random_quantile(
-    num_clients: int = 4, samples: int = 10, dim: int = 3, tau: float = 0.25, seed: int = 0, unequal: float = 1.0,
-    drift: float = 0.5,
-) -> Quantile:  # fmt: skip
+    num_clients: int = 4, samples: int = 10, dim: int = 3, tau: float = 0.25, seed: int = 0,
+    unequal: float = 1.0, drift: float = 0.5,
+) -> Quantile:
     """A `Quantile` problem, made and refused as `random_lad`."""
     _checked(unequal, drift, num_clients=num_clients, samples=samples, dim=dim)
     return Quantile(*_regression(Stream(seed).generator("random_quantile"), num_clients, samples, dim, unequal, drift), tau)
 
 
 def random_hinge(
-    num_clients: int = 4, samples: int = 10, dim: int = 3, ridge: float = 0.0, seed: int = 0, unequal: float = 1.0,
-    drift: float = 0.5,
-) -> Hinge:  # fmt: skip
+    num_clients: int = 4, samples: int = 10, dim: int = 3, ridge: float = 0.0, seed: int = 0,
+    unequal: float = 1.0, drift: float = 0.5,
+) -> Hinge:
     """A `Hinge` problem with labels that no plane separates perfectly, made and refused as `random_lad`."""
     _checked(unequal, drift, num_clients=num_clients, samples=samples, dim=dim)
     rows, scores = _regression(Stream(seed).generator("random_hinge"), num_clients, samples, dim, unequal, drift)

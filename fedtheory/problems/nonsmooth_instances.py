@@ -32,9 +32,11 @@ def _count(least: int, **counts: Any) -> None:
 
 
 class TwoClientPull(_Nonsmooth):
-    """f_1 = M x_1 + s|x_2 - c|, f_2 = -M x_1 + 2 s_1|x_1 - c_1| + s|x_2 - c|; d = 2, N = 2, sign(0) = 0.
+    """f_1 = M x_1 + s|x_2 - c|, f_2 = -M x_1 + 2 s_1|x_1 - c_1| + s|x_2 - c|; d = 2, N = 2,
+    sign(0) = 0.
 
-    The linear pulls cancel in F = s_1|x_1 - c_1| + s|x_2 - c|, so F* = 0 at (c_1, c), while each client alone runs away along x_1.
+    The linear pulls cancel in F = s_1|x_1 - c_1| + s|x_2 - c|, so F* = 0 at (c_1, c), while each
+    client alone runs away along x_1.
 
     Parameters
     ----------
@@ -52,16 +54,17 @@ class TwoClientPull(_Nonsmooth):
 
     Notes
     -----
-    G_1 = sqrt(M^2 + s^2), G_2 = sqrt((M + 2 s_1)^2 + s^2), exact on every ball about 0: points with x_1 < c_1, x_2 < c are in all.
+    G_1 = sqrt(M^2 + s^2), G_2 = sqrt((M + 2 s_1)^2 + s^2), exact on every ball about 0: points with
+    x_1 < c_1, x_2 < c are in all.
     """
 
     name = "two-client pull"
     client_data: ClassVar[tuple[str, ...]] = ("pulls", "slopes")
 
     def __init__(
-        self, epsilon: float, pull: float = 1.0, slope: float | None = None, first: float = 0.5, second: float = 1.0,
-        shallow: float | None = None,
-    ) -> None:  # fmt: skip
+        self, epsilon: float, pull: float = 1.0, slope: float | None = None, first: float = 0.5,
+        second: float = 1.0, shallow: float | None = None,
+    ) -> None:
         _positive(epsilon=epsilon)
         self.epsilon = float(epsilon)
         slope = 1 / math.sqrt(2) if slope is None else slope
@@ -110,11 +113,13 @@ class TwoClientPull(_Nonsmooth):
 
 
 class NesterovWorst(_Nonsmooth):
-    """F = max_j x_j + (mu/2)||x||^2 at every client, with the first index where the largest coordinate is not unique.
+    """F = max_j x_j + (mu/2)||x||^2 at every client, with the first index where the largest
+    coordinate is not unique.
 
-    From x_0 = 0 a method whose iterates stay in the span of the subgradients returned, one a round, finds a new coordinate only each
-    round: before round n, max_j x_j >= 0 and F >= 0, while F* = -1/(2 mu n) (R >= 1/(mu sqrt(n))). Nesterov, "Introductory lectures on
-    convex optimization", section 3.2.1.
+    From x_0 = 0 a method whose iterates stay in the span of the subgradients returned, one a round,
+    finds a new coordinate only each round: before round n, max_j x_j >= 0 and F >= 0, while
+    F* = -1/(2 mu n) (R >= 1/(mu sqrt(n))). Nesterov, "Introductory lectures on convex
+    optimization", section 3.2.1.
 
     Parameters
     ----------
@@ -147,7 +152,7 @@ class NesterovWorst(_Nonsmooth):
 
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 1) -> NesterovWorst:
-        """n = ceil(1/(4 epsilon^2)) - 1, for which n rounds are not enough before F(x) - F* <= epsilon."""
+        """n = ceil(1/(4 epsilon^2)) - 1, whose n rounds are not enough for F(x) - F* <= epsilon."""
         epsilon = real_number("epsilon", epsilon, above=0)
         n = math.ceil(1 / (4 * max(epsilon, TINY) ** 2)) - 1
         if n < 1:
@@ -156,7 +161,7 @@ class NesterovWorst(_Nonsmooth):
         return cls(n, num_clients=num_clients)
 
     def least_value(self, radius: float) -> float:
-        """min F on the ball, in closed form: -r/sqrt(n) + mu r^2/2 with r = min(R, 1/(mu sqrt(n)))."""
+        """min F on the ball, in closed form: -r/sqrt(n) + mu r^2/2, r = min(R, 1/(mu sqrt(n)))."""
         root = math.sqrt(self.dim)
         r = min(radius, 1 / (self.mu * root)) if self.mu else radius
         return -r / root + self.mu * r * r / 2
@@ -188,15 +193,18 @@ class NesterovWorst(_Nonsmooth):
 
 
 class ArjevaniShamir(_Nonsmooth):
-    """The chain that no method can solve in few rounds: d = k + 2, links |x_j - x_{j+1}| held alternately by two kinds of clients.
+    """The chain that no method can solve in few rounds: d = k + 2, links |x_j - x_{j+1}| held
+    alternately by two kinds of clients.
 
         f_odd  = (1/sqrt(2)) |b - x_1| + a (|x_2 - x_3| + |x_4 - x_5| + ... + |x_k - x_{k+1}|)
         f_even = a (|x_1 - x_2| + |x_3 - x_4| + ... + |x_{k+1} - x_{k+2}|),        a = 1/sqrt(2 (k + 2)),  b = 1/sqrt(k + 2)
 
-    Clients 0, 2, ... hold f_odd, clients 1, 3, ... hold f_even; sign(0) = 0. F* = 0 at b (1, ..., 1), of norm 1. From x_0 = 0 every
-    round of communication makes at most one more coordinate non-zero, whatever the clients compute in between (iterates in the span of
-    what was received and of own subgradients, also of exact local solutions). Arjevani and Shamir, "Communication complexity of
-    distributed convex learning and optimization", NIPS 2015 (after their nonsmooth chain; the bound is derived in `least_after`).
+    Clients 0, 2, ... hold f_odd, clients 1, 3, ... hold f_even; sign(0) = 0. F* = 0 at b (1, ...,
+    1), of norm 1. From x_0 = 0 every round of communication makes at most one more coordinate
+    non-zero, whatever the clients compute in between (iterates in the span of what was received and
+    of own subgradients, also of exact local solutions). Arjevani and Shamir, "Communication
+    complexity of distributed convex learning and optimization", NIPS 2015 (after their nonsmooth
+    chain; the bound is derived in `least_after`).
 
     Parameters
     ----------
@@ -239,10 +247,12 @@ class ArjevaniShamir(_Nonsmooth):
         return cls(dim - 2, num_clients)
 
     def least_after(self, known: int) -> float:
-        """min F(x) - F* over x with x_j = 0 for all j > known, 0 <= known < d: 1/(2 sqrt(2) d), and 1/(2 sqrt(2 d)) for known = 0.
+        """min F(x) - F* over x with x_j = 0 for all j > known, 0 <= known < d: 1/(2 sqrt(2) d), and
+        1/(2 sqrt(2 d)) for known = 0.
 
-        F = (head |b - x_1| + link sum_j |x_j - x_{j+1}|)/2 >= (head |b - x_1| + link |x_1|)/2 >= link b/2, as link < head; met
-        at x = b (1, ..., 1, 0, ..., 0). After T rounds from 0 the server knows at most T coordinates: d rounds are needed for less.
+        F = (head |b - x_1| + link sum_j |x_j - x_{j+1}|)/2 >= (head |b - x_1| + link
+        |x_1|)/2 >= link b/2, as link < head; met at x = b (1, ..., 1, 0, ..., 0). After T rounds
+        from 0 the server knows at most T coordinates: d rounds are needed for less.
         """
         if not 0 <= known < self.dim:
             raise InvalidInput(f"known is {known!r}: it must lie in 0, ..., {self.dim - 1}")
@@ -266,7 +276,8 @@ class ArjevaniShamir(_Nonsmooth):
         return xp.concat([head, -pulls], axis=-1) + xp.concat([pulls, xp.zeros_like(head)], axis=-1)
 
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
-        # disjoint links and a head that touches none of them: all can pull at once, at points as near 0 as one likes
+        # disjoint links and a head that touches none of them: all can pull at once, at points as
+        # near 0 as one likes
         links = to_numpy(self.links)[client]
         return math.sqrt(float(self.heads[client]) ** 2 + 2 * float((links**2).sum())), True
 

@@ -1,7 +1,5 @@
-"""Partitions of samples among clients: iid, Dirichlet on labels, or m classes a client.
-
-Sizes are equal or lognormal; an iid partition may balance the labels.
-"""
+"""Partitions of samples among clients: iid (labels balanced or not), Dirichlet on labels, or m
+classes a client; of equal or lognormal sizes."""
 
 from __future__ import annotations
 
@@ -95,8 +93,8 @@ class Partition(OwnArrays):
         wrong = np.flatnonzero(pooled != np.arange(pooled.size))
         if wrong.size:
             raise InvalidInput(
-                f"the clients' indices are not 0..{pooled.size - 1} once each (sorted, entry {wrong[0]} is "
-                f"{pooled[wrong[0]]}): every sample must be at exactly one client"
+                f"the clients' indices are not 0..{pooled.size - 1} once each (sorted, entry "
+                f"{wrong[0]} is {pooled[wrong[0]]}): every sample must be at exactly one client"
             )
 
     @property
@@ -220,7 +218,7 @@ def lognormal_sizes(num_samples: int, num_clients: int, sigma: float, seed: int 
 
 
 def iid(num_samples: int, num_clients: int, sigma: float = 0.0, seed: int = 0) -> Partition:
-    """A random permutation cut into pieces: equal ones (to one sample), or lognormal ones (sigma > 0).
+    """A random permutation cut into pieces, equal (to one sample) or lognormal ones (sigma > 0).
 
     Raises
     ------
@@ -236,8 +234,9 @@ def iid(num_samples: int, num_clients: int, sigma: float = 0.0, seed: int = 0) -
 def balanced_iid(labels: Any, num_clients: int, seed: int = 0) -> Partition:
     """The samples dealt out in turn, class by class, in random order within a class.
 
-    All clients have as many samples of each class, and as many in all, to one sample: exactly as many where the clients divide every
-    class. FedDyn's public code deals CIFAR-100 so when it is told 'iid' (github.com/alpemreacar/FedDyn, utils_dataset.py).
+    All clients have as many samples of each class, and as many in all, to one sample: exactly as
+    many where the clients divide every class. FedDyn's public code deals CIFAR-100 so when it is
+    told 'iid' (github.com/alpemreacar/FedDyn, utils_dataset.py).
 
     Raises
     ------
@@ -261,7 +260,8 @@ def _deal(
     draws = g.random((len(numbers), 2)).tolist()
 
     def cumulative() -> list[list[float]]:
-        # Redrawing until the class has samples left is drawing from the prior restricted to those classes.
+        # Redrawing until the class has samples left is drawing from the prior restricted to those
+        # classes.
         left = np.array([len(s) for s in stock], dtype=float)
         mass = priors * (left > 0)
         empty = ~(mass.sum(axis=1) > 0)  # also where a tiny alpha made the prior NaN
@@ -348,15 +348,16 @@ def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 
     most = np.minimum(amount, num_clients)
     if most.sum() < places:
         raise InvalidInput(
-            f"{num_clients} clients of {classes} classes need {places} pairs of client and class, but the samples "
-            f"allow {most.sum()}: take fewer clients or fewer classes a client"
+            f"{num_clients} clients of {classes} classes need {places} pairs of client and class, "
+            f"but the samples allow {most.sum()}: take fewer clients or fewer classes a client"
         )
     clients_of = np.ones(len(names), dtype=np.int64)
     for _ in range(places - len(names)):
         clients_of[np.argmax(np.where(clients_of < most, amount / (clients_of + 1), -1.0))] += 1
 
     g = Stream(seed).generator("partition classes")
-    # Dealing runs of one class round the table gives every client different classes; random trades then mix the deal.
+    # Dealing runs of one class round the table gives every client different classes; random trades
+    # then mix the deal.
     order = g.permutation(len(names))
     dealt = np.repeat(order, clients_of[order])
     holds = [set(dealt[k::num_clients].tolist()) for k in range(num_clients)]
@@ -377,12 +378,8 @@ def classes_per_client(labels: Any, num_clients: int, classes: int, seed: int = 
 
 
 def federate(
-    dataset: Dataset,
-    partition: Partition,
-    problem_class: type[Problem] | None = None,
-    ridge: float = 0.0,
-    weights: Any = "uniform",
-    **options: Any,
+    dataset: Dataset, partition: Partition, problem_class: type[Problem] | None = None,
+    ridge: float = 0.0, weights: Any = "uniform", **options: Any,
 ) -> Problem:
     """Data and a partition of them as a problem.
 
@@ -403,8 +400,8 @@ def federate(
             raise InvalidInput(f"{name} is {shown(value)}: give a {kind.__name__}")
     if partition.num_samples != dataset.num_samples:
         raise InvalidInput(
-            f"the partition deals {partition.num_samples} samples, but {dataset.name} has {dataset.num_samples}: "
-            "make the partition for these data"
+            f"the partition deals {partition.num_samples} samples, but {dataset.name} has "
+            f"{dataset.num_samples}: make the partition for these data"
         )
     if problem_class is None:
         problem_class = {"regression": LeastSquares, "binary": Logistic, "multiclass": Softmax}[dataset.task]

@@ -46,9 +46,9 @@ class SmoothedMaxAffine(Problem):
     client_data: ClassVar[tuple[str, ...]] = ("slopes", "offsets")
 
     def __init__(
-        self, slopes: Any, offsets: Any, smoothness: float = 1.0, strong_convexity: float = 0.0, weights: Any = "uniform",
-        minimiser: Any = None,
-    ) -> None:  # fmt: skip
+        self, slopes: Any, offsets: Any, smoothness: float = 1.0, strong_convexity: float = 0.0,
+        weights: Any = "uniform", minimiser: Any = None,
+    ) -> None:
         a, b = np.array(data_array("slopes", slopes)), np.array(data_array("offsets", offsets))
         if a.ndim != 3 or b.shape != a.shape[:2] or 0 in a.shape:
             raise InvalidInput(f"slopes {a.shape} and offsets {b.shape} disagree: expected (N, p, d) and (N, p), none of them 0")
@@ -108,9 +108,7 @@ class SmoothedMaxAffine(Problem):
 
     def smoothness_exact(self) -> np.ndarray:
         """Return for which clients `smoothness()` is the least constant: those whose slopes differ.
-
-        The maximum has a kink then, and its envelope the curvature L - mu across it.
-        """
+        The maximum has a kink then, and its envelope the curvature L - mu across it."""
         slopes = to_numpy(self.slopes)
         return (slopes != slopes[:, :1]).any(axis=(1, 2)) & same_loss(self, SmoothedMaxAffine)
 

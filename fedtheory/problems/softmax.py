@@ -26,8 +26,8 @@ KEPT = 4  # arrays of a number for each sample and class: the labels, and what a
 class Softmax(Problem):
     """f_k(x) = 1/n_k sum_j [log sum_c exp(a_kj'w_c) - a_kj'w_{b_kj}] + ridge/2 ||x||^2.
 
-    The point x is the flat (p*C,) weight matrix W (p, C) in row-major order: x[i*C + c] is the weight of feature i for
-    class c, and w_c is column c. A constant feature makes an intercept.
+    The point x is the flat (p*C,) weight matrix W (p, C) in row-major order: x[i*C + c] is the
+    weight of feature i for class c, and w_c is column c. A constant feature makes an intercept.
 
     Parameters
     ----------
@@ -41,20 +41,21 @@ class Softmax(Problem):
     Raises
     ------
     InvalidInput
-        A label that is not a class number; shapes that disagree; a client without samples; data that are no finite real numbers
-        up to 1e100.
+        A label that is not a class number; shapes that disagree; a client without samples; data
+        that are no finite real numbers up to 1e100.
 
     Notes
     -----
-    beta_k = lambda_max(G_k)/2 + ridge with G_k = A_k'A_k/n_k. Proof: the Hessian is 1/n_k sum_j (a_j a_j') (x) S_j +
-    ridge I with S_j = diag(p_j) - p_j p_j'. For a unit v, v'S_j v is the variance of v_c under p_j, at most
-    (max v - min v)^2/4 (Popoviciu) <= 1/2 (max v - min v <= sqrt(2) ||v||); so S_j <= I/2, and the sum is at most G_k
-    (x) I/2.
+    beta_k = lambda_max(G_k)/2 + ridge with G_k = A_k'A_k/n_k. Proof: the Hessian is 1/n_k sum_j
+    (a_j a_j') (x) S_j + ridge I with S_j = diag(p_j) - p_j p_j'. For a unit v, v'S_j v is the
+    variance of v_c under p_j, at most (max v - min v)^2/4 (Popoviciu) <= 1/2 (max v - min
+    v <= sqrt(2) ||v||); so S_j <= I/2, and the sum is at most G_k (x) I/2.
 
-    The constant is exact for C = 2, where x = 0 attains it, and for a client with some u such that a_j'u > 0 for all j
-    (an intercept is one): with w_0 = w_1 = 0 and every other w_c = -t u, p_j tends to (1/2, 1/2, 0, ...) as t grows,
-    and every S_j to an eigenvalue 1/2 along (1, -1, 0, ...)/sqrt(2). Otherwise it is an upper bound; `smoothness_exact`
-    says which. mu_k = ridge is exact: moving all w_c together changes nothing.
+    The constant is exact for C = 2, where x = 0 attains it, and for a client with some u such that
+    a_j'u > 0 for all j (an intercept is one): with w_0 = w_1 = 0 and every other w_c = -t u, p_j
+    tends to (1/2, 1/2, 0, ...) as t grows, and every S_j to an eigenvalue 1/2 along (1, -1, 0,
+    ...)/sqrt(2). Otherwise it is an upper bound; `smoothness_exact` says which. mu_k = ridge is
+    exact: moving all w_c together changes nothing.
     """
 
     name = "softmax"
@@ -73,8 +74,8 @@ class Softmax(Problem):
         if wrong.any():
             k, j = (int(i) for i in np.argwhere(wrong)[0])
             raise InvalidInput(
-                f"client {k}: label {j} is {float(padded[k, j])!r}: labels must be whole numbers 0..{num_classes - 1}; "
-                "renumber the classes or raise num_classes"
+                f"client {k}: label {j} is {float(padded[k, j])!r}: labels must be whole numbers "
+                f"0..{num_classes - 1}; renumber the classes or raise num_classes"
             )
         onehot = np.zeros((self.num_clients, most, self.num_classes))  # its pages are not touched where they stay 0
         client, sample = np.nonzero(real)
@@ -88,7 +89,7 @@ class Softmax(Problem):
         """The class numbers of each client's samples, N arrays (n_k,)."""
         return [np.argmax(o[:n], axis=1) for o, n in zip(self.onehot, self.sample_counts, strict=True)]
 
-    # --- kernels ------------------------------------------------------------------------------------------------------
+    # --- kernels ----------------------------------------------------------------------------------
     def _logits(self, y: Array) -> Array:
         """(N, B, p*C) -> (N, n, B, C), one matrix product a client; each sample's largest logit is moved to 0."""
         xp = namespace(y)
@@ -167,7 +168,7 @@ class Softmax(Problem):
         other.weights = weights_after(self, other.sample_counts)
         return other
 
-    # --- constants ----------------------------------------------------------------------------------------------------
+    # --- constants --------------------------------------------------------------------------------
     @cached_property
     def _gram(self) -> np.ndarray:
         return np.einsum("nij,ni,nik->njk", self.features, self.sample_weights, self.features, optimize=True)

@@ -1,8 +1,10 @@
-"""Geometric rates: the factor by which a gap falls in every round, with an interval, told apart from a power law.
+"""Geometric rates: the factor by which a gap falls in every round, with an interval, told apart
+from a power law.
 
-A straight line in log gap against the round is a geometric rate, one in log gap against log round a power law. On a short
-window both fit. So the fit also says how the halves of the window differ, and tests the power law: gap ~ t^p q^t is fitted with both
-parts, and the power law alone is rejected where q = 1 is.
+A straight line in log gap against the round is a geometric rate, one in log gap against log round a
+power law. On a short window both fit. So the fit also says how the halves of the window differ, and
+tests the power law: gap ~ t^p q^t is fitted with both parts, and the power law alone is rejected
+where q = 1 is.
 """
 
 from __future__ import annotations
@@ -98,19 +100,11 @@ def check_rounds(window: Any) -> tuple[float, float]:
 
 
 def fit_contraction(
-    values: Any,
-    *,
-    window: tuple[float, float],
-    optimum: Any = None,
-    floor: float = 0.0,
-    floor_multiple: float = FLOOR_MULTIPLE,
-    confidence: float = 0.95,
-    schedule: str = UNSTATED,
-    first_round: int = 0,
-    max_points: int = MAX_POINTS,
-    seed: int = 0,
+    values: Any, *, window: tuple[float, float], optimum: Any = None, floor: float = 0.0,
+    floor_multiple: float = FLOOR_MULTIPLE, confidence: float = 0.95, schedule: str = UNSTATED,
+    first_round: int = 0, max_points: int = MAX_POINTS, seed: int = 0,
 ) -> Contraction:
-    """The factor q of gap_t ~ q**t by least squares of log gap against t, with a confidence interval.
+    """The factor q of gap_t ~ q**t by least squares of log gap against t, with its interval.
 
     One curve: Student's t on the residuals, which are taken as independent. Where neighbouring rounds scatter alike,
     as with stochastic steps, the interval is too short: with a correlation of 0.9, intervals of 95% covered in 42% to
@@ -162,10 +156,11 @@ def fit_contraction(
     halves = (_line(t[: middle + 1], v[: middle + 1])[0], _line(t[middle:], v[middle:])[0])
     power, p_power, power_residual = _against_power(t, v)
     return Contraction(
-        math.exp(slope), math.exp(slope - half), math.exp(slope + half), confidence, slope, error, dof, intercept,
-        (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _bend(t, v), _rms(v - intercept - slope * t), power_residual,
-        len(t), (low, high), method, schedule, tuple(excluded), t, curves.mean(axis=1),
-    )  # fmt: skip
+        math.exp(slope), math.exp(slope - half), math.exp(slope + half), confidence, slope, error,
+        dof, intercept, (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _bend(t, v),
+        _rms(v - intercept - slope * t), power_residual, len(t), (low, high), method, schedule,
+        tuple(excluded), t, curves.mean(axis=1),
+    )
 
 
 def _rms(residuals: np.ndarray) -> float:
@@ -181,10 +176,8 @@ def _line(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
 def _usable(
     t: np.ndarray, mean: np.ndarray, window: tuple[float, float], limit: float, floor: float, multiple: float, most: int
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the rounds to fit, and what was left out in words.
-
-    Raises `InvalidInput` where they are too few.
-    """
+    """Return the rounds to fit, and what was left out in words. Raises `InvalidInput` where they
+    are too few."""
     inside = (t >= window[0]) & (t <= window[1])
     low = inside & (mean <= limit)
     excluded = []

@@ -51,20 +51,24 @@ def _mean(gaps: Any) -> np.ndarray:
 
 
 def how_it_ended(gaps: Any, floor: float = 0.0, what: str = "F(x) - F*", descent: float | None = None) -> str:
-    """In words, where a run ends above its start, at rest beside the optimum, or without progress; '' otherwise.
+    """In words, where a run ends above its start, at rest beside the optimum, or without progress;
+    '' otherwise.
 
-    A run makes progress when its least gap over the second half of the rounds is at least a tenth below that over the first half, or
-    at the floor. It is at rest when the gaps of the last tenth of the rounds agree to four digits, and vary by no more than a
-    thousandth of what all vary by. The words say what was seen in these rounds, not what more of them would do.
+    A run makes progress when its least gap over the second half of the rounds is at least a tenth
+    below that over the first half, or at the floor. It is at rest when the gaps of the last tenth
+    of the rounds agree to four digits, and vary by no more than a thousandth of what all vary by.
+    The words say what was seen in these rounds, not what more of them would do.
 
     Parameters
     ----------
-    gaps : (rounds + 1,) or (rounds + 1, scenarios), entry 0 is the start; the mean over scenarios is judged
+    gaps : (rounds + 1,) or (rounds + 1, scenarios), entry 0 is the start; the mean over scenarios
+        is judged
     floor : what cannot be told from 0, as `precision_floor` gives it
     what : the gaps' name
-    descent : for a method of several local steps in which all clients take part, lr ||grad F||^2 at the end: by about as much one
-        step along the gradient of F would lower F. Where a run at rest lowers F by less than a thousandth of it, the words name
-        drift: the clients' steps cancel, and their gradients do not.
+    descent : for a method of several local steps in which all clients take part, lr ||grad F||^2 at
+        the end: by about as much one step along the gradient of F would lower F. Where a run at
+        rest lowers F by less than a thousandth of it, the words name drift: the clients' steps
+        cancel, and their gradients do not.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Slopes in log-log with an honest interval, and the choice between two of them.
 
-A slope is only as good as its window, its points and the optimum behind the gaps, so all three are part of the result: the window
-is declared, never chosen by the fit; points near the precision floor of F* are left out, and said so; neighbouring rounds of
-one smooth curve are not independent evidence, so at most a dozen points, evenly spread in the logarithm, are used.
+A slope is only as good as its window, its points and the optimum behind the gaps, so all three are
+part of the result: the window is declared, never chosen by the fit; points near the precision floor
+of F* are left out, and said so; neighbouring rounds of one smooth curve are not independent
+evidence, so at most a dozen points, evenly spread in the logarithm, are used.
 """
 
 from __future__ import annotations
@@ -20,16 +21,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
 
 __all__ = [
-    "FLOOR_MULTIPLE",
-    "UNSTATED",
-    "Preference",
-    "Slope",
-    "bootstrap_error",
-    "fit_rate",
-    "fit_slope",
-    "not_finite",
-    "precision_floor",
-    "prefer",
+    "FLOOR_MULTIPLE", "UNSTATED", "Preference", "Slope", "bootstrap_error", "fit_rate", "fit_slope",
+    "not_finite", "precision_floor", "prefer",
 ]
 
 FLOOR_MULTIPLE = 10.0  # a gap below this many times its own uncertainty says nothing about a rate
@@ -109,8 +102,8 @@ class Preference:
 
     def __str__(self) -> str:
         return (
-            f"{self.verdict}: exponent {self.claimed:g} has p = {self.p_claimed:.3g}, exponent {self.other:g} has "
-            f"p = {self.p_other:.3g} (level {self.level:g}); {self.slope}"
+            f"{self.verdict}: exponent {self.claimed:g} has p = {self.p_claimed:.3g}, exponent "
+            f"{self.other:g} has p = {self.p_other:.3g} (level {self.level:g}); {self.slope}"
         )
 
 
@@ -180,16 +173,9 @@ def _thin(x: np.ndarray, count: int) -> np.ndarray:
 
 
 def fit_slope(
-    x: Any,
-    y: Any,
-    *,
-    window: tuple[float, float],
-    floor: float = 0.0,
-    floor_multiple: float = FLOOR_MULTIPLE,
-    confidence: float = 0.95,
-    schedule: str = UNSTATED,
-    max_points: int = MAX_POINTS,
-    seed: int = 0,
+    x: Any, y: Any, *, window: tuple[float, float], floor: float = 0.0,
+    floor_multiple: float = FLOOR_MULTIPLE, confidence: float = 0.95, schedule: str = UNSTATED,
+    max_points: int = MAX_POINTS, seed: int = 0,
 ) -> Slope:
     """The exponent p of y ~ x**p by least squares in log-log, with a confidence interval.
 
@@ -244,18 +230,17 @@ def fit_slope(
     slope, intercept = float(line.slope), float(line.intercept)
     residual = float(np.sqrt(np.mean((v - intercept - slope * u) ** 2)))
     return Slope(
-        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep), (float(window[0]), float(window[1])),
-        residual, method, schedule, tuple(excluded), x[keep], mean,
-    )  # fmt: skip
+        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep),
+        (float(window[0]), float(window[1])), residual, method, schedule, tuple(excluded), x[keep],
+        mean,
+    )
 
 
 def _usable(
     x: np.ndarray, y: np.ndarray, window: tuple[float, float], floor: float, floor_multiple: float, max_points: int
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the points to fit, by ascending x, and what was left out in words.
-
-    Raises `InvalidInput` where they are too few.
-    """
+    """Return the points to fit, by ascending x, and what was left out in words. Raises
+    `InvalidInput` where they are too few."""
     inside = (x >= window[0]) & (x <= window[1])
     mean = y.mean(axis=1)
     unreached = inside & ~np.isfinite(mean)
@@ -295,8 +280,8 @@ def bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
     means = curves[:, draws].mean(axis=-1)  # (n, resamples)
     if not (means > 0).all():
         raise InvalidInput(
-            "the mean over some resampled seeds is not positive: the gaps drown in the noise of the seeds; raise the number "
-            "of seeds or end the window earlier"
+            "the mean over some resampled seeds is not positive: the gaps drown in the noise of "
+            "the seeds; raise the number of seeds or end the window earlier"
         )
     return float((centred @ np.log(means)).std(ddof=1)) * math.sqrt(seeds / (seeds - 1))
 
@@ -320,8 +305,9 @@ def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, f
 def prefer(slope: Slope, claimed: float, other: float, level: float = 0.05) -> Preference:
     """Choose which of two exponents the data support, by one-sided t-tests of both.
 
-    'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and the claimed one is nearer; 'other'
-    the other way round; 'undecided' when neither is rejected, and half way between the two.
+    'claimed' when the other exponent is rejected at `level` in the direction of the claimed one and
+    the claimed one is nearer; 'other' the other way round; 'undecided' when neither is rejected,
+    and half way between the two.
 
     Raises
     ------

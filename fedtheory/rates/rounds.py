@@ -26,9 +26,11 @@ class RoundsToEpsilon(OwnArrays):
     first_at : (E,) or (E, seeds)
         The first round *at* which the gap is below epsilon; inf: never.
     first_from : as first_at
-        The first round *from* which on it stays below epsilon to the end of the run; inf: never. Equal to first_at for monotone gaps.
+        The first round *from* which on it stays below epsilon to the end of the run; inf: never.
+        Equal to first_at for monotone gaps.
     unresolved : (E,) bool
-        epsilon is at or below the stated multiple of the precision floor: F* is not known well enough to tell (entries NaN).
+        epsilon is at or below the stated multiple of the precision floor: F* is not known well
+        enough to tell (entries NaN).
     iterate : what the gaps belong to
     horizon : last round of the run
     """
@@ -44,7 +46,7 @@ class RoundsToEpsilon(OwnArrays):
     def slope(
         self, window: tuple[float, float], which: Literal["at", "from"] = "at", confidence: float = 0.95, **options: Any
     ) -> Slope:
-        """The exponent of rounds against epsilon for epsilon in the window: -1 means rounds ~ 1/epsilon.
+        """The exponent of rounds against epsilon in the window: -1 means rounds ~ 1/epsilon.
 
         An epsilon that some seed never reaches is left out, and said so: the mean over the others would be too small.
         """
@@ -91,8 +93,10 @@ def _gaps(source: Any, iterate: str, optimum: Any) -> tuple[np.ndarray, float]:
             raise InvalidInput("the trajectory holds no 'objective': simulate(..., record=('objective',))")
     else:
         if iterate == "averaged":
-            raise InvalidInput("gaps alone do not tell those of averaged iterates: give the trajectory (keep_states=True), or "
-                               "gaps computed at the averages with iterate='last'")  # fmt: skip
+            raise InvalidInput(
+                "gaps alone do not tell those of averaged iterates: give the trajectory "
+                "(keep_states=True), or gaps computed at the averages with iterate='last'"
+            )
         gaps = real_array("gaps", source, finite=False)
         if gaps.ndim not in (1, 2) or len(gaps) == 0:
             raise InvalidInput(f"gaps have shape {gaps.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")
@@ -100,13 +104,8 @@ def _gaps(source: Any, iterate: str, optimum: Any) -> tuple[np.ndarray, float]:
 
 
 def rounds_to_epsilon(
-    source: Any,
-    epsilons: Any,
-    *,
-    iterate: Literal["last", "best", "averaged"] = "last",
-    optimum: Any = None,
-    cost: Any = None,
-    floor_multiple: float = FLOOR_MULTIPLE,
+    source: Any, epsilons: Any, *, iterate: Literal["last", "best", "averaged"] = "last",
+    optimum: Any = None, cost: Any = None, floor_multiple: float = FLOOR_MULTIPLE,
     schedule: str = UNSTATED,
 ) -> RoundsToEpsilon:
     """First round at which, and first round from which on, the gap F(x_t) - F* is below epsilon.
@@ -116,7 +115,8 @@ def rounds_to_epsilon(
     source : Trajectory, or gaps (rounds + 1,) or (rounds + 1, seeds)
         Entry 0 is the start. A trajectory's gaps are F - optimum.value.
     epsilons : (E,) positive
-    iterate : 'last' (x_t as given), 'best' (least gap so far) or 'averaged' (mean of x_1..x_t; needs a trajectory with its states)
+    iterate : 'last' (x_t as given), 'best' (least gap so far) or 'averaged' (mean of x_1..x_t;
+        needs a trajectory with its states)
     optimum : with ``value`` and ``lower_bound``; default for a trajectory: the problem's own
         Sets the precision floor: an epsilon at or below floor_multiple * floor is not resolved.
     cost : (rounds + 1,)
@@ -125,7 +125,8 @@ def rounds_to_epsilon(
     Raises
     ------
     InvalidInput
-        epsilon <= 0, unknown iterate, gaps that are NaN or -inf, a cost that falls, shapes that disagree.
+        epsilon <= 0, unknown iterate, gaps that are NaN or -inf, a cost that falls, shapes that
+        disagree.
     """
     if iterate not in ITERATES:
         raise InvalidInput(f"iterate = {iterate!r}: use one of {', '.join(ITERATES)}")

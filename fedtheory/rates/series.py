@@ -1,4 +1,4 @@
-"""Rounds to epsilon of one method on one instance, with its fit, and where two of them change places."""
+"""Rounds to epsilon of one method on one instance, their fit, and where two change places."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ class Series:
     Attributes
     ----------
     label : the method with its schedule in a word or two
-    role : 'measured', 'theory' (what a theorem asks for), or 'lower bound' (what no method of the class can beat)
+    role : 'measured', 'theory' (what a theorem asks for), or 'lower bound' (what no method of the
+        class can beat)
     epsilons, rounds, local_steps : (E,)
-        rounds: inf where never reached within the horizon. local_steps: of one client; NaN where local problems are solved exactly.
+        rounds: inf where never reached within the horizon. local_steps: of one client; NaN where
+        local problems are solved exactly.
     schedule : what the rounds belong to
     notes : what was left out, and why
     details : of each epsilon
@@ -53,7 +55,8 @@ class Series:
 
     @cached_property
     def fit(self) -> dict[str, Any] | None:
-        """Slope of rounds against epsilon over all epsilons, its interval, and the verdict between -1 and -2; None below 4 points."""
+        """Slope of rounds against epsilon over all epsilons, its interval, and the verdict between
+        -1 and -2; None below 4 points."""
         return self._fit(self.rounds)
 
     @cached_property
@@ -72,9 +75,10 @@ class Series:
         elif slope.high < -1.1 and slope.low > -1.9:  # clear of both
             text = "between the two"
         return {
-            "slope": slope.slope, "low": slope.low, "high": slope.high, "confidence": slope.confidence, "points": slope.points,
-            "verdict": text, "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
-        }  # fmt: skip
+            "slope": slope.slope, "low": slope.low, "high": slope.high,
+            "confidence": slope.confidence, "points": slope.points, "verdict": text,
+            "p_minus_1": choice.p_claimed, "p_minus_2": choice.p_other, "excluded": slope.excluded,
+        }
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Series:
@@ -87,7 +91,8 @@ class Series:
 
 
 def best_of(name: str, series: Sequence[Series]) -> Series:
-    """The fewest rounds of any of these at every epsilon, and the local steps and schedule that had them; `name` is its label.
+    """The fewest rounds of any of these at every epsilon, and the local steps and schedule that had
+    them; `name` is its label.
 
     Raises
     ------
@@ -107,7 +112,8 @@ def best_of(name: str, series: Sequence[Series]) -> Series:
 
 
 def crossovers(series: Sequence[Series], label: str) -> list[dict[str, Any]]:
-    """For every method beside the one of that label on the same instance: who is ahead at both ends, and where they change places."""
+    """For every method beside the one of that label on the same instance: who is ahead at both
+    ends, and where they change places."""
     out = []
     for ours in (s for s in series if s.label == label):
         for other in series:

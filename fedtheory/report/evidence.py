@@ -57,7 +57,7 @@ def witnesses_of(rows: Sequence[Row], folder: Path | None = None) -> dict[str, W
 
 
 def told_witness(name: str, witness: Witness) -> dict[str, Any]:
-    """A counterexample as a page shows it: its numbers, both sides, and the command that reruns it."""
+    """A counterexample for a page: its numbers, both sides, and the command that reruns it."""
     setting, source = setting_of(witness.statement), paper_of(witness.statement).file
     facts, summary = setting.facts(witness), setting.summary(witness).partition("]: ")[2]
     if set(re.findall(r"(?:^|, )(\w+) = ", summary)) <= {key for key, _ in facts}:
@@ -66,18 +66,14 @@ def told_witness(name: str, witness: Witness) -> dict[str, Any]:
     sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
     words = [str(v) for v in witness.found_by.values() if isinstance(v, str) and v != "none"]
     return {
-        "name": name,
-        "form": witness.form,
-        "rule": witness.rule,
-        "summary": summary,
-        "facts": [(key, str(value)) for key, value in facts],
-        "lhs": _fraction(lhs),
+        "name": name, "form": witness.form, "rule": witness.rule, "summary": summary,
+        "facts": [(key, str(value)) for key, value in facts], "lhs": _fraction(lhs),
         "rhs": _fraction(rhs),
-        "numbers": f"{float(lhs):.8g} {sign} {float(rhs):.8g}" if witness.lhs else "",
-        "sign": sign,
-        "verdict": witness.verdict,
-        "found_by": "; ".join(words),
-        "command": f"fedtheory replay {shlex.quote(name)}" + (f" --paper {shlex.quote(source)}" if source else ""),
+        "numbers": f"{float(lhs):.8g} {sign} {float(rhs):.8g}" if witness.lhs else "", "sign": sign,
+        "verdict": witness.verdict, "found_by": "; ".join(words),
+        "command": f"fedtheory replay {shlex.quote(name)}" + (
+            f" --paper {shlex.quote(source)}" if source else ""
+        ),
     }
 
 
@@ -110,8 +106,10 @@ def worst_instance(row: Row, settings: Mapping[str, Any], named: Mapping[str, st
     return {
         "form": row.form, "rule": row.rule, "instance": instance, "command": command,
         "slack": "" if slack == NO_FORM else slack, "place": in_words(row.worst_where),
-        "tightest": "" if row.tightest in ("", row.worst) or math.isnan(row.tightness_worst) else row.tightest,
-    }  # fmt: skip
+        "tightest": "" if row.tightest in ("", row.worst) or math.isnan(
+            row.tightness_worst
+        ) else row.tightest,
+    }
 
 
 def _rebuilds(row: Row, settings: Mapping[str, Any]) -> str:

@@ -83,10 +83,8 @@ class _Job:
 
     @property
     def content(self) -> list[Any]:
-        """The content that the files depend on, for `fedtheory.cells.Cells`.
-
-        It is new each time for a chart of verdicts, and for code that may change unseen.
-        """
+        """The content that the files depend on, for `fedtheory.cells.Cells`. It is new each time
+        for a chart of verdicts, and for code that may change unseen."""
         code = content_of(paper(self.paper)) if self.campaign is None else None
         code = uuid.uuid4().hex if code is None else code
         return ["figure", self.name, str(self.path.absolute()), self.seed, repr(self.effort), code]
@@ -110,9 +108,11 @@ def computed(figure: Figure, seed: int = 0, effort: Effort = QUICK, **given: Any
 
 
 def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK, data: Any = None) -> list[Path]:
-    """One figure, computed (unless its data are given) and drawn in this process: its PNG, its PDF, and a JSON.
+    """One figure, computed (unless its data are given) and drawn in this process: its PNG, its PDF,
+    and a JSON.
 
-    The JSON has the data, where they come from, and the words that a page shows beside the picture: title, caption, paper, number.
+    The JSON has the data, where they come from, and the words that a page shows beside the picture:
+    title, caption, paper, number.
     """
     data = computed(figure, seed, effort) if data is None else data
     with house_style():
@@ -123,14 +123,9 @@ def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK
 
 
 def draw_all(
-    out_dir: Path | str,
-    campaign: Mapping[str, Any] | Path | str | None = None,
-    seed: int = 0,
-    progress: Callable[..., Any] | None = None,
-    effort: Effort = QUICK,
-    papers: Iterable[str] | None = None,
-    workers: int = 1,
-    cells: Cells | None = None,
+    out_dir: Path | str, campaign: Mapping[str, Any] | Path | str | None = None, seed: int = 0,
+    progress: Callable[..., Any] | None = None, effort: Effort = QUICK,
+    papers: Iterable[str] | None = None, workers: int = 1, cells: Cells | None = None,
 ) -> list[Path]:
     """Compute and draw every figure.
 

@@ -55,7 +55,7 @@ def _number(value: Any) -> float:
 
 
 def _ratio(value: float, violated: bool) -> str:
-    """Two digits; where the bound is violated as many more as show that it is above 1, up to '>1'."""
+    """Two digits, or for a violated bound as many as show that it is above 1, up to '>1'."""
     if not violated:  # above 1 by rounding at most
         return f"{value:.2g}"
     shown = (f"{value:.{digits}g}" for digits in range(2, 7))
@@ -71,7 +71,7 @@ def _text(row: dict[str, Any]) -> str:
 
 
 def _name(statement: str, tiles: dict[str, dict[str, Any]]) -> str:
-    """A statement without its paper, marked where what stands as printed is a wording of our own."""
+    """A statement without its paper, marked where what is 'as printed' is a wording of our own."""
     return short(statement) + (WORDED if tiles.get("printed", {}).get("form", "printed") != "printed" else "")
 
 
@@ -135,7 +135,7 @@ def draw(data: dict[str, Any], columns: int = 3) -> MatplotlibFigure:
         f"{data.get('instances', 0)} instances; judged under {means}; the number is the largest measured/bound (1 = attained; "
         f"equalities have none); {WORDED}: in words, or of the algorithm only; (!): not the verdict on record"
     )
-    headline(figure, _finding(rows), "\n".join(textwrap.wrap(detail, int(CHARACTERS * width))))
+    headline(figure, _finding(rows), textwrap.fill(detail, int(CHARACTERS * width)))
     return figure
 
 

@@ -32,7 +32,8 @@ _ACCENTS = {"~": "\u0303", "˜": "\u0303", "¯": "\u0304", "‾": "\u0304", "―
 
 @cache
 def to_text(latex: str) -> str:
-    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'; no line ends within a case of several."""
+    r"""One line of Unicode: '\tfrac1m\sum_k\|\theta_k^t\|^2' becomes '(1/m)∑ₖ‖θₖᵗ‖²'; no line ends
+    within a case of several."""
     return _known().get(latex) or converted(latex)
 
 
@@ -65,7 +66,8 @@ def unread(latex: str) -> str:
 
 
 def shown(form: Any, title: str) -> str:
-    """A form's formula as one line of Unicode: broken LaTeX as it stands, and without any its note, or the statement's title."""
+    """A form's formula as one line of Unicode: broken LaTeX as it stands, and without any its note,
+    or the statement's title."""
     if not form.latex.strip():
         return f"(no LaTeX is given, and none follows from the code) {form.note or title}"
     return _as_it_stands(form.latex) if unread(form.latex) else to_text(form.latex)
@@ -83,9 +85,9 @@ def warnings_of(statement: Any, source: str = "") -> list[str]:
     """One line for each form whose LaTeX cannot be read: the place, and why."""
     place = f"{source}, " if source else ""
     return [
-        f"{place}{statement.id} [{f.name}]: its formula is shown as it stands, {why}: {_as_it_stands(f.latex)}"
-        for f in statement.forms
-        if (why := unread(f.latex))
+        f"{place}{statement.id} [{f.name}]: its formula is shown as it stands, {why}: "
+        f"{_as_it_stands(f.latex)}"
+        for f in statement.forms if (why := unread(f.latex))
     ]
 
 
@@ -98,7 +100,7 @@ def _children(node: ElementTree.Element) -> list[str]:
 
 
 def _is_word(node: ElementTree.Element) -> bool:
-    """True if it is an operator with a name of letters, such as log, or lim with what stands below it."""
+    """True if it is an operator named by letters, such as log, or lim with what is below it."""
     while _tag(node) in ("msub", "msup", "msubsup", "munder", "munderover"):
         node = node[0]
     return _tag(node) in ("mi", "mo") and len(name := _leaf(node).replace(" ", "")) > 1 and name.isalpha()

@@ -89,16 +89,15 @@ def counts(lines: Sequence[Line]) -> dict[str, int]:
     out = {f"{state}{' in words' * worded}": printed.count((state, worded)) for state in list(STATES)[:3] for worded in (False, True)}
     stands = sum(all(r.verdict == "holds" for r in rows) for rows in repairs)
     return {
-        **out,
-        "printed": sum(not worded for _, worded in printed),
-        "in words": sum(worded for _, worded in printed),
-        "repairs": len(repairs),
+        **out, "printed": sum(not worded for _, worded in printed),
+        "in words": sum(worded for _, worded in printed), "repairs": len(repairs),
         "repairs that hold": stands,
     }
 
 
 def counts_table(n: Mapping[str, int]) -> list[tuple[str, int, int, int]]:
-    """Two rows at most, (of what, and how many `COUNTED`): what is printed, and what is said in words and made precise by us."""
+    """Two rows at most, (of what, and how many `COUNTED`): what is printed, and what is said in
+    words and made precise by us."""
     rows = (("printed statements", "printed", ""), ("sentences made precise", "in words", " in words"))
     return [
         (what, n[f"fails{which}"], n[f"holds{which}"], n[f"unsettled{which}"]) for what, total, which in rows if n[total]
@@ -121,10 +120,8 @@ def repairs_in_words(n: Mapping[str, int]) -> str:
 
 
 def sentence(paper: RegisteredPaper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
-    """Say in a sentence what is found of the paper.
-
-    Its own clauses say it, as far as these rows bear them out, else a computed sentence.
-    """
+    """Say in a sentence what is found of the paper. Its own clauses say it, as far as these rows
+    bear them out, else a computed sentence."""
     parts = [_told(clause, paper, rows, witnesses) for clause in clauses_of(paper)]
     text = "; ".join(p for p in parts if p) or _computed(lines, witnesses)
     return f"{text[0].upper()}{text[1:]}."

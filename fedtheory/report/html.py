@@ -24,7 +24,7 @@ __all__ = ["html_report", "markdown_report", "write_reports"]
 
 @cache
 def _environment() -> Environment:
-    """The templates; whatever is put into them is escaped, unless it is markup that was made here."""
+    """The templates; all that is put into them is escaped, unless it is markup made here."""
     loader = PackageLoader("fedtheory.report", "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     folder = resources.files("fedtheory.report") / "templates"
@@ -53,7 +53,8 @@ def html_report(
 def write_reports(
     out: Path, rows: Sequence[Row], record: Mapping[str, Any], figures: Sequence[Path] = (), campaign: Path | None = None
 ) -> list[Path]:
-    """report.html and report.md under `out`; ``campaign``: the folder that the campaign was written to, where that is another."""
+    """report.html and report.md under `out`; ``campaign``: the folder that the campaign was written
+    to, where that is another."""
     return [
         write_atomic(out / "report.html", html_report(rows, record, figures, campaign or out)),
         write_atomic(out / "report.md", markdown_report(rows, record, figures, out)),

@@ -47,26 +47,26 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
         mine = [r for r in rows if paper_of(r.statement) is paper]
         text += ["", f"## {paper.title}", "", f"**{sentence(paper, group, mine, witnesses)}**", "", *counts_markdown(counts(group))]
         text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
-        text += ["| statement | what it says | as printed | as repaired | instances | tightness worst / median | worst case/bound "
-                 "| witness |"]  # fmt: skip
+        text += [
+            "| statement | what it says | as printed | as repaired | instances | tightness worst / "
+            "median | worst case/bound | witness |"
+        ]
         text += ["|---|---|---|---|---:|---:|---:|---|"]
         for ln in group:
             cells = [
-                short(ln.statement) + ln.mark,
-                ln.title,
+                short(ln.statement) + ln.mark, ln.title,
                 verdict_text([ln.printed] if ln.printed else []),
-                other_forms(ln) or verdict_text(ln.repaired),
-                str(ln.instances),
-                tightness_text(ln.shown),
-                worst_case_text(ln.shown),
-                ln.witness or "",
+                other_forms(ln) or verdict_text(ln.repaired), str(ln.instances),
+                tightness_text(ln.shown), worst_case_text(ln.shown), ln.witness or "",
             ]
             text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
     text += ["", worst_case_key(rows).strip()] if worst_case_key(rows) else []
     text += _findings_markdown(record)
     text += ["", "## Every form", ""]
-    text += ["| paper | statement | form | rule | verdict | on record | violated / instances | tightness | tightest on "
-             "| worst case/bound |"]  # fmt: skip
+    text += [
+        "| paper | statement | form | rule | verdict | on record | violated / instances | "
+        "tightness | tightest on | worst case/bound |"
+    ]
     text += ["|---|---|---|---|---|---|---:|---:|---|---|"]
     for r in rows:
         where = paper_of(r.statement).title, short(r.statement)

@@ -32,31 +32,19 @@ def page(
         grouped.setdefault(row.statement, []).append(row)
     witnesses = witnesses_of(rows, folder)
     context = Context(
-        grouped,
-        record,
-        witnesses,
+        grouped, record, witnesses,
         {setting_of(w.statement).summary(w): name for name, w in witnesses.items()},
-        {s: f"#{anchor(s)}" for s in grouped},
-        findings(record),
+        {s: f"#{anchor(s)}" for s in grouped}, findings(record),
     )
     papers = by_paper(main, lambda line: line.statement)
     drawn = pictures(figures, [p for p, _ in papers])
     return {
-        "title": title(rows),
-        "about": subjects(rows),
-        "headline": headline(rows, record),
-        "complete": record["complete"],
-        "wrong": disagreements(rows, record["complete"]),
-        "total": _counted(main),
-        "counted": COUNTED,
-        "states": STATES,
-        "worded": WORDED,
-        "worded_note": WORDED_NOTE,
-        "worst_case_note": WORST_CASE_NOTE,
+        "title": title(rows), "about": subjects(rows), "headline": headline(rows, record),
+        "complete": record["complete"], "wrong": disagreements(rows, record["complete"]),
+        "total": _counted(main), "counted": COUNTED, "states": STATES, "worded": WORDED,
+        "worded_note": WORDED_NOTE, "worst_case_note": WORST_CASE_NOTE,
         "papers": [_paper(p, group, rows, context, drawn.get(p.id, [])) for p, group in papers],
-        "figures": drawn.get("", []),
-        "facts": summary(record),
-        "again": _again(record),
+        "figures": drawn.get("", []), "facts": summary(record), "again": _again(record),
     }
 
 
@@ -64,17 +52,17 @@ def _paper(chosen: RegisteredPaper, group: Sequence[Any], rows: Sequence[Row], c
     mine = [r for r in rows if paper_of(r.statement) is chosen]
     shown = tiles(group)
     return {
-        "id": chosen.id,
-        "name": chosen.title,
+        "id": chosen.id, "name": chosen.title,
         "about": f"{chosen.about[0].upper()}{chosen.about[1:]}" if chosen.about else "",
-        "printed": chosen.printed,
-        "rules": chosen.rules,
+        "printed": chosen.printed, "rules": chosen.rules,
         "sentence": context.prose(sentence(chosen, group, mine, context.witnesses)),
         "counts": _counted(group),
-        "tiles": [(STATES[state], state, [(anchor(t.statement), t) for t in found]) for state, found in shown.items()],
+        "tiles": [
+            (STATES[state], state, [(anchor(t.statement), t) for t in found])
+            for state, found in shown.items()
+        ],
         "statements": [shown_statement(line, context) for line in group],
-        "points": [_point(p, chosen, context) for p in points_of(chosen)],
-        "figures": figures,
+        "points": [_point(p, chosen, context) for p in points_of(chosen)], "figures": figures,
     }
 
 

@@ -47,13 +47,15 @@ def _picture(path: Path) -> dict[str, Any]:
     name = path.stem.replace("_", " ")
     data, width, height = _as_data(path)
     return {
-        "name": path.stem, "title": title or f"{name[0].upper()}{name[1:]}", "caption": caption, "data": data,
-        "width": width, "height": height, "files": f"{path.parent.name}/{path.stem}.png, .pdf and .json",
-    }  # fmt: skip
+        "name": path.stem, "title": title or f"{name[0].upper()}{name[1:]}", "caption": caption,
+        "data": data, "width": width, "height": height,
+        "files": f"{path.parent.name}/{path.stem}.png, .pdf and .json",
+    }
 
 
 def _as_data(path: Path) -> tuple[str, int, int]:
-    """A data address, and the size in pixels: lossless WebP where that is smaller and Pillow writes it, else the PNG as it is."""
+    """A data address, and the size in pixels: lossless WebP where that is smaller and Pillow writes
+    it, else the PNG as it is."""
     from PIL import Image, features
 
     content, kind, size = path.read_bytes(), "png", (0, 0)

@@ -62,7 +62,8 @@ def opened(path: Path | str, title: bool = True) -> Saved:
     Raises
     ------
     DataFileError
-        No such file, too large, no text, no JSON, or none of `KINDS`; a table of bound against measured, or a campaign, that is wrong.
+        No such file, too large, no text, no JSON, or none of `KINDS`; a table of bound against
+        measured, or a campaign, that is wrong.
     UnknownName
         A campaign on statements that are not known here.
     """
@@ -112,9 +113,11 @@ def draw_saved(
 
 
 def known_figures(name: str = "") -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, a campaign, our rates and networks, and in the repository of `paper_figures`.
+    """Every figure by its name: of the registered papers, a campaign, our rates and networks, and
+    in the repository of `paper_figures`.
 
-    With a ``name`` no further than where that is found: other papers' figures take their time to import.
+    With a ``name`` no further than where that is found: other papers' figures take their time to
+    import.
     """
     every = {figures_verdicts.FIGURE.name: figures_verdicts.FIGURE}
     for found in (_of_papers, _of_rates, figures, _of_the_repository):

@@ -41,7 +41,7 @@ def page(paper: RegisteredPaper) -> str:
 
 
 def _wrapped(text: Any) -> list[str]:
-    """Lines shorter than a hundred characters, none of which begins as a list or a heading would."""
+    """Lines below a hundred characters, none of which begins as a list or a heading would."""
     lines, line = [], ""
     for word in str(text).split():
         if line and len(line) + 1 + len(word) > WIDTH and word not in ("+", "-", "*") and word[0] != "#":

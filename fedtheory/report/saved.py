@@ -1,4 +1,5 @@
-"""Reading a saved campaign, with suspicion: a file that was changed, cut off or made by something else is refused before it is used."""
+"""Reading a saved campaign, with suspicion: a file that was changed, cut off or made by something
+else is refused before it is used."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ MAX_BYTES = 50_000_000
 _VERDICTS = ("holds", "violated", "not applicable", "inconclusive")
 _ESTABLISHED = ("holds", "violated", "open")
 _NEEDED: Mapping[str, type | tuple[type, ...]] = {
-    "rows": list, "complete": bool, "seconds": (int, float), "instances": int, "settings": dict, "searches": list, "checked": int,
-    "comparisons": int, "witnesses": dict, "memory_mib": dict, "provenance": dict,
-}  # fmt: skip
+    "rows": list, "complete": bool, "seconds": (int, float), "instances": int, "settings": dict,
+    "searches": list, "checked": int, "comparisons": int, "witnesses": dict, "memory_mib": dict,
+    "provenance": dict,
+}
 _INSIDE: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "settings": {"workers": int},
     "witnesses": {"replayed": int},

@@ -17,7 +17,7 @@ GAP = 2
 
 
 def items(words: Iterable[str], width: int, indent: int = 2) -> str:
-    """Words as lines that fit the width less the indent; none of them is broken at a space inside it."""
+    """Words as lines that fit the width less the indent; none is broken at a space inside it."""
     lines = [""]
     for word in words:
         longer = f"{lines[-1]} {word}".strip()

@@ -72,29 +72,27 @@ def shown_statement(line: Line, context: Context) -> dict[str, Any]:
     above = _above(line, statement)
     shown = line.shown
     return {
-        "id": statement.id,
-        "anchor": anchor(statement.id),
-        "short": short(statement.id),
-        "mark": line.mark,
-        "title": prose_html(statement.title),
-        "source": context.prose(statement.source),
-        "state": state_of(line),
+        "id": statement.id, "anchor": anchor(statement.id), "short": short(statement.id),
+        "mark": line.mark, "title": prose_html(statement.title),
+        "source": context.prose(statement.source), "state": state_of(line),
         "ok": all(r.ok for r in rows),
         "verdicts": [_chip(label, rows_of) for label, _, rows_of in above],
-        "formulas": [(label, formula_html(form, statement.title), _conditions(form, context)) for label, form, _ in above],
-        "evidence": how(r for _, _, rows_of in above for r in rows_of),
-        "instances": line.instances,
-        "tightness": tightness_text(shown),
-        "worst_case": worst_case_text(shown),
+        "formulas": [
+            (label, formula_html(form, statement.title), _conditions(form, context))
+            for label, form, _ in above
+        ],
+        "evidence": how(r for _, _, rows_of in above for r in rows_of), "instances": line.instances,
+        "tightness": tightness_text(shown), "worst_case": worst_case_text(shown),
         "worst_case_at": "" if shown is None else prose_html(shown.worst_case_at),
         "assumptions": [context.prose(a) for a in _assumptions(statement)],
         "symbols": [(prose_html(k), v) for k, v in setting_of(statement).symbols(statement).items()],
         "proofs": _proofs(statement, context),
-        "forms": [_form(f, statement, rows, context, [form for _, form, _ in above]) for f in statement.forms],
-        "witnesses": _witnesses(rows, context),
-        "worst": _worst(rows, context),
-        "findings": context.findings.get(statement.id, []),
-        "text": _searched(line, statement),
+        "forms": [
+            _form(f, statement, rows, context, [form for _, form, _ in above])
+            for f in statement.forms
+        ],
+        "witnesses": _witnesses(rows, context), "worst": _worst(rows, context),
+        "findings": context.findings.get(statement.id, []), "text": _searched(line, statement),
     }
 
 
@@ -103,7 +101,8 @@ def _assumptions(statement: Statement) -> tuple[str, ...]:
 
 
 def _above(line: Line, statement: Statement) -> list[tuple[str, Form, Sequence[Row]]]:
-    """(label, form, rows) of what stands above the fold: as printed and as repaired, else the first of the statement's own forms."""
+    """(label, form, rows) of what stands above the fold: as printed and as repaired, else the first
+    of the statement's own forms."""
     out: list[tuple[str, Form, Sequence[Row]]] = []
     if line.printed is not None:
         form = statement.form(line.printed.form)
@@ -135,21 +134,14 @@ def _form(form: Form, statement: Statement, rows: Sequence[Row], context: Contex
     return {
         "name": form.name,
         "formula": None if form in above else formula_html(form, statement.title),
-        "wording": WORDINGS.get(form.wording, ""),
-        "note": context.prose(form.note),
-        "conditions": _conditions(form, context),
-        "evidence": context.prose(form.evidence),
+        "wording": WORDINGS.get(form.wording, ""), "note": context.prose(form.note),
+        "conditions": _conditions(form, context), "evidence": context.prose(form.evidence),
         "rows": [
             {
-                "rule": _rule(r) or "any",
-                "verdict": _chip("", [r]),
-                "established": r.established,
-                "violated": f"{r.violations} / {r.instances}",
-                "comparisons": f"{r.evaluations:,}",
-                "tightness": tightness_text(r),
-                "tightest": instance_text(r.tightest),
-                "worst_case": worst_case_text(r),
-                "worst_case_at": prose_html(r.worst_case_at),
+                "rule": _rule(r) or "any", "verdict": _chip("", [r]), "established": r.established,
+                "violated": f"{r.violations} / {r.instances}", "comparisons": f"{r.evaluations:,}",
+                "tightness": tightness_text(r), "tightest": instance_text(r.tightest),
+                "worst_case": worst_case_text(r), "worst_case_at": prose_html(r.worst_case_at),
                 "how": ", ".join(r.modes),
                 "search": search_text(context.record["searches"], r.statement, r.form, r.rule),
             }

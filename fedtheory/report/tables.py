@@ -18,28 +18,10 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
 
 __all__ = [
-    "WORDED",
-    "WORDED_NOTE",
-    "WORST_CASE_NOTE",
-    "Line",
-    "check_table",
-    "details_table",
-    "disagreements",
-    "instance_text",
-    "lines",
-    "number",
-    "other_forms",
-    "printed_form",
-    "replay_example",
-    "rule_rank",
-    "short",
-    "shown_rule",
-    "statement_table",
-    "styled",
-    "table_key",
-    "tried",
-    "worst_case_key",
-    "worst_case_text",
+    "WORDED", "WORDED_NOTE", "WORST_CASE_NOTE", "Line", "check_table", "details_table",
+    "disagreements", "instance_text", "lines", "number", "other_forms", "printed_form",
+    "replay_example", "rule_rank", "short", "shown_rule", "statement_table", "styled", "table_key",
+    "tried", "worst_case_key", "worst_case_text",
 ]
 
 MARKS = {"holds": "✓", "violated": "✗", "inconclusive": "?", "not applicable": "·"}
@@ -66,7 +48,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def below_one(value: float, digits: int = 3) -> str:
-    """measured/bound for a table: '<1' where it is below 1 beyond rounding, and its digits would say 1."""
+    """measured/bound for a table: '<1' where it is below 1 and its digits would say 1."""
     text = number(value, digits)
     return "<1" if text == "1" and value < 1 - 1e-9 else text
 
@@ -82,9 +64,11 @@ class Line:
 
     Attributes
     ----------
-    printed, repaired : rows that the two columns show (printed: as `Paper.printed` says, where there is such a row)
-    shown : the row whose instances and tightness are shown: of the form that stands, under the rule that `Paper.printed` names;
-        None where the statement has several forms and none of them is the printed or the repaired one
+    printed, repaired : rows that the two columns show (printed: as `Paper.printed` says, where
+        there is such a row)
+    shown : the row whose instances and tightness are shown: of the form that stands, under the rule
+        that `Paper.printed` names; None where the statement has several forms and none of them is
+        the printed or the repaired one
     """
 
     statement: str
@@ -184,7 +168,8 @@ def instance_text(name: str) -> str:
 
 
 def tightness_text(row: Row | None, brief: bool = False) -> str:
-    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not. Brief: small ones as 1.2e-5."""
+    """'worst/median', largest first; '<0' where what is measured is negative and the bound is not.
+    Brief: small ones as 1.2e-5."""
     if row is None or math.isnan(row.tightness_worst):
         return NO_FORM
     ratios = (row.tightness_worst, 3), (row.tightness_median, 2)
@@ -202,7 +187,7 @@ def worst_case_text(row: Row | None) -> str:
 
 
 def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
-    """The main table, a heading for each paper; titles are shown where the terminal is wide enough."""
+    """The main table, a heading for each paper; titles are shown where there is room."""
     if width < NARROW:
         return _brief_table(rows)
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
@@ -242,12 +227,10 @@ def _cells(line: Line, brief: bool) -> tuple[str | Text, ...]:
     """Name, as printed, as repaired, instances, tightness, witness."""
     forms = other_forms(line)
     return (
-        short(line.statement) + line.mark,
-        _cell([line.printed] if line.printed else [], brief),
-        Text(forms.removeprefix("forms: ") if brief else forms) if forms else _cell(line.repaired, brief),
-        str(line.instances),
-        tightness_text(line.shown, brief),
-        _witness_cell(line.witness),
+        short(line.statement) + line.mark, _cell([line.printed] if line.printed else [], brief),
+        Text(forms.removeprefix("forms: ") if brief else forms) if forms
+        else _cell(line.repaired, brief),
+        str(line.instances), tightness_text(line.shown, brief), _witness_cell(line.witness),
     )
 
 
@@ -257,10 +240,8 @@ def _witness_cell(witness: str | None) -> str:
 
 
 def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
-    """Explain the words and numbers of the main table.
-
-    Worst cases are listed where the table has no room for them.
-    """
+    """Explain the words and numbers of the main table. Worst cases are listed where the table has
+    no room for them."""
     judged = ", ".join(f"for {paper.title} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
@@ -332,7 +313,8 @@ def details_table(rows: Sequence[Row], width: int) -> Table | Stacked:
 
 
 def _details(rows: Sequence[Row]) -> Iterator[tuple[Text | None, tuple[str, str, str], tuple[Any, ...], Text]]:
-    """(the paper's name before its first row, (statement, form, rule), verdict and numbers, where it is tightest) of every row."""
+    """(the paper's name before its first row, (statement, form, rule), verdict and numbers, where
+    it is tightest) of every row."""
     before: RegisteredPaper | None = None
     for r in rows:
         paper = paper_of(r.statement)
@@ -353,10 +335,8 @@ def tried(searches: Sequence[dict[str, Any]]) -> str:
 
 
 def disagreements(rows: Sequence[Row], complete: bool = True) -> list[str]:
-    """List in words what is not as recorded.
-
-    In an incomplete campaign a violation may just not have been met yet.
-    """
+    """List in words what is not as recorded. In an incomplete campaign a violation may just not
+    have been met yet."""
     out = []
     for r in rows:
         if not r.ok and (complete or r.verdict == "violated"):

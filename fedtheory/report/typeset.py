@@ -25,13 +25,13 @@ _SUMS = set("+-−±")
 _OPENING, _CLOSING, _EITHER = set("([{⟨⌊⌈"), set(")]}⟩⌋⌉"), set("‖|∥")
 _LONG = 26.0  # letters wide: a longer piece is cut inside its brackets, too
 _KEPT = {
-    "mathvariant", "stretchy", "fence", "displaystyle", "scriptlevel", "width", "form", "separator", "accent", "minsize", "maxsize",
-    "columnalign", "movablelimits", "linethickness",
-}  # fmt: skip
+    "mathvariant", "stretchy", "fence", "displaystyle", "scriptlevel", "width", "form", "separator",
+    "accent", "minsize", "maxsize", "columnalign", "movablelimits", "linethickness",
+}
 
 
 def formula_html(form: Any, title: str) -> Markup:
-    """A form's formula; broken LaTeX as it stands, and without any its note, or the statement's title."""
+    """A form's formula; broken LaTeX as it stands; without any its note, or the title."""
     if form.latex.strip() and not unread(form.latex):
         parts = (Markup("<wbr>").join(part) for part in formula_pieces(form.latex))
         return Markup(" ").join(Markup('<span class="part">{}</span>').format(part) for part in parts)
@@ -41,7 +41,7 @@ def formula_html(form: Any, title: str) -> Markup:
 
 @cache
 def formula_pieces(latex: str) -> tuple[tuple[Markup, ...], ...]:
-    """<math> elements that are the formula when they stand one after the other; a line may end after each.
+    """<math> elements that make the formula one after the other; a line may end after each.
 
     Those between two wide gaps are a part by themselves: a side condition, or what a letter stands for.
     """
@@ -160,7 +160,7 @@ def _tag(node: ElementTree.Element) -> str:
     return node.tag.rpartition("}")[2]
 
 
-# --- prose -------------------------------------------------------------------------------------------------------------------
+# --- prose ----------------------------------------------------------------------------------------
 _GREEK = dict(
     zip(
         "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "

@@ -18,7 +18,7 @@ TITLE = "Verdicts on the theory of federated optimisation"
 
 
 def headline(rows: Sequence[Row], record: Mapping[str, Any]) -> str:
-    """True if all verdicts are the recorded ones; a file of somebody's own need not have recorded any."""
+    """True if all verdicts are the recorded ones; somebody's own file need not have any."""
     wrong = disagreements(rows, record["complete"])
     if not record["complete"]:
         return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."

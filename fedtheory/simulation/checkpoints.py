@@ -1,7 +1,8 @@
 """Checkpoints: everything a run needs to go on, in one file without code in it.
 
-The file is NumPy's .npz (a zip archive with checksums): the arrays of the state, the metrics so far, and a JSON text that says what
-they are. It is read without pickle, so that a file from elsewhere can do nothing but be wrong.
+The file is NumPy's .npz (a zip archive with checksums): the arrays of the state, the metrics so
+far, and a JSON text that says what they are. It is read without pickle, so that a file from
+elsewhere can do nothing but be wrong.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Checkpoint:
     fields : dict
         The state by field: NumPy arrays, numbers or None.
     about : dict of JSON values
-        'parts': versions, devices and times of all parts of the run; 'seconds': a list of seconds a round. `load` asks for both.
+        'parts': versions, devices and times of all parts of the run; 'seconds': a list of seconds a
+        round. `load` asks for both.
     """
 
     round_index: int
@@ -141,8 +143,8 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
                 raise ValueError("its description is another's")
             if meta["version"] != VERSION:
                 raise DataFileError(
-                    f"{path}: a checkpoint of version {meta['version']}, this fedtheory reads version {VERSION}: "
-                    f"go on with the fedtheory that wrote it, or {_AGAIN}"
+                    f"{path}: a checkpoint of version {meta['version']}, this fedtheory reads "
+                    f"version {VERSION}: go on with the fedtheory that wrote it, or {_AGAIN}"
                 )
             metrics = {k.removeprefix("metric."): archive[k] for k in archive.files if k.startswith("metric.")}
             fields = dict(meta["plain"])
@@ -213,8 +215,9 @@ def compare(path: Path | str, found: Mapping[str, Any], wanted: Mapping[str, Any
     Parameters
     ----------
     own_start : bool
-        Whether the run would start from the module's own parameters. Where nothing but those differ, a warning says that the run goes
-        on from the checkpoint's: a script without a seed draws other ones every time.
+        Whether the run would start from the module's own parameters. Where nothing but those
+        differ, a warning says that the run goes on from the checkpoint's: a script without a seed
+        draws other ones every time.
     """
     there, here = _flat(to_jsonable(dict(found))), _flat(to_jsonable(dict(wanted)))
     # a setting that an older version did not know yet is one that is off: None

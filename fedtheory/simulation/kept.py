@@ -16,7 +16,7 @@ __all__ = ["KeptRounds", "Observer"]
 
 @dataclass(frozen=True)
 class Observer:
-    """An ``on_round`` whose run can be gone on with: what it has noted can be written, and taken up again.
+    """An ``on_round`` whose run can be gone on with: its notes can be written and taken up again.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class KeptRounds:
     """
 
     def __init__(
-        self, meters: dict[str, np.ndarray], bins: list[Any], states: list[Any] | None, traffic: np.ndarray | None, observer: Any,
-        name: str | None,
-    ) -> None:  # fmt: skip
+        self, meters: dict[str, np.ndarray], bins: list[Any], states: list[Any] | None,
+        traffic: np.ndarray | None, observer: Any, name: str | None,
+    ) -> None:
         known = observer is None or isinstance(observer, Observer)
         self._loop = running(name) if name is not None and known else None
         self._meters, self._bins, self._states, self._traffic, self._observer = meters, bins, states, traffic, observer
@@ -91,8 +91,9 @@ class KeptRounds:
             meters = {name: values[: t + 1] for name, values in self._meters.items()}
             notes = {k: v for k, v in noted().items() if type(v) is not list}
             return {
-                "t": t, "state": state._asdict(), "meters": meters, "models": models, "traffic": self._traffic, "noted": notes,
-            }  # fmt: skip
+                "t": t, "state": state._asdict(), "meters": meters, "models": models,
+                "traffic": self._traffic, "noted": notes,
+            }
 
         def grown() -> dict[str, list[Any]]:
             lists = {f"noted {k}": v for k, v in noted().items() if type(v) is list}

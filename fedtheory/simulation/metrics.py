@@ -53,14 +53,14 @@ RoundBins = dict[str, list[Bins | None]]  # "sent": a histogram a message, in th
 
 
 def check_metrics(record: tuple[str, ...], problem: Any) -> None:
-    """Raise `MissingCapability` before any work when the problem has no test samples to measure on."""
+    """Raise `MissingCapability` before any work when the problem has no test samples."""
     for name in TESTED:
         if name not in record:
             continue
         if not hasattr(problem, "evaluate"):
             raise MissingCapability(
-                f"{type(problem).__name__} has no test samples to measure {name!r} on: use a fedtheory.neural.NeuralProblem "
-                "with test=(inputs, targets), or record 'objective'"
+                f"{type(problem).__name__} has no test samples to measure {name!r} on: use a "
+                "fedtheory.neural.NeuralProblem with test=(inputs, targets), or record 'objective'"
             )
         if problem.test is None:
             raise MissingCapability(f"this problem was made without test samples for {name!r}: give it test=(inputs, targets)")
@@ -81,7 +81,8 @@ def remember(models: Array | None, clients: Clients) -> Array | None:
 
 
 def updates(record: tuple[str, ...], clients: Clients, x: Array) -> Array | None:
-    """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began with; None: no metric asks for it."""
+    """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began
+    with; None: no metric asks for it."""
     name = next(filter(record.__contains__, OF_UPDATES), None)
     return None if name is None else _local_models(clients, x.shape[1], name) - x[:, None, :]
 
@@ -137,7 +138,7 @@ def _equal(one: Array, other: Array) -> bool:
 
 @cache
 def _wanted(record: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
-    """The recorded entropies, whether any is of what was sent, and whether one is of the updates."""
+    """The recorded entropies, whether any is of what was sent, and whether one is of updates."""
     found = tuple(name for name in record if name in ENTROPIES)
     return found, any(name in SENT_ENTROPIES for name in found), "update_entropy" in found
 
@@ -181,14 +182,8 @@ def _joint_entropy(parts: Iterable[Bins | None]) -> float:
 
 
 def measure(
-    meters: dict[str, np.ndarray],
-    problem: Any,
-    t: int,
-    x: Array,
-    clients: Clients | None = None,
-    moved: Array | None = None,
-    evaluate: bool = True,
-    personal: Array | None = None,
+    meters: dict[str, np.ndarray], problem: Any, t: int, x: Array, clients: Clients | None = None,
+    moved: Array | None = None, evaluate: bool = True, personal: Array | None = None,
     models: Array | None = None,
 ) -> None:
     """Fill row t of every (rounds + 1, S) meter but the entropies.
@@ -205,9 +200,11 @@ def measure(
 
     Notes
     -----
-    F and its gradient are evaluated in double precision whatever the run's: rounding in F alone, eps |F|, would hide a suboptimality
-    below 1e-7 |F| in single precision. What is left is the point's own: a single-precision x is within 6e-8 of x* in each coordinate,
-    relative, at best, which costs beta/2 (6e-8 ||x*||)^2, and local work stops where its gradients are rounding errors.
+    F and its gradient are evaluated in double precision whatever the run's: rounding in F alone,
+    eps |F|, would hide a suboptimality below 1e-7 |F| in single precision. What is left is the
+    point's own: a single-precision x is within 6e-8 of x* in each coordinate, relative, at best,
+    which costs beta/2 (6e-8 ||x*||)^2, and local work stops where its gradients are rounding
+    errors.
     """
     tested: dict[str, np.ndarray] = {}
     traffic: dict[str, np.ndarray] = {}

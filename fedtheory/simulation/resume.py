@@ -46,9 +46,7 @@ def cut(state: Any, scenarios: range, own: bool) -> Any:
 
 def misfit(state: Any, fresh: Any) -> str | None:
     """Say what in a state is of another kind, dtype or shape than in one that a run begins with.
-
-    None where all fits.
-    """
+    None where all fits."""
     for name, value, expected in zip(fresh._fields, state, fresh, strict=True):
         found, wanted = ((getattr(v, "shape", None), str(getattr(v, "dtype", type(v).__name__))) for v in (value, expected))
         if found != wanted:

@@ -90,27 +90,14 @@ def check_start(problem: Problem, x0: Any, scenarios: int, like: Array | None = 
 
 
 def simulate(
-    problem: Problem,
-    algorithm: Algorithm,
-    rounds: int,
-    x0: Any = None,
-    sampling: Sampling | None = None,
-    scenarios: int = 1,
-    seed: int = 0,
-    local_solver: LocalSolver | None = None,
-    record: Sequence[str] = ("objective",),
-    keep_states: bool = False,
-    dense: bool = False,
-    like: Array | None = None,
-    on_round: Callable[[int, Any, Any, Clients], None] | None = None,
-    in_place: bool | None = None,
-    chunk: int | None = None,
-    workers: int = 1,
-    progress: bool = False,
-    client_bits: bool = False,
+    problem: Problem, algorithm: Algorithm, rounds: int, x0: Any = None,
+    sampling: Sampling | None = None, scenarios: int = 1, seed: int = 0,
+    local_solver: LocalSolver | None = None, record: Sequence[str] = ("objective",),
+    keep_states: bool = False, dense: bool = False, like: Array | None = None,
+    on_round: Callable[[int, Any, Any, Clients], None] | None = None, in_place: bool | None = None,
+    chunk: int | None = None, workers: int = 1, progress: bool = False, client_bits: bool = False,
     resume: Trajectory | Resume | tuple[int, Any] | None = None,
-    checkpoint: Callable[[Resume], None] | None = None,
-    evaluate_every: int = 1,
+    checkpoint: Callable[[Resume], None] | None = None, evaluate_every: int = 1,
     first_scenario: int = 0,
 ) -> Trajectory:
     """Run a federated method on a problem.
@@ -135,26 +122,31 @@ def simulate(
     in_place : bool
         Let client memories be overwritten; default: yes unless states are kept or observed.
     chunk : int
-        Scenarios run together; results do not depend on it beyond rounding. Default: all, or an equal share a worker, but with NumPy,
-        unless states are kept or observed, no more (but 16) than let what a round makes, (S, P, d), stay below 32 MiB.
+        Scenarios run together; results do not depend on it beyond rounding. Default: all, or an
+        equal share a worker, but with NumPy, unless states are kept or observed, no more (but 16)
+        than let what a round makes, (S, P, d), stay below 32 MiB.
     workers : int
-        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs workers=1. Without ``chunk`` they
-        share out the scenarios, and results depend on their number as on a chunk: by rounding. With the same ``chunk`` they are
-        the same to the last bit, where this process has one BLAS thread, too.
+        Processes, one BLAS thread each. What runs in them cannot call back: ``on_round`` needs
+        workers=1. Without ``chunk`` they share out the scenarios, and results depend on their
+        number as on a chunk: by rounding. With the same ``chunk`` they are the same to the last
+        bit, where this process has one BLAS thread, too.
     progress : bool
         Show a progress bar on the terminal for work that takes longer than two seconds.
     client_bits : bool
         Keep what every client sent and received (``Trajectory.client_bits``).
     resume : Trajectory, Resume or (round, state)
-        Go on from there up to `rounds` rounds altogether, with the numbers of a run that was never cut. x0 is then not looked at.
-        Metrics of earlier rounds are taken over, or NaN where none are given.
+        Go on from there up to `rounds` rounds altogether, with the numbers of a run that was never
+        cut. x0 is then not looked at. Metrics of earlier rounds are taken over, or NaN where none
+        are given.
     checkpoint : callable(Resume)
-        Called after every round with what ``resume`` takes; the next round may overwrite the arrays. Needs one chunk.
+        Called after every round with what ``resume`` takes; the next round may overwrite the
+        arrays. Needs one chunk.
     evaluate_every : int
-        Metrics of the model alone (objective, distance, test accuracy...) are measured in every so manieth round and the last
-        one; NaN in the others.
+        Metrics of the model alone (objective, distance, test accuracy...) are measured in every so
+        manieth round and the last one; NaN in the others.
     first_scenario : int
-        The scenarios are those from this number on of a longer run, which takes the same x0 for all.
+        The scenarios are those from this number on of a longer run, which takes the same x0 for
+        all.
 
     Notes
     -----
@@ -211,13 +203,8 @@ def simulate(
 
 
 def check_run(
-    problem: Problem,
-    algorithm: Algorithm,
-    rounds: int,
-    sampling: Sampling | None,
-    scenarios: int,
-    local_solver: LocalSolver | None,
-    kept: Kept,
+    problem: Problem, algorithm: Algorithm, rounds: int, sampling: Sampling | None, scenarios: int,
+    local_solver: LocalSolver | None, kept: Kept,
 ) -> None:
     """Raise what `simulate` has against a run, before any work; but for whether it can be measured, and where it begins."""
     check_algorithm(algorithm)

@@ -42,30 +42,28 @@ class BoundCheck:
 
     def __str__(self) -> str:
         return (
-            f"bound holds at {self.count} entries ({self.mode}); worst at {list(self.where)}: {self.measured:.6g} <= {self.bound:.6g}, "
-            f"tightness {self.tightness:.3g}"
+            f"bound holds at {self.count} entries ({self.mode}); worst at {list(self.where)}: "
+            f"{self.measured:.6g} <= {self.bound:.6g}, tightness {self.tightness:.3g}"
         )
 
 
 def assert_bound_holds(
-    measured: Any,
-    bound: Any,
-    *,
-    confidence: float | None = None,
-    rtol: float = 1e-9,
-    noise: Any = 0.0,
-    factor_hint: str = "",
+    measured: Any, bound: Any, *, confidence: float | None = None, rtol: float = 1e-9,
+    noise: Any = 0.0, factor_hint: str = "",
 ) -> BoundCheck:
     """Assert measured <= bound, entry by entry, exactly or for the mean over seeds with confidence.
 
     Parameters
     ----------
-    measured : exact: any shape; statistical: (..., seeds), with independent seeds along the last axis
-    bound : broadcasts to measured (statistical: to its shape without the last axis); or a `Bound` of a statement
+    measured : exact: any shape; statistical: (..., seeds), with independent seeds along the last
+        axis
+    bound : broadcasts to measured (statistical: to its shape without the last axis); or a `Bound`
+        of a statement
     confidence : float in (0, 1), or None
-        None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the expectation: one-sided Student-t
-        limits, the error probability shared out over the entries (Bonferroni). They do not cover a rare event that no seed met. Seeds
-        that do not vary at all at an entry are judged exactly there.
+        None: exact, up to rtol (|measured| + |bound|) + noise. Otherwise the statement is about the
+        expectation: one-sided Student-t limits, the error probability shared out over the entries
+        (Bonferroni). They do not cover a rare event that no seed met. Seeds that do not vary at all
+        at an entry are judged exactly there.
     rtol : float in [0, 1)
     noise : float or array >= 0, finite
         Absolute uncertainty of measured - bound, for example the optimum's certified gap.
@@ -75,11 +73,11 @@ def assert_bound_holds(
     Raises
     ------
     AssertionError
-        'violated', 'inconclusive' (statistical: the interval of the mean contains the bound), or 'diverged': a measured entry is NaN or
-        infinite, -inf included, which is no measurement.
+        'violated', 'inconclusive' (statistical: the interval of the mean contains the bound), or
+        'diverged': a measured entry is NaN or infinite, -inf included, which is no measurement.
     InvalidInput
-        A bound that is NaN or infinite (an infinite one shows nothing), rtol or noise out of range, complex numbers, shapes that do not
-        broadcast, fewer than two seeds.
+        A bound that is NaN or infinite (an infinite one shows nothing), rtol or noise out of range,
+        complex numbers, shapes that do not broadcast, fewer than two seeds.
 
     Examples
     --------
@@ -137,16 +135,17 @@ def assert_bound_holds(
 
 
 def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None) -> None:
-    """Raise `InvalidInput` where a theorem's `fedtheory.theory.judge.Bound` is about something else than what was measured."""
+    """Raise `InvalidInput` where a theorem's `fedtheory.theory.judge.Bound` is about something else
+    than what was measured."""
     if theorem.in_expectation and confidence is None:
         raise InvalidInput(
-            f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: give confidence=0.99, say, and seeds "
-            "on the last axis"
+            f"{theorem.statement} [{theorem.form}] bounds a mean over cohorts and mini-batches: "
+            "give confidence=0.99, say, and seeds on the last axis"
         )
     if theorem.values.ndim > 1 and confidence is not None:
         raise InvalidInput(
-            f"{theorem.statement} [{theorem.form}] is made from the run, so that each seed has a bound of its own: assert_statement "
-            "compares the means of both sides"
+            f"{theorem.statement} [{theorem.form}] is made from the run, so that each seed has a "
+            "bound of its own: assert_statement compares the means of both sides"
         )
     if measured.ndim and len(measured) == len(theorem) + 1:
         raise InvalidInput(
@@ -156,9 +155,9 @@ def _check_theorem(theorem: Any, measured: np.ndarray, confidence: float | None)
 
 
 def _bound_fails(
-    value: np.ndarray, bound: np.ndarray, allowed: np.ndarray, half: np.ndarray, bad: np.ndarray, rank: np.ndarray, is_wrong: bool,
-    seeds: int, about: str, evidence: dict[str, Any],
-) -> None:  # fmt: skip
+    value: np.ndarray, bound: np.ndarray, allowed: np.ndarray, half: np.ndarray, bad: np.ndarray,
+    rank: np.ndarray, is_wrong: bool, seeds: int, about: str, evidence: dict[str, Any],
+) -> None:
     """The failure of `assert_bound_holds`, at the worst of the bad entries: 'violated' (is_wrong) or 'inconclusive'."""
     __tracebackhide__ = True
     worst = np.unravel_index(int(np.argmax(np.where(bad, rank, -np.inf))), value.shape)

@@ -22,7 +22,8 @@ class ConvergenceFailure(AssertionError):
     Attributes
     ----------
     title : the first line: what kind of failure it is
-    evidence : dict of what was compared: 'kind' ('rate', 'contraction', 'bound', 'reaching', 'statement'), 'title', and arrays
+    evidence : dict of what was compared: 'kind' ('rate', 'contraction', 'bound', 'reaching',
+        'statement'), 'title', and arrays
     """
 
     def __init__(self, title: str, lines: list[str], hint: str, evidence: dict[str, Any] | None = None) -> None:

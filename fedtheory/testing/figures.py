@@ -22,7 +22,7 @@ MARKS = 24  # entries that fail and are marked, evenly spread
 
 
 def write(evidence: dict[str, Any], path: Path | str) -> Any:
-    """FILE.png, FILE.csv with the curves and FILE.json with everything else; the figure is given back.
+    """Write FILE.png, FILE.csv with the curves and FILE.json with the rest; return the figure.
 
     Raises
     ------

@@ -30,61 +30,58 @@ BENDS = 2.0  # how much better the other law must fit for a failure to say that 
 
 
 def assert_rate(
-    values: Any,
-    claimed: float,
-    *,
-    window: tuple[float, float] | None = None,
-    confidence: float = 0.95,
-    tolerance: float = 0.25,
-    kind: Kind = "equal",
-    against: float | None = None,
-    x: Any = None,
-    optimum: Any = None,
-    **options: Any,
+    values: Any, claimed: float, *, window: tuple[float, float] | None = None,
+    confidence: float = 0.95, tolerance: float = 0.25, kind: Kind = "equal",
+    against: float | None = None, x: Any = None, optimum: Any = None, **options: Any,
 ) -> Slope:
     """Assert that values decay like x**claimed on the window.
 
-    An equivalence test: the whole confidence interval of the fitted exponent must lie within claimed +- tolerance (for the one-sided
-    kinds: on the right side of claimed +- tolerance).
+    An equivalence test: the whole confidence interval of the fitted exponent must lie within
+    claimed +- tolerance (for the one-sided kinds: on the right side of claimed +- tolerance).
 
     Parameters
     ----------
     values : (n,) or (n, seeds)
-        Gaps F(x_t) - F*, from ``problem.objective`` (``client_losses`` has one number a client, and no seeds); entry 0 belongs to round
-        0 (the start) unless `x` or ``first_round`` says otherwise.
+        Gaps F(x_t) - F*, from ``problem.objective`` (``client_losses`` has one number a client, and
+        no seeds); entry 0 belongs to round 0 (the start) unless `x` or ``first_round`` says
+        otherwise.
     claimed : float
         The exponent: -1 for O(1/T), -0.5 for O(1/sqrt(T)).
     window : (low, high)
         Rounds (or values of x) the claim is about; it must be named.
     tolerance : float > 0
         What separates the claim from others; the default is a quarter of the way from 1/T to 1/T^2.
-    kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower bound's)
+    kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower
+        bound's)
     against : float
         A wrong exponent that must also be rejected by a one-sided t-test at level 1 - confidence.
     x : (n,)
         Abscissae other than the round, for example epsilons.
     optimum : with ``value`` and ``lower_bound``
         Sets the precision floor of the gaps.
-    options : passed on to `fedtheory.rates.fit_slope` (schedule, floor, floor_multiple, max_points, seed)
+    options : passed on to `fedtheory.rates.fit_slope` (schedule, floor, floor_multiple, max_points,
+        seed)
 
     Raises
     ------
     AssertionError
-        The rate is contradicted, the data cannot tell, or the run diverged: a value is NaN or infinite. With `x`, +inf stands for what
-        is never reached, and is left out.
+        The rate is contradicted, the data cannot tell, or the run diverged: a value is NaN or
+        infinite. With `x`, +inf stands for what is never reached, and is left out.
     InvalidInput
         Too few points, bad arguments.
 
     Notes
     -----
-    A rate is a property of a curve, and many wrong methods have the right one. FedDyn whose control variates are never updated is
-    FedProx: as long as its gap is above the bias that it ends with, it falls like a sound method, and a rate test of a window before
-    that passes, as does a loose bound. Assert `assert_reaches` down to the certified optimum, the method's own theorem
-    (`assert_statement`) over rounds enough for its bound to fall below such a bias, and one round by itself.
+    A rate is a property of a curve, and many wrong methods have the right one. FedDyn whose control
+    variates are never updated is FedProx: as long as its gap is above the bias that it ends with,
+    it falls like a sound method, and a rate test of a window before that passes, as does a loose
+    bound. Assert `assert_reaches` down to the certified optimum, the method's own theorem
+    (`assert_statement`) over rounds enough for its bound to fall below such a bias, and one round
+    by itself.
 
-    Other laws are not rejected as such. Where the values fall by less than a factor of ten over the window, a geometric curve lies
-    within the default tolerance of a power, and passes as one, however long the window; let them fall by a hundred, or see that
-    `assert_contraction` fails.
+    Other laws are not rejected as such. Where the values fall by less than a factor of ten over the
+    window, a geometric curve lies within the default tolerance of a power, and passes as one,
+    however long the window; let them fall by a hundred, or see that `assert_contraction` fails.
 
     Examples
     --------
@@ -92,14 +89,16 @@ def assert_rate(
     >>> from fedtheory.testing import assert_rate
     >>> gaps = 3 / np.arange(1, 1001)  # rounds 1 to 1000
     >>> print(assert_rate(gaps, -1, window=(10, 1000), first_round=1, against=-0.5))
-    slope -1.000 in [-1.000, -1.000] (95%, t on residuals, 12 points, window 10 to 1000; schedule: not stated)
+    slope -1.000 in [-1.000, -1.000] (95%, t on residuals, 12 points, window 10 to 1000; schedule:
+    not stated)
     >>> assert_rate(np.sqrt(gaps), -1, window=(10, 1000), first_round=1)
     Traceback (most recent call last):
     ...
     fedtheory.testing.ConvergenceFailure: Rate contradicted.
       claimed:  exponent equal to -1, tolerance 0.25: allowed [-1.25, -0.75]
-      measured: slope -0.500 in [-0.500, -0.500] (95%, t on residuals, 12 points, window 10 to 1000; schedule: not stated)
-      What to do: the values decay slower than claimed: check the claim, the step sizes (not stated) and that the window lies in the ...
+      measured: slope -0.500 in [-0.500, -0.500] (95%, t on residuals, 12 points, window 10 to 1000;
+      schedule: not stated) What to do: the values decay slower than claimed: check the claim, the
+      step sizes (not stated) and that the window lies in the ...
     """
     __tracebackhide__ = True
     _check_kind(kind)
@@ -135,8 +134,8 @@ def _check_kind(kind: Any) -> None:
 def _named(window: tuple[float, float] | None, example: str) -> tuple[float, float]:
     if window is None:
         raise InvalidInput(
-            f"no window was given. Say which rounds the claim is about, as {example}: after the first rounds have died away, and "
-            "before the gaps reach the precision of F*"
+            f"no window was given. Say which rounds the claim is about, as {example}: after the "
+            "first rounds have died away, and before the gaps reach the precision of F*"
         )
     return window
 
@@ -213,7 +212,8 @@ def _why(found: Slope, claimed: float) -> list[str]:
 
 
 def _check_covered(window: tuple[float, float], x: Any, from_below: bool) -> None:
-    """Raise where the data end before the window does, or begin after it does; a tenth is left for rounds that were not recorded."""
+    """Raise where the data end before the window does, or begin after it does; a tenth is left for
+    rounds that were not recorded."""
     low, high = window
     x = real_array("x", x)
     x = x[x > 0] if x.ndim == 1 else x
@@ -235,26 +235,23 @@ def _narrow(found: Slope | Contraction) -> str:
 
 
 def assert_contraction(
-    values: Any,
-    claimed: float,
-    *,
-    window: tuple[float, float] | None = None,
-    confidence: float = 0.95,
-    tolerance: float = 0.1,
-    kind: Kind = "equal",
-    against: float | None = None,
-    optimum: Any = None,
-    **options: Any,
+    values: Any, claimed: float, *, window: tuple[float, float] | None = None,
+    confidence: float = 0.95, tolerance: float = 0.1, kind: Kind = "equal",
+    against: float | None = None, optimum: Any = None, **options: Any,
 ) -> Contraction:
-    """Assert a geometric rate: that values fall by the factor ``claimed`` in every round of the window.
+    """Assert a geometric rate: that values fall by the factor ``claimed`` in every round of the
+    window.
 
-    An equivalence test: the whole confidence interval of the fitted factor must lie between claimed**(1 + tolerance) and
-    claimed**(1 - tolerance), so that tolerance is a share of the rounds that a digit costs. For 'equal' and 'at least as fast' a power
-    law must be rejected on the same points, too, and both halves of the window must agree with the claim: a curve that bends is none.
-    ("Contraction" and not "linear rate", as the number claimed is the factor, and 1/T is linear to some.)
+    An equivalence test: the whole confidence interval of the fitted factor must lie between
+    claimed**(1 + tolerance) and claimed**(1 - tolerance), so that tolerance is a share of the
+    rounds that a digit costs. For 'equal' and 'at least as fast' a power law must be rejected on
+    the same points, too, and both halves of the window must agree with the claim: a curve that
+    bends is none. ("Contraction" and not "linear rate", as the number claimed is the factor, and
+    1/T is linear to some.)
 
-    A power law that scatters by a percent still passes about as often as 1 - confidence allows. Of one curve the interval takes what it
-    scatters in one round as independent of the round before; several seeds need no such thing (`fedtheory.rates.fit_contraction`).
+    A power law that scatters by a percent still passes about as often as 1 - confidence allows. Of
+    one curve the interval takes what it scatters in one round as independent of the round before;
+    several seeds need no such thing (`fedtheory.rates.fit_contraction`).
 
     Parameters
     ----------
@@ -266,17 +263,20 @@ def assert_contraction(
         Rounds; low may be 0. It must be named.
     tolerance : float in (0, 1)
         Share of log(claimed).
-    kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower bound's)
+    kind : 'equal', 'at least as fast' (an upper bound's claim) or 'at least as slow' (a lower
+        bound's)
     against : float in (0, 1]
         A wrong factor that the interval must exclude; 1 for 'no progress at all'.
     optimum : with ``value`` and ``lower_bound``
         Sets the precision floor of the gaps.
-    options : passed on to `fedtheory.rates.fit_contraction` (schedule, floor, floor_multiple, first_round, max_points, seed)
+    options : passed on to `fedtheory.rates.fit_contraction` (schedule, floor, floor_multiple,
+        first_round, max_points, seed)
 
     Raises
     ------
     AssertionError
-        'diverged', 'contradicted', 'no geometric rate' (a power law, a level, a bend), or 'inconclusive'.
+        'diverged', 'contradicted', 'no geometric rate' (a power law, a level, a bend), or
+        'inconclusive'.
     InvalidInput
         Too few rounds in the window, bad arguments.
 

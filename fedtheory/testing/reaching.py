@@ -16,13 +16,8 @@ __all__ = ["assert_reaches"]
 
 
 def assert_reaches(
-    values: Any,
-    target: float,
-    *,
-    within: float,
-    stay: bool = False,
-    iterate: Literal["last", "best"] = "last",
-    cost: Any = None,
+    values: Any, target: float, *, within: float, stay: bool = False,
+    iterate: Literal["last", "best"] = "last", cost: Any = None,
 ) -> np.ndarray:
     """Assert that values fall below target in at most `within` rounds, in every run.
 
@@ -46,8 +41,8 @@ def assert_reaches(
     Raises
     ------
     AssertionError
-        With the run, the best value within the limit, and how far the run would have to go; or 'diverged', with the round and the run,
-        where a value is NaN or infinite.
+        With the run, the best value within the limit, and how far the run would have to go; or
+        'diverged', with the round and the run, where a value is NaN or infinite.
     InvalidInput
         Arguments out of range.
 

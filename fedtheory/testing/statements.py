@@ -22,33 +22,31 @@ MOST_ASSUMPTIONS = 6
 
 
 def assert_statement(
-    statement: Statement | str,
-    trajectory: Any,
-    problem: Any,
-    algorithm: Any = None,
-    *,
-    form: str | None = None,
-    confidence: float = 0.999,
-    x0: Any = None,
-    sampling: Sampling | None = None,
-    local_solver: LocalSolver | None = None,
+    statement: Statement | str, trajectory: Any, problem: Any, algorithm: Any = None, *,
+    form: str | None = None, confidence: float = 0.999, x0: Any = None,
+    sampling: Sampling | None = None, local_solver: LocalSolver | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Checks:
-    """Assert that a statement holds on a run, whoever made it; passing means that it was compared and holds.
+    """Assert that a statement holds on a run, whoever made it; passing means that it was compared
+    and holds.
 
     Parameters
     ----------
-    statement : Statement, or its id, such as 'fedelasticnet/theorem-a', or 'my_paper.py::theorem-1' of a file of yours
+    statement : Statement, or its id, such as 'fedelasticnet/theorem-a', or 'my_paper.py::theorem-1'
+        of a file of yours
     trajectory : what the run recorded
-        The server's models (rounds + 1, d), round 0 first, or (rounds + 1, seeds, d); a dict with these under 'x' and the method's
-        memories under their names here, such as FedDyn's 'h' (rounds + 1, d); or a `fedtheory.Trajectory` with its states kept.
+        The server's models (rounds + 1, d), round 0 first, or (rounds + 1, seeds, d); a dict with
+        these under 'x' and the method's memories under their names here, such as FedDyn's 'h'
+        (rounds + 1, d); or a `fedtheory.Trajectory` with its states kept.
     problem : `fedtheory.problems.Problem`, whose optimum is certified
-    algorithm : the hyperparameters, as the method of this package has them; nothing of it is run. Default: that of a `Trajectory`;
-        None also where the statement says itself which method it is about.
+    algorithm : the hyperparameters, as the method of this package has them; nothing of it is run.
+        Default: that of a `Trajectory`; None also where the statement says itself which method it
+        is about.
     form : which reading; default the repaired one, else what is printed
     confidence : of statements about a mean, which need several seeds
     x0 : (d,); default where the run begins
-    sampling, local_solver : where clients do not all take part with exact local work (a `Trajectory` knows its own)
+    sampling, local_solver : where clients do not all take part with exact local work (a
+        `Trajectory` knows its own)
     given : as of `Statement.verify`
 
     Returns
@@ -59,8 +57,9 @@ def assert_statement(
     Raises
     ------
     AssertionError
-        'violated', with the worst horizon, both sides, and where it fails first; 'not applicable', with the assumption that fails and
-        its limit; 'inconclusive': too few seeds, what was not recorded, a run that diverged, an optimum that cannot be certified.
+        'violated', with the worst horizon, both sides, and where it fails first; 'not applicable',
+        with the assumption that fails and its limit; 'inconclusive': too few seeds, what was not
+        recorded, a run that diverged, an optimum that cannot be certified.
     InvalidInput, UnknownName
         Arguments that are none, no such statement or form.
 
@@ -94,9 +93,9 @@ def assert_statement(
         algorithm = getattr(trajectory, "algorithm", None)
     forms = None if form is None else [form]
     checks = check_run(
-        statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, x0=x0, sampling=sampling,
-        local_solver=local_solver, given=given,
-    )  # fmt: skip
+        statement, problem, algorithm, trajectory, forms=forms, confidence=confidence, x0=x0,
+        sampling=sampling, local_solver=local_solver, given=given,
+    )
     check = checks[0]
     if check.verdict != "holds":
         _fails(statement, check, checks)

@@ -7,6 +7,6 @@ from fedtheory.worst_cases.functions import WorstFunction, worst_function
 from fedtheory.worst_cases.potentials import Potential, best_potential, one_round
 
 __all__ = [
-    "Certificate", "Losses", "Potential", "WorstCase", "WorstFunction", "best_potential", "certificate", "load", "one_round",
-    "verify", "worst_case", "worst_function", "write",
-]  # fmt: skip
+    "Certificate", "Losses", "Potential", "WorstCase", "WorstFunction", "best_potential",
+    "certificate", "load", "one_round", "verify", "worst_case", "worst_function", "write",
+]

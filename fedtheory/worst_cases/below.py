@@ -1,9 +1,12 @@
-"""A worst case from below, in fractions: vectors and values that satisfy every condition of the class exactly.
+"""A worst case from below, in fractions: vectors and values that satisfy every condition of the
+class exactly.
 
-A certificate says that no loss makes a method end above a bound. This is the other side: the gradients and values that a worst
-function has at the points of the run, as decimal fractions. Positions follow from the method. Where every condition holds,
-checked in fractions, the class has losses with these gradients and values (that is what interpolation conditions say), and a
-run on them ends with the criterion's value. No solver, no quadratic programme and no rounding is left in it.
+A certificate says that no loss makes a method end above a bound. This is the other side: the
+gradients and values that a worst function has at the points of the run, as decimal fractions.
+Positions follow from the method. Where every condition holds, checked in fractions, the class has
+losses with these gradients and values (that is what interpolation conditions say), and a run on
+them ends with the criterion's value. No solver, no quadratic programme and no rounding is left in
+it.
 """
 
 from __future__ import annotations
@@ -43,9 +46,10 @@ class Below:
     Attributes
     ----------
     value : what is claimed
-    vectors : dict block -> dict name -> coordinates: of the clients' means, and of their deviations; of every client and history
-        where cohorts are drawn over several rounds
-    values : dict point -> the mean of the losses there, 0 at the optimum; each client's where cohorts are drawn
+    vectors : dict block -> dict name -> coordinates: of the clients' means, and of their
+        deviations; of every client and history where cohorts are drawn over several rounds
+    values : dict point -> the mean of the losses there, 0 at the optimum; each client's where
+        cohorts are drawn
     """
 
     value: Fraction

@@ -1,10 +1,12 @@
-"""FedDyn's kappa_0 is the largest of its kind: instances, or limits of instances, on which no potential has a larger one.
+"""FedDyn's kappa_0 is the largest of its kind: instances, or limits of instances, on which no
+potential has a larger one.
 
-Inner products of gamma - theta* with the means of gradients are free numbers: gradients whose means are tiny and a model that is
-far away have any. What is written down is therefore a table of inner products and values that limits of instances have. On it
-the interpolation conditions hold, the new stored gradients are as long as the old ones, so that kappa does not matter, and the
-squared distance falls by exactly kappa_0 times the gap. Hence no kappa >= 0 allows a larger kappa_0. SymPy evaluates the family
-of `potentials` on the tables.
+Inner products of gamma - theta* with the means of gradients are free numbers: gradients whose means
+are tiny and a model that is far away have any. What is written down is therefore a table of inner
+products and values that limits of instances have. On it the interpolation conditions hold, the new
+stored gradients are as long as the old ones, so that kappa does not matter, and the squared
+distance falls by exactly kappa_0 times the gap. Hence no kappa >= 0 allows a larger kappa_0. SymPy
+evaluates the family of `potentials` on the tables.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ class _Table:
 def _table(lam: Any, M: Any, dev: Mapping[str, Any], mean: Mapping[str, Any], more: Any) -> _Table:
     """Gradients that are multiples of one vector in the deviations and of one in the means.
 
-    The new local models have f = ||v||^2/2 and <v, y> = ||v||^2 + ``more``; f at gamma makes the condition of the local model and
-    gamma an equation; <w, gamma - theta*> is what its condition asks.
+    The new local models have f = ||v||^2/2 and <v, y> = ||v||^2 + ``more``; f at gamma makes the
+    condition of the local model and gamma an equation; <w, gamma - theta*> is what its condition
+    asks.
     """
     import sympy as sp
 
@@ -75,7 +78,8 @@ def feddyn_is_best(doubled: int = 2, eight: int = 8) -> bool:
     one, widest = sp.Integer(1), (2 + 2 * lam + lam**2) / (1 + lam)
     apart = {U: -one, V: one, W: (2 + lam) / lam}
     ok = _shows(_table(lam, M, apart, {}, 0), first, lam, s, share, M)
-    # With b = B/s, between -1 and 1 on its range, A s = B^2 is linear in s, and kappa_0 = 2 s (1 + b)/(1 + lambda).
+    # With b = B/s, between -1 and 1 on its range, A s = B^2 is linear in s, and kappa_0 = 2 s
+    # (1 + b)/(1 + lambda).
     tilted = {U: one, V: -b, W: -((1 + lam) * b + 1) / lam}
     rest = sp.sqrt(1 - b**2)
     by_b = 2 * lam / (b**2 - 1 + (1 + b) * widest)

@@ -132,46 +132,46 @@ class WorstCase:
 
 
 def worst_case(
-    method: str,
-    *,
-    local_steps: int = 1,
-    rounds: int = 1,
-    criterion: str = "gap",
-    losses: Losses | None = None,
-    heterogeneity: Fraction | int | None = None,
-    distance: Fraction | int = 1,
-    clients: int = 2,
-    participants: int | None = None,
-    announce: Announce | None = None,
-    **options: Fraction | int,
+    method: str, *, local_steps: int = 1, rounds: int = 1, criterion: str = "gap",
+    losses: Losses | None = None, heterogeneity: Fraction | int | None = None,
+    distance: Fraction | int = 1, clients: int = 2, participants: int | None = None,
+    announce: Announce | None = None, **options: Fraction | int,
 ) -> WorstCase:
-    """The largest value of a criterion after some rounds; its expectation where P of N clients are drawn in every round.
+    """The largest value of a criterion after some rounds; its expectation where P of N clients are
+    drawn in every round.
 
     Parameters
     ----------
     method : fedavg, scaffold, fedprox, feddyn, fedelasticnet, subgradient, fedmls or mopes
-    losses : the class (default: convex, 1-smooth; for the nonsmooth methods, the last three, convex, gradients of at most 1)
-    heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum (default: 1 for smooth losses; no
-        bound beside the losses' own for others)
+    losses : the class (default: convex, 1-smooth; for the nonsmooth methods, the last three,
+        convex, gradients of at most 1)
+    heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
+        (default: 1 for smooth losses; no bound beside the losses' own for others)
     distance : the largest ||x_0 - x*||
-    clients, participants : N and P (default: all). Where all take part the value is the same for every N >= 2.
-    announce : is told how many conditions there are and about how long they take, where that is more than two seconds
+    clients, participants : N and P (default: all). Where all take part the value is the same for
+        every N >= 2.
+    announce : is told how many conditions there are and about how long they take, where that is
+        more than two seconds
     criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares
-    options : of the method: step of fedavg, scaffold and subgradient; mu of fedprox, alpha of feddyn, and a step for local gradient
-        steps instead of exact solves; l2 of fedelasticnet; lam of fedmls and mopes, and D for subgradient steps instead of exact
-        solves. Numbers are taken exactly, a float as the decimal that it is written as.
+    options : of the method: step of fedavg, scaffold and subgradient; mu of fedprox, alpha of
+        feddyn, and a step for local gradient steps instead of exact solves; l2 of fedelasticnet;
+        lam of fedmls and mopes, and D for subgradient steps instead of exact solves. Numbers are
+        taken exactly, a float as the decimal that it is written as.
 
     Returns
     -------
     WorstCase
-        ``worst_case("fedavg", local_steps=4, rounds=2, step=0.25).bound``; `fedtheory.worst_cases.worst_function` makes the losses.
+        ``worst_case("fedavg", local_steps=4, rounds=2, step=0.25).bound``;
+        `fedtheory.worst_cases.worst_function` makes the losses.
 
     Raises
     ------
     InvalidInput
-        An unknown method, criterion or option, a number that is none, or a programme that is too large.
+        An unknown method, criterion or option, a number that is none, or a programme that is too
+        large.
     NotCertified
-        There is no worst value, or the solver's multipliers could not be rounded to ones that prove a bound.
+        There is no worst value, or the solver's multipliers could not be rounded to ones that prove
+        a bound.
     """
     if method not in METHODS:
         raise InvalidInput(f"unknown method {method!r}: there are {', '.join(METHODS)}")
@@ -191,10 +191,11 @@ def worst_case(
     found = family(q, announce)
     solution = _solved(found, q.units)
     asked = {
-        "method": method, "local steps": local_steps, "rounds": rounds, "criterion": criterion, "options": chosen,
-        "smoothness": losses.smoothness, "strong convexity": losses.strong_convexity, "lipschitz": losses.lipschitz,
+        "method": method, "local steps": local_steps, "rounds": rounds, "criterion": criterion,
+        "options": chosen, "smoothness": losses.smoothness,
+        "strong convexity": losses.strong_convexity, "lipschitz": losses.lipschitz,
         "heterogeneity": zeta, "distance": R, "clients": clients, "participants": P,
-    }  # fmt: skip
+    }
     return WorstCase(-solution.numbers.get(BOUND, Fraction(0)), -solution.best, solution, found, asked)
 
 
@@ -219,7 +220,7 @@ def _solved(found: Family, units: Units) -> Solution:
 
 
 def family(q: Question, announce: Announce | None = None) -> Family:
-    """``bound - criterion - sum of multiplier x condition``, which is to be a form that is at least 0.
+    """``bound - criterion - sum of multiplier x condition``, a form that must be at least 0.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """A certificate file: what was asked, the multipliers, and L D L' of every block, all in fractions.
 
-The check reads the question from the file, writes the identity down anew from the method, and asks three things of the numbers:
-no multiplier is negative, values of losses and constants cancel, and L D L' with D >= 0 is the matrix that is left. No solver is
-needed, and none is loaded.
+The check reads the question from the file, writes the identity down anew from the method, and asks
+three things of the numbers: no multiplier is negative, values of losses and constants cancel, and L
+D L' with D >= 0 is the matrix that is left. No solver is needed, and none is loaded.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from fedtheory.worst_cases.rounds import ROUNDS
 __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certificate", "load", "text", "verify", "write"]
 
 FORMAT = "fedtheory certificate 1"
-ASKED = frozenset({
-    "kind", "method", "local steps", "rounds", "criterion", "options", "smoothness", "strong convexity", "lipschitz", "heterogeneity",
-    "distance", "clients", "participants",
-})  # fmt: skip
+ASKED = frozenset(
+    {
+        "kind", "method", "local steps", "rounds", "criterion", "options", "smoothness",
+        "strong convexity", "lipschitz", "heterogeneity", "distance", "clients", "participants",
+    }
+)
 ASKED_OF_A_ROUND = frozenset({
     "kind", "method", "clients", "participants", "local steps", "options", "smoothness", "strong convexity", "rho", "fixed",
 })  # fmt: skip
@@ -126,11 +128,12 @@ def _potential(question: Mapping[str, Any]) -> RoundQuestion:
     numbers = {name: fraction(question.get(name), name) for name in ("smoothness", "strong convexity", "rho")}
     return chosen_question(
         RoundQuestion(
-            str(question["method"]), clients, integer(question.get("participants"), "participants", 1, clients),
-            integer(question.get("local steps"), "local steps", 1, MOST), options, numbers["smoothness"], numbers["strong convexity"],
-            numbers["rho"], fixed,
+            str(question["method"]), clients,
+            integer(question.get("participants"), "participants", 1, clients),
+            integer(question.get("local steps"), "local steps", 1, MOST), options,
+            numbers["smoothness"], numbers["strong convexity"], numbers["rho"], fixed,
         )
-    )  # fmt: skip
+    )
 
 
 def asked_question(question: Mapping[str, Any]) -> Question:
@@ -156,27 +159,22 @@ def asked_question(question: Mapping[str, Any]) -> Question:
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     zeta = question.get("heterogeneity")
     return Question(
-        str(question.get("method")),
-        losses,
-        counts["local steps"],
-        counts["rounds"],
-        str(question.get("criterion")),
-        None if zeta is None else fraction(zeta, "heterogeneity"),
+        str(question.get("method")), losses, counts["local steps"], counts["rounds"],
+        str(question.get("criterion")), None if zeta is None else fraction(zeta, "heterogeneity"),
         fraction(question.get("distance"), "distance"),
         {str(name): fraction(number, str(name)) for name, number in options.items()},
-        counts["clients"],
-        counts["participants"],
+        counts["clients"], counts["participants"],
     )
 
 
 def _only(question: Mapping[str, Any], names: frozenset[str]) -> None:
-    """Refuse what a question has besides: it would be told with the proof, and nothing of it is proved."""
+    """Refuse what a question has besides: it would be told with the proof, and is not proved."""
     other = sorted(set(question) - names)
     if other:
         raise InvalidInput(f"question: {', '.join(map(str, other[:3]))}: no part of it; there are {', '.join(sorted(names))}")
 
 
-# --- files ----------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 def write(path: Path | str, found: Certificate) -> Path:
     """Write a certificate file, atomically, with where it comes from.
 
@@ -190,8 +188,7 @@ def write(path: Path | str, found: Certificate) -> Path:
     return write_json(
         path,
         {
-            "format": FORMAT,
-            "question": {k: text(v) for k, v in found.question.items()},
+            "format": FORMAT, "question": {k: text(v) for k, v in found.question.items()},
             "claim": {k: str(v) for k, v in found.claim.items()},
             "multipliers": {k: str(v) for k, v in found.multipliers.items()},
             "factors": {
@@ -199,8 +196,7 @@ def write(path: Path | str, found: Certificate) -> Path:
                     "names": list(of.names),
                     "lower": [[str(x) for x in row[:i]] for i, row in enumerate(of.lower)],
                     "diagonal": [str(x) for x in of.diagonal],
-                }
-                for block, of in found.factors.items()
+                } for block, of in found.factors.items()
             },
             "provenance": provenance(),
         },

@@ -62,8 +62,9 @@ def of_cohorts(found: WorstCase, q: Question) -> Pieces:
     solver = dict(zip(labels, factored(_gram(tree, found.solution, labels)), strict=True))
     vectors, (at, gradients), values, room = with_room(
         lambda share, other: mixed(solver, other, share),
-        lambda between: _on_parabolas(tree, q, between), lambda v: _placed(points, v), lambda v, here: _within(v, here, q), q.losses,
-    )  # fmt: skip
+        lambda between: _on_parabolas(tree, q, between), lambda v: _placed(points, v),
+        lambda v, here: _within(v, here, q), q.losses,
+    )
     vectors |= {label: vectors[to] for label, to in same.items()}
     named = {p.name: float(x) for of, row in zip(points, values, strict=True) for p, x in zip(of, row, strict=True)}
     named |= {label: named[to] for label, to in same.items()}
@@ -72,7 +73,7 @@ def of_cohorts(found: WorstCase, q: Question) -> Pieces:
 
 
 def whole_family(q: Question) -> Family:
-    """The criterion and the conditions of every client, without any use of symmetry: names are words."""
+    """The criterion and the conditions of every client, no symmetry used: names are words."""
     tree, start, extra = grown(q)
     terms = {"start": tree.square({(): tree.start}) - Quadratic(constant=q.distance**2), **extra}
     if q.heterogeneity is not None:
@@ -128,7 +129,8 @@ def _sum(row: Row, vectors: Vectors, without: Label | None = None) -> np.ndarray
 
 
 def _on_parabolas(tree: Tree, q: Question, between: Sequence[float]) -> Vectors:
-    """The vectors of a run on parabolas of curvatures inside the class, another for each client and coordinate, within the limits."""
+    """The vectors of a run on parabolas of curvatures inside the class, another for each client and
+    coordinate, within the limits."""
     largest, mu, N = q.losses.smoothness, float(q.losses.strong_convexity), tree.clients
     L = float(largest if largest is not None else (q.losses.lipschitz or 1) / (q.distance or 1))
     apart = q.heterogeneity if q.heterogeneity is not None else q.losses.lipschitz or Fraction(1)
@@ -156,7 +158,8 @@ def _at_optimum(client: int) -> Label:
 
 
 def _within(vectors: Vectors, placed: Placed, q: Question, part: float = 1.0) -> bool:
-    """True if the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
+    """True if the distance, the gradients at the optimum and bounded gradients are within that part
+    of their limits (squared)."""
     squares = (placed[1] ** 2).sum(axis=-1)
     sizes = [(float(vectors[START] @ vectors[START]), q.distance)]
     if q.heterogeneity is not None:

@@ -1,9 +1,11 @@
-"""The losses of a worst case of exchangeable clients, from the Gram matrices of their means and their deviations.
+"""The losses of a worst case of exchangeable clients, from the Gram matrices of their means and
+their deviations.
 
-Factored the two matrices are vectors: the mean of every gradient in one space, its deviation in another. With unit vectors
-e_k that add up to 0, client k gets mean + deviation (x) e_k: +1 and -1 for halves of the clients, corners of a regular polygon
-where their number is odd. Every client then has the same Gram matrix, that of means plus deviations, so that what the
-interpolation conditions say in the mean holds for each.
+Factored the two matrices are vectors: the mean of every gradient in one space, its deviation in
+another. With unit vectors e_k that add up to 0, client k gets mean + deviation (x) e_k: +1 and -1
+for halves of the clients, corners of a regular polygon where their number is odd. Every client then
+has the same Gram matrix, that of means plus deviations, so that what the interpolation conditions
+say in the mean holds for each.
 """
 
 from __future__ import annotations
@@ -44,10 +46,8 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
     solver = _vectors(same.solution(found))
     vectors, placed, values, room = with_room(
         lambda share, other: {block: mixed(solver[block], other[block], share) for block in solver},
-        lambda between: _on_parabolas(points, q, between),
-        lambda v: _placed(points, v),
-        lambda v, here: _within(v, here, q),
-        q.losses,
+        lambda between: _on_parabolas(points, q, between), lambda v: _placed(points, v),
+        lambda v, here: _within(v, here, q), q.losses,
     )
     split = len(zero(vectors[MEAN]))
     at, gradients = (_of_clients(v[0], split, clients) for v in placed)
@@ -80,7 +80,8 @@ def apart(q: Question) -> tuple[list[Point], Same]:
 
 @dataclass(frozen=True)
 class Same:
-    """Vectors that are others, or 0: what is asked twice at a point, the start at distance 0, gradients that are 0 at the optimum.
+    """Vectors that are others, or 0: what is asked twice at a point, the start at distance 0,
+    gradients that are 0 at the optimum.
 
     Attributes
     ----------
@@ -134,9 +135,11 @@ def _vectors(solution: Solution) -> Vectors:
 
 
 def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]) -> Vectors:
-    """The vectors of a run of two clients on parabolas of curvatures inside the class: every condition holds strictly, and every limit.
+    """The vectors of a run of two clients on parabolas of curvatures inside the class: every
+    condition holds strictly, and every limit.
 
-    ``between`` says, coordinate by coordinate, where the first client's curvature lies between the least and the largest.
+    ``between`` says, coordinate by coordinate, where the first client's curvature lies between the
+    least and the largest.
     """
     largest, mu = q.losses.smoothness, float(q.losses.strong_convexity)
     L = float(largest if largest is not None else (q.losses.lipschitz or 1) / q.distance)
@@ -167,7 +170,8 @@ def _sum(vectors: Mapping[str, np.ndarray], coefficients: Mapping[str, Any]) -> 
 
 
 def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:
-    """Positions and gradients of the points (1, p, d), the same for every client: the mean's coordinates, then the deviation's."""
+    """Positions and gradients of the points (1, p, d), the same for every client: the mean's
+    coordinates, then the deviation's."""
     def both(v: Vector) -> np.ndarray:
         return np.concatenate([_sum(vectors[MEAN], v.mean), _sum(vectors[DEVIATION], v.deviation)])
 
@@ -175,7 +179,8 @@ def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:
 
 
 def _within(vectors: Vectors, placed: Placed, q: Question, part: float = 1.0) -> bool:
-    """True if the distance, the gradients at the optimum and bounded gradients are within that part of their limits (squared)."""
+    """True if the distance, the gradients at the optimum and bounded gradients are within that part
+    of their limits (squared)."""
     sizes = [(vectors[b][name], limit) for b, name, limit in ((MEAN, START, q.distance), (DEVIATION, OWN, q.heterogeneity))
              if limit is not None and name in vectors[b]]  # fmt: skip
     if q.losses.lipschitz is not None:

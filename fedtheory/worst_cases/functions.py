@@ -1,7 +1,9 @@
-"""The worst functions of a worst case: losses of the class on which the method ends with the solver's value.
+"""The worst functions of a worst case: losses of the class on which the method ends with the
+solver's value.
 
-`exchangeable` makes them of the Gram matrices where clients look alike, `cohorts` of those of the tree of cohorts; how losses
-have given gradients is said in `interpolation`. What is here runs the method on them.
+`exchangeable` makes them of the Gram matrices where clients look alike, `cohorts` of those of the
+tree of cohorts; how losses have given gradients is said in `interpolation`. What is here runs the
+method on them.
 """
 
 from __future__ import annotations
@@ -65,9 +67,11 @@ class WorstFunction:
     problem : the losses; the method starts at 0
     optimum : (d,) the minimiser x* of their mean, whose value there is 0
     margin : by how much every interpolation condition holds at least
-    vectors : dict block -> dict name -> the clients' means and deviations, of which losses and x* are made; where cohorts are
-        drawn over several rounds, the vectors of every client and history
-    values : dict point -> every client's loss there, in the order of the losses' pieces; each client's where cohorts are drawn
+    vectors : dict block -> dict name -> the clients' means and deviations, of which losses and x*
+        are made; where cohorts are drawn over several rounds, the vectors of every client and
+        history
+    values : dict point -> every client's loss there, in the order of the losses' pieces; each
+        client's where cohorts are drawn
     """
 
     found: WorstCase
@@ -79,13 +83,13 @@ class WorstFunction:
 
     @property
     def ways(self) -> int:
-        """In how many ways the cohorts can be drawn, all equally likely: 1 where everybody takes part."""
+        """In how many equally likely ways cohorts can be drawn: 1 where everybody takes part."""
         q = question(self.found.asked)
         return comb(q.clients, q.participants) ** q.rounds
 
     def models(self) -> np.ndarray:
-        """The server's models when `fedtheory.simulate` runs the method on the losses, for all ways to draw the cohorts: (ways, T +
-        1, d), the start first.
+        """The server's models when `fedtheory.simulate` runs the method on the losses, for all ways
+        to draw the cohorts: (ways, T + 1, d), the start first.
 
         Raises
         ------
@@ -105,7 +109,7 @@ class WorstFunction:
         return np.stack(seen, axis=1)
 
     def measured(self) -> float:
-        """The criterion, or its expectation, after that run, which is to be the solver's worst value."""
+        """The criterion, or its expectation, after that run, which should be the solver's worst."""
         models, criterion = self.models(), self.found.asked["criterion"]
         if criterion == "distance":
             return float(((models[:, -1] - self.optimum) ** 2).sum(axis=-1).mean())

@@ -1,19 +1,21 @@
 """Vectors of exchangeable clients, and averages of their inner products, in exact numbers.
 
-A worst case over all losses of a class is a matter of finitely many vectors: positions and gradients at the points that a
-method touches. *Common* vectors (the distance of a model from the optimum) are the same for all clients. *Own* vectors (a
-gradient of client k) come once a client. What a method makes of them is a `Vector`: coefficients of common vectors, of own
-vectors, and of the means of own vectors over the clients.
+A worst case over all losses of a class is a matter of finitely many vectors: positions and
+gradients at the points that a method touches. *Common* vectors (the distance of a model from the
+optimum) are the same for all clients. *Own* vectors (a gradient of client k) come once a client.
+What a method makes of them is a `Vector`: coefficients of common vectors, of own vectors, and of
+the means of own vectors over the clients.
 
-All that a bound asks is the mean over the clients of inner products. A mean over the clients splits: with u_k = u + (u_k - u),
-u the mean,
+All that a bound asks is the mean over the clients of inner products. A mean over the clients
+splits: with u_k = u + (u_k - u), u the mean,
 
     (1/N) sum_k <a_k, b_k> = <mean a, mean b> + (1/N) sum_k <a_k - mean a, b_k - mean b>,
 
-so that every such mean is linear in two Gram matrices: that of the common vectors and the means, and that of the deviations,
-averaged over the clients. Their sizes do not depend on the number of clients. Every pair of positive semidefinite matrices of
-these sizes comes from N >= 2 clients in a space of enough dimensions, and where the matrix of one client's vectors is the same
-for each client, an inequality that holds in the mean over the clients holds for each: nothing is lost.
+so that every such mean is linear in two Gram matrices: that of the common vectors and the means,
+and that of the deviations, averaged over the clients. Their sizes do not depend on the number of
+clients. Every pair of positive semidefinite matrices of these sizes comes from N >= 2 clients in a
+space of enough dimensions, and where the matrix of one client's vectors is the same for each
+client, an inequality that holds in the mean over the clients holds for each: nothing is lost.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""Interpolation: losses of a class that have given gradients, and values that their conditions allow.
+"""Interpolation: losses of a class that have given gradients, and values that their conditions
+allow.
 
-Values that satisfy f_i - f_j >= c_ij for all pairs of points are differences along a graph: the largest are lengths of
-shortest paths from the optimum. The loss is the least one of the class with these gradients and values: a maximum of affine
-functions, smoothed where the class is smooth (Taylor, Hendrickx and Glineur 2017, Theorem 4 and its proof).
+Values that satisfy f_i - f_j >= c_ij for all pairs of points are differences along a graph: the
+largest are lengths of shortest paths from the optimum. The loss is the least one of the class with
+these gradients and values: a maximum of affine functions, smoothed where the class is smooth
+(Taylor, Hendrickx and Glineur 2017, Theorem 4 and its proof).
 
-A solver's vectors miss the conditions by 1e-9 or so, and a condition that is missed by epsilon moves a gradient by sqrt(2 L
-epsilon). So they are mixed with a little of a run on parabolas, which has every condition strictly. The conditions are linear
-in the Gram matrices and the values: the mixture has them all with room, and its value is less by as little. The room also
-decides which subgradient a loss with kinks has at a model: the worst case's alone is steepest there.
+A solver's vectors miss the conditions by 1e-9 or so, and a condition that is missed by epsilon
+moves a gradient by sqrt(2 L epsilon). So they are mixed with a little of a run on parabolas, which
+has every condition strictly. The conditions are linear in the Gram matrices and the values: the
+mixture has them all with room, and its value is less by as little. The room also decides which
+subgradient a loss with kinks has at a model: the worst case's alone is steepest there.
 """
 
 from __future__ import annotations
@@ -80,10 +83,10 @@ def mixed(a: Mapping[Any, np.ndarray], b: Mapping[Any, np.ndarray], share: float
 
 
 def with_room(
-    mixed: Callable[[float, Any], Any], parabolas: Callable[[tuple[float, ...]], Any], placed: Callable[[Any], Placed],
-    within: Callable[[Any, Placed], bool], losses: Losses,
-) -> tuple[Any, Placed, np.ndarray, float]:  # fmt: skip
-    """The solver's vectors with the least share of a run on parabolas that gives every condition room.
+    mixed: Callable[[float, Any], Any], parabolas: Callable[[tuple[float, ...]], Any],
+    placed: Callable[[Any], Placed], within: Callable[[Any, Placed], bool], losses: Losses,
+) -> tuple[Any, Placed, np.ndarray, float]:
+    """The solver's vectors with the least share of a run on parabolas that gives conditions room.
 
     Parameters
     ----------
@@ -154,7 +157,8 @@ def _room(least: np.ndarray) -> float:
 
 
 def _balanced(gradients: np.ndarray) -> np.ndarray:
-    """The gradients (N, p, d), of which those at the optimum, the first ones, are rounded so that they add up to 0 exactly."""
+    """The gradients (N, p, d), of which those at the optimum, the first ones, are rounded so that
+    they add up to 0 exactly."""
     own = gradients[:, 0]
     unit = 2.0 ** (np.ceil(np.log2(max(float(np.abs(own).max()), 2.0**-500))) - 48)
     own = np.round(own / unit) * unit

@@ -1,4 +1,5 @@
-"""One-round inequalities that are printed, or proved in general, to be put beside the best ones: full gradients, server step 1."""
+"""One-round inequalities that are printed, or proved in general, to be put beside the best ones:
+full gradients, server step 1."""
 
 from __future__ import annotations
 
@@ -32,10 +33,7 @@ class Printed:
 
 
 def printed(asked: RoundQuestion) -> list[Printed]:
-    """List what the literature says of this round; of FedDyn nothing.
-
-    Its papers have statements of their own here.
-    """
+    """List what the literature says of this round; FedDyn's papers have statements of their own."""
     found = _OF.get(asked.method)
     if found is None:
         return []
@@ -72,9 +70,10 @@ def _fedavg_any_k(q: RoundQuestion) -> Printed:
     step, K, L = q.options["step"], q.local_steps, q.smoothness
     s = (step * L) ** 2 * K * (K - 1)
     outside = _first(
-        (q.participants == q.clients, "everybody takes part"), (step * L <= 1, f"step <= 1/L = {1 / L}"),
+        (q.participants == q.clients, "everybody takes part"),
+        (step * L <= 1, f"step <= 1/L = {1 / L}"),
         (s < 2, f"(step L)^2 K (K - 1) < 2, and it is {float(s):.4g}"),
-    )  # fmt: skip
+    )
     numbers = {"rho": Fraction(1), KAPPA_0: 2 * step * K}
     if outside is None:
         numbers[C] = step**3 * L * K * (K - 1) * (2 * K - 1) / (3 * (2 - s))

@@ -130,7 +130,8 @@ def _zero(run: Any, state: Any) -> Any:
 
 
 def _solve(run: Any, t: int, x: Any, linear: Any, factor: Fraction, asked: Asked) -> tuple[Any, Any]:
-    """y and grad f_k(y) for the minimiser y of f_k - <linear, .> + factor/2 ||. - x||^2; or y of K gradient steps, and None."""
+    """y and grad f_k(y) for the minimiser y of f_k - <linear, .> + factor/2 ||. - x||^2; or y of K
+    gradient steps, and None."""
     step = asked.options.get("step")
     if step is None:
         where = lambda g: x + (1 / factor) * (linear - g)  # noqa: E731
@@ -143,7 +144,7 @@ def _solve(run: Any, t: int, x: Any, linear: Any, factor: Fraction, asked: Asked
 
 
 def _fedavg(run: Any, t: int, x: Any, state: Any, asked: Asked) -> tuple[Any, Any]:
-    """FedAvg with full gradients: K steps of every client from the server's model, then the mean."""
+    """FedAvg with full gradients: K steps of each client from the server's model; the mean."""
     y = x
     for j in range(asked.steps):
         y = y - asked.options["step"] * run.gradient(f"g{t}.{j}", y)
@@ -157,7 +158,8 @@ def _fedprox(run: Any, t: int, x: Any, state: Any, asked: Asked) -> tuple[Any, A
 
 
 def _feddyn(run: Any, t: int, x: Any, state: Any, asked: Asked) -> tuple[Any, Any]:
-    """y_k = argmin f_k - <g_k, y> + alpha/2 ||y - x||^2, g_k - alpha (y_k - x) is kept, h the mean of g, x = mean y - h/alpha."""
+    """y_k = argmin f_k - <g_k, y> + alpha/2 ||y - x||^2, g_k - alpha (y_k - x) is kept, h the mean
+    of g, x = mean y - h/alpha."""
     alpha, stored = asked.options["alpha"], _zero(run, state)
     y, gradient = _solve(run, t, x, stored, alpha, asked)
     stored = run.put(stored, stored - alpha * (y - x) if gradient is None else gradient)
@@ -165,7 +167,8 @@ def _feddyn(run: Any, t: int, x: Any, state: Any, asked: Asked) -> tuple[Any, An
 
 
 def _fedelasticnet(run: Any, t: int, x: Any, state: Any, asked: Asked) -> tuple[Any, Any]:
-    """Algorithm 3, true-gradient rule: FedDyn whose local problems have lambda_1 ||y - x||_1, too; p = lambda_1 s its subgradient."""
+    """Algorithm 3, true-gradient rule: FedDyn whose local problems have lambda_1 ||y - x||_1, too;
+    p = lambda_1 s its subgradient."""
     step = 1 / asked.options["l2"]
     kept, moves = (run.zero, {}) if state is None else state
     pull = run.vector(f"p{t}")

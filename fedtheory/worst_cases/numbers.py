@@ -40,8 +40,8 @@ def exact(name: str, number: Any) -> Fraction:
 class Units:
     """Of positions and of gradients; values of losses have their product.
 
-    A solver is accurate where its numbers are near 1. A class with L = 10^6 and a start at the distance 10^-3 is solved in units
-    of them, and the multipliers are put back, exactly.
+    A solver is accurate where its numbers are near 1. A class with L = 10^6 and a start at the
+    distance 10^-3 is solved in units of them, and the multipliers are put back, exactly.
     """
 
     position: Fraction

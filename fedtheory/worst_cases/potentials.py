@@ -1,18 +1,19 @@
-"""Potentials that every round lowers: the best constants of a one-round bound, for a method with random cohorts.
+"""Potentials that every round lowers: the best constants of a one-round bound, for a method with
+random cohorts.
 
-Of a method with model x and what its clients keep, V = ||x - x*||^2 + kappa times what is kept, less what it is at the optimum.
-The question is how good the numbers of
+Of a method with model x and what its clients keep, V = ||x - x*||^2 + kappa times what is kept,
+less what it is at the optimum. The question is how good the numbers of
 
     E V+ <= rho V - kappa_0 D + c noise
 
-can be: `rounds` has the methods, and what D and the noise are for each. Of FedDyn, and of FedElasticNet under the
-true-gradient rule, rho = 1 and there is no noise:
+can be: `rounds` has the methods, and what D and the noise are for each. Of FedDyn, and of
+FedElasticNet under the true-gradient rule, rho = 1 and there is no noise:
 
     E V+ <= V - kappa_0 (R(gamma) - R*)                                       (FedDyn)
     E V+ <= V - kappa_0 (R(gamma) - R*) - (2/lambda_2) <gamma - theta*, mean_k lambda_1 s_k>     (FedElasticNet)
 
-with C the mean over the clients of ||g_k - grad f_k(theta*)||^2 in V, and s_k the subgradient of the l1 norm at client k's move;
-the last term is the last one of the paper's Theorem B.6.
+with C the mean over the clients of ||g_k - grad f_k(theta*)||^2 in V, and s_k the subgradient of
+the l1 norm at client k's move; the last term is the last one of the paper's Theorem B.6.
 """
 
 from __future__ import annotations
@@ -142,10 +143,11 @@ class Potential:
 
 
 def question(
-    method: str, *, clients: int = 10, participants: int | None = None, local_steps: int = 1, smoothness: Fraction | int = 1,
-    strong_convexity: Fraction | int = 0, rho: Fraction | int | str | None = None, kappa_0: Fraction | int | None = None,
+    method: str, *, clients: int = 10, participants: int | None = None, local_steps: int = 1,
+    smoothness: Fraction | int = 1, strong_convexity: Fraction | int = 0,
+    rho: Fraction | int | str | None = None, kappa_0: Fraction | int | None = None,
     c: Fraction | int | None = None, **options: Fraction | int,
-) -> RoundQuestion:  # fmt: skip
+) -> RoundQuestion:
     """Return the question that `one_round` is asked, with its defaults.
 
     Raises
@@ -239,8 +241,8 @@ def _none(asked: RoundQuestion) -> str:
 def _no_potential(asked: RoundQuestion, most: float) -> NoMultipliers:
     shown = 0.0 if abs(most) < NOTHING else most
     return NoMultipliers(
-        f"{_none(asked)}: up to the solver's accuracy the largest is {shown:.6g}, so that no potential of this kind exists. "
-        f"{ROUNDS[asked.method].remedy}"
+        f"{_none(asked)}: up to the solver's accuracy the largest is {shown:.6g}, so that no "
+        f"potential of this kind exists. {ROUNDS[asked.method].remedy}"
     )
 
 
@@ -252,12 +254,14 @@ def one_round(
     Parameters
     ----------
     method : a name of `rounds.ROUNDS`
-    rho : the factor of V (default 1, or the literature's), or 'least': the least with which a potential is found
+    rho : the factor of V (default 1, or the literature's), or 'least': the least with which a
+        potential is found
     advance : called with 1 after each of the `BISECTIONS` programmes of the least rho
     clients, participants : N and P (default: everybody)
     local_steps : K
     smoothness, strong_convexity : L and mu of every loss
-    kappa_0, c : one of them, where the inequality has both; of the other the best is sought (default: the literature's kappa_0)
+    kappa_0, c : one of them, where the inequality has both; of the other the best is sought
+        (default: the literature's kappa_0)
     options : of the method, exact numbers: step, mu, B, ratio
 
     Raises
@@ -265,7 +269,8 @@ def one_round(
     InvalidInput
         What the method does not take.
     NotCertified
-        No potential of this kind was found, or the solver's multipliers could not be rounded to ones that prove it.
+        No potential of this kind was found, or the solver's multipliers could not be rounded to
+        ones that prove it.
     """
     if rho != "least":
         return answer(question(method, rho=rho, **asked))
@@ -297,9 +302,9 @@ def _lowers(asked: RoundQuestion) -> bool:
         return False
 
 
-# --- FedDyn and FedElasticNet -------------------------------------------------------------------------------------------
+# --- FedDyn and FedElasticNet ---------------------------------------------------------------------
 def family_of(ratio: Any, spread: Any, share: Any, l1: bool) -> Family:
-    """The identity of FedDyn's potential, in the arithmetic of the numbers, which may be symbols."""
+    """The identity of FedDyn's potential, in the arithmetic of numbers, maybe symbols."""
     return feddyn_round(ratio, spread, share, l1).family(Losses())
 
 

@@ -121,7 +121,7 @@ def check(family: Family, numbers: Mapping[str, Fraction], rows: Mapping[str, tu
         raise NotCertified(str(error)) from error
 
 
-# --- reductions ---------------------------------------------------------------------------------------------------------
+# --- reductions -----------------------------------------------------------------------------------
 def _equation(family: Family, part: Any) -> Equation:
     """That a linear part of the family is 0."""
     row = {name: Fraction(part(q)) for name, q in family.terms.items() if part(q) != 0}
@@ -183,7 +183,7 @@ def _independent(equations: list[Equation]) -> list[Equation]:
     return kept
 
 
-# --- the solver ---------------------------------------------------------------------------------------------------------
+# --- the solver -----------------------------------------------------------------------------------
 class _Numeric:
     """The programme in floats."""
 
@@ -255,7 +255,7 @@ def _dense(q: Quadratic, block: str, names: tuple[str, ...]) -> np.ndarray:
     return out
 
 
-# --- rounding -----------------------------------------------------------------------------------------------------------
+# --- rounding -------------------------------------------------------------------------------------
 def _rounded(floats: Mapping[str, float], equations: list[Equation], signed: frozenset[str]) -> dict[str, Fraction] | None:
     """Fractions near the floats that satisfy the equations, or None where one would be negative."""
     numbers = {name: Fraction(round(x * 10**DIGITS), 10**DIGITS) for name, x in floats.items()}

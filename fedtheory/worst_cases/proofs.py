@@ -1,8 +1,10 @@
-"""Closed forms that are proved for all numbers of clients and ranges of lambda_2: SymPy checks the sums of squares.
+"""Closed forms that are proved for all numbers of clients and ranges of lambda_2: SymPy checks the
+sums of squares.
 
-The family of a potential is written with symbols, the multipliers are put in, and what is left must be, entry by entry, a sum of
-squares. The factors of the squares are then at least 0 on the range that is claimed: rational functions of lambda = lambda_2/beta
-whose signs are decided by their zeros.
+The family of a potential is written with symbols, the multipliers are put in, and what is left must
+be, entry by entry, a sum of squares. The factors of the squares are then at least 0 on the range
+that is claimed: rational functions of lambda = lambda_2/beta whose signs are decided by their
+zeros.
 """
 
 from __future__ import annotations
@@ -28,13 +30,8 @@ from fedtheory.worst_cases.potentials import family_of
 from fedtheory.worst_cases.rounds import KAPPA, KAPPA_0, MINUS_C, ROUNDS, Asked
 
 __all__ = [
-    "cohorts_descend",
-    "feddyn_is_proved",
-    "fedelasticnet_is_proved",
-    "fedmls_is_proved",
-    "local_steps_are_proved",
-    "true_gradient_calms",
-    "true_gradient_descends",
+    "cohorts_descend", "feddyn_is_proved", "fedelasticnet_is_proved", "fedmls_is_proved",
+    "local_steps_are_proved", "true_gradient_calms", "true_gradient_descends",
     "two_local_steps_are_proved",
 ]
 
@@ -84,7 +81,8 @@ def _at_least_0(expressions: list[Any], lam: Any, low: Any, high: Any) -> bool:
 
 
 def _pivots(matrix: list[list[Any]]) -> list[Any]:
-    """Those of Gauss's elimination in order; the last one may be 0, and no other is on the open range where they are at least 0."""
+    """Those of Gauss's elimination in order; the last one may be 0, and no other is on the open
+    range where they are at least 0."""
     import sympy as sp
 
     left, found = matrix, []
@@ -97,11 +95,13 @@ def _pivots(matrix: list[list[Any]]) -> list[Any]:
 
 @cache
 def feddyn_is_proved(doubled: int = 2, eight: int = 8) -> bool:
-    """FedDyn, any N, P and lambda: the form is a sum of squares with the factors A, C, C - s and q of docs/worst_cases.md.
+    """FedDyn, any N, P and lambda: the form is a sum of squares with the factors A, C, C - s and q
+    of docs/worst_cases.md.
 
-    That leaves A >= 0, C >= s and A C >= B^2, B = q (1 + lambda) - s. With the first closed form A = B = C, and B - s has the sign
-    of the condition of its range; with the second C = s > 0 and A s = B^2. Where 2/lambda is the smaller one, q lies between 0,
-    where A = C = s + lambda will do, and that q: what is asked of (q, K) is convex.
+    That leaves A >= 0, C >= s and A C >= B^2, B = q (1 + lambda) - s. With the first closed form
+    A = B = C, and B - s has the sign of the condition of its range; with the second C = s > 0 and A
+    s = B^2. Where 2/lambda is the smaller one, q lies between 0, where A = C = s + lambda will do,
+    and that q: what is asked of (q, K) is convex.
     ``doubled``, ``eight``: the numbers of kappa_0, (lambda + 2 s) and 8 lambda s.
     """
     import sympy as sp
@@ -114,9 +114,10 @@ def feddyn_is_proved(doubled: int = 2, eight: int = 8) -> bool:
     means = K * square(u.average) + (C - s) * square(v.average) + q * square((lam * w - (1 + lam) * v).average)
     both = u + v
     apart = (
-        A * square(u.own_part) + C * square(v.own_part) + B * (square(both.own_part) - square(u.own_part) - square(v.own_part))
+        A * square(u.own_part) + C * square(v.own_part)
+        + B * (square(both.own_part) - square(u.own_part) - square(v.own_part))
         + q * square((lam * w + move - lam * v).own_part)
-    )  # fmt: skip
+    )
     if not _same(left, (1 / lam**2) * (means + apart)):
         return False
     first = 2 * (doubled * s + lam) / (2 + lam) ** 2  # C = A = B
@@ -151,26 +152,30 @@ def fedelasticnet_is_proved(radicand: int = 13) -> bool:
     def with_both(q: Any, K: Any) -> Quadratic:
         """The squares of both ranges: the gradient at gamma, the cohort's spread, the stored gradient's mean."""
         return (
-            q * square((lam * w - sigma - (1 + lam) * v).average) + K * square((u - sp.Rational(1, 2) * sigma).average)
+            q * square((lam * w - sigma - (1 + lam) * v).average)
+            + K * square((u - sp.Rational(1, 2) * sigma).average)
             + (1 - rho) * square(move.own_part) + q * square((lam * w + move - lam * v).own_part)
-        )  # fmt: skip
+        )
 
     q, K = 2 * lam / (2 + lam) ** 2, (2 + 3 * lam) / (2 + lam)
     a = q * (1 + lam)
     up_to = (
-        with_both(q, K) + a * square((v + ((K / 2 - a) / a) * sigma).average) + (K / (4 * a) * (3 * a - K)) * square(sigma.average)
-        + a * square((move + 2 * v + (K / (2 * a)) * sigma).own_part) + (K - K**2 / (4 * a)) * square(sigma.own_part)
-    )  # fmt: skip
+        with_both(q, K) + a * square((v + ((K / 2 - a) / a) * sigma).average)
+        + (K / (4 * a) * (3 * a - K)) * square(sigma.average)
+        + a * square((move + 2 * v + (K / (2 * a)) * sigma).own_part)
+        + (K - K**2 / (4 * a)) * square(sigma.own_part)
+    )
     ok = _same(left(q, K), (1 / lam**2) * up_to)
     low = (1 + sp.sqrt(radicand)) / 3
     ok = ok and _at_least_0([a, 3 * a - K, K - K**2 / (4 * a), 2 / lam - 2 * q], lam, low, turn)
     q, K, e = 1 / lam, lam / 2, 1 + 1 / lam
     first, last = lam / 2 - e, 3 * lam / 8 - e - (lam / 4 - e) ** 2 / (lam / 2 - e)
     beyond = (
-        with_both(q, K) + first * square((v + ((lam / 4 - e) / first) * sigma).average) + last * square(sigma.average)
+        with_both(q, K) + first * square((v + ((lam / 4 - e) / first) * sigma).average)
+        + last * square(sigma.average)
         + lam * square((v + sp.Rational(1, 2) * move + sp.Rational(1, 2) * sigma).own_part)
         + (lam / 4 - e) * square(move.own_part) + (lam / 4) * square(sigma.own_part)
-    )  # fmt: skip
+    )
     return ok and _same(left(q, K), (1 / lam**2) * beyond) and _at_least_0([first, last, lam / 4 - e], lam, turn, None)
 
 
@@ -204,9 +209,7 @@ class _TwoRounds:
         self.d2 = self.g - self.g2 - sigma
         x0, x1 = Vector(), (self.d - self.g).average
         points = [
-            Point("x0", x0, at_x0),
-            Point("y", self.d, self.g),
-            Point("x1", x1, at_x1),
+            Point("x0", x0, at_x0), Point("y", self.d, self.g), Point("x1", x1, at_x1),
             Point("y2", x1 + self.d2, self.g2),
         ]
         self.slope, moved = square(at_x0.average), square(self.d) - square(self.d2)
@@ -291,9 +294,7 @@ def _round_of_a_cohort(p: Any, spread: Any, b: Any) -> tuple[Quadratic, Quadrati
     before = 2 * value("x0") - value("z") + inner(z, g)
     lost = before - (2 * at_after - p * value("y") - (1 - p) * value("z") + kept)
     points = [
-        Point("x0", Vector(), at_x0),
-        Point("z", z, g),
-        Point("y", d, at_y),
+        Point("x0", Vector(), at_x0), Point("z", z, g), Point("y", d, at_y),
         Point("c", Vector(after.mean), at_c),
     ]
     return lost, square(at_x0.average), dict(Losses(b).conditions(points)) | {"s": inner(sigma, d)}
@@ -327,10 +328,11 @@ def cohorts_descend(four: Any = 4) -> bool:
 
 @cache
 def local_steps_are_proved(six: int = 6) -> bool:
-    """A round of E local gradient steps of everybody, any E and weights: docs/worst_cases.md has both proofs and their letters.
+    """A round of E local gradient steps of everybody, any E and weights: docs/worst_cases.md has
+    both proofs and their letters.
 
-    Of each the parts are identities in symbols: one local step is a sum of squares; so is Young's inequality; sums of powers;
-    and what they leave of the constant.
+    Of each the parts are identities in symbols: one local step is a sum of squares; so is Young's
+    inequality; sums of powers; and what they leave of the constant.
     ``six``: the number of the sum of the squares of 0..E - 1.
     """
     import sympy as sp
@@ -351,12 +353,14 @@ def local_steps_are_proved(six: int = 6) -> bool:
     )  # fmt: skip
     of_distance = (
         eta * (2 * q / L - eta) * square(at_y.average)
-        + eta * q * (L / rest * square(apart) - 2 * inner(turned, apart) + (rest / L) * square(turned))
-    )  # fmt: skip
+        + eta * q
+        * (L / rest * square(apart) - 2 * inner(turned, apart) + (rest / L) * square(turned))
+    )
     gap = (
-        q**2 * square(x) - 2 * eta * q * (value("x") - value("*")) + eta * q * (L * square(apart) - (1 / L) * square(turned)) - after
+        q**2 * square(x) - 2 * eta * q * (value("x") - value("*"))
+        + eta * q * (L * square(apart) - (1 / L) * square(turned)) - after
         - 2 * eta * q * (pair("*", "y") + pair("y", "x"))
-    )  # fmt: skip
+    )
     of_gap = eta * (q / L - eta) * square(at_y.average) + eta * q * L * square(apart - (1 / L) * (at_y - at_x))
     a, u, v, i, E, s = sp.symbols("a u v i E s", positive=True)
     room = t * rest  # (1 + a) s <= room, so that what the drift takes is there
@@ -374,8 +378,9 @@ def local_steps_are_proved(six: int = 6) -> bool:
 
 @cache
 def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
-    """FedAvg with K = 2, L = 1 and everybody: c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and 2 g^3/((3 + g)(1 - g)) at 4 g
-    while g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each, and the pivots of what they leave are at least 0.
+    """FedAvg with K = 2, L = 1 and everybody: c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and
+    2 g^3/((3 + g)(1 - g)) at 4 g while g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each,
+    and the pivots of what they leave are at least 0.
 
     ``two``, ``three``: the numbers of the denominators.
     """
@@ -401,8 +406,9 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
 
 @cache
 def fedmls_is_proved(four: int = 4) -> bool:
-    """FedMLS's outer recursion with exact local solves, every round k and lambda = 1: what three inequalities leave is a form in
-    x - mean x', z - mean z', the new subgradients and the deviations of x' and z', whose minors are at least 0 for k >= 1.
+    """FedMLS's outer recursion with exact local solves, every round k and lambda = 1: what three
+    inequalities leave is a form in x - mean x', z - mean z', the new subgradients and the
+    deviations of x' and z', whose minors are at least 0 for k >= 1.
 
     ``four``: the number of 4/(k (k + 1)), which multiplies the squared distances.
     """
@@ -415,9 +421,10 @@ def fedmls_is_proved(four: int = 4) -> bool:
     z_next, z_own_next = z - quarter * (y - y_own.average), z_own - quarter * (slope + y_own - y)
     x_next, x_own_next = (1 - share) * x + share * z_next, (1 - share) * x_own + share * z_own_next
     at = {
-        "*": Point("*", Vector(), own("g*", mean_zero=True)), "x'": Point("x'", x_own, own("at x'")),
-        "z'": Point("z'", z_own_next, slope), "x'+": Point("x'+", x_own_next, own("at x'+")),
-    }  # fmt: skip
+        "*": Point("*", Vector(), own("g*", mean_zero=True)),
+        "x'": Point("x'", x_own, own("at x'")), "z'": Point("z'", z_own_next, slope),
+        "x'+": Point("x'+", x_own_next, own("at x'+")),
+    }
     psi, after = (value(name) + half * square(v) for name, v in (("x'", x - x_own), ("x'+", x_next - x_own_next)))
     moved = square(z) - square(z_next) + square(z_own) - square(z_own_next)
     left = (

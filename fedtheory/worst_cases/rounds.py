@@ -1,8 +1,9 @@
 """One round's effect on a potential, in expectation over the cohort, for each method asked about.
 
-Positions are relative to the optimum. P of N clients are drawn without replacement. The mean over the cohort has the clients'
-mean as expectation, and as variance the spread (N - P)/(P (N - 1)) times the clients' variance; what a client keeps changes
-with probability P/N, the share. In one round that is all that chance does to a squared distance.
+Positions are relative to the optimum. P of N clients are drawn without replacement. The mean over
+the cohort has the clients' mean as expectation, and as variance the spread (N - P)/(P (N - 1))
+times the clients' variance; what a client keeps changes with probability P/N, the share. In one
+round that is all that chance does to a squared distance.
 
 The numbers may be symbols: nothing here compares them.
 """
@@ -50,7 +51,7 @@ class Round:
     last: Quadratic = field(default_factory=Quadratic)
 
     def family(self, losses: Losses, rho: Any = 1, fixed: Mapping[str, Any] | None = None) -> Family:
-        """The identity. ``fixed``: the numbers among kappa_0 and c that are given and not sought."""
+        """The identity. ``fixed``: those of kappa_0 and c that are given and not sought."""
         start = rho * self.now - self.after - self.last
         terms = {KAPPA_0: -self.gain}
         if self.memory is not None:
@@ -66,7 +67,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Asked:
-    """The numbers of a round: K local steps, the options, the spread and the share of the cohort, the class, whether N = 1."""
+    """The numbers of a round: K local steps, the options, the spread and the share of the cohort,
+    the class, whether N = 1."""
 
     local_steps: int
     options: Mapping[str, Any]
@@ -114,7 +116,7 @@ def _changes(kept: Quadratic, new: Quadratic, share: Any) -> tuple[Quadratic, Qu
     return kept, (1 - share) * kept + share * new
 
 
-# --- FedDyn and FedElasticNet -------------------------------------------------------------------------------------------
+# --- FedDyn and FedElasticNet ---------------------------------------------------------------------
 def feddyn_round(ratio: Any, spread: Any, share: Any, l1: bool) -> Round:
     """FedDyn with beta = 1, lambda_2 = ``ratio``; FedElasticNet under the true-gradient rule where there is an l1 term.
 
@@ -126,8 +128,8 @@ def feddyn_round(ratio: Any, spread: Any, share: Any, l1: bool) -> Round:
     pull = own("s") if l1 else Vector()
     theta = gamma - step * stored.average
     local = theta + step * (stored - new - pull)
-    points = [Point(OPTIMUM, Vector(), Vector()), Point("z", own("z"), stored), Point("local", local, new),
-              Point("gamma", gamma, at_gamma)]  # fmt: skip
+    points = [Point(OPTIMUM, Vector(), Vector()), Point("z", own("z"), stored),
+              Point("local", local, new), Point("gamma", gamma, at_gamma)]
     return Round(
         square(gamma), _expected(local, spread), value("gamma") - value(OPTIMUM), points,
         _changes(square(stored), square(new), share),
@@ -136,7 +138,7 @@ def feddyn_round(ratio: Any, spread: Any, share: Any, l1: bool) -> Round:
     )  # fmt: skip
 
 
-# --- local gradient descent ---------------------------------------------------------------------------------------------
+# --- local gradient descent -----------------------------------------------------------------------
 def _fedavg(asked: Asked) -> Round:
     """K local gradient steps and the cohort's mean; with B the gradients at x are bounded, else those at the optimum."""
     run, x, K = Run(), common("x"), asked.local_steps
@@ -190,14 +192,15 @@ def _scaffold(asked: Asked) -> Round:
         y, seen = y - asked.options["step"] * (gradient - kept + kept.average), seen + Fraction(1, K) * gradient
     star = run.optimum
     return Round(
-        square(x), _expected(y, asked.spread), value("y0") - value(OPTIMUM), list(run.points.values()),
-        _changes(square(kept - star), square(seen - star), asked.share),
-    )  # fmt: skip
+        square(x), _expected(y, asked.spread), value("y0") - value(OPTIMUM),
+        list(run.points.values()), _changes(square(kept - star), square(seen - star), asked.share),
+    )
 
 
-# --- FedProx ------------------------------------------------------------------------------------------------------------
+# --- FedProx --------------------------------------------------------------------------------------
 def _fedprox(asked: Asked) -> Round:
-    """Exact local solves, losses that need not be convex: what F loses. E F at the cohort's mean is bounded by smoothness."""
+    """Exact local solves, losses that need not be convex: what F loses. E F at the cohort's mean is
+    bounded by smoothness."""
     x, at_x, solved = common("x"), own("grad f(x)"), own("grad f(y)")
     y = x - (1 / asked.options["mu"]) * solved
     points = [Point("x", x, at_x), Point("y", y, solved), Point("mean", y.average, own("grad f(mean)"))]

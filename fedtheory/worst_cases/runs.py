@@ -1,8 +1,9 @@
-"""A run as the points at which the clients' losses are asked, with the vectors that exchangeable clients have.
+"""A run as the points at which the clients' losses are asked, with the vectors that exchangeable
+clients have.
 
-Positions are relative to the optimum. A gradient that a method takes is a vector of its own, so that a step that is implicit,
-such as an exact local solve, is written as its optimality condition: the gradient at the solution comes first, the solution is
-what the condition says of it.
+Positions are relative to the optimum. A gradient that a method takes is a vector of its own, so
+that a step that is implicit, such as an exact local solve, is written as its optimality condition:
+the gradient at the solution comes first, the solution is what the condition says of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def spread(clients: int, participants: int) -> Fraction:
 class Run:
     """The points of a run in which everybody takes part, or of one round of a cohort.
 
-    After a round of a cohort the model has a drawn part: the only thing that can be asked of it is the expectation of its square.
+    After a round of a cohort the model has a drawn part: the only thing that can be asked of it is
+    the expectation of its square.
 
     Attributes
     ----------
@@ -53,7 +55,7 @@ class Run:
         self.optimum = common("g*") if self.one_loss else own("g*", mean_zero=True)
         self.points[OPTIMUM] = Point(OPTIMUM, Vector(), self.optimum)
 
-    # --- what a method writes ---------------------------------------------------------------------------------------------
+    # --- what a method writes ---------------------------------------------------------------------
     def gradient(self, name: str, at: Vector) -> Vector:
         """The clients' gradients at a point."""
         return self.solved(name, lambda _: at)
@@ -80,7 +82,7 @@ class Run:
         """Return what the clients keep: those of the cohort the new, the others the old."""
         return new if self.share == 1 else _Kept(old, new, self.share)
 
-    # --- what is asked of it -----------------------------------------------------------------------------------------------
+    # --- what is asked of it ----------------------------------------------------------------------
     def square(self, v: Vector) -> Quadratic:
         """E ||v||^2 of a server's vector."""
         return square(Vector(v.mean)) + self.spread * square(Vector({}, v.drawn))

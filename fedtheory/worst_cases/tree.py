@@ -1,12 +1,14 @@
 """All cohorts that can be drawn in several rounds, classified by symmetry.
 
-P of N clients are drawn in every round, so that a model belongs to a *history*: the cohorts so far. Every client's loss is asked
-at the model of every history. A permutation of the clients turns one instance into another with the same expectation, so that
-the mean over all permutations is a worst case, too: the Gram matrix of all these vectors may be taken to commute with them.
-Such a matrix falls into blocks, one for each irreducible representation of the symmetric group: on the vectors' labels the
-image of a Young symmetriser has a basis in integers, and the matrix is positive semidefinite if and only if its restriction to
-each of these images is (Gatermann and Parrilo, "Symmetry groups, semidefinite programs, and sums of squares", 2004). Conditions
-that a permutation turns into one another have the same multiplier.
+P of N clients are drawn in every round, so that a model belongs to a *history*: the cohorts so far.
+Every client's loss is asked at the model of every history. A permutation of the clients turns one
+instance into another with the same expectation, so that the mean over all permutations is a worst
+case, too: the Gram matrix of all these vectors may be taken to commute with them. Such a matrix
+falls into blocks, one for each irreducible representation of the symmetric group: on the vectors'
+labels the image of a Young symmetriser has a basis in integers, and the matrix is positive
+semidefinite if and only if its restriction to each of these images is (Gatermann and Parrilo,
+"Symmetry groups, semidefinite programs, and sums of squares", 2004). Conditions that a permutation
+turns into one another have the same multiplier.
 """
 
 from __future__ import annotations
@@ -112,8 +114,8 @@ class Tree:
         N = self.clients
         if N > MOST_CLIENTS:
             raise InvalidInput(
-                f"clients = {N}: a tree of cohorts is computed for at most {MOST_CLIENTS}; more fit where all take part, and in one "
-                "round of the criterion distance"
+                f"clients = {N}: a tree of cohorts is computed for at most {MOST_CLIENTS}; more "
+                "fit where all take part, and in one round of the criterion distance"
             )
         self.zero = Each((Row({}),) * N)
         self.start = Each((Row({("x0", COMMON, ()): Fraction(1)}),) * N)
@@ -121,7 +123,7 @@ class Tree:
         self.optimum = raw - raw.average
         self.points[OPTIMUM, ()] = self._points(OPTIMUM, self.zero, self.optimum)
 
-    # --- what a method writes ---------------------------------------------------------------------------------------------
+    # --- what a method writes ---------------------------------------------------------------------
     def gradient(self, name: str, at: Each) -> Each:
         """The clients' gradients at a point of this history."""
         return self.solved(name, lambda _: at)
@@ -169,7 +171,7 @@ class Tree:
         rows = zip(at.rows, gradient.rows, strict=True)
         return tuple(Point((name, k, self.history), x, g) for k, (x, g) in enumerate(rows))
 
-    # --- what is asked of it -----------------------------------------------------------------------------------------------
+    # --- what is asked of it ----------------------------------------------------------------------
     def square(self, models: Mapping[History, Each]) -> Quadratic:
         """E ||x||^2."""
         return self._expected(models, lambda _, x: x.rows[0].inner(x.rows[0]))
@@ -220,10 +222,8 @@ class Tree:
                 yield f"<{written(key[0])}>", condition
 
     def size(self, rounds: int, asked: int, ends: int) -> int:
-        """Return how many conditions there are at least.
-
-        There are ``asked`` points for each history, and ``ends`` at the last.
-        """
+        """Return how many conditions there are at least. There are ``asked`` points for each
+        history, and ``ends`` at the last."""
         each = comb(self.clients, self.participants)
         points = 1 + asked * sum(each**t for t in range(rounds)) + ends * each**rounds
         return points * (points - 1) // factorial(self.clients - 1)
@@ -231,7 +231,7 @@ class Tree:
     def _expected(self, models: Mapping[History, Each], what: Callable[[History, Each], Quadratic]) -> Quadratic:
         return Fraction(1, len(models)) * Quadratic.total(what(history, x) for history, x in models.items())
 
-    # --- symmetry ----------------------------------------------------------------------------------------------------------
+    # --- symmetry ---------------------------------------------------------------------------------
     @cached_property
     def group(self) -> tuple[tuple[int, ...], ...]:
         """All permutations of the clients."""
@@ -246,7 +246,7 @@ class Tree:
         return self._reduction.of(q)
 
     def bases(self, labels: Iterable[Label]) -> dict[tuple[str, str], dict[Label, int]]:
-        """(block, name) -> coefficients of the vector that stands for it, for the orbits of the labels."""
+        """(block, name) -> coefficients of the vector that stands for it, for labels' orbits."""
         orbits = {self._reduction.orbit(label) for label in labels}
         return {(block, name): of for orbit in orbits for block, name, of in self._reduction.bases[orbit]}
 

@@ -1,7 +1,7 @@
 """Audits of `real_packages`: federated methods of flwr, pfl and fedlab; this package's in Flower.
 
-Nothing is taken over from these packages: their own classes are imported and run. The client's part is written here where a package
-leaves it to its users.
+Nothing is taken over from these packages: their own classes are imported and run. The client's part
+is written here where a package leaves it to its users.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Case:
 
 
 def gradient_client(data: Any, learning_rate: float, local_steps: int) -> Any:
-    """The plainest Flower client: gradient steps, with the penalty that Flower's FedProx asks for by its mu."""
+    """The plainest Flower client: gradient steps, with the penalty that Flower's FedProx asks for
+    by its mu."""
     from flwr.client import NumPyClient
 
     class Client(NumPyClient):
@@ -89,7 +90,8 @@ def gradient_app(clients: Any, learning_rate: float, local_steps: Any) -> Any:
 
 
 def docstring_client(fixed: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A torch client whose loss is put together as the docstring of Flower's FedProx shows it: norms that are not squared.
+    """A torch client whose loss is put together as the docstring of Flower's FedProx shows it:
+    norms that are not squared.
 
     ``fixed`` gives what the docstring calls global_params, from the net before its training.
     """
@@ -177,7 +179,8 @@ def flower_cases() -> Iterator[Case]:
 
 
 def _named(make: Any, keys: tuple[str, ...], rates: dict[str, str]) -> Any:
-    """The same function with a parameter for each setting, which is how an adapter says what it takes."""
+    """The same function with a parameter for each setting, which is how an adapter says what it
+    takes."""
     import inspect
 
     names = ["initial_parameters", *(rates[k] for k in keys)]

@@ -49,10 +49,11 @@ def audited(port: Callable[..., Any], method: str) -> AuditReport:
 
 @lru_cache(maxsize=64)
 def rate_test(port: Callable[..., Any], method: str) -> str:
-    """'passes', or why not: F(x_t) - F* falls at least as fast as 1/t, with everybody taking part in every round.
+    """'passes', or why not: F(x_t) - F* falls at least as fast as 1/t, with everybody taking part
+    in every round.
 
-    A method whose fixed point is the optimum is run on clients that differ. Any other one ends beside the optimum there; its
-    clients share a minimiser, so that it ends in it.
+    A method whose fixed point is the optimum is run on clients that differ. Any other one ends
+    beside the optimum there; its clients share a minimiser, so that it ends in it.
     """
     known = METHODS[method]
     session = Session(Adapter(port), known, {}, None, 60.0, 0)

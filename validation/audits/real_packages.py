@@ -1,10 +1,11 @@
-"""The audit on the federated methods of packages that are installed here: which are the method that they are named after.
+"""The audit on the federated methods of packages that are installed here: which are the method that
+they are named after.
 
     python validation/audits/real_packages.py [--package flwr] [--out validation/audits/real_packages]
 
-It audits what it finds (flwr; pfl and fedlab, which need torch), and writes OUT.md and OUT.json. A run takes two to ten minutes.
-Packages that are not installed keep the rows that OUT.json has of them, each with its version and day. What is audited stands in
-package_cases.py.
+It audits what it finds (flwr; pfl and fedlab, which need torch), and writes OUT.md and OUT.json. A
+run takes two to ten minutes. Packages that are not installed keep the rows that OUT.json has of
+them, each with its version and day. What is audited stands in package_cases.py.
 """
 
 from __future__ import annotations

@@ -3,15 +3,16 @@
     make mutants PLACE=fedtheory/optimum/duality.py TESTS=tests/optimum
     make mutants PLACE=fedtheory/theorems/fedmls TESTS=tests/theorems/fedmls
 
-The project is copied into a temporary folder, so that nothing here is touched; mutmut changes the copy of
-PLACE, one small change at a time, and runs of TESTS those that reach it. The changes that survive are
-written to results/mutants/PLACE.md, each with its difference, after Ctrl-C those that were tried. A file
-takes minutes to an hour: mutmut first runs all of TESTS to see which of them reach which function.
+The project is copied into a temporary folder, so that nothing here is touched; mutmut changes the
+copy of PLACE, one small change at a time, and runs of TESTS those that reach it. The changes that
+survive are written to results/mutants/PLACE.md, each with its difference, after Ctrl-C those that
+were tried. A file takes minutes to an hour: mutmut first runs all of TESTS to see which of them
+reach which function.
 
-mutmut leaves out functions with a decorator (properties, builders), lambdas outside functions, and what
-Numba compiles. It forks after the modules are imported, so that a change of what runs at import cannot
-be noticed there. The survivors among those functions are tried again, each in a process of its own;
-with --afresh all survivors are, for what a cache keeps.
+mutmut leaves out functions with a decorator (properties, builders), lambdas outside functions, and
+what Numba compiles. It forks after the modules are imported, so that a change of what runs at
+import cannot be noticed there. The survivors among those functions are tried again, each in a
+process of its own; with --afresh all survivors are, for what a cache keeps.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def called_at_import(folder: Path, place: str) -> set[str]:
 
 
 def survive_afresh(folder: Path, names: list[str], tests: list[str], workers: int) -> set[str]:
-    """Those of the mutants that the tests do not notice even where the change is there from the start."""
+    """Those of the mutants that the tests do not notice even where the change is there from the
+    start."""
     if names and afresh(folder, TESTED, *tests, mutant="").returncode:
         console.print("the tests fail in a process of their own without any change: no survivor was tried again", style="red")
         return set(names)
@@ -111,8 +113,8 @@ def survive_afresh(folder: Path, names: list[str], tests: list[str], workers: in
 def run_all(folder: Path, workers: int) -> tuple[int, dict[str, str]]:
     """Its exit status, and mutant -> outcome.
 
-    It ends too early where a test left a process behind, whose end it takes for one of its own; it is started again as long as
-    that tries further mutants.
+    It ends too early where a test left a process behind, whose end it takes for one of its own; it
+    is started again as long as that tries further mutants.
     """
     command, tried = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers)], -1
     while True:

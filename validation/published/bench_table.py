@@ -1,12 +1,14 @@
-"""Runs of FedElasticNet's tables with seed 0, from what `fedtheory bench` wrote; with other seeds: seeds_table.py.
+"""Runs of FedElasticNet's tables with seed 0, from what `fedtheory bench` wrote; with other seeds:
+seeds_table.py.
 
     python validation/published/bench_table.py collect FOLDER ...   # its tables into bench_fedelasticnet.json
     python validation/published/bench_table.py steps FOLDER ...     # runs of Table 3's settings with other steps
     python validation/published/bench_table.py show                 # the rows with other steps
 
-The rows found are written over those that the file beside this one has; `steps` reads the folders' runs/.
-A run that is not finished is left out. What is kept of a run: its settings, what it was made with, and its metrics to five digits.
-A row says whether its run is from before the penalty's correction.
+The rows found are written over those that the file beside this one has; `steps` reads the folders'
+runs/. A run that is not finished is left out. What is kept of a run: its settings, what it was made
+with, and its metrics to five digits. A row says whether its run is from before the penalty's
+correction.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ def collect(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay
 
 @app.command()
 def steps(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay=False, help="Above runs/.")]) -> None:
-    """Take the finished runs with other steps over: what `bench.run_preset(replace(preset, lr=...), ...)` wrote."""
+    """Take the finished runs with other steps over: what `bench.run_preset(replace(preset, lr=...),
+    ...)` wrote."""
     kept: dict[str, Any] = json.loads(HERE.read_text())
     rows = {(*_key(row), row["lr"]): row for row in kept.get("other_steps", [])}
     for path in (p for folder in folders for p in sorted((folder / "runs").rglob("*.json"))):
@@ -115,7 +118,8 @@ def _cell(value: Any) -> str:
 
 
 def _entropy(row: dict[str, Any]) -> list[str]:
-    """Ours, the paper's and the ratio; of two messages their sum's, and at least the first's where only that was kept."""
+    """Ours, the paper's and the ratio; of two messages their sum's, and at least the first's where
+    only that was kept."""
     text, ratio = row["paper_text"], row["ratio"]
     printed = f"{text[0]} ({text[1]})" if isinstance(text, list) else text
     if row["method"] not in TWO_MESSAGES:
@@ -126,7 +130,8 @@ def _entropy(row: dict[str, Any]) -> list[str]:
 
 
 def rows_of_other_steps(kept: dict[str, Any]) -> list[str]:
-    """A line of Markdown a run with another step: share of the dense nonzeros and entropy, beside the printed ones."""
+    """A line of Markdown a run with another step: share of the dense nonzeros and entropy, beside
+    the printed ones."""
     counts, paper, out = papers.table("fedelasticnet-table2"), papers.table("fedelasticnet-table3"), []
     for row in kept["other_steps"]:
         split, dataset, method = _key(row)

@@ -1,13 +1,15 @@
-"""Bits that drift-robust methods with a compressor send until they are as close as asked, beside FedElasticNet's l1 term.
+"""Bits that drift-robust methods with a compressor send until they are as close as asked, beside
+FedElasticNet's l1 term.
 
     python validation/published/compressed_methods.py              # the Markdown of docs/fedelasticnet_algorithm_2.md
     python validation/published/compressed_methods.py --rounds 50  # shorter runs
 
-scikit-learn's digits, even or odd: logistic regression with a ridge (d = 64), ten clients of whom half have even digits only and
-half odd ones, everybody in each round, ten full local gradient steps of 1/beta (1/(beta + lambda_2) under a quadratic penalty; a
-proximal step for the l1 term, but for Algorithm 2 as printed). What is counted is what clients send, encoded to the bit, with 64
-bits a number. QSGD, the l1 methods and FedDyn that stores what arrives are without error feedback, all others with it. No step size
-is tuned.
+scikit-learn's digits, even or odd: logistic regression with a ridge (d = 64), ten clients of whom
+half have even digits only and half odd ones, everybody in each round, ten full local gradient steps
+of 1/beta (1/(beta + lambda_2) under a quadratic penalty; a proximal step for the l1 term, but for
+Algorithm 2 as printed). What is counted is what clients send, encoded to the bit, with 64 bits a
+number. QSGD, the l1 methods and FedDyn that stores what arrives are without error feedback, all
+others with it. No step size is tuned.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ def rows(beta: float) -> list[Row]:
 
 
 def measured(row: Row, problem: Any, rounds: int) -> tuple[list[float | None], float]:
-    """Kilobits up a client until F - F* is within each of the targets, and F - F* at the end, in units of that at the start."""
+    """Kilobits up a client until F - F* is within each of the targets, and F - F* at the end, in
+    units of that at the start."""
     try:
         run = simulate(problem, row.algorithm, rounds, local_solver=row.solver, record=["suboptimality", "bits_up"])
     except Diverged:

@@ -2,10 +2,12 @@
 
     python validation/published/feddyn_three_models.py DATA FOLDER   # MNIST, Dirichlet (.3), 10 %: FedDyn and Algorithm 3, three seeds
 
-FedDyn's public code (github.com/alpemreacar/FedDyn) tests two models each round, 'sel', the mean of the round's participants, and
-'all', the mean of all clients' last models, and its example plots 'all'. The server's model, which the next round begins with, it
-does not test. All three are measured here, in one run each. Runs are kept in FOLDER, so that an interrupted one goes on; the figures
-are written into feddyn_three_models.json beside this file, accuracies in percent, of every round and as the mean of the last ten.
+FedDyn's public code (github.com/alpemreacar/FedDyn) tests two models each round, 'sel', the mean of
+the round's participants, and 'all', the mean of all clients' last models, and its example plots
+'all'. The server's model, which the next round begins with, it does not test. All three are
+measured here, in one run each. Runs are kept in FOLDER, so that an interrupted one goes on; the
+figures are written into feddyn_three_models.json beside this file, accuracies in percent, of every
+round and as the mean of the last ten.
 """
 
 from __future__ import annotations

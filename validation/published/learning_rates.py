@@ -1,9 +1,12 @@
-"""A search over the learning rate, which FedElasticNet tuned and did not print: a grid fixed beforehand, chosen by accuracy.
+"""A search over the learning rate, which FedElasticNet tuned and did not print: a grid fixed
+beforehand, chosen by accuracy.
 
     python validation/published/learning_rates.py DATA [--dataset mnist] [--minutes 60]
 
-MNIST and EMNIST-L, Dirichlet (.3), 10 %, all methods of Tables 2 and 3, gradients clipped at norm 10 as in FedDyn's public code, seed
-0. The rate to compare with the paper is the one with the highest mean accuracy of the last ten rounds; the entropies have no part in
+MNIST and EMNIST-L, Dirichlet (.3), 10 %, all methods of Tables 2 and 3, gradients clipped at norm
+10 as in FedDyn's public code, seed
+0. The rate to compare with the paper is the one with the highest mean accuracy of the last ten
+   rounds; the entropies have no part in
 the choice. Every finished run is written at once to learning_rates.json beside this file.
 """
 

@@ -1,4 +1,5 @@
-"""The rows of a paper's table on MNIST and EMNIST-L with several seeds: one run after another, what is there already left out.
+"""The rows of a paper's table on MNIST and EMNIST-L with several seeds: one run after another, what
+is there already left out.
 
     python validation/published/more_seeds.py DATA fedelasticnet-table2 --dataset mnist --seeds 1,2
     python validation/published/more_seeds.py DATA fedelasticnet-table4 --dataset emnist-l --split dirichlet-0.3
@@ -6,9 +7,9 @@
     python validation/published/more_seeds.py DATA efl-table2 --dataset mnist
     python validation/published/more_seeds.py DATA efl-table2 --dataset mnist --method fedgate,vrl-sgd --lr 0.03
 
-Every finished run is written at once to seeds_of_TABLE.json beside this file: what was measured, in the table's units (Table 2's runs
-give Table 3's as well), the mean accuracy of the last ten rounds, and what the run was made with. Seed 0 of Tables 2 and 3 is in
-bench_fedelasticnet.json.
+Every finished run is written at once to seeds_of_TABLE.json beside this file: what was measured, in
+the table's units (Table 2's runs give Table 3's as well), the mean accuracy of the last ten rounds,
+and what the run was made with. Seed 0 of Tables 2 and 3 is in bench_fedelasticnet.json.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""FedElasticNet's Tables 2 to 4 and EFL's Table 2 over seeds: docs/networks_tables.md, and the pictures of docs/networks.md.
+"""FedElasticNet's Tables 2 to 4 and EFL's Table 2 over seeds: docs/networks_tables.md, and the
+pictures of docs/networks.md.
 
     python validation/published/seeds_table.py write   # the rows into the document
     python validation/published/seeds_table.py draw    # docs/networks_rows.png and docs/networks_table4.png
 
-Everything comes from bench_fedelasticnet.json (seed 0 of Tables 2 and 3) and seeds_of_*.json beside this file.
+Everything comes from bench_fedelasticnet.json (seed 0 of Tables 2 and 3) and seeds_of_*.json beside
+this file.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ def _how(name: str) -> tuple[str, ...]:
 def _by_row(
     found: dict[str, Any], how: tuple[str, ...] = (), failed: bool = False
 ) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """The runs of each (split, dataset, method), by seed: those that were finished, or those that diverged."""
+    """The runs of each (split, dataset, method), by seed: those that were finished, or those that
+    diverged."""
     out: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for name, run in found.items():
         _, dataset, split, _, method = name.partition("@")[0].split("/")
@@ -100,7 +103,8 @@ def rows_of_tables_2_and_3() -> list[Row]:
 
 
 def rows_of_table_4(how: tuple[str, ...] = ()) -> list[Row]:
-    """100 % participation: the rows that were run to their end, as assumed, or with gradients clipped or at another step."""
+    """100 % participation: the rows that were run to their end, as assumed, or with gradients
+    clipped or at another step."""
     return _in_order([_row(key, runs) for key, runs in _by_row(_file("fedelasticnet_table4"), how).items()])
 
 
@@ -126,7 +130,8 @@ def printed(row: Row, table: str) -> tuple[float, ...]:
 
 
 def ratios(row: Row, table: str) -> list[list[float]]:
-    """Ours over the paper's by seed: of the entropy (of FedDyn, of the models and of the updates), or of the nonzeros."""
+    """Ours over the paper's by seed: of the entropy (of FedDyn, of the models and of the updates),
+    or of the nonzeros."""
     ours = [row.nonzeros] if table == "fedelasticnet-table2" else [row.entropy, row.update]
     return [[value / theirs for value in mine] for mine, theirs in zip(ours, printed(row, table), strict=False)]
 
@@ -180,7 +185,8 @@ def lines_of_table_4() -> list[str]:
 
 
 def lines_of_efl() -> list[str]:
-    """EFL's Table 2, MNIST: the share that each method's table counts, in percent; other steps than the assumed one are named."""
+    """EFL's Table 2, MNIST: the share that each method's table counts, in percent; other steps than
+    the assumed one are named."""
     table, found = papers.table("efl-table2"), _file("efl_table2")
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for name, run in found.items():
@@ -200,7 +206,8 @@ def lines_of_efl() -> list[str]:
 
 
 def lines_of_learning_rates() -> list[str]:
-    """A line a run: accuracy and the ratios of nonzeros and entropy; of methods whose grid is whole, the chosen rate in bold."""
+    """A line a run: accuracy and the ratios of nonzeros and entropy; of methods whose grid is
+    whole, the chosen rate in bold."""
     path = HERE / "learning_rates.json"
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in json.loads(path.read_text()).values() if path.exists() else ():
@@ -233,7 +240,8 @@ def tables() -> dict[str, list[str]]:
 
 
 def filled(text: str) -> str:
-    """The document with these rows in place of what stands below the line of dashes of each first table under its heading."""
+    """The document with these rows in place of what stands below the line of dashes of each first
+    table under its heading."""
     for heading, rows in tables().items():
         before, found, after = text.partition(f"## {heading}\n")
         if not found:
@@ -262,7 +270,8 @@ def write() -> None:
 
 @app.command()
 def draw() -> None:
-    """Draw ours over the paper's, every split a mark, its bar the range over seeds: the 36 rows of Tables 2 and 3, and Table 4."""
+    """Draw ours over the paper's, every split a mark, its bar the range over seeds: the 36 rows of
+    Tables 2 and 3, and Table 4."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -315,7 +324,8 @@ def _clipped_in_their_place() -> list[Row]:
 
 
 def _marks(ax: Any, row: Row, table: str, **style: Any) -> None:
-    """A mark of the mean over seeds, on a bar from the least to the most; of FedDyn's entropy one more of its updates."""
+    """A mark of the mean over seeds, on a bar from the least to the most; of FedDyn's entropy one
+    more of its updates."""
     for n, values in enumerate(ratios(row, table)):
         place = MARKED.index("updates" if n else row.method) + 0.2 * ([*COLOURS].index(row.split) - 1)
         ax.plot([min(values), max(values)], [place, place], color=COLOURS[row.split], linewidth=3, alpha=0.5)

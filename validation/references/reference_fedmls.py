@@ -1,5 +1,6 @@
-"""FedMLS written a second time, plainly and for one scenario, from the poster's pseudocode and the reading notes: what the library is
-compared with, and what the proof steps are tested on without it."""
+"""FedMLS written a second time, plainly and for one scenario, from the poster's pseudocode and the
+reading notes: what the library is compared with, and what the proof steps are tested on without
+it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The papers' tables as the texts at hand have them, line by line, and what a reader makes of them.
 
 Nothing is shared with the package, whose own transcription is compared with this one. Only the tabs
-between cells are written as ' | '. The texts' slips stand: labels beside another row of their group,
-last rows that are shifted by a cell, and EFL's numbers three times over where they are not bold.
+between cells are written as ' | '. The texts' slips stand: labels beside another row of their
+group, last rows that are shifted by a cell, and EFL's numbers three times over where they are not
+bold.
 """
 
 from __future__ import annotations
@@ -144,8 +145,8 @@ def cell(text: str) -> Cell:
 def tables_2_to_4(number: int) -> tuple[dict[tuple[str, str, str], Cell], dict[tuple[str, str], int]]:
     """FedElasticNet's Table: (split, dataset, method) -> printed, and (split, dataset) -> rounds.
 
-    A group starts with each CIFAR-10 and its label stands on one of its lines; the last line, non-IID
-    Shakespeare, is a group of its own. Where that line is shifted, its last number is lost.
+    A group starts with each CIFAR-10 and its label stands on one of its lines; the last line,
+    non-IID Shakespeare, is a group of its own. Where that line is shifted, its last number is lost.
     """
     (_, _, _, *methods), *rows = lines(f"fedelasticnet-table{number}")
     groups: list[list[list[str]]] = []
@@ -187,7 +188,8 @@ def hyperparameters() -> dict[tuple[str, str], tuple[float | None, ...]]:
 
 
 def accuracies() -> dict[tuple[str, str], str]:
-    """EFL's Table 2: (dataset, method) -> per cent; a number that is not bold stands three times."""
+    """EFL's Table 2: (dataset, method) -> per cent; a number that is not bold stands three
+    times."""
     (_, *names), *rows = [row[0].split() for row in lines("efl-table2")]
     known = {"MNIST": "mnist", "CIFAR100": "cifar100", "Sent140": "sent140", "Shakes.": "shakespeare"}
     out = {}

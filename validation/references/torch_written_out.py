@@ -1,10 +1,12 @@
-"""Rounds written out in plain torch from the methods' definitions, beside `fedtheory.neural.train`, on drawn settings.
+"""Rounds written out in plain torch from the methods' definitions, beside `fedtheory.neural.train`,
+on drawn settings.
 
     python validation/references/torch_written_out.py [--first 0] [--last 400]
 
-A seed draws a network, a loss, a method, a local solver and clients of 1 to 7 samples; batches hold all samples of a client, so that
-no order matters. Both sides compute in double precision, and every engine is to end at the same model. A line tells of every one that
-does not. Attention is not drawn with Adam or an l1 term: the bias of its keys has no gradient but rounding, which both would follow.
+A seed draws a network, a loss, a method, a local solver and clients of 1 to 7 samples; batches hold
+all samples of a client, so that no order matters. Both sides compute in double precision, and every
+engine is to end at the same model. A line tells of every one that does not. Attention is not drawn
+with Adam or an l1 term: the bias of its keys has no gradient but rounding, which both would follow.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ METHODS: dict[str, Any] = {
 ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.GELU, nn.ELU, nn.SiLU, nn.Sigmoid, nn.LeakyReLU, nn.Softplus)
 
 
-# --- networks ---------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 class Normed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +113,7 @@ def network(draw: random.Random) -> tuple[str, nn.Module]:
     return name, makers[name]().double()
 
 
-# --- samples and losses -----------------------------------------------------------------------------------------------
+# --- samples and losses ---------------------------------------------------------------------------
 def samples(name: str, n: int, g: torch.Generator) -> Any:
     if name == "images":
         return torch.randn(n, 1, 8, 8, generator=g, dtype=torch.float64)
@@ -150,7 +152,7 @@ def loss(draw: random.Random, name: str, n: int, g: torch.Generator) -> tuple[An
     return draw.choice(choices)
 
 
-# --- the rounds, written out ------------------------------------------------------------------------------------------
+# --- the rounds, written out ----------------------------------------------------------------------
 @dataclass
 class Drawn:
     """A setting: all that both sides are given."""
@@ -205,7 +207,8 @@ def trained(s: Drawn, engine: str) -> Tensor:
 
 
 def stepped(s: Drawn, module: nn.Module, of: np.ndarray, start: Tensor, correction: Tensor) -> Tensor:
-    """The client's model after its epochs, from `start`; the correction is SCAFFOLD's c - c_k, or FedDyn's minus its gradient."""
+    """The client's model after its epochs, from `start`; the correction is SCAFFOLD's c - c_k, or
+    FedDyn's minus its gradient."""
     parameters = [p for p in module.parameters() if p.requires_grad]
     y, m, v = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     x = {k: a[of] for k, a in s.inputs.items()} if isinstance(s.inputs, dict) else s.inputs[of]
@@ -258,7 +261,8 @@ def written_out(s: Drawn) -> Tensor:
 
 
 def differences(seed: int) -> tuple[str, dict[str, float]]:
-    """The setting in words, and by engine the largest difference of an entry, over the largest move of one (at least 1e-3)."""
+    """The setting in words, and by engine the largest difference of an entry, over the largest move
+    of one (at least 1e-3)."""
     s = drawn(seed)
     start = torch.cat([p.detach().reshape(-1) for p in s.module.parameters() if p.requires_grad])
     wanted = written_out(s)

@@ -84,7 +84,8 @@ class Run:
     """A run: its constants as Theorem 1 names them, and E||w_tau - w*||^2 in `distance_sq`.
 
     ``common``: all clients have the same sign of the noise in a step. ``anchors``: an elastic term
-    with anchors that never move. With "lam" and "u" in the data they move: to where the clients end.
+    with anchors that never move. With "lam" and "u" in the data they move: to where the clients
+    end.
     """
 
     def __init__(self, scheme, data, common=False, anchors=None):
@@ -105,7 +106,8 @@ class Run:
         self.theta = self._theta()
         self.S = [self.mean(t, lambda s, p: sum(map(mul, p, s))) for t in range(self.T)]  # E[sum_k p_tau^k s_tau^k]
         least, E = min(self.S), self.E
-        # gamma = max{4E^2 theta/min S, 32E(1 + theta)L/(mu min S)}; eta_tau = 16E/(mu ((tau + 1)E + gamma) S_tau)
+        # gamma = max{4E^2 theta/min S, 32E(1 + theta)L/(mu min S)}; eta_tau = 16E/(mu
+        # ((tau + 1)E + gamma) S_tau)
         self.gamma = max(4 * E**2 * self.theta / least, 32 * E * (1 + self.theta) * self.L / (self.mu * least))
         self.eta = [16 * E / (self.mu * ((t + 1) * E + self.gamma) * self.S[t]) for t in range(self.T)]
         pull = [[p * h for h in row] for p, row in zip(self.p, self.h)]
@@ -115,7 +117,8 @@ class Run:
         self._follow() if "lam" in data else self._go()
 
     def _follow(self):
-        """All steps of complete clients: y <- y - eta (h (y - c) + lam sum_i u_i (y - a_i)), then a_k = y_k.
+        """All steps of complete clients: y <- y - eta (h (y - c) + lam sum_i u_i (y - a_i)), then
+        a_k = y_k.
 
         D_k is the largest F~_k(w*) - F~_k^* and G^2 the largest squared gradient of all rounds.
         """
@@ -142,7 +145,8 @@ class Run:
             self.distance_sq.append(sum((x - s) ** 2 for x, s in zip(w, self.star)))
 
     def _elastic(self, lam, u, a):
-        """F~_k = f_k + lam/2 sum_j (w - a_j)' diag(u_j) (w - a_j); L~ = L + lam max U, mu~ = mu + lam min U."""
+        """F~_k = f_k + lam/2 sum_j (w - a_j)' diag(u_j) (w - a_j); L~ = L + lam max U,
+        mu~ = mu + lam min U."""
         U = [sum(col) for col in zip(*u)]
         V = [sum(u[j][i] * a[j][i] for j in range(self.N)) for i in range(self.d)]
         old = self.h
@@ -151,7 +155,8 @@ class Run:
         self.L, self.mu = self.L + lam * max(U), self.mu + lam * min(U)
 
     def _theta(self):
-        """The least theta that p_tau^k <= theta p^k is known to hold with: N, 1, E, E/min P(active)."""
+        """The least theta that p_tau^k <= theta p^k is known to hold with: N, 1, E, E/min
+        P(active)."""
         if self.scheme == "C-corrected":
             return self.E / min(1 - row[0] for law in self.laws for row in law)
         return {"A": Q(self.N), "B": Q(1), "C": Q(self.E)}[self.scheme]
@@ -161,7 +166,8 @@ class Run:
         return sum(mass * value(s, p) for mass, s, p in self.cases[t])
 
     def _go(self):
-        """Mean and second moment of every coordinate, round after round; G^2 at all E virtual steps."""
+        """Mean and second moment of every coordinate, round after round; G^2 at all E virtual
+        steps."""
         one, two = list(self.w0), [x * x for x in self.w0]
         self.distance_sq, self.G_sq = [self._distance_sq(one, two)], Q(0)
         for t in range(self.T):
@@ -213,7 +219,8 @@ class Run:
         return len({w / p for w, p in zip(self.work(t), self.p)}) == 1
 
     def bracket(self, t, printed=False):
-        """E of sum p s + theta (sum p - 2)_+ sum p s; printed sum p s + theta (sum p - 2) + sum p s."""
+        """E of sum p s + theta (sum p - 2)_+ sum p s; printed sum p s + theta (sum p - 2) + sum p
+        s."""
 
         def value(s, p):
             ps, over = sum(map(mul, p, s)), sum(p) - 2
@@ -248,7 +255,8 @@ class Run:
         return noise + data + E * (E - 1) * G * drift + (E - 1) * G * sum(over)
 
     def J(self, printed=False):
-        """max_tau 32E sum_k E[p s] D_k/(mu S_tau); printed max sum_k 32E E[p s]/((D_k/mu) S_tau)."""
+        """max_tau 32E sum_k E[p s] D_k/(mu S_tau); printed max sum_k 32E E[p s]/((D_k/mu)
+        S_tau)."""
         if printed:
             each = [[32 * self.E * w / (D / self.mu * S) for w, D in zip(self.work(t), self.D)] for t, S in enumerate(self.S)]
             return max(map(sum, each))
@@ -269,8 +277,8 @@ def theorem_1(run, tau, join="sum", flipped=False, bracket=False, J=False):
     """C_tau/(tau E + gamma)^2 + H_tau J/(tau E + gamma), H_tau = sum_{t<tau} r_t, (7).
 
     C_tau joins gamma^2 ||w_0 - w*||^2 and (16E/mu)^2 sum_{t<tau} E[B_t]/S_t^2 by sum, max or 2 max;
-    ``flipped``: r_t = 1 iff the ratio is the same for all k, else iff it is not; ``bracket``, ``J``:
-    as printed.
+    ``flipped``: r_t = 1 iff the ratio is the same for all k, else iff it is not; ``bracket``,
+    ``J``: as printed.
     """
     y = tau * run.E + run.gamma
     first = run.gamma**2 * run.distance_sq[0]
@@ -318,7 +326,8 @@ def run_of(scheme, form):
 
 
 def along_a_run(run, t):
-    """a_{t+1} <= (1 - 4E/(y+E)) a_t + (16E/mu)^2 E[B_t]/S_t^2/(y+E)^2 + r_t J/(y+E), y = t E + gamma."""
+    """a_{t+1} <= (1 - 4E/(y+E)) a_t + (16E/mu)^2 E[B_t]/S_t^2/(y+E)^2 + r_t J/(y+E), y = t
+    E + gamma."""
     y, E = t * run.E + run.gamma, run.E
     b = (16 * E / run.mu) ** 2 * run.B(t) / run.S[t] ** 2
     rhs = (1 - 4 * E / (y + E)) * run.distance_sq[t] + b / (y + E) ** 2 + (not run.same_ratio(t)) * run.J() / (y + E)

@@ -1,4 +1,5 @@
-"""Worked instances of Table 1's rows, EFL's own and the non-convex ones, in plain fractions; and all of EFL's claims together.
+"""Worked instances of Table 1's rows, EFL's own and the non-convex ones, in plain fractions; and
+all of EFL's claims together.
 
 Written from the LaTeX of every form; nothing of the library is imported.
 """
@@ -19,7 +20,8 @@ UNITS = {"G": "3", "L": "2", "mu": "1/2", "S": "4", "sigma": "5", "clients": "10
 
 
 class Family:
-    """F = sum h_i w_i^2/2, one client, E = 1, eta_t = 16/(mu (t + 1 + 64 L/mu)); the run until the error is at most epsilon."""
+    """F = sum h_i w_i^2/2, one client, E = 1, eta_t = 16/(mu (t + 1 + 64 L/mu)); the run until the
+    error is at most epsilon."""
 
     def __init__(self, h, start, root, loss):
         self.h, self.L, self.mu, self.root = h, max(h), min(h), root
@@ -64,7 +66,8 @@ def row_least(data):
 
 
 def row_suffices(scheme):
-    """max{512 b/(mu^2 T), 2 gamma^2 ||w_0 - w*||^2/(T E)^2} + H_T J/(T E + gamma) at T - 1 and T."""
+    """max{512 b/(mu^2 T), 2 gamma^2 ||w_0 - w*||^2/(T E)^2} + H_T J/(T E + gamma) at T - 1 and
+    T."""
     run, left, right = Run(scheme, RUNS[scheme]), [], []
     b = max(run.B_sharp(t) / run.S[t] ** 2 for t in range(run.T))
     for T in (run.T - 1, run.T):
@@ -76,7 +79,8 @@ def row_suffices(scheme):
 
 
 def table(data, a=Q(1), root=Q(1)):
-    """The rows of EFL, VRL-SGD and FedAMP for the loss times a; EFL's epsilon is times a, the others' times a^2.
+    """The rows of EFL, VRL-SGD and FedAMP for the loss times a; EFL's epsilon is times a, the
+    others' times a^2.
 
     ``root``: sqrt(a)
     """

@@ -20,7 +20,8 @@ def fractions(rows):
 
 
 def both_sides(data):
-    """||w_{tau+1} - w*||^2 and (1 - eta mu)^{2E} ||w_tau - w*||^2 + eta^3 (L - mu)(1 - eta mu) E(E-1)(2E-1)/(12 - 9t) zeta^2."""
+    """||w_{tau+1} - w*||^2 and (1 - eta mu)^{2E} ||w_tau - w*||^2 + eta^3 (L - mu)(1 - eta mu)
+    E(E-1)(2E-1)/(12 - 9t) zeta^2."""
     p, h, c, w0 = (fractions(data[name]) for name in ("weights", "h", "c", "w0"))
     N, d, E = len(p), len(w0), len(data["law"][0]) - 1
     L, mu = max(map(max, h)), min(map(min, h))

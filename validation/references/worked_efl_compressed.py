@@ -1,7 +1,7 @@
 """Worked instances of EFL's convergence with compression, in plain fractions.
 
-Written from Algorithms 1 and 2 and the LaTeX of every form; nothing of the library is imported. Noise
-goes through every sign, one by one.
+Written from Algorithms 1 and 2 and the LaTeX of every form; nothing of the library is imported.
+Noise goes through every sign, one by one.
 """
 
 from __future__ import annotations
@@ -76,11 +76,12 @@ def period(a, b, phase):
 
 
 def means_of_all_histories(data):
-    """The mean moves at w*, over all phases of the clients and all histories of the server, and the least gap of a choice.
+    """The mean moves at w*, over all phases of the clients and all histories of the server, and the
+    least gap of a choice.
 
     The server holds one coordinate back, by what came in since it was last sent: any number of
-    rounds ago, up to three periods. Raises `ValueError` on a tie, or where one coordinate might never
-    be sent.
+    rounds ago, up to three periods. Raises `ValueError` on a tie, or where one coordinate might
+    never be sent.
     """
     rows = [[Q(v) for v in row] for row in data["c"]]  # w* = 0, curvature 1: the moves
     which, lengths = 0 if data["variant"] == "literal" else 1, [len(period(*row, 0)) for row in rows]
@@ -117,7 +118,8 @@ def always_sent(own, other):
 
 
 def server_mean(m, R):
-    """The mean of D^G over the period that is reached from what the server holds, and the least gap in it."""
+    """The mean of D^G over the period that is reached from what the server holds, and the least gap
+    in it."""
     seen, log, t = {}, [], 0
     while (state := (t % len(m), *R)) not in seen:
         seen[state] = len(log)
@@ -141,7 +143,8 @@ LATE = {**PLAIN, "h": [["1", "2/3"], ["2/3", "1"]], "E": 9, "T": 1, "noise": [["
 
 
 class Compressed:
-    """All paths of the noise of a run with error feedback on both sides; every expectation is their mean."""
+    """All paths of the noise of a run with error feedback on both sides; every expectation is their
+    mean."""
 
     def __init__(self, data):
         self.p, self.h, self.c = (numbers(data[k]) for k in ("weights", "h", "c"))
@@ -240,7 +243,8 @@ def model(data):
 
 
 def sharp_bound(run, t):
-    """(eta_t/eta_0)^16 ||w_0 - w*||^2, the noise and what the clients and the residuals are off, for t >= 1."""
+    """(eta_t/eta_0)^16 ||w_0 - w*||^2, the noise and what the clients and the residuals are off,
+    for t >= 1."""
     now, before, first = run.eta(t), run.eta(t - 1), run.eta(0)
     start = (now / first) ** 16 * run.mean(lambda r: sq(minus(r["w"][0], run.star)))
     variance = sum(p * p * s for p, s in zip(run.p, run.sigma_sq))

@@ -107,7 +107,8 @@ def elastic_when_unbiased(data):
 
 
 def elastic_distance(data):
-    """sum_k p^k h_k |omega_eta - omega*| <= lambda eta |sum_k (u^k - p^k U) grad f_k(omega_eta)|."""
+    """sum_k p^k h_k |omega_eta - omega*| <= lambda eta |sum_k (u^k - p^k U) grad
+    f_k(omega_eta)|."""
     e = Elastic(data)
     lhs, rhs = [], []
     for i, x in enumerate(e.fixed):
@@ -124,13 +125,15 @@ def stale_kept(data):
 
 
 def stale_repaired(data):
-    """The pair removed: eta sum_{k != a} hat p^k grad f_k = 0 at argmin sum_{k != a} hat p^k f_k."""
+    """The pair removed: eta sum_{k != a} hat p^k grad f_k = 0 at argmin sum_{k != a} hat p^k
+    f_k."""
     e = Elastic(data)
     return [e.eta * e.total(e.rest, i, x) for i, x in enumerate(e.rest_star)], [Q(0)] * len(e.star)
 
 
 def stale_limit(data):
-    """eta times sum_{k != a} hat p^k grad f_k(omega_infinity) + lambda u^a (omega_infinity - omega^a) = 0."""
+    """eta times sum_{k != a} hat p^k grad f_k(omega_infinity) + lambda u^a
+    (omega_infinity - omega^a) = 0."""
     e, lhs = Elastic(data), []
     for i, x in enumerate(e.kept_limit()):
         lhs.append(e.eta * (e.total(e.rest, i, x) + e.lam * e.u[e.leaver][i] * (x - e.anchor[i])))
@@ -149,7 +152,8 @@ def _floats(e):
 
 
 def elastic_run(data):
-    """|omega_T - omega_eta| <= 10^-6 (|omega_0 - omega_eta| + max_k |c_k - c_1|), the step constant."""
+    """|omega_T - omega_eta| <= 10^-6 (|omega_0 - omega_eta| + max_k |c_k - c_1|), the step
+    constant."""
     e = Elastic(data)
     first = [abs(e.c[0][i] - x) + max(abs(row[i] - e.c[0][i]) for row in e.c) for i, x in enumerate(e.fixed)]
     end = [abs(x - float(y)) for x, y in zip(_floats(e), e.fixed, strict=True)]
@@ -167,7 +171,8 @@ def _decaying(e):
 
 
 def elastic_decayed(data):
-    """|omega_T - omega*| <= K eta_T for T = t_0 + 2, ..., eta_tau = eta/(1 + tau/10), coordinate by coordinate.
+    """|omega_T - omega*| <= K eta_T for T = t_0 + 2, ..., eta_tau = eta/(1 + tau/10), coordinate by
+    coordinate.
 
     K is the largest of |omega_t - omega*|/eta_t for t = t_0, t_0 + 1, and
     (11/10) lambda |sum_k u^k grad f_k(omega*)|/(a - 1/(10 eta) - (11/10) lambda eta_{t_0} |b|).

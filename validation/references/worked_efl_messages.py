@@ -33,7 +33,8 @@ def root(square):
 
 
 def st(x, q, rule="exact"):
-    """Algorithm 2: k = max(nq, 1), all at the threshold or above are kept, with the magnitude sum/k.
+    """Algorithm 2: k = max(nq, 1), all at the threshold or above are kept, with the magnitude
+    sum/k.
 
     With the rule "exact" k is rounded up, and exactly k are kept.
     """
@@ -146,7 +147,8 @@ def st_delta_printed(n, spec):
 
 
 def st_identity(data):
-    """||C(x) - x||^2 = ||x||^2 - (S/k)^2 (2k - m): S the kept magnitudes, m how many of them are not 0."""
+    """||C(x) - x||^2 = ||x||^2 - (S/k)^2 (2k - m): S the kept magnitudes, m how many of them are
+    not 0."""
     x, k = numbers(data["x"]), st_k(len(data["x"]), data["compressor"])
     kept = [abs(x[i]) for i in largest(x, int(k))]
     return [error(data)], [square(data) - (sum(kept) / k) ** 2 * (2 * k - sum(1 for v in kept if v))]
@@ -208,10 +210,10 @@ GROWS = {
 def run(data):
     """Models omega_0..omega_T, the last R^G and R^k, and omega_0 + sum_t sum_k p_t^k x_t^k.
 
-    x_t^k is the local change, p_t^k = E p^k/s. 'consistent': clients scale by E/s, then send ST; the
-    server adds ST of its delta. 'after': E/s is applied to what was sent. 'literal': clients send their
-    deltas, the server adds its own, each with its residual, which is kept as well. 'text': clients send
-    ST of theirs, the server adds its own uncompressed.
+    x_t^k is the local change, p_t^k = E p^k/s. 'consistent': clients scale by E/s, then send ST;
+    the server adds ST of its delta. 'after': E/s is applied to what was sent. 'literal': clients
+    send their deltas, the server adds its own, each with its residual, which is kept as well.
+    'text': clients send ST of theirs, the server adds its own uncompressed.
     """
     variant, q, eta = data["variant"], Q(data["q"]), Q(data["eta"])
     p, h, c, w = (numbers(data[k]) for k in ("weights", "h", "c", "x0"))
@@ -252,7 +254,8 @@ def mean_model(path):
 
 
 def mean_bias(data):
-    """sum_k p^k h_k |mean omega - omega*| <= (|omega_T - omega_0| + |R^G_T| + sum_k p^k |R^k_T|)/(eta T)."""
+    """sum_k p^k h_k |mean omega - omega*| <= (|omega_T - omega_0| + |R^G_T| + sum_k p^k
+    |R^k_T|)/(eta T)."""
     path, R_G, R, _ = run(data)
     p, h, c = (numbers(data[k]) for k in ("weights", "h", "c"))
     star, mean, lhs, rhs = minimiser(p, h, c), mean_model(path), [], []

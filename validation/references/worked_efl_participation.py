@@ -1,7 +1,7 @@
 """Worked instances of EFL's convergence with compression and irregular clients, in plain fractions.
 
-Written from the LaTeX of every form; nothing of the library is imported. Every s_tau^k of every round
-is gone through, one path after the other.
+Written from the LaTeX of every form; nothing of the library is imported. Every s_tau^k of every
+round is gone through, one path after the other.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ PARTIAL = {
 }  # fmt: skip
 # inactive alike, no local drift, all ratios equal, and the server sends all
 ALIKE = {**PARTIAL, "law": [["1/3", "2/3"], ["1/3", "2/3"]], "down": False}
-# all complete and nothing left out, so that the first entry of the minimum is the smaller one in round 2
+# all complete and nothing left out, so that the first entry of the minimum is the smaller one in
+# round 2
 LATE = {
     **PARTIAL, "scheme": "B", "h": [["1", "8/9"], ["8/9", "1"]], "law": [["0"] * 8 + ["1"]] * 2, "q": "1", "down": False,
 }  # fmt: skip
 
 
 class Partial:
-    """p_tau^k by scheme, with s^k > 0: C: E p^k/s^k, theta = E; corrected C: that over P(s^k > 0), theta = E/min_k P(s^k > 0);
-    B: p^k, theta = 1; A: N p^k over the number of complete clients, 0 for the others, theta = N.
+    """p_tau^k by scheme, with s^k > 0: C: E p^k/s^k, theta = E; corrected C: that over P(s^k > 0),
+    theta = E/min_k P(s^k > 0); B: p^k, theta = 1; A: N p^k over the number of complete clients, 0
+    for the others, theta = N.
 
     A client with s = 0, or with p_tau^k = 0, keeps its residual and sends nothing.
     """

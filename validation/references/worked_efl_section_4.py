@@ -30,8 +30,8 @@ KEEP = {"y": "1/3", "sigma_sq": "9/4", "x0": "3/2", "rounds": 3}
 
 # --- 4.1: inactive clients ---------------------------------------------------------------------
 class Inactive:
-    """H_tau = sum r_t, r_t = 1 iff E[p s]/p^k = E (1 - y_t^k) is not the same for all k; some = sum y_t,
-    y_t = 1 iff somebody may be idle."""
+    """H_tau = sum r_t, r_t = 1 iff E[p s]/p^k = E (1 - y_t^k) is not the same for all k; some = sum
+    y_t, y_t = 1 iff somebody may be idle."""
 
     def __init__(self, data):
         idle = fractions(data["idle"])
@@ -51,7 +51,8 @@ class Inactive:
 INACTIVE_RATE = {
     # H J/(tau E + gamma) <= sum y_t J/(tau E + E^2)
     "heterogeneity term": (LATE, lambda v: (v.term(v.H, v.T), v.some * v.J / (v.T * v.E + v.E**2))),
-    # TC/(tau E + gamma)^2 + H J/(tau E + gamma) <= (1 + C/(EJ)) sum y_t J/(tau E + E^2), or 1000 for the bracket
+    # TC/(tau E + gamma)^2 + H J/(tau E + gamma) <= (1 + C/(EJ)) sum y_t J/(tau E + E^2), or 1000
+    # for the bracket
     "printed": (LATE, lambda v: (v.whole, (1 + v.C / (v.E * v.J)) * v.some * v.J / (v.T * v.E + v.E**2))),
     "one constant": (LATE, lambda v: (v.whole, 1000 * v.some * v.J / (v.T * v.E + v.E**2))),
     "equality": (LATE, lambda v: (abs(v.H - v.some), 0)),
@@ -182,7 +183,8 @@ COROLLARY_1 = {
 
 
 class Epochs:
-    """Thresholds at E and E + 1 for full participation without the client: S = E, theta = 1, mu = 1, up to 8/sum p D.
+    """Thresholds at E and E + 1 for full participation without the client: S = E, theta = 1,
+    mu = 1, up to 8/sum p D.
 
     C = (16/mu)^2 B, J = 32E sum p D/mu, B = E noise + (2 + mu/(4L)) E(E-1)G^2 E + 2E^2 G^2, so that
     C/J = B/E up to that factor.

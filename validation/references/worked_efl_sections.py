@@ -1,10 +1,10 @@
 """Worked instances of EFL's sections 3 and 4 after Corollary 1, and of Theorem 2, in fractions.
 
 Written from the paper's pseudocode and the LaTeX of every form alone: nothing of the library is
-imported, and no NumPy. An instance is a dictionary of strings; a function a form gives its two sides
-as flat lists, coordinates innermost. For an equality they are the two sides that should agree. The
-elastic term is in `worked_efl_elastic`, the messages of Algorithms 1 and 2 and Table 1 in
-`worked_efl_messages`.
+imported, and no NumPy. An instance is a dictionary of strings; a function a form gives its two
+sides as flat lists, coordinates innermost. For an equality they are the two sides that should
+agree. The elastic term is in `worked_efl_elastic`, the messages of Algorithms 1 and 2 and Table 1
+in `worked_efl_messages`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ MANY = {
     "event": "arrival", "samples": ["1", "2", "27"], "h": [["2", "5/2"], ["9/4", "2"], ["2", "7/3"]],
     "c": SAMPLES["c"],
 }  # fmt: skip
-# One coordinate, the others' curvature mu = 2; F_a has curvature mu left of the joint optimum at 3/2
-# and L = 5 beyond it. Where it bends further to the right, the joint optimum is left of the bend.
+# One coordinate, the others' curvature mu = 2; F_a has curvature mu left of the joint optimum at
+# 3/2 and L = 5 beyond it. Where it bends further to the right, the joint optimum is left of the
+# bend.
 BENT = {
     "samples": ["2", "1", "4"], "h": [["2"], ["2"], ["5"]], "c": [["-1/2"], ["-1/2"], ["21/10"]],
     "bend": "3/2", "below": "2",
@@ -68,7 +69,8 @@ EQUAL = {"event": "arrival", "samples": ["3", "3"], "h": [["2"], ["2"]], "c": [[
 
 
 def shift(data):
-    """The quantities of Theorem 2 and section 4.3: client a's gap is D before the shift, D_hat after."""
+    """The quantities of Theorem 2 and section 4.3: client a's gap is D before the shift, D_hat
+    after."""
     samples, h, c = (numbers(data[k]) for k in ("samples", "h", "c"))
     n_a, others = samples[-1], samples[:-1]
     curvatures = [v for row in h for v in row]
@@ -81,7 +83,8 @@ def shift(data):
             left = min(w[0] - b, 0)
             return big * (max(w[0], b) - centre) ** 2 / 2 + big * (b - centre) * left + m * left**2 / 2
 
-        # sum_{k != a} n_k h_k (w - c_k) + n_a (L (b - c_a) + m (w - b)) = 0, left of the bend or at it
+        # sum_{k != a} n_k h_k (w - c_k) + n_a (L (b - c_a) + m (w - b)) = 0, left of the bend or at
+        # it
         own, end = sum(n * row[0] for n, row in zip(others, h[:-1], strict=True)), alone[0]
         together = [(own * end - n_a * (big * (b - centre) - m * b)) / (own + n_a * m)]
         if together[0] > b:
@@ -108,7 +111,8 @@ def theorem_2_departure_printed(data):
 
 
 def theorem_2_two(data):
-    """||omega* - hat omega*||^2 <= 2 L n_a^2 hat D_a / (mu^2 n^2), n the samples before the shift."""
+    """||omega* - hat omega*||^2 <= 2 L n_a^2 hat D_a / (mu^2 n^2), n the samples before the
+    shift."""
     q = shift(data)
     return [q["distance"]], [2 * q["L"] * q["n_a"] ** 2 * q["D_hat"] / (q["mu"] ** 2 * q["n"] ** 2)]
 
@@ -127,7 +131,8 @@ def theorem_2_arrival_printed(data):
 
 
 def theorem_2_arrival_old_optimum(data):
-    """||omega* - hat omega*||^2 <= 2 L n_a^2 D_a / (mu^2 n^2 + mu L n_a (2n + n_a)), D_a at the old optimum."""
+    """||omega* - hat omega*||^2 <= 2 L n_a^2 D_a / (mu^2 n^2 + mu L n_a (2n + n_a)), D_a at the old
+    optimum."""
     q = shift(data)
     n, n_a, L, mu = q["n"], q["n_a"], q["L"], q["mu"]
     return [q["distance"]], [2 * L * n_a**2 * q["D"] / (mu**2 * n**2 + mu * L * n_a * (2 * n + n_a))]
@@ -192,8 +197,8 @@ NOISY = {**QUIET, "start": ["1/3", "-1/2"], "sigma_sq": "3"}
 def after_shift(data, age):
     """E||w - hat omega*||^2 after 1..rounds steps w <- w - eta (H (w - hat omega*) + noise).
 
-    eta_tau = 16/(mu (tau + 1 + gamma)), and the first step is that of round ``age``; sigma_sq is the
-    variance of the noise in every coordinate.
+    eta_tau = 16/(mu (tau + 1 + gamma)), and the first step is that of round ``age``; sigma_sq is
+    the variance of the noise in every coordinate.
     """
     h, moments, out = numbers(data["curvature"]), [Q(x) ** 2 for x in data["start"]], []
     for t in range(data["rounds"]):
@@ -209,7 +214,8 @@ def fresh_against_kept(data):
 
 
 def kept_step(data):
-    """||omega_tau - hat omega*||^2 <= ((tau_0 + gamma)/(tau + gamma))^32 ||omega* - hat omega*||^2."""
+    """||omega_tau - hat omega*||^2 <= ((tau_0 + gamma)/(tau + gamma))^32 ||omega* - hat
+    omega*||^2."""
     first, at = sq(numbers(data["start"])), data["tau_0"] + Q(data["gamma"])
     return after_shift(data, data["tau_0"]), [(at / (at + t + 1)) ** 32 * first for t in range(data["rounds"])]
 
@@ -295,7 +301,8 @@ def limit_is_star(data, scheme):
 
 
 def limit_repaired(data, scheme):
-    """|E omega_tau - omega_infinity| <= max{b |omega_0 - omega_infinity|, a^2 Q/(a M - 1)}/(tau + b).
+    """|E omega_tau - omega_infinity| <= max{b |omega_0 - omega_infinity|, a^2 Q/(a
+    M - 1)}/(tau + b).
 
     eta_tau = a/(tau + b), and Q is the most that `second_of` comes to on the way.
     """
@@ -312,7 +319,8 @@ def limit_repaired(data, scheme):
 
 
 def limit_constant_step(data, scheme):
-    """|omega_eta - omega_infinity| sum E[p s] h_k <= eta sum E[p s(s-1)/2] h_k^2 |omega_eta - c_k|."""
+    """|omega_eta - omega_infinity| sum E[p s] h_k <= eta sum E[p s(s-1)/2] h_k^2 |omega_eta -
+    c_k|."""
     w, end = fixed_of(data, scheme), targets(data, scheme)[0]
     lhs = [m * abs(x - y) for m, x, y in zip(curvature_of(data, scheme), w, end, strict=True)]
     return lhs, [Q(data["eta"]) * v for v in second_of(data, scheme, w)]

@@ -1,8 +1,9 @@
-"""Worked instances of (2), (3), (6), the order of C_tau, and EFL's claim of fewer gradients and bits, in fractions.
+"""Worked instances of (2), (3), (6), the order of C_tau, and EFL's claim of fewer gradients and
+bits, in fractions.
 
-Written from the paper's formulas and the LaTeX of every form; nothing of the library is imported, and
-no NumPy. A function gives a form's two sides as flat lists, coordinates innermost. For an equality
-they are the two sides that should agree.
+Written from the paper's formulas and the LaTeX of every form; nothing of the library is imported,
+and no NumPy. A function gives a form's two sides as flat lists, coordinates innermost. For an
+equality they are the two sides that should agree.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def with_z(data):
 
 
 def gradient(data, who=None):
-    """d/dw_j of lambda/2 sum_i u_ij (w_j - a_ij)^2, against lambda (sum u_j w_j - sum u_j a_j) over some i."""
+    """d/dw_j of lambda/2 sum_i u_ij (w_j - a_ij)^2, against lambda (sum u_j w_j - sum u_j a_j) over
+    some i."""
     u, a, lam = numbers(data["u"]), numbers(data["anchors"]), Q(data["lam"])
     some = range(len(u)) if who is None else who
     left = [lam * sum(row[j] * (w[j] - ad[j]) for row, ad in zip(u, a)) for w in numbers(data["points"]) for j in range(len(w))]
@@ -160,7 +162,8 @@ COSTLY = {
 
 
 def path(data, compressed):
-    """omega_0..omega_T; without compression a round adds sum_k p_tau^k of what the local steps move."""
+    """omega_0..omega_T; without compression a round adds sum_k p_tau^k of what the local steps
+    move."""
     if compressed:
         return [numbers(data["x0"]), *(r[6] for r in rounds(data)[1])]
     p, h, c, w = (numbers(data[k]) for k in ("weights", "h", "c", "x0"))
@@ -183,7 +186,8 @@ def schedule(data):
 
 
 def takes(data, compressed, messages=False):
-    """Gradients of all clients until ||w - w*||^2 <= ||w_0 - w*||^2/16; where that is not reached at least one more.
+    """Gradients of all clients until ||w - w*||^2 <= ||w_0 - w*||^2/16; where that is not reached
+    at least one more.
 
     ``messages``: participants in place of gradients.
     """

@@ -1,7 +1,8 @@
-"""Worked instances of what EFL says in its sentences about clients that come, go, wait or do less, in fractions.
+"""Worked instances of what EFL says in its sentences about clients that come, go, wait or do less,
+in fractions.
 
-Written from the paper's formulas and the LaTeX of every form; nothing of the library is imported, and
-no NumPy. A function gives a form's two sides as flat lists, coordinates innermost.
+Written from the paper's formulas and the LaTeX of every form; nothing of the library is imported,
+and no NumPy. A function gives a form's two sides as flat lists, coordinates innermost.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ STEEPER = {
 
 
 def bent_bound(data, n_a):
-    """2L n_a^2 hat D_a/(mu^2 n^2), F_o = h_o w^2/2, of n samples: n h_o w + n_a F_a'(w) = 0 left of the bend b.
+    """2L n_a^2 hat D_a/(mu^2 n^2), F_o = h_o w^2/2, of n samples: n h_o w + n_a F_a'(w) = 0 left of
+    the bend b.
 
     F_a' = h_a (b - c) at b, and falls from there to the left with the other curvature k.
     """
@@ -221,7 +223,8 @@ def at_most(data):
 
 
 def bound_of(data, event, n_a=None, closer=Q(1), repaired=False):
-    """8L n_a^2 hat D_a/(mu^2 n^2), n all samples together; repaired, of an arrival, 2 for 8 and n the others'."""
+    """8L n_a^2 hat D_a/(mu^2 n^2), n all samples together; repaired, of an arrival, 2 for 8 and n
+    the others'."""
     samples, h = numbers(data["samples"]), numbers(data["h"])
     c = [times(closer, row) for row in numbers(data["c"])]
     n_a, others = samples[-1] if n_a is None else n_a, samples[:-1]
@@ -247,7 +250,7 @@ def more_alike(data):
     )
 
 
-# --- Theorem 1 across a shift: E = 1, scheme B, so that p_tau^k = p^k for who is active ------------
+# --- Theorem 1 across a shift: E = 1, scheme B, so that p_tau^k = p^k for who is active -----------
 RESTART = {
     "event": "departure", "scheme": "B", "weights": ["1/2", "1/3", "1/6"], "h": [["1"], ["2"], ["3"]], "c": [["1"], ["-1"], ["2"]],
     "noise": [["1/2"], ["1"], ["2"]], "law": [["1/4", "3/4"], ["0", "1"], ["1/2", "1/2"]], "w0": ["3"], "tau_0": 2, "rounds": 2,

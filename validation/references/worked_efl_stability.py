@@ -1,7 +1,7 @@
 """Worked instances of the elastic term's stability (sections 2 and 5.3 of EFL), in plain fractions.
 
-Written from the LaTeX of every form; nothing of the library is imported. Whether a recursion settles
-is read off the roots of its polynomial.
+Written from the LaTeX of every form; nothing of the library is imported. Whether a recursion
+settles is read off the roots of its polynomial.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from worked_efl_sections import numbers
 
 
 class Elastic:
-    """One coordinate at a time: (w, V) -> (sum p^k y_k, sum u^k y_k) after E steps of every client."""
+    """One coordinate at a time: (w, V) -> (sum p^k y_k, sum u^k y_k) after E steps of every
+    client."""
 
     def __init__(self, data, eta=None, lam=None):
         self.p = numbers(data["weights"])
@@ -92,7 +93,8 @@ def every_lambda(data):
 
 
 def some_lambda(data):
-    """The largest of the least margins over all lambda > 0: between two lines the largest minimum is where two meet."""
+    """The largest of the least margins over all lambda > 0: between two lines the largest minimum
+    is where two meet."""
     e = Elastic(data)
     lines = []  # constant and slope in x = eta^2 lambda
     for i in range(e.d):

@@ -1,4 +1,5 @@
-"""The steps of the proof of EFL's Theorem 1 in one round, in fractions, with nothing of the library.
+"""The steps of the proof of EFL's Theorem 1 in one round, in fractions, with nothing of the
+library.
 
 Two quadratic clients as in `worked_efl`, scheme C, one round from a given state: the four cases of
 (p, s) and the 64 paths of the noise's signs are enumerated. A side is a list over cases, paths and
@@ -27,7 +28,8 @@ def minus(x, y):
 
 
 class Round(Run):
-    """One round tau of a run with one law from w_0: eta, gamma, theta of that law, G and sigma_k of this round."""
+    """One round tau of a run with one law from w_0: eta, gamma, theta of that law, G and sigma_k of
+    this round."""
 
     def __init__(self, scheme="C", data=ROUND):
         self.tau = data["tau"]
@@ -129,7 +131,8 @@ def smoothness(r):
 
 
 def inner_product(r):
-    """-2 eta <wbar_i - w*, gbar_i> <= sum p alpha ||wbar_i - w_i^k||^2 + 2L eta^2 sum p alpha (F_k(w_i^k) - F_k^*)
+    """-2 eta <wbar_i - w*, gbar_i> <= sum p alpha ||wbar_i - w_i^k||^2 + 2L eta^2 sum p alpha
+    (F_k(w_i^k) - F_k^*)
     - 2 eta sum p alpha (F_k(w_i^k) - F_k(w*)) - eta mu sum p alpha ||w_i^k - w*||^2."""
     eta = r.step
 
@@ -186,7 +189,8 @@ def loss_gaps_expected(r, sharp=False):
 
 
 def expanded_at_wbar(r):
-    """0 <= E sum_{i,k} p_k alpha_i^k (F_k(wbar_i) - F_k(w*)), as lhs <= rhs with the sum's negative on the left."""
+    """0 <= E sum_{i,k} p_k alpha_i^k (F_k(wbar_i) - F_k(w*)), as lhs <= rhs with the sum's negative
+    on the left."""
 
     def value(*at):
         bar = r.wbar(*at)
@@ -212,7 +216,8 @@ def drift_left(r):
 
 def drift(r, sharp=False):
     """<= eta^2 {(2 + mu/(2(1+theta)L)) E(E-1)G^2 (bracket) + 2EG^2 sum E[p^2 s]/p^k}; sharpened
-    eta^2 {E(E-1)G^2 ((1/2 + mu/(4(1+theta)L)) (bracket) + E sum p s/3) + (E-1)G^2 sum E[p^2 s]/p^k}."""
+    eta^2 {E(E-1)G^2 ((1/2 + mu/(4(1+theta)L)) (bracket) + E sum p s/3) + (E-1)G^2 sum E[p^2
+    s]/p^k}."""
     E, G, ratio = r.E, r.G_sq, r.mu / ((1 + r.theta) * r.L)
     over = sum(q / p for q, p in zip(r.squares(0), r.p))
     if sharp:
@@ -230,7 +235,8 @@ def one_client(r):
 
 
 def identity(r):
-    """sum p_k ||wbar - w_k||^2 - sum p_k ||w_k - w_0||^2 - (sum p_k - 2) ||wbar - w_0||^2 = 0 at the stopped points."""
+    """sum p_k ||wbar - w_k||^2 - sum p_k ||w_k - w_0||^2 - (sum p_k - 2) ||wbar - w_0||^2 = 0 at
+    the stopped points."""
 
     def difference(s, p, path, i):
         bar, points = r.wbar(s, p, path, i), [r.w[k][path[k]][min(i, s[k])] for k in range(r.N)]
@@ -241,7 +247,8 @@ def identity(r):
 
 
 def jensen(r):
-    """||wbar - w_0||^2 <= sum p_k^2/p^k ||w_k - w_0||^2, and that <= theta sum p_k ||w_k - w_0||^2, i = 1..E."""
+    """||wbar - w_0||^2 <= sum p_k^2/p^k ||w_k - w_0||^2, and that <= theta sum p_k ||w_k - w_0||^2,
+    i = 1..E."""
     after = range(1, r.E + 1)
 
     def moved(s, p, path, i, weights):

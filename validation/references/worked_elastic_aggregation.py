@@ -203,7 +203,8 @@ class Clients:
         return minus(at, theta)
 
     def M(self, k: int) -> Matrix:
-        """M of Delta_k = -M (theta - c_k): its columns are -Delta_k at the unit vectors, c_k = 0."""
+        """M of Delta_k = -M (theta - c_k): its columns are -Delta_k at the unit vectors, c_k =
+        0."""
         units = [[Fraction(i == j) for j in range(self.d)] for i in range(self.d)]
         columns = [self.local(k, e, [Fraction(0)] * self.d) for e in units]
         return [[-columns[j][i] for j in range(self.d)] for i in range(self.d)]

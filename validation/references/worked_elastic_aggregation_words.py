@@ -1,8 +1,10 @@
-"""Elastic Aggregation worked out on tiny instances, continued: attraction, the poster's words, and samples with labels.
+"""Elastic Aggregation worked out on tiny instances, continued: attraction, the poster's words, and
+samples with labels.
 
-With lists and `fractions.Fraction` only; nothing is shared with the library. That a spectral radius is below 1 is decided here by
-the characteristic polynomial's coefficients (Jury's conditions, and Routh and Hurwitz's for the sign of real parts), while the
-library solves Lyapunov's equation. Worked for two parameters at most.
+With lists and `fractions.Fraction` only; nothing is shared with the library. That a spectral radius
+is below 1 is decided here by the characteristic polynomial's coefficients (Jury's conditions, and
+Routh and Hurwitz's for the sign of real parts), while the library solves Lyapunov's equation.
+Worked for two parameters at most.
 """
 
 from __future__ import annotations
@@ -115,7 +117,8 @@ class Near(Cohorts):
         return int(trace(self.J) < 0 < det(self.J)) if self.d == 2 else int(self.J[0][0] < 0)
 
     def limit(self) -> Fraction:
-        """1/tr E[J_C' X J_C], J'X + XJ = -I: X = -(det J I + adj(J)' adj(J))/(2 tr J det J) for two parameters, -1/(2J) for one."""
+        """1/tr E[J_C' X J_C], J'X + XJ = -I: X = -(det J I + adj(J)' adj(J))/(2 tr J det J) for two
+        parameters, -1/(2J) for one."""
         if self.d == 1:
             return -2 * self.J[0][0] / self.mean([J[0][0] ** 2 for J in self.Js])
         (a, b), (c, d) = self.J
@@ -138,7 +141,8 @@ class Near(Cohorts):
 
 
 class Labelled:
-    """Samples with labels: F(theta; a) = a' theta, the loss (a' theta - y)^2/2, and Algorithm 1 sample by sample."""
+    """Samples with labels: F(theta; a) = a' theta, the loss (a' theta - y)^2/2, and Algorithm 1
+    sample by sample."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         for name in ("held", "held_labels", "train", "labels", "others", "theta"):

@@ -1,4 +1,5 @@
-"""Both sides of the forms about attraction, the poster's words and labels, each written from the formula beside it."""
+"""Both sides of the forms about attraction, the poster's words and labels, each written from the
+formula beside it."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def _(w: Labelled) -> tuple[Any, Any]:
 
 @form("unlabelled", "as the loss")
 def _(w: Labelled) -> tuple[Any, Any]:
-    # where Omega^i > Omega^j: |loss gradient|_j, else 0, is at most |loss gradient|_i, rows i, columns j
+    # where Omega^i > Omega^j: |loss gradient|_j, else 0, is at most |loss gradient|_i, rows i,
+    # columns j
     O, g, d = first.weighted(w.w, w.Omega(w.theta)), w.loss(w.theta), range(w.d)
     return [g[j] if O[i] > O[j] else 0 for i in d for j in d], [g[i] for i in d for _ in d]
 
@@ -139,7 +141,8 @@ def _(w: Near) -> tuple[Any, Any]:
 
 @form("sampled-attraction", "one parameter, spread")
 def _(w: Near) -> tuple[Any, ...]:
-    # noise/(1 - r), by rounds from theta and from theta +- 2, is the formula; and the size of the terms
+    # noise/(1 - r), by rounds from theta and from theta +- 2, is the formula; and the size of the
+    # terms
     noise = w.mean([squared_distance(w, w.theta[0], C) for C in w.cohorts])
     away = w.mean([(squared_distance(w, w.theta[0] + 2, C) + squared_distance(w, w.theta[0] - 2, C)) / 2 for C in w.cohorts])
     step = w.eta * w.tau

@@ -1,11 +1,11 @@
 """A tiny run of FedElasticNet's Algorithm 3 in fractions, and what (11) to (39) are about on it.
 
 Clients with L_k(y) = sum_i H[k][i] (y_i - C[k][i])^2/2, of which PART take part in a round. On
-`PRINTED` there are four in the plane, three a round, and round 1 is cohort (0, 1, 2), so that client
-3 has never taken part; the forms are about the round after, whose cohort is random. The numbers of
-`OTHERS` are all different and none is 1, so that no factor can hide. The method is written from its
-pseudocode. Nothing here comes from the package, and neither does `worked_fedelasticnet_forms`, which
-works out the forms' two sides.
+`PRINTED` there are four in the plane, three a round, and round 1 is cohort (0, 1, 2), so that
+client 3 has never taken part; the forms are about the round after, whose cohort is random. The
+numbers of `OTHERS` are all different and none is 1, so that no factor can hide. The method is
+written from its pseudocode. Nothing here comes from the package, and neither does
+`worked_fedelasticnet_forms`, which works out the forms' two sides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ RULES = ("sign", "true-gradient")
 
 
 class Numbers(NamedTuple):
-    """An instance: curvatures H and minimisers C, lambda_1, lambda_2, P, theta^0, the cohorts so far."""
+    """An instance: curvatures H and minimisers C, lambda_1, lambda_2, P, theta^0, the cohorts so
+    far."""
 
     H: list[list[F]]
     C: list[list[F]]
@@ -102,7 +103,8 @@ class Instance:
     def minimiser(self, k, g, anchor):
         """argmin L_k(y) - <g, y> + L2/2 ||y - anchor||^2 + L1 ||y - anchor||_1.
 
-        By coordinate: above the anchor if the branch y > anchor has its minimum there, below likewise.
+        By coordinate: above the anchor if the branch y > anchor has its minimum there, below
+        likewise.
         """
         out = []
         for h, c, g_i, a in zip(self.curvature[k], self.centre[k], g, anchor, strict=True):

@@ -1,7 +1,9 @@
-"""FedElasticNet's Algorithm 2 and its threshold in plain fractions, with nothing of the library: both sides of every form.
+"""FedElasticNet's Algorithm 2 and its threshold in plain fractions, with nothing of the library:
+both sides of every form.
 
-Clients are L_k(x) = sum_i h_ki (x_i - c_ki)^2/2. Every side is written from the formula of the form: `SIDES` maps
-(statement, form) to a list of (name of an instance, function that returns the two sides as flat lists).
+Clients are L_k(x) = sum_i h_ki (x_i - c_ki)^2/2. Every side is written from the formula of the
+form: `SIDES` maps (statement, form) to a list of (name of an instance, function that returns the
+two sides as flat lists).
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def data(name):
     return {key: numbers(value) for key, value in INSTANCES[name][1].items()}
 
 
-# --- Algorithm 2, one coordinate of one client at a time ------------------------------------------------------------------
+# --- Algorithm 2, one coordinate of one client at a time ------------------------------------------
 class Rounds:
     """The rounds of an instance; what non-members would do is left at 0."""
 
@@ -190,7 +192,7 @@ def drag(r):
     return [x * on for x, on in zip(found, there)], [x * on for x, on in zip(given, there)]
 
 
-# --- at rest, one coordinate ----------------------------------------------------------------------------------------------
+# --- at rest, one coordinate ----------------------------------------------------------------------
 class Rest:
     """rho = lambda_1 (1 - q^(B-1))/(1 - q^B); theta from grad R = mean of the r_k."""
 
@@ -249,9 +251,10 @@ def attracts(v):
     return [abs(v.near()[0][0])], [abs(v.d["shift"][0])]
 
 
-# --- stability ------------------------------------------------------------------------------------------------------------
+# --- stability ------------------------------------------------------------------------------------
 class Matrix:
-    """SCAFFOLD of one or two clients: trace and determinant of (theta, c_1 - c); a further eigenvalue is 0."""
+    """SCAFFOLD of one or two clients: trace and determinant of (theta, c_1 - c); a further
+    eigenvalue is 0."""
 
     def __init__(self, d):
         a, self.B, step = [h[0][0] for h in d["H"]], d["B"], d["eta_g"] * d["eta"]

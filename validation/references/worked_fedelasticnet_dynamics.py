@@ -1,7 +1,9 @@
-"""FedElasticNet's dynamics a second time: both sides of every form on small runs, in plain fractions and without the library.
+"""FedElasticNet's dynamics a second time: both sides of every form on small runs, in plain
+fractions and without the library.
 
-A loss of one coordinate is (slope, curvature, centre, ramps), its slope at x being slope + curvature (x - centre) and, of every
-ramp (p, q, G), what part of G lies left of x. All losses here are smooth.
+A loss of one coordinate is (slope, curvature, centre, ramps), its slope at x being
+slope + curvature (x - centre) and, of every ramp (p, q, G), what part of G lies left of x. All
+losses here are smooth.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def local(loss, theta: F, g: F, l1: F, l2: F) -> F:
 
 
 def minimiser(column, start: F) -> F:
-    """That of the mean of the losses nearest to start, where the mean is not flat at its minimum but around start."""
+    """That of the mean of the losses nearest to start, where the mean is not flat at its minimum
+    but around start."""
     total = lambda x: sum((slope(p, x) for p in column), F(0))  # noqa: E731
     if total(start) == 0:
         return start
@@ -172,7 +175,7 @@ def soft(v: F, l1: F) -> F:
     return sign(v) * max(abs(v) - l1, F(0))
 
 
-# --- both sides on a run, as lists ---------------------------------------------------------------------------------------
+# --- both sides on a run, as lists ----------------------------------------------------------------
 def pushes(r: Run, most: bool):
     moved = [sq(row) for t in range(1, len(r.thetas)) for row in r.delta(t)]
     pushed = [sq([soft(x, r.l1) for x in row]) for t in range(len(r.ys)) for row in r.v(t)]

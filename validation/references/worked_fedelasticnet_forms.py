@@ -1,4 +1,5 @@
-"""The two sides of every form of FedElasticNet's (11) to (39) on the round of `worked_fedelasticnet`.
+"""The two sides of every form of FedElasticNet's (11) to (39) on the round of
+`worked_fedelasticnet`.
 
 Each is written from its formula. `FORMS` maps (statement, form) to a function of a `Round` that
 returns the two sides as they stand there: a number, or a list with a client, a cohort, or a member
@@ -12,7 +13,7 @@ from fractions import Fraction as F
 from worked_fedelasticnet import PRINTED, Round, add, dot, mean, minus, sign, sq, times
 
 
-# --- (11) to (17) -------------------------------------------------------------------------------------------------------
+# --- (11) to (17) ---------------------------------------------------------------------------------
 def condition(r, s):
     """(11): grad L_k(theta_k) - g_k + L2 (theta_k - theta) + L1 s_k = 0, a client an entry."""
     left = [add(minus(r.grad_tilde[k], r.g[k]), times(r.l2, r.move[k]), times(r.l1, s[k])) for k in r.clients]
@@ -65,7 +66,7 @@ def eq_17(r):
     return left, right
 
 
-# --- (19) to (22) -------------------------------------------------------------------------------------------------------
+# --- (19) to (22) ---------------------------------------------------------------------------------
 def members(r, index, other):
     """Return the members' entries in the state behind every cohort, and ``other[k]``, by cohort."""
     pairs = [(r.after[c][index][k], other[k]) for c in r.cohorts for k in c]
@@ -78,12 +79,14 @@ def took_part(r):
 
 
 def gradients(r, c):
-    """grad L_k(theta_k^t) of all clients: of those that stay away what is stored, as at the start, where both are 0"""
+    """grad L_k(theta_k^t) of all clients: of those that stay away what is stored, as at the start,
+    where both are 0"""
     return [r.grad(k, r.after[c][3][k]) if k in c else r.g[k] for k in r.clients]
 
 
 def eq_20(r):
-    """1/m sum_k E ||g_k^t - grad_k(theta*)||^2 = 1/m sum_k E ||grad_k(theta_k^t) - grad_k(theta*)||^2"""
+    """1/m sum_k E ||g_k^t - grad_k(theta*)||^2 = 1/m sum_k E ||grad_k(theta_k^t) -
+    grad_k(theta*)||^2"""
     return r.C_next, r.E(lambda c: mean(sq(minus(u, star)) for u, star in zip(gradients(r, c), r.grad_star, strict=True)))
 
 
@@ -94,7 +97,8 @@ def eq_20_repaired(r):
 
 
 def eq_21(r):
-    """epsilon = 1/m sum_k ||theta_tilde_k - gamma||^2 = 1/m sum_k ||theta_tilde_k - theta - h/L2||^2"""
+    """epsilon = 1/m sum_k ||theta_tilde_k - gamma||^2 = 1/m sum_k ||theta_tilde_k - theta -
+    h/L2||^2"""
     return r.epsilon, mean(sq(minus(r.move[k], times(1 / r.l2, r.h))) for k in r.clients)
 
 
@@ -113,7 +117,7 @@ def lemma_b2_literal(r):
     return [r.after[c][1] for c in r.cohorts], [mean(gradients(r, c)) for c in r.cohorts]
 
 
-# --- Lemma B.3, (23) to (29) --------------------------------------------------------------------------------------------
+# --- Lemma B.3, (23) to (29) ----------------------------------------------------------------------
 def rhs_of_26(r, s):
     """-1/(L2 m) sum_k grad L_k(theta_tilde_k) - L1/(L2 m) sum_k s_k, also of Lemma B.3"""
     return [minus(times(-1 / (r.l2 * r.m), add(*r.grad_tilde)), times(r.l1 / (r.l2 * r.m), add(*s)))]
@@ -169,7 +173,7 @@ def eq_28_repaired(r):
     return r.C_next, (1 - F(r.part, r.m)) * r.C + F(r.part, r.m) * inner
 
 
-# --- Lemma B.4, (32) to (35) --------------------------------------------------------------------------------------------
+# --- Lemma B.4, (32) to (35) ----------------------------------------------------------------------
 def rhs_of_35(r, s):
     """A - 2/L2 gap + beta/L2 epsilon + E ||gamma^t - gamma||^2 - 2 L1/L2 <gamma - theta*, mean s>
 
@@ -179,7 +183,8 @@ def rhs_of_35(r, s):
 
 
 def rhs_of_32(r, s):
-    """A + E ||gamma^t - gamma||^2 + 2/(L2 m) sum_k <gamma - theta*, -grad L_k(theta_tilde_k) - L1 s_k>"""
+    """A + E ||gamma^t - gamma||^2 + 2/(L2 m) sum_k <gamma - theta*, -grad L_k(theta_tilde_k) - L1
+    s_k>"""
     inner = [dot(r.away, minus(times(-1, r.grad_tilde[k]), times(r.l1, s[k]))) for k in r.clients]
     return r.A + r.step_sq + 2 / (r.l2 * r.m) * sum(inner)
 
@@ -202,7 +207,7 @@ def rhs_of_34(r):
     return r.A + r.step_sq - 2 / r.l2 * r.gap + r.beta / r.l2 * r.epsilon + sign_sum(r)
 
 
-# --- Lemma B.5, (36) to (39), and without the floor -----------------------------------------------------------------------
+# --- Lemma B.5, (36) to (39), and without the floor -----------------------------------------------
 def lemma_b5(r):
     """(1 - 5 beta^2/L2^2) epsilon <= 10/L2^2 C_{t-1} + 10 beta/L2^2 gap + 5 L1^2/L2^2 d"""
     right = 10 / r.l2**2 * r.C + 10 * r.beta / r.l2**2 * r.gap + 5 * r.l1**2 / r.l2**2 * r.d
@@ -252,7 +257,8 @@ def rhs_of_39(r):
 def lemma_diagonal(r):
     """1/m sum_k ||D_k c_k - h||^2 <= 1/m sum_k ||c_k||^2 with c_k = g_k - grad L_k(theta*)
 
-    and the D_k of the soft threshold, L2 (theta_tilde_k - theta) = D_k (g_k - grad L_k(theta_tilde_k)).
+    and the D_k of the soft threshold, L2 (theta_tilde_k - theta) = D_k (g_k - grad
+    L_k(theta_tilde_k)).
     """
     c = [minus(r.g[k], r.grad_star[k]) for k in r.clients]
     v = [minus(r.g[k], r.grad_tilde[k]) for k in r.clients]

@@ -87,7 +87,8 @@ WEIGHTS = [F(1, 2), F(1, 3), F(1, 6)]  # n_k/n
 
 
 class Proximal:
-    """Everyone's move u_k of Algorithm 1 at theta, and s_k = -(grad L_k(theta + u_k) + l2 u_k)/l1."""
+    """Everyone's move u_k of Algorithm 1 at theta, and s_k = -(grad L_k(theta + u_k) + l2
+    u_k)/l1."""
 
     def __init__(self, theta: Vector) -> None:
         self.theta, zero = theta, [F(0)] * D

@@ -1,9 +1,11 @@
-"""FedElasticNet, (1)-(9) and what the main text calls negligible: both sides of every form, in plain fractions.
+"""FedElasticNet, (1)-(9) and what the main text calls negligible: both sides of every form, in
+plain fractions.
 
-Each side is written from the formula that is shown for it. Minimisers are not searched for: they are
-given, and proved to be minimisers by their optimality conditions. `FORMS` has (statement, form) ->
-(names of instances, function); a function takes an instance and gives (lhs, rhs) as lists. The rounds
-are in worked_fedelasticnet_one_round, what is about chance in worked_fedelasticnet_signs.
+Each side is written from the formula that is shown for it. Minimisers are not searched for: they
+are given, and proved to be minimisers by their optimality conditions. `FORMS` has (statement,
+form) -> (names of instances, function); a function takes an instance and gives (lhs, rhs) as lists.
+The rounds are in worked_fedelasticnet_one_round, what is about chance in
+worked_fedelasticnet_signs.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ Formula = Callable[[Any], tuple[list[F], list[F]]]
 FORMS: dict[tuple[str, str], tuple[tuple[str, ...], Formula]] = {}
 
 
-# --- plain vectors ----------------------------------------------------------------------------------------------------------
+# --- plain vectors --------------------------------------------------------------------------------
 def numbers(text: str) -> Any:
     """'1/2 3;0 1' as a list of lists of fractions, '1/2 3' as a list."""
     rows = [[F(x) for x in row.split()] for row in text.split(";")]
@@ -77,7 +79,7 @@ def form(statement: str, name: str, *instances: str) -> Callable[[Formula], Form
     return keep
 
 
-# --- (1) and (2): X, y, lambda_1, lambda_2, theta^{t-1}, a point; the minimisers of (1), of (2), and the update of (4) --------
+# --- (1) and (2): X, y, lambda_1, lambda_2, theta^{t-1}, a point; the minimisers of (1), of (2), and the update of (4) 
 INSTANCES: dict[str, dict[str, Any]] = {
     "plain": {
         "X": "1 2;0 1;2 1", "y": "3 -1 2", "l1": "1", "l2": "2", "start": "1 -1", "trial": "1/2 1",
@@ -251,7 +253,7 @@ def _(s: Samples):  # squared
     return [s.l2**2 * (s.update[0] - s.update[1]) ** 2], [s.apart * dot(r, r) / F(s.n) ** 2]
 
 
-# --- (4), (8), (9): L(y) = y'Hy/2 - q'y, g, theta, lambda_1, lambda_2, a point; delta, and delta without l1 -------------------
+# --- (4), (8), (9): L(y) = y'Hy/2 - q'y, g, theta, lambda_1, lambda_2, a point; delta, and delta without l1 
 INSTANCES |= {
     "first": {"H": "2 1;1 1", "q": "1 3", "g": "0 0", "theta": "1 0", "l1": "1/2", "l2": "3", "trial": "1/2 2",
               "delta": "-7/38 8/19", "delta0": "-6/19 11/19"},

@@ -1,4 +1,5 @@
-"""FedElasticNet, (3), (5)-(7), and one round of all clients: both sides of every form, in plain fractions.
+"""FedElasticNet, (3), (5)-(7), and one round of all clients: both sides of every form, in plain
+fractions.
 
 As worked_fedelasticnet_main_text, which has the helpers. Local models are given and proved.
 """
@@ -80,7 +81,7 @@ class Clients:
         return sum(dot(x, mul(h, x)) / 2 - dot(q, x) for h, q in zip(self.H, self.q, strict=True)) / self.m
 
 
-# --- (5) to (7) -------------------------------------------------------------------------------------------------------------
+# --- (5) to (7) -----------------------------------------------------------------------------------
 class Steps(Clients):
     """B local steps of each client."""
 
@@ -174,7 +175,7 @@ def _(v: Steps):
     return flat([path[-1] for path in v.path]), flat([v.theta for _ in v.each])
 
 
-# --- (3) and the second term --------------------------------------------------------------------------------------------------
+# --- (3) and the second term ----------------------------------------------------------------------
 class Objective(Clients):
     """R, the counts and the constants."""
 
@@ -192,7 +193,8 @@ class Objective(Clients):
 
 @form("eq-3", "a minimiser exists", "slope")
 def _(v: Objective):
-    """The least |d_i R| of diagonal losses: 0 where R is curved along i, and what the slope is where it is flat."""
+    """The least |d_i R| of diagonal losses: 0 where R is curved along i, and what the slope is
+    where it is flat."""
     curved = [any(h[i][i] for h in v.H) for i in range(2)]
     return [F(0) if c else abs(s) for c, s in zip(curved, v.slope, strict=True)], [F(0), F(0)]
 
@@ -222,7 +224,7 @@ def _(v: Objective):
     return [v.second(F(7, 2))], [F(7, 2) * v.second()]
 
 
-# --- one round of all clients -------------------------------------------------------------------------------------------------
+# --- one round of all clients ---------------------------------------------------------------------
 class Round(Clients):
     """One round from (theta, stored), the local models proved."""
 
@@ -275,7 +277,8 @@ def _(v: Round):
 
 @form("average-of-signs", "repaired", "round")
 def _(v: Round):
-    """lambda_1 s_k is what (11) leaves: +-lambda_1 where delta is not 0, g - grad L(theta_k) where it is."""
+    """lambda_1 s_k is what (11) leaves: +-lambda_1 where delta is not 0, g - grad L(theta_k) where
+    it is."""
     s = []
     for k, move in enumerate(v.delta):
         pull = sub(v.g[k], v.at_local[k])

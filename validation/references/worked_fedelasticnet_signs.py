@@ -1,7 +1,8 @@
-"""FedElasticNet, B.3 and section 4: both sides of every form about chance and about entropy, in plain fractions.
+"""FedElasticNet, B.3 and section 4: both sides of every form about chance and about entropy, in
+plain fractions.
 
-Probabilities are sums over every sequence of outcomes, one by one. A right side factor e^-x is kept as
-the pair (factor, x); entropies are compared by the numbers that the formulas beside them say.
+Probabilities are sums over every sequence of outcomes, one by one. A right side factor e^-x is kept
+as the pair (factor, x); entropies are compared by the numbers that the formulas beside them say.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ SIGNS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[Law], tuple[F, tup
     ),
 }  # fmt: skip
 
-# --- messages: the update without l1, the server's model, the threshold; the bin is 1 where it is not given ------------------
+# --- messages: the update without l1, the server's model, the threshold; the bin is 1 where it is not given 
 MESSAGES: dict[str, dict[str, str]] = {
     "fine": {"x": "1/5 -2/5 7/5 3 3 -1", "theta": "1 1 0 0 2 -3", "t": "3/5"},
     "whole": {"x": "1 -2 1 3 3 0", "theta": "1 1 0 0 2 -3", "t": "1"},
@@ -130,7 +131,8 @@ def power(values: list[Any]) -> F:
 
 
 def message(given: dict[str, str]) -> dict[tuple[str, str], tuple[F, F]]:
-    """Both sides of every form that is about the message: entropies as 1/prod c^c, which is e^(n H)/n^n."""
+    """Both sides of every form that is about the message: entropies as 1/prod c^c, which is e^(n
+    H)/n^n."""
     width = F(given.get("bin", "1"))
     x, theta = ([F(v) / width for v in given[k].split()] for k in ("x", "theta"))
     t, n = F(given["t"]) / width, len(x)
@@ -151,9 +153,10 @@ def message(given: dict[str, str]) -> dict[tuple[str, str], tuple[F, F]]:
     return found
 
 
-# --- densities: (left, width, count) ----------------------------------------------------------------------------------------
+# --- densities: (left, width, count) --------------------------------------------------------------
 def density(cells: list[tuple[F | int, F | int, int]], variance: F | None = None) -> tuple[F, int, F]:
-    """e^(2 n h) = prod (n w/c)^(2 c), n, and the variance: the density's own where none is given."""
+    """e^(2 n h) = prod (n w/c)^(2 c), n, and the variance: the density's own where none is
+    given."""
     n = sum(c for _, _, c in cells)
     power = F(1)
     for _, w, c in cells:

@@ -1,6 +1,8 @@
-"""One round of SCAFFOLD as a matrix, and the numbers that Schur and Cohn reduce its characteristic polynomial to, in plain fractions.
+"""One round of SCAFFOLD as a matrix, and the numbers that Schur and Cohn reduce its characteristic
+polynomial to, in plain fractions.
 
-Part of `worked_fedelasticnet_algorithm_2`, for any number of clients and coordinates. The state is theta, then the c_k.
+Part of `worked_fedelasticnet_algorithm_2`, for any number of clients and coordinates. The state is
+theta, then the c_k.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Stability:
         return out + [c_k[k][i] - c[i] - moves[k][i] / (d["B"] * d["eta"]) for k in range(m) for i in range(n)]
 
     def polynomial(self):
-        """det(z - M) with its leading 1 first, by Newton's identities from the traces of the powers of M."""
+        """det(z - M) with its leading 1 first, by Newton's identities from the traces of the powers
+        of M."""
         traces, power = [], self.matrix
         for _ in self.matrix:
             traces.append(sum(power[i][i] for i in range(len(power))))
@@ -54,7 +57,8 @@ class Stability:
         return out
 
     def largest(self):
-        """The largest reflection coefficient, by the recursion of Levinson backwards, up to the first of at least 1."""
+        """The largest reflection coefficient, by the recursion of Levinson backwards, up to the
+        first of at least 1."""
         a, found = self.polynomial(), []
         while len(a) > 1:
             last = a[-1]

@@ -2,7 +2,8 @@
 
 They are in one coordinate and in fractions.
 
-Beside worked_fedelasticnet_dynamics, which has the losses. Fixed points are found by trying which clients move, and which way.
+Beside worked_fedelasticnet_dynamics, which has the losses. Fixed points are found by trying which
+clients move, and which way.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Standstill:
         return [slope(p, x) for p in self.losses]
 
     def shares(self, signs):
-        """sum of w_k h_k/(h_k + lambda_2), and of w_k (h_k c_k - lambda_1 s_k)/(h_k + lambda_2), of the clients that move."""
+        """sum of w_k h_k/(h_k + lambda_2), and of w_k (h_k c_k - lambda_1 s_k)/(h_k + lambda_2), of
+        the clients that move."""
         moving = [(w, h, c, s) for w, (h, c), s in zip(self.weights, self.bowls, signs, strict=True) if s]
         return (
             sum((w * h / (h + self.l2) for w, h, _, _ in moving), F(0)),
@@ -81,7 +83,8 @@ def closed_form(v):
 
 
 def interval(v):
-    """The ends, each where one step further the method moves, and the box in which no slope is above lambda_1."""
+    """The ends, each where one step further the method moves, and the box in which no slope is
+    above lambda_1."""
     tiny, (low, high) = F(1, 10**9), v.ends
     found = [x for x, out in ((low, -tiny), (high, tiny)) if not v.mean(v.moves(x)) and v.mean(v.moves(x + out))]
     bounds = [(c - v.l1 / h, c + v.l1 / h) for h, c in v.bowls]

@@ -1,4 +1,5 @@
-"""One coordinate of one client through the local steps of FedElasticNet's Algorithm 2, in plain fractions."""
+"""One coordinate of one client through the local steps of FedElasticNet's Algorithm 2, in plain
+fractions."""
 
 from __future__ import annotations
 

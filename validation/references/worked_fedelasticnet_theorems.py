@@ -131,7 +131,8 @@ def constants(c: int, numerator: int, l2: F = LAMBDA_2) -> tuple[F, F]:
 
 
 def constants_of_e(l2: F = LAMBDA_2) -> tuple[F, F]:
-    """kappa and kappa_0 for beta = 1 and lambda = l2/b, then in the units of b: kappa is one over b^2, kappa_0 one over b."""
+    """kappa and kappa_0 for beta = 1 and lambda = l2/b, then in the units of b: kappa is one over
+    b^2, kappa_0 one over b."""
     x = l2 / BETA
     if (x - 2) ** 2 <= 8:
         kappa, kappa_0 = (2 + 3 * x) / (x**2 * (2 + x)), 4 * x / (2 + x) ** 2
@@ -265,7 +266,8 @@ class Run:
 
     @staticmethod
     def at(state: State) -> dict:
-        """gamma - theta*; l1 times the mean sign, subgradient, and sign anchored at theta_k; zeros."""
+        """gamma - theta*; l1 times the mean sign, subgradient, and sign anchored at theta_k;
+        zeros."""
         tilde = [minimiser(k, state.stored[k], state.theta) for k in range(M)]
         own = [minimiser(k, state.stored[k], state.local[k]) for k in range(M)]
         moves = [minus(y, state.theta) for y in tilde]
@@ -333,15 +335,17 @@ def with_first(c0: str, inner: str = "s", split: bool = False) -> Callable[[Run]
 
 
 def theorem_c(r: Run) -> Numbers:
-    """mu E[R - R*] <= (2/kappa_0) [mu ((A0 + kappa C_0)/T + kappa' l1^2 d) + 4 l1^2 d/(l2^2 kappa_0)]: R's curvature is 1 twice."""
+    """mu E[R - R*] <= (2/kappa_0) [mu ((A0 + kappa C_0)/T + kappa' l1^2 d) + 4 l1^2 d/(l2^2
+    kappa_0)]: R's curvature is 1 twice."""
     mu = min(sum(column, F(0)) / M for column in zip(*H, strict=True))
     stays = 4 * LAMBDA_1**2 * D / (LAMBDA_2**2 * KAPPA_0)
     return mu * r.excess, 2 / KAPPA_0 * (mu * ((r.A0 + KAPPA * r.C0) / T + full_floor()) + stays)
 
 
 def theorem_c_of_clients(r: Run) -> Numbers:
-    """K = 3 (l2 + 2 b)/(l2 (l2^2 - 21 b^2)), kappa_0 = 2/l2 - 14 b K, every client's curvature at least 1/2:
-    mu E[R - R*] <= (1/kappa_0) [mu ((A0 + m/P K C_0)/T + 3/2 K l1^2 z) + 2 l1^2 d/l2]."""
+    """K = 3 (l2 + 2 b)/(l2 (l2^2 - 21 b^2)), kappa_0 = 2/l2 - 14 b K, every client's curvature at
+    least 1/2: mu E[R - R*] <= (1/kappa_0) [mu ((A0 + m/P K C_0)/T + 3/2 K l1^2 z) + 2 l1^2
+    d/l2]."""
     mu, share = min(min(row) for row in H), 3 * (LAMBDA_2 + 2 * BETA) / (LAMBDA_2 * (LAMBDA_2**2 - 21 * BETA**2))
     kappa_0 = 2 / LAMBDA_2 - 14 * BETA * share
     first, zeros = (r.A0 + F(M, P) * share * r.C0) / T, F(3, 2) * share * LAMBDA_1**2 * r.zeros

@@ -1,4 +1,5 @@
-"""FedElasticNet's threshold in plain fractions, in one coordinate: states at which nothing is sent, and runs of Algorithm 3.
+"""FedElasticNet's threshold in plain fractions, in one coordinate: states at which nothing is sent,
+and runs of Algorithm 3.
 
 Part of `worked_fedelasticnet_algorithm_2`, which has the instances and the table of the forms.
 """
@@ -60,7 +61,8 @@ def bound(v):
 
 
 class Wire:
-    """Algorithm 3 under the sign rule in one coordinate; 0 arrives of what is at most epsilon in size."""
+    """Algorithm 3 under the sign rule in one coordinate; 0 arrives of what is at most epsilon in
+    size."""
 
     def __init__(self, d):
         self.d = d

@@ -1,5 +1,6 @@
-"""FedMLS in fractions: a run of Algorithm 1 and both sides of every form of its statements, written from the poster's pseudocode and
-the forms' formulas with the standard library alone. `worked_fedmls_instances` has the instances.
+"""FedMLS in fractions: a run of Algorithm 1 and both sides of every form of its statements, written
+from the poster's pseudocode and the forms' formulas with the standard library alone.
+`worked_fedmls_instances` has the instances.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Client = list[tuple[Vector, Q]]  # f(x) = max over (slope, offset) of <slope, x>
 Noise = Callable[[int, int, int], Vector]  # (round k, step t, client i)
 
 
-# --- vectors --------------------------------------------------------------------------------------------------------------
+# --- vectors --------------------------------------------------------------------------------------
 def add(*terms: tuple[Q | int, Vector]) -> Vector:
     """The linear combination of (coefficient, vector)."""
     return tuple(sum((Q(c) * v[j] for c, v in terms), Q(0)) for j in range(len(terms[0][1])))
@@ -55,10 +56,11 @@ def into_ball(u: Vector, radius: Q) -> Vector:
     return (radius if u[0] > 0 else -radius,)
 
 
-# --- Algorithm 1 ----------------------------------------------------------------------------------------------------------
+# --- Algorithm 1 ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Instance:
-    """lam, D, K, R, x_0, the losses, x*, G_i^2, sigma_i^2, and the points u at which 'for every u' is looked at (x* first)."""
+    """lam, D, K, R, x_0, the losses, x*, G_i^2, sigma_i^2, and the points u at which 'for every u'
+    is looked at (x* first)."""
 
     clients: list[Client]
     x0: Vector
@@ -114,7 +116,8 @@ class Run:
 
 
 def run(p: Instance, last_training: bool = True) -> Run:
-    """The poster's pseudocode, with the server's projection, line by line; x_K needs no local training in round K."""
+    """The poster's pseudocode, with the server's projection, line by line; x_K needs no local
+    training in round K."""
     n, zero = len(p.clients), add((0, p.x0))
     r = Run([p.x0], [p.x0], [[p.x0] * n], [[p.x0] * n], [[zero] * n], [[zero] * n])  # line 2
     for k in range(1, p.K + 1):
@@ -169,7 +172,7 @@ def _flat_prox(p: Instance, i: int, w: Vector, beta: Q) -> Vector:
     return (best[0],)
 
 
-# --- the steps of the proof -----------------------------------------------------------------------------------------------
+# --- the steps of the proof -----------------------------------------------------------------------
 def c(T: int) -> Q:
     return Q((T + 1) * (T + 2), T * (T + 3))
 
@@ -179,7 +182,8 @@ def H(n: int) -> Q:
 
 
 def E(p: Instance, k: int, i: int, kind: str) -> Q:
-    """[8 G_i^2 (T + H_T) + 4 sigma_i^2 (T + 3/2 - H_{T+2})]/(beta T (T + 3)), or Lan's 8 (4 G_i^2 + sigma_i^2)/(beta (T + 3))."""
+    """[8 G_i^2 (T + H_T) + 4 sigma_i^2 (T + 3/2 - H_{T+2})]/(beta T (T + 3)), or Lan's 8 (4
+    G_i^2 + sigma_i^2)/(beta (T + 3))."""
     T, beta, g_sq, s_sq = p.T[k - 1], 4 / (p.lam * k), p.G_sq_i[i], p.sigma_sq_i[i]
     if kind == "Lan":
         return 8 * (4 * g_sq + s_sq) / (beta * (T + 3))
@@ -187,7 +191,8 @@ def E(p: Instance, k: int, i: int, kind: str) -> Q:
 
 
 def inner_loop(p: Instance, r: Run, kind: str = "sharp") -> list[tuple[Q, Q]]:
-    """Phi_i(u~_T) - Phi_i(u) <= beta/(T(T+3)) ||u - u_0||^2 - (T+1)(T+2)/(T(T+3)) beta/2 ||u - u_T||^2 + E_i, for u, k and i."""
+    """Phi_i(u~_T) - Phi_i(u) <= beta/(T(T+3)) ||u - u_0||^2 - (T+1)(T+2)/(T(T+3)) beta/2
+    ||u - u_T||^2 + E_i, for u, k and i."""
     rows = []
     for u in p.points:
         for k in range(1, p.K + 1):
@@ -211,8 +216,9 @@ def Psi(p: Instance, x: Vector, clients: list[Vector]) -> Q:
 
 
 def recursion(p: Instance, r: Run) -> list[tuple[Q, Q]]:
-    """Psi_k - Psi(u) <= (1 - gamma_k)(Psi_{k-1} - Psi(u)) + gamma_k beta_k/2 [||u - z_{k-1}||^2 - ||u - z_k||^2
-    + c(T_k)(||u - z'_{k-1}||^2 - ||u - z'_k||^2)] + gamma_k E, for u and k."""
+    """Psi_k - Psi(u) <= (1 - gamma_k)(Psi_{k-1} - Psi(u)) + gamma_k beta_k/2
+    [||u - z_{k-1}||^2 - ||u - z_k||^2 + c(T_k)(||u - z'_{k-1}||^2 - ||u - z'_k||^2)] + gamma_k E,
+    for u and k."""
     rows = []
     for u in p.points:
         for k in range(1, p.K + 1):
@@ -239,11 +245,12 @@ def penalty_gap(p: Instance, r: Run) -> list[tuple[Q, Q]]:
 
 
 def over_rounds(rows: list[tuple[Q, Q]], count: int) -> list[tuple[Q, Q]]:
-    """The mean of the first `count` rows: with noise, u = x*, averaged over the rounds (and the clients)."""
+    """The mean of the first `count` rows: with noise, u = x*, averaged over the rounds (and the
+    clients)."""
     return [(mean([a for a, _ in rows[:count]]), mean([b for _, b in rows[:count]]))]
 
 
-# --- Theorem 1 ------------------------------------------------------------------------------------------------------------
+# --- Theorem 1 ------------------------------------------------------------------------------------
 def kappa(T: int) -> Q:
     return (T + H(T)) / (T + 3)
 
@@ -253,7 +260,8 @@ def kappa_noise(T: int) -> Q:
 
 
 def kappa_last(T: int, noise: bool = False) -> Q:
-    """(T/8)[S_0/W_1 + sum_{j<T} (j+1) S_j/(W_j W_{j+1})], W_j = sum_{t>=j} (t+1), S_j = sum_{t>j} 4(1 + 1/t).
+    """(T/8)[S_0/W_1 + sum_{j<T} (j+1) S_j/(W_j W_{j+1})], W_j = sum_{t>=j} (t+1), S_j = sum_{t>j}
+    4(1 + 1/t).
 
     noise: 4(t+1)/(t+2) for 4(1 + 1/t).
     """
@@ -294,6 +302,7 @@ def large_k(p: Instance, x0_norm: Q) -> float:
 
 
 def step_total(p: Instance) -> tuple[int, Q, int]:
-    """sum_k T_k, and (4 G^2 + sigma^2) lambda^2 K/(2 D) K(K+1)(2K+1)/6 and K, between which and whose sum it is."""
+    """sum_k T_k, and (4 G^2 + sigma^2) lambda^2 K/(2 D) K(K+1)(2K+1)/6 and K, between which and
+    whose sum it is."""
     a = (4 * p.G_sq + p.sigma_sq) * p.lam**2 * p.K / (2 * p.D)
     return sum(p.T), a * p.K * (p.K + 1) * (2 * p.K + 1) / 6, p.K

@@ -1,7 +1,9 @@
-"""Worked instances of every form of FedMLS's statements, in fractions: the standard library and `worked_fedmls` alone.
+"""Worked instances of every form of FedMLS's statements, in fractions: the standard library and
+`worked_fedmls` alone.
 
-`PLANE` has three clients, two coordinates and K = 3, and the ball cuts nothing: exact, with a given noise, and with line 14 as printed.
-`plan` has the same losses with Theorem 2's parameters. `LINES` has one dimension, and the ball cuts.
+`PLANE` has three clients, two coordinates and K = 3, and the ball cuts nothing: exact, with a given
+noise, and with line 14 as printed. `plan` has the same losses with Theorem 2's parameters. `LINES`
+has one dimension, and the ball cuts.
 
 Other files `worked_fedmls_*.py`, which a test finds by their names, add to `SIDES` by `form`, and
 to `EDGES` by `edge`.
@@ -38,13 +40,15 @@ def _client(*pieces: tuple[tuple[int, ...], Q | int]) -> Client:
     return [(tuple(Q(a) for a in slope), Q(b)) for slope, b in pieces]
 
 
-# G_i = 5, 25 and 35, so that G = 25. Pieces of the first client are of unlike lengths; its steepest is the largest at x_0.
+# G_i = 5, 25 and 35, so that G = 25. Pieces of the first client are of unlike lengths; its steepest
+# is the largest at x_0.
 CLIENTS = [
     _client(((3, 4), -1), ((-3, 0), 1), ((0, -4), -2)),
     _client(((7, 24), 1), ((-20, -15), 3), ((15, -20), -2)),
     _client(((21, 28), -5), ((-35, 0), 2), ((0, -35), 4)),
 ]
-# x* is where the third client's pieces meet: there (-3, 0) + (7, 24) + (1/12)(21, 28) + (23/140)(-35, 0) + (79/105)(0, -35) = 0
+# x* is where the third client's pieces meet: there (-3, 0) + (7, 24) + (1/12)(21,
+# 28) + (23/140)(-35, 0) + (79/105)(0, -35) = 0
 STAR = (Q(9, 140), Q(17, 140))
 STAR_MULTIPLIERS = [[0, 1, 0], [1, 0, 0], [Q(1, 12), Q(23, 140), Q(79, 105)]]
 PLANE = Instance(
@@ -65,7 +69,8 @@ def noisy(sign: int) -> Instance:
 
 
 def along_the_joint_gradient(p: Instance) -> Instance:
-    """Line 22 with grad f_i/N: G and sigma of the joint gradient, ||grad F||^2 = (1/N^2) sum_i ||grad f_i||^2."""
+    """Line 22 with grad f_i/N: G and sigma of the joint gradient, ||grad F||^2 = (1/N^2) sum_i
+    ||grad f_i||^2."""
     n = len(p.clients)
     return replace(p, share=n, G_sq_i=[g / n for g in p.G_sq_i], sigma_sq_i=[s / n for s in p.sigma_sq_i])
 
@@ -100,8 +105,9 @@ def joint_plan(epsilon: Q) -> Instance:
     return replace(p, lam=epsilon / g_sq, D=D, K=ROUNDS["printed"](g_sq * D / epsilon**2))
 
 
-# --- in one dimension, in the readings that are on record as violated: the ball cuts z_k -----------------------------------
-# One dimension, three clients, of which two are alike. On [-1, 1] the first's slopes are -1 inside and 5 at the right end.
+# --- in one dimension, in the readings that are on record as violated: the ball cuts z_k ----------
+# One dimension, three clients, of which two are alike. On [-1, 1] the first's slopes are -1 inside
+# and 5 at the right end.
 LINES = Instance(
     [_client(((-1,), 0), ((5,), -6)), *[_client(((-3,), 2), ((2,), -2))] * 2],
     (Q(-4, 5),), (Q(4, 5),), Q(3, 2), Q(270), 5, Q(1), [Q(25), Q(9), Q(9)], [Q(0)] * 3,
@@ -114,7 +120,8 @@ def excess(p: Instance) -> Q:
 
 
 def reading(name: str) -> tuple[Q, Q]:
-    """F(x_K) - F* and Theorem 1's bound on `LINES`, with the reading's G in T_k and in the bound, or its algorithm."""
+    """F(x_K) - F* and Theorem 1's bound on `LINES`, with the reading's G in T_k and in the bound,
+    or its algorithm."""
     n, g_sq = len(LINES.clients), LINES.G_sq
     changes = {
         "repaired": {},
@@ -143,12 +150,13 @@ SLOPE = Instance([_client(((-1,), 0))], (Q(0),), (Q(1),), Q(1, 5), Q(1), 3, Q(1)
 
 
 def nine_point_nine() -> tuple[Q, Q]:
-    """1 - lambda (K(K+1)/40 + (2K+1)/60), a lower bound of F(x_K) - F* for f = -u, and Theorem 1's bound with 9.9 for 10."""
+    """1 - lambda (K(K+1)/40 + (2K+1)/60), a lower bound of F(x_K) - F* for f = -u, and Theorem 1's
+    bound with 9.9 for 10."""
     p = SLOPE
     return 1 - p.lam * (Q(p.K * (p.K + 1), 40) + Q(2 * p.K + 1, 60)), theorem_1(p, start=Q(99, 10))
 
 
-# --- both sides of every form ---------------------------------------------------------------------------------------------
+# --- both sides of every form ---------------------------------------------------------------------
 Rows = list[tuple[Q, Q | float]]
 ON: dict[tuple[str, str], Instance] = {}  # the instance of a form, where `instance_of` has another
 EDGES: list[tuple[str, Instance, bool]] = []  # a condition in words, an instance, and if it holds
@@ -174,7 +182,8 @@ def _excess_below(bound: Callable[[Instance], Q | float]) -> Callable[[Instance,
 
 
 def _joint(p: Instance) -> Q:
-    """The joint F on R^{Nd} has the gradients grad f_i/N: ||grad F||^2 = (1/N^2) sum_i ||grad f_i||^2."""
+    """The joint F on R^{Nd} has the gradients grad f_i/N: ||grad F||^2 = (1/N^2) sum_i ||grad
+    f_i||^2."""
     return sum(p.G_sq_i, Q(0)) / len(p.clients) ** 2
 
 

@@ -1,5 +1,6 @@
-"""Both sides of every form about MOPES, MOLES, the exact proximal step, Moreau's envelope and Theorem 2's orders, in fractions and with
-the standard library alone: written from the formulas as `fedtheory explain` shows them and from the poster's pseudocode.
+"""Both sides of every form about MOPES, MOLES, the exact proximal step, Moreau's envelope and
+Theorem 2's orders, in fractions and with the standard library alone: written from the formulas as
+`fedtheory explain` shows them and from the poster's pseudocode.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def clip(u: Q, low: Q, high: Q) -> Q:
 
 
 def bisect_prox(loss: Loss, w: Q, beta: Q, R: Q) -> Q:
-    """argmin f(u) + beta/2 (u - w)^2 on [-R, R]: where 0 lies between the left and the right derivative."""
+    """argmin f(u) + beta/2 (u - w)^2 on [-R, R]: where 0 lies between the left and the right
+    derivative."""
 
     def derivatives(u: Q) -> tuple[Q, Q]:
         met = [p for p, q in loss if p * u + q == f(loss, u)]
@@ -60,7 +62,8 @@ def steps(lam: Q, D: Q, K: int, G_sq: Q, sigma_sq: Q = Q(0)) -> list[int]:
 
 
 def run(losses: list[Loss], lam: Q, K: int, R: Q, x0: Q, X: tuple[Q, Q], train) -> dict[str, list]:
-    """The poster's update for k = 1..K with x projected onto X; train(i, u_0, g, beta, k) -> (z', what x' takes)."""
+    """The poster's update for k = 1..K with x projected onto X; train(i, u_0, g, beta, k) -> (z',
+    what x' takes)."""
     n = len(losses)
     x, z, xl, zl = [x0], [x0], [[x0] * n], [[x0] * n]
     for k in range(1, K + 1):
@@ -88,7 +91,7 @@ def minimise(losses: list[Loss], X: tuple[Q, Q]) -> tuple[Q, Q]:
     return values[star], star
 
 
-# --- the local problems solved ------------------------------------------------------------------------------------------------
+# --- the local problems solved --------------------------------------------------------------------
 def exact_prox(losses: list[Loss], lam: Q, R: Q, x0: Q, K: int) -> dict[str, list[tuple[Q, Q]]]:
     """(lhs, rhs) of every form, row by row."""
     r = run(losses, lam, K, R, x0, (-R, R), lambda i, u0, g, b, k: (bisect_prox(losses[i], u0 - g / b, b, R),) * 2)
@@ -115,7 +118,7 @@ def exact_prox(losses: list[Loss], lam: Q, R: Q, x0: Q, K: int) -> dict[str, lis
     }  # fmt: skip
 
 
-# --- MOPES ----------------------------------------------------------------------------------------------------------------------
+# --- MOPES ----------------------------------------------------------------------------------------
 def mopes(loss: Loss, lam: Q, D: Q, X: tuple[Q, Q], R: Q, x0: Q, K: int, local: str) -> tuple[Q, Q, Q, Q]:
     """F(x_K) - F*, ||x_0 - x*||^2, and what divides and is added: lambda K (K+1), G^2 lambda/2."""
     G_sq = longest(loss, R) ** 2
@@ -137,7 +140,8 @@ def mopes(loss: Loss, lam: Q, D: Q, X: tuple[Q, Q], R: Q, x0: Q, K: int, local: 
 
 
 def frank_wolfe(target: list[Q], u: list[Q], gap: Q, corners: list[list[Q]]) -> tuple[list[Q], int]:
-    """Exact line search towards the corner with the least <u - target, s>, until the Wolfe gap is at most ``gap``; calls made."""
+    """Exact line search towards the corner with the least <u - target, s>, until the Wolfe gap is
+    at most ``gap``; calls made."""
     for calls in range(1, 100):
         r = [a - b for a, b in zip(u, target, strict=True)]
         s = min(corners, key=lambda corner: sum((a * b for a, b in zip(r, corner, strict=True)), Q(0)))
@@ -151,7 +155,8 @@ def frank_wolfe(target: list[Q], u: list[Q], gap: Q, corners: list[list[Q]]) -> 
 
 
 def moles(slopes: list[list[Q]], lam: Q, D: Q, C: Q, R: Q, x0: list[Q], K: int, G_sq: Q) -> tuple[Q, list[int]]:
-    """F(x_K) of F(u) = max_j <slopes_j, u> on the unit simplex, and the linear minimisations of every round."""
+    """F(x_K) of F(u) = max_j <slopes_j, u> on the unit simplex, and the linear minimisations of
+    every round."""
     d = len(x0)
     corners = [[Q(int(i == j)) for i in range(d)] for j in range(d)]
 
@@ -185,7 +190,8 @@ def moles(slopes: list[list[Q]], lam: Q, D: Q, C: Q, R: Q, x0: list[Q], K: int, 
 
 
 def both(losses: list[Loss], lam: Q, D: Q, R: Q, x0: Q, K: int) -> dict[str, list[list[Q]]]:
-    """x_0..x_K: of FedMLS, of FedMLS with z' in line 14, and of every coordinate of MOPES in the two inner products."""
+    """x_0..x_K: of FedMLS, of FedMLS with z' in line 14, and of every coordinate of MOPES in the
+    two inner products."""
     n, G_sq = len(losses), mean([longest(loss, R) ** 2 for loss in losses])
     T = steps(lam, D, K, G_sq)
 
@@ -197,7 +203,8 @@ def both(losses: list[Loss], lam: Q, D: Q, R: Q, x0: Q, K: int) -> dict[str, lis
         return [[x] for x in run(losses, lam, K, R, x0, (-R, R), train)["x"]]
 
     def vectors(lam: Q, D: Q, G_sq: Q, weight: Q) -> list[list[Q]]:
-        """MOPES on R^N with the inner product weight * sum u_i v_i, in which grad (1/N) sum f_i has entries f_i'/(N weight)."""
+        """MOPES on R^N with the inner product weight * sum u_i v_i, in which grad (1/N) sum f_i has
+        entries f_i'/(N weight)."""
         x = z = xl = zl = [x0] * n
         out, T = [x], steps(lam, D, K, G_sq)
         for k in range(1, K + 1):
@@ -232,9 +239,10 @@ def _slide_scaled(loss: Loss, by: Q, u0: Q, g: Q, beta: Q, T: int, R: Q) -> tupl
     return u, average
 
 
-# --- Moreau's envelope ------------------------------------------------------------------------------------------------------------
+# --- Moreau's envelope ----------------------------------------------------------------------------
 def envelope(losses: list[list[tuple[list[Q], Q]]], lam: Q, prox: list[list[Q]], star: list[Q]) -> dict[str, tuple[Q, Q]]:
-    """Losses max of <a, u> + b in R^d, x^ = 0 with its proxes, and a minimiser of F: (lhs, rhs) of every form."""
+    """Losses max of <a, u> + b in R^d, x^ = 0 with its proxes, and a minimiser of F: (lhs, rhs) of
+    every form."""
 
     def value(loss: list[tuple[list[Q], Q]], u: list[Q]) -> Q:
         return max(sum((p * v for p, v in zip(a, u, strict=True)), Q(0)) + b for a, b in loss)
@@ -252,9 +260,10 @@ def envelope(losses: list[list[tuple[list[Q], Q]]], lam: Q, prox: list[list[Q]],
     }  # fmt: skip
 
 
-# --- orders -----------------------------------------------------------------------------------------------------------------------
+# --- orders ---------------------------------------------------------------------------------------
 def orders(reach: Q, sigma: Q, printed: bool) -> dict[str, tuple[Q, Q]]:
-    """G = epsilon = 1 and ||x_0 - x*|| = reach, which is all that matters: (lhs, rhs) of the forms about either K."""
+    """G = epsilon = 1 and ||x_0 - x*|| = reach, which is all that matters: (lhs, rhs) of the forms
+    about either K."""
     P = reach**2
     K = next(k for k in range(1, 10**6) if (k * k >= 72 * P if printed else k * (k + 1) >= 36 * P))
     if printed and K != isqrt(ceil(72 * P) - 1) + 1:
@@ -274,9 +283,10 @@ def orders(reach: Q, sigma: Q, printed: bool) -> dict[str, tuple[Q, Q]]:
     }
 
 
-# --- other methods ------------------------------------------------------------------------------------------------------------------
+# --- other methods --------------------------------------------------------------------------------
 def nesterov(n: int, mu: Q, h: Q, rounds: int, local: int) -> list[tuple[Q, Q]]:
-    """(1/(2 mu n), F(x_k) - F*), k = 0..rounds-1, of ``local`` subgradient steps a round from 0 on max_j x_j + mu/2 ||x||^2."""
+    """(1/(2 mu n), F(x_k) - F*), k = 0..rounds-1, of ``local`` subgradient steps a round from 0 on
+    max_j x_j + mu/2 ||x||^2."""
     x, rows = [Q(0)] * n, []
     for _ in range(rounds):
         rows.append((1 / (2 * mu * n), max(x) + mu / 2 * sum((v * v for v in x), Q(0)) + 1 / (2 * mu * n)))
@@ -287,7 +297,8 @@ def nesterov(n: int, mu: Q, h: Q, rounds: int, local: int) -> list[tuple[Q, Q]]:
 
 
 def pull(s: Q, s1: Q, c: Q, c1: Q, h: Q, rounds: int) -> list[tuple[Q, Q]]:
-    """(s_1 min(c_1, h) + s (c - s h k)_+, F(x_k) - F*), k = 0..rounds, of FedProx: both clients' proxes, averaged."""
+    """(s_1 min(c_1, h) + s (c - s h k)_+, F(x_k) - F*), k = 0..rounds, of FedProx: both clients'
+    proxes, averaged."""
     along = [[(Q(1), Q(0))], [(-1 - 2 * s1, 2 * s1 * c1), (2 * s1 - 1, -2 * s1 * c1)]]
     across = [(-s, s * c), (s, -s * c)]
     far, u, v, rows = 1000 * (1 + c + c1 + h), Q(0), Q(0), []

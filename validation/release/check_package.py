@@ -1,7 +1,8 @@
-"""Build the sdist and the wheel, check both, and try the wheel in a clean environment on every Python there is: `make package`.
+"""Build the sdist and the wheel, check both, and try the wheel in a clean environment on every
+Python there is: `make package`.
 
-A Python is one of the commands python3.11, python3.12... on PATH or among pyenv's versions, or one that is named:
-python validation/release/check_package.py [PYTHON...].
+A Python is one of the commands python3.11, python3.12... on PATH or among pyenv's versions, or one
+that is named: python validation/release/check_package.py [PYTHON...].
 """
 
 from __future__ import annotations

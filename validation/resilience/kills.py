@@ -3,12 +3,15 @@
     python validation/resilience/kills.py --kills 20
     python validation/resilience/kills.py --only verify --kills 3
 
-A command is run once to its end. Then, as often as asked: it is run in a new folder and killed after a time drawn between nothing
-and what it took; two seconds later no process of it may be left, and no file that is half written; the same command then ends with
-the files of the one that was never killed. Files are compared to the byte, but for times, memory, and when they were written, which
-are taken out of JSON files; a store of cells is compared row by row; pages and pictures that show times are compared by their names.
+A command is run once to its end. Then, as often as asked: it is run in a new folder and killed
+after a time drawn between nothing and what it took; two seconds later no process of it may be left,
+and no file that is half written; the same command then ends with the files of the one that was
+never killed. Files are compared to the byte, but for times, memory, and when they were written,
+which are taken out of JSON files; a store of cells is compared row by row; pages and pictures that
+show times are compared by their names.
 
-Of each kill is told: after how many seconds it came, how much the second run took of what a whole run takes, and what differed.
+Of each kill is told: after how many seconds it came, how much the second run took of what a whole
+run takes, and what differed.
 """
 
 from __future__ import annotations
@@ -87,7 +90,8 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def half_written(folder: Path) -> list[str]:
-    """JSON that cannot be read, and pictures without an end; a hidden temporary file is none, it is never taken for a result."""
+    """JSON that cannot be read, and pictures without an end; a hidden temporary file is none, it is
+    never taken for a result."""
     bad = []
     for file in folder.rglob("*") if folder.exists() else ():
         if file.name.startswith("."):

@@ -1,8 +1,8 @@
 """The share of instances in which Elastic Aggregation ends farther from the optimum than FedAvg.
 
 The share depends on the generator, and most on what the sensitivities have to do with the
-curvatures. Run it with `python validation/searches/elastic_generators.py`: docs/elastic_aggregation.md
-has what it prints.
+curvatures. Run it with `python validation/searches/elastic_generators.py`:
+docs/elastic_aggregation.md has what it prints.
 """
 
 from __future__ import annotations

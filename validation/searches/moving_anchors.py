@@ -1,10 +1,11 @@
-"""EFL's Theorem 1 as repaired with the anchors that Algorithm 1 moves, on random complete clients without noise, in floats.
+"""EFL's Theorem 1 as repaired with the anchors that Algorithm 1 moves, on random complete clients
+without noise, in floats.
 
     python validation/searches/moving_anchors.py [--seed N] [--batches N] [--own-mu]
 
-One coordinate, up to three clients, 30 local steps and 2,000 rounds, 4,000 runs a batch. mu is that of
-the F~_k, with --own-mu that of the f_k, which Assumption 2 allows as well. Prints the largest ratio of
-the squared distance to the bound: above 1 with the first, below 1 with the second.
+One coordinate, up to three clients, 30 local steps and 2,000 rounds, 4,000 runs a batch. mu is that
+of the F~_k, with --own-mu that of the f_k, which Assumption 2 allows as well. Prints the largest
+ratio of the squared distance to the bound: above 1 with the first, below 1 with the second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""FedMLS's repaired theorems on noisy runs whose K_min is in the hundreds: python validation/searches/noisy_runs.py [--seed N].
+"""FedMLS's repaired theorems on noisy runs whose K_min is in the hundreds.
 
-Every family of the campaign, with as many clients as `CASES` says, accuracy 0.03 of G ||x_0 - x*|| (K_min = 200), noise of half of
-G. The campaign's own noisy runs have K_min up to 100. Writes noisy_runs.json beside this file, with the command that made it.
+    python validation/searches/noisy_runs.py [--seed N]
+
+Every family of the campaign, with as many clients as `CASES` says, accuracy 0.03 of G ||x_0 - x*||
+(K_min = 200), noise of half of G. The campaign's own noisy runs have K_min up to 100. Writes
+noisy_runs.json beside this file, with the command that made it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Search for counterexamples: witnesses for what fails, and an empty search for what is on record as holding.
+"""Search for counterexamples: witnesses for what fails, and an empty search for what is on record
+as holding.
 
     python validation/searches/search_witnesses.py                               # the statements of all papers
     python validation/searches/search_witnesses.py --paper fedelasticnet         # of one; under 15 minutes on one core
     python validation/searches/search_witnesses.py --what holds                  # only the forms on record as holding or open
     python validation/searches/search_witnesses.py --what violated --write-witnesses
 
-Writes search_report.json next to this file: for every form and rule the budget in instances, the largest (lhs - rhs)/scale and the
-largest lhs/rhs met, with the instance. Ctrl-C keeps what is done. Exits with 1 when a form on record as holding has a counterexample,
-or a violated one has none.
+Writes search_report.json next to this file: for every form and rule the budget in instances, the
+largest (lhs - rhs)/scale and the largest lhs/rhs met, with the instance. Ctrl-C keeps what is done.
+Exits with 1 when a form on record as holding has a counterexample, or a violated one has none.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def shipped(statement: Any) -> Path:
 
 
 def keep(result: SearchResult, folder: Path) -> None:
-    """Write the witness, unless there is one already from a real run and this one is from an arbitrary state."""
+    """Write the witness, unless there is one already from a real run and this one is from an
+    arbitrary state."""
     witness, path = result.witness, folder / f"{result.witness.name}.json"
     if "state" in witness.data and path.exists() and "state" not in witnesses.load(path).data:
         return

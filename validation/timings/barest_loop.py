@@ -1,10 +1,11 @@
-"""Ours beside the barest loop that torch allows, on one core: CPU time of FedAvg's round, repetitions by turns.
+"""Ours beside the barest loop that torch allows, on one core: CPU time of FedAvg's round,
+repetitions by turns.
 
     python validation/timings/barest_loop.py [--repeats 5]
 
-The loop has the same module, the client's samples as tensors, which each step indexes, torch.optim.SGD without options, no clipping
-and no data loader; one client after the other. Before anything is timed, its models without dropout are compared with ours in double
-precision.
+The loop has the same module, the client's samples as tensors, which each step indexes,
+torch.optim.SGD without options, no clipping and no data loader; one client after the other. Before
+anything is timed, its models without dropout are compared with ours in double precision.
 """
 
 from __future__ import annotations

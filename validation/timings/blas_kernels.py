@@ -2,9 +2,10 @@
 
     python validation/timings/blas_kernels.py [--kernels Haswell,] [--batches 10,50] [--repeats 5]
 
-Compiled steps of small networks multiply with SciPy's OpenBLAS, batched products with torch's library. OpenBLAS reads the variable
-OPENBLAS_CORETYPE when it is loaded, so that every figure is of a process of its own; the choices alternate, and medians count. The
-empty choice is the library's own, where the variable is not set.
+Compiled steps of small networks multiply with SciPy's OpenBLAS, batched products with torch's
+library. OpenBLAS reads the variable OPENBLAS_CORETYPE when it is loaded, so that every figure is of
+a process of its own; the choices alternate, and medians count. The empty choice is the library's
+own, where the variable is not set.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 prints how fast fedtheory is beside them, on least squares with 100 clients, ten a round, d = 50.
 FedDyn makes ten gradient steps, or solves exactly by kept inverses. FedElasticNet's Algorithm 3
-makes proximal gradient steps. One scenario is a batch of the cohort's ten clients. Of many, the rows
-of each client lie side by side, and one product a client and step serves them all. Nothing is
+makes proximal gradient steps. One scenario is a batch of the cohort's ten clients. Of many, the
+rows of each client lie side by side, and one product a client and step serves them all. Nothing is
 checked, counted or kept beside the states: no residual, no divergence, no bits on the wire.
 
 Between the two stands the least that leaves a method a class of its own: fedtheory's FedDyn and its
@@ -249,7 +249,8 @@ def rounds_by_hand(
 
 
 def apart(hand: ByHand, problem: LeastSquares, method: Any, solver: Any, rounds: int = 6) -> float:
-    """Difference after a few rounds of the same cohorts; `SystemExit` if it is more than rounding."""
+    """Difference after a few rounds of the same cohorts; `SystemExit` if it is more than
+    rounding."""
     common = dict(sampling=Uniform(COHORT), scenarios=hand.scenarios, seed=SEED, record=())
     found = simulate(problem, method, rounds, local_solver=solver, **common)
     same = (

@@ -40,7 +40,8 @@ STARTS = {
 
 
 def measured(repeats: int) -> dict[str, dict[str, float]]:
-    """Of every start: seconds and those of the processor, least and middle, and the middle of their ratios to the first one's."""
+    """Of every start: seconds and those of the processor, least and middle, and the middle of their
+    ratios to the first one's."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPATH": str(ROOT)}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in STARTS}
     options: dict[str, Any] = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True}

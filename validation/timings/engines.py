@@ -2,9 +2,10 @@
 
     python validation/timings/engines.py --out validation/timings/engines.json
 
-Empty tasks tell what handing out costs. Tasks that compute for a fiftieth of a second tell what a second worker brings: the ratio of
-the times with one and with two, on the same tasks. Cells of a sweep are runs of three rounds on a small quadratic: their whole cost
-is compared with that of the plain calls of `simulate` in one loop.
+Empty tasks tell what handing out costs. Tasks that compute for a fiftieth of a second tell what a
+second worker brings: the ratio of the times with one and with two, on the same tasks. Cells of a
+sweep are runs of three rounds on a small quadratic: their whole cost is compared with that of the
+plain calls of `simulate` in one loop.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python validation/timings/neural_memory.py ours mlp-200-100 10 FedDyn 600
 
-One process for each way. It makes the samples and the problem, warms up with a small one of the same network (which loads libraries and
-compiles), sets the kernel's high-water mark back to what it holds (Linux: /proc/self/clear_refs), makes rounds, and reads the mark.
+One process for each way. It makes the samples and the problem, warms up with a small one of the
+same network (which loads libraries and compiles), sets the kernel's high-water mark back to what it
+holds (Linux: /proc/self/clear_refs), makes rounds, and reads the mark.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def _status(field: str) -> int:
 
 
 def growth(way: str, name: str, batch: int, method: str, held: int) -> int:
-    """Bytes of this process at the peak of two rounds, less those it held before; samples not included."""
+    """Bytes of this process at the peak of two rounds, less those it held before; samples not
+    included."""
     problem, module = instance(name, held)
     small, _ = instance(name, 2 * batch + 1, clients=COHORT)
     for stage in (small, problem):
@@ -46,7 +48,8 @@ def growth(way: str, name: str, batch: int, method: str, held: int) -> int:
 
 
 def memory_figures() -> Iterator[Figure]:
-    """Peak growth of the usual loop and of ours, in processes of their own, one thread each; nothing where the system has no mark."""
+    """Peak growth of the usual loop and of ours, in processes of their own, one thread each;
+    nothing where the system has no mark."""
     for name, batch, method, held in (("mlp-200-100", 10, "FedDyn", 600), ("cnn-384-192", 50, "FedDyn", 100)):
         for way, title in (("usual", "usual loop"), ("ours", "ours")):
             command = [sys.executable, __file__, way, name, str(batch), method, str(held)]

@@ -1,11 +1,14 @@
-"""Rounds of networks to be timed: the usual loop, the best page by hand, and ours, on a CPU or a GPU.
+"""Rounds of networks to be timed: the usual loop, the best page by hand, and ours, on a CPU or a
+GPU.
 
-The usual loop is written as public implementations of FedDyn write it: a module, torch.optim.SGD with weight decay, a DataLoader that
-shuffles, the penalty as a term of the loss, gradients clipped at norm 10, one client after the other; on a GPU its samples stay in main
-memory, and every batch is moved. It is given the mini-batches of the batched run.
+The usual loop is written as public implementations of FedDyn write it: a module, torch.optim.SGD
+with weight decay, a DataLoader that shuffles, the penalty as a term of the loss, gradients clipped
+at norm 10, one client after the other; on a GPU its samples stay in main memory, and every batch is
+moved. It is given the mini-batches of the batched run.
 
 The page by hand is what a careful person writes for this one network: a backward pass of its own,
-no gradient that is ever stored, the clients side by side in batched products or one after the other.
+no gradient that is ever stored, the clients side by side in batched products or one after the
+other.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ class Samples(torch.utils.data.Dataset):
 
 
 class Usual:
-    """One round of the usual loop for each method, from the server's model and zero control variates: what round 1 does."""
+    """One round of the usual loop for each method, from the server's model and zero control
+    variates: what round 1 does."""
 
     def __init__(self, problem: NeuralProblem, module: nn.Module, batch: int, method: str, cohort: int = COHORT) -> None:
         self.problem, self.module, self.batch, self.method, self.cohort = problem, module, batch, method, cohort
@@ -177,7 +181,8 @@ def instance(
     module: nn.Module | None = None,
     **options: Any,
 ) -> tuple[NeuralProblem, nn.Module]:
-    """The network of that name, or one of its shape, on random images or texts: what is timed does not depend on what they show."""
+    """The network of that name, or one of its shape, on random images or texts: what is timed does
+    not depend on what they show."""
     model = models.get(name)
     module = model.build(seed=0) if module is None else module
     rng = np.random.default_rng(SEED)
@@ -205,7 +210,8 @@ def simulated(
     record: Sequence[str] = (),
     clipped: bool = False,
 ) -> None:
-    """Whole rounds in the library: cohort, orders of samples, training, aggregation; memories are overwritten, as in any run."""
+    """Whole rounds in the library: cohort, orders of samples, training, aggregation; memories are
+    overwritten, as in any run."""
     clipping: dict[str, Any] = {"clip": CLIP, "clip_spares": "curvature"} if clipped else {}
     simulate(
         problem,
@@ -244,7 +250,8 @@ def a_round(
     record: Sequence[str] = (),
     clipped: bool = False,
 ) -> np.ndarray:
-    """Wall and CPU seconds (of all threads) of a round; the first, before which memories are made, is left out."""
+    """Wall and CPU seconds (of all threads) of a round; the first, before which memories are made,
+    is left out."""
     times: list[np.ndarray] = []
 
     def note(*_: Any) -> None:
@@ -266,7 +273,8 @@ def clock(work: Callable[[], Any], device: torch.device | None = None) -> np.nda
 
 
 def check_same(name: str, batch: int, method: str, device: str = "cpu", engine: str = "auto") -> None:
-    """The loop and the batch walk the same way: two steps and a cut-off third in float64, where rounding cannot hide a difference."""
+    """The loop and the batch walk the same way: two steps and a cut-off third in float64, where
+    rounding cannot hide a difference."""
     problem, module = instance(name, 2 * batch + 3, "float64", device, engine)
     _compare(f"{name}, {method}: the loop", problem, Usual(problem, module.double(), batch, method)(), batch, method)
 

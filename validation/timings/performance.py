@@ -74,7 +74,8 @@ class Row:
 
 
 def instance() -> tuple[LeastSquares, FedElasticNetDyn]:
-    """m = 100 least-squares clients in d = 50, lambda_2 = 28 beta, lambda_1 that zeroes a third of the first updates."""
+    """m = 100 least-squares clients in d = 50, lambda_2 = 28 beta, lambda_1 that zeroes a third of
+    the first updates."""
     rng = np.random.default_rng(SEED)
     features = rng.standard_normal((CLIENTS, SAMPLES, DIM))
     truth = rng.standard_normal((CLIENTS, DIM, 1))
@@ -104,7 +105,8 @@ def kernels() -> str:
 
 
 def shaped_rate(problem: LeastSquares, times: int = 10, repeats: int = 8, of: Callable[[list[float]], Any] = min) -> float:
-    """The rate of a local solve's products alone, flop/s: each client's rows times its d x d matrix, several times as a solve does."""
+    """The rate of a local solve's products alone, flop/s: each client's rows times its d x d
+    matrix, several times as a solve does."""
     rows = np.random.default_rng(0).random((CLIENTS, SCENARIOS * COHORT // CLIENTS, DIM))
     out = np.empty_like(rows)
 
@@ -239,7 +241,8 @@ def monte_carlo(rounds: int, repeats: int, tick: Callable[[], None]) -> list[Row
 
 
 def exact_check(states: int = 8) -> list[Row]:
-    """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all statements of one round."""
+    """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all
+    statements of one round."""
     from fedtheory.theorems import all_statements
     from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
     from fedtheory.theory.judge.check import judge_view

@@ -2,8 +2,8 @@
 
     python validation/timings/performance_efl.py
 
-``efl_rows()`` gives the same figures to performance.py. Both are compared, models and bits on the wire,
-before they are timed. Repetitions alternate, and the best of each counts.
+``efl_rows()`` gives the same figures to performance.py. Both are compared, models and bits on the
+wire, before they are timed. Repetitions alternate, and the best of each counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ CLIENTS, DIM, SAMPLES, SCENARIOS, STEPS, SPARSITY, LR, SEED = 100, 1000, 50, 200
 
 
 def instance() -> tuple[LeastSquares, EFL, Irregular]:
-    """100 least-squares clients in d = 1,000; each completes 0 to 5 local steps, all equally likely; ST both ways, q = 0.01."""
+    """100 least-squares clients in d = 1,000; each completes 0 to 5 local steps, all equally
+    likely; ST both ways, q = 0.01."""
     rng = np.random.default_rng(SEED)
     features = rng.standard_normal((CLIENTS, SAMPLES, DIM)) / math.sqrt(DIM)
     targets = rng.standard_normal((CLIENTS, SAMPLES))
@@ -48,7 +49,7 @@ def instance() -> tuple[LeastSquares, EFL, Irregular]:
     return LeastSquares(features, targets), algorithm, incomplete(CLIENTS, STEPS, np.full(STEPS + 1, 1 / (STEPS + 1)))
 
 
-# --- the yardstick: by hand in NumPy, each client's rows of all scenarios side by side ---------------------------------------
+# --- the yardstick: by hand in NumPy, each client's rows of all scenarios side by side ------------
 def ternary(wanted: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compress messages (R, d) to places (R, k), values (R, k) and bits (R,).
 
@@ -67,7 +68,8 @@ def ternary(wanted: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def by_hand(features: np.ndarray, targets: np.ndarray, steps: Iterator[np.ndarray], lr: float, most: int, scenarios: int) -> Any:
-    """Server models (S, d) and all bits so far, round after round. steps (S, N): what every client completes of `most`."""
+    """Server models (S, d) and all bits so far, round after round. steps (S, N): what every client
+    completes of `most`."""
     clients, samples, dim = features.shape
     k, bits = math.ceil(SPARSITY * dim), 0
     w, kept_by_server = np.zeros((2, scenarios, dim))
@@ -106,7 +108,7 @@ def by_hand(features: np.ndarray, targets: np.ndarray, steps: Iterator[np.ndarra
         yield w, bits
 
 
-# --- the figures ----------------------------------------------------------------------------------------------------------
+# --- the figures ----------------------------------------------------------------------------------
 def _clock(work: Callable[[], Any]) -> tuple[float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     work()
@@ -125,7 +127,8 @@ def without_compiled_loops() -> Iterator[None]:
 
 
 def rounds_of_efl(repeats: int = 3, part: int = 4, part_rounds: int = 3, rounds: int = 12) -> list[Figure]:
-    """A round of 200 scenarios, beside the same by hand; a run's beginning and end are shared by its rounds."""
+    """A round of 200 scenarios, beside the same by hand; a run's beginning and end are shared by
+    its rounds."""
     problem, algorithm, sampling = instance()
     common = dict(sampling=sampling, seed=SEED, local_solver=LocalSGD(STEPS, LR))
 
@@ -210,7 +213,8 @@ def _best(work: Callable[[], Any], repeats: int) -> float:
 
 
 def shapes(steps: np.ndarray) -> list[tuple[int, int, int]]:
-    """First and last client, and rows of each, of every product of a chunk's local steps (N, B), as `LocalSGD` cuts them."""
+    """First and last client, and rows of each, of every product of a chunk's local steps (N, B), as
+    `LocalSGD` cuts them."""
     size, found = max(1, local_sgd.IN_CACHE // (8 * DIM * steps.shape[1])), []
     for first in range(0, CLIENTS, size):
         block = steps[first : first + size]
@@ -231,9 +235,10 @@ def arrays_at_once(scenarios: int = 40) -> float:
 def roofline(seconds: float, alone: float, repeats: int = 5) -> list[Figure]:
     """Say what binds a round: products of its local steps, or numbers that must come and go.
 
-    Of S N d numbers a round reads the residuals and writes them, and writes and reads what the local steps return and what is sent: six
-    passes at the rate at which two large arrays are added. Products and passes cannot overlap, since compression waits for the steps.
-    seconds, alone: of a round, with compiled loops and in NumPy alone.
+    Of S N d numbers a round reads the residuals and writes them, and writes and reads what the
+    local steps return and what is sent: six passes at the rate at which two large arrays are added.
+    Products and passes cannot overlap, since compression waits for the steps. seconds, alone: of a
+    round, with compiled loops and in NumPy alone.
     """
     problem, _, sampling = instance()
     rng = np.random.default_rng(SEED)

@@ -306,7 +306,8 @@ def alternated(
 
 @njit()
 def _loads(values: np.ndarray, times: int) -> float:
-    """Read an array that stays in the nearest cache, eight doubles at a time, and next to nothing else."""
+    """Read an array that stays in the nearest cache, eight doubles at a time, and next to nothing
+    else."""
     place = entries(values)
     a = b = c = d = e = f = g = h = splat(0.0)
     for _ in range(times):
@@ -327,10 +328,12 @@ def _loads(values: np.ndarray, times: int) -> float:
 
 
 def step_loads(samples: int, dim: int) -> int:
-    """Vectors that a step of a linear model reads, as its loops are written; it makes fewer products than that.
+    """Vectors that a step of a linear model reads, as its loops are written; it makes fewer
+    products than that.
 
-    Predictions read a tile's row of eight samples for each coordinate, and a coordinate for every two tiles; the subgradient reads
-    every tile's row again, and a tile's slopes for every eight coordinates; lines 22-24 read seven vectors of d.
+    Predictions read a tile's row of eight samples for each coordinate, and a coordinate for every
+    two tiles; the subgradient reads every tile's row again, and a tile's slopes for every eight
+    coordinates; lines 22-24 read seven vectors of d.
     """
     tiles, vectors = -(-samples // LANES), -(-dim // LANES)
     even = dim + dim % 2
@@ -352,7 +355,8 @@ def load_bound(repeats: int = 7) -> float:
 
 
 def busier_thread(job: Any) -> float:
-    """CPU seconds of the thread that works longest: what two free cores would take, on a machine whose cores are not free."""
+    """CPU seconds of the thread that works longest: what two free cores would take, on a machine
+    whose cores are not free."""
     spent: list[float] = []
     shared = sliding_compiled._share
 
@@ -505,7 +509,8 @@ def two_cores(repeats: int = 7) -> list[Figure]:
 
 
 def theorem_2(epsilon: float = 0.01) -> list[Figure]:
-    """Theorem 2 on the two-client pull with G = D = 1 in T_k and K: 600 rounds, 8.66 million local steps a client."""
+    """Theorem 2 on the two-client pull with G = D = 1 in T_k and K: 600 rounds, 8.66 million local
+    steps a client."""
     problem = TwoClientPull(epsilon)
     algorithm = fedmls_parameters(problem, epsilon, 4.0, 1, lipschitz=1, skip_last=False)
     solver = SubgradientSliding(engine="numba", threads=1)

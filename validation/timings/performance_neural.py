@@ -2,8 +2,8 @@
 
     python validation/timings/performance_neural.py [--device cuda] [--by-hand] [--out FILE]
 
-All are in neural_rounds.py. Their client models are compared before anything is timed; repetitions alternate, and medians
-count. ``neural_rows()`` gives the figures to performance.py.
+All are in neural_rounds.py. Their client models are compared before anything is timed; repetitions
+alternate, and medians count. ``neural_rows()`` gives the figures to performance.py.
 """
 
 from __future__ import annotations
@@ -54,9 +54,11 @@ __all__ = ["Figure", "neural_rows"]
 
 
 def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_steps: int) -> Iterator[Figure]:
-    """Seconds a round and client-steps a second; the usual loop makes some of each client's steps, and its time is scaled.
+    """Seconds a round and client-steps a second; the usual loop makes some of each client's steps,
+    and its time is scaled.
 
-    The loop has one thread, with which it is faster than with two as soon as something else runs; ours has one, then all cores.
+    The loop has one thread, with which it is faster than with two as soon as something else runs;
+    ours has one, then all cores.
     """
     problem, module = instance(name, held)
     usual, cores = Usual(problem, module, batch, method), torch.get_num_threads()
@@ -92,7 +94,8 @@ def compare(name: str, batch: int, method: str, held: int, repeats: int, usual_s
 def against_the_page(
     name: str, batch: int, method: str, held: int, repeats: int
 ) -> Iterator[Figure]:
-    """Client-steps a second beside the best way that the page by hand has, on one core and on all."""
+    """Client-steps a second beside the best way that the page by hand has, on one core and on
+    all."""
     check_by_hand(name, batch, method)
     problem, _ = instance(name, held)
     cores, steps = torch.get_num_threads(), math.ceil(held / batch) * COHORT
@@ -138,7 +141,8 @@ def around(name: str, held: int) -> list[Figure]:
 
 
 def measuring(name: str, batch: int, method: str, held: int, device: str = "cpu") -> Iterator[Figure]:
-    """A round with everything that `fedtheory bench` measures in it, and what of it the measuring is; one thread of a CPU."""
+    """A round with everything that `fedtheory bench` measures in it, and what of it the measuring
+    is; one thread of a CPU."""
     problem, _ = instance(name, held, device=device, tested=10_000)
     before, record = torch.get_num_threads(), training.RECORD
     real, seconds = (simulation.measure, simulation.message_bins), ([], [])
@@ -251,7 +255,8 @@ def _loss_of_ones_own(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Ten
 
 
 def as_written(batch: int, method: str, held: int, repeats: int, usual_steps: int) -> Iterator[Figure]:
-    """The same network with what users write for its loss and its forward pass, against the usual loop; CPU time of one thread."""
+    """The same network with what users write for its loss and its forward pass, against the usual
+    loop; CPU time of one thread."""
     smooth = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     ways = {
         "'cross_entropy'": {},
@@ -279,7 +284,8 @@ def as_written(batch: int, method: str, held: int, repeats: int, usual_steps: in
 
 
 def fisher_of_texts(name: str, samples: int) -> Figure:
-    """The empirical Fisher diagonal of a recurrent network: single samples side by side, and one after another."""
+    """The empirical Fisher diagonal of a recurrent network: single samples side by side, and one
+    after another."""
     problem, _ = instance(name, samples, clients=1)
     y, before, side = problem.initial()[None, None], torch.get_num_threads(), problem.engine.samplewise
     torch.set_num_threads(1)
@@ -304,7 +310,8 @@ def on_gpu(
     engines: tuple[str, ...],
     **options: str,
 ) -> Iterator[Figure]:
-    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for each engine.
+    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for
+    each engine.
 
     The loop computes in the precision that ours does (options: `precision`, `autocast`).
     """
@@ -344,8 +351,8 @@ def on_gpu(
 
 
 def gpu_figures(device: str, repeats: int = 5, held: int = 600, cohorts: tuple[int, ...] = (10, 50, 100)) -> Iterator[Figure]:
-    """Each method with ten clients, then larger cohorts and mixed precision; convolutions stacked and in a loop, which is not
-    settled for GPUs."""
+    """Each method with ten clients, then larger cohorts and mixed precision; convolutions stacked
+    and in a loop, which is not settled for GPUs."""
     for method in METHODS:
         yield from on_gpu("mlp-200-100", 10, method, held, repeats, 10, device, cohorts[0], ("auto",))
     for cohort in cohorts[1:]:
@@ -378,7 +385,8 @@ def by_hand_figures(repeats: int = 5) -> Iterator[Figure]:
 
 
 def neural_figures(repeats: int = 5) -> Iterator[Figure]:
-    """All figures of a CPU, one after another as they are found, on all cores, whatever OMP_NUM_THREADS says."""
+    """All figures of a CPU, one after another as they are found, on all cores, whatever
+    OMP_NUM_THREADS says."""
     torch.set_num_threads(os.cpu_count() or 1)
     for method in METHODS:
         yield from compare("mlp-200-100", 10, method, 600, repeats, 10)

@@ -4,9 +4,9 @@ In PEPit every client is a function of its own.
 
     python validation/timings/performance_worst_cases.py
 
-``worst_case_rows()`` gives the same figures to performance.py. Both have the same instance, FedAvg with two rounds of two local
-steps, and the same solver; ours includes the proof in fractions. Their values are compared before they are timed, repetitions
-alternate, and the best of each counts.
+``worst_case_rows()`` gives the same figures to performance.py. Both have the same instance, FedAvg
+with two rounds of two local steps, and the same solver; ours includes the proof in fractions. Their
+values are compared before they are timed, repetitions alternate, and the best of each counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ AGREE = 1e-6  # relative, of two solutions by an interior-point solver
 
 
 def with_pepit(clients: int) -> float:
-    """The largest F(x_T) - F* of FedAvg, from ||x_0 - x*|| <= 1 and mean ||grad f_k(x*)||^2 <= 1, by PEPit."""
+    """The largest F(x_T) - F* of FedAvg, from ||x_0 - x*|| <= 1 and mean ||grad f_k(x*)||^2 <= 1,
+    by PEPit."""
     from PEPit import PEP
     from PEPit.functions import SmoothStronglyConvexFunction
 

@@ -4,10 +4,12 @@ There are ten clients, and ten thousand, in one scenario.
 
     python validation/timings/round_overhead.py [--against DIRECTORY] [--repeats 7] [--out FILE]
 
-Overhead is a round's time less the time inside the local solver; times are those of the processor, so that what else the machine does
-counts little. ``--against`` names another checkout of the project: both run in processes of their own that take turns measurement by
-measurement, and the table has the median of the ratios. Medians of times are given as well; on a shared machine only the ratios mean
-something. Numba is loaded before, as it is in a run of so many rounds that a fraction of a millisecond of each counts.
+Overhead is a round's time less the time inside the local solver; times are those of the processor,
+so that what else the machine does counts little. ``--against`` names another checkout of the
+project: both run in processes of their own that take turns measurement by measurement, and the
+table has the median of the ratios. Medians of times are given as well; on a shared machine only the
+ratios mean something. Numba is loaded before, as it is in a run of so many rounds that a fraction
+of a millisecond of each counts.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def _jobs() -> dict[str, tuple[Any, Any, Any]]:
 
 
 def serve() -> None:
-    """Measure what each line of the input asks for: case, job and record; answer with seconds a round, and of them local work."""
+    """Measure what each line of the input asks for: case, job and record; answer with seconds a
+    round, and of them local work."""
     import numba  # noqa: F401
     import numpy as np
 

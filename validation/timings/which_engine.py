@@ -1,9 +1,10 @@
-"""Networks as people write them, on one core: the barest loop beside 'stacked', 'loop' and what 'auto' takes; CPU time by turns.
+"""Networks as people write them, on one core: the barest loop beside 'stacked', 'loop' and what
+'auto' takes; CPU time by turns.
 
     python validation/timings/which_engine.py [--only lstm] [--repeats 3] [--cohort 10]
 
-A row says how many microseconds a client-step takes, and what a step multiplies and adds in a forward pass: what
-`fedtheory.neural.engines.select` chooses by.
+A row says how many microseconds a client-step takes, and what a step multiplies and adds in a
+forward pass: what `fedtheory.neural.engines.select` chooses by.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""`fedtheory sweep`: a specification, its cells, their rows, and the table and figure made of them."""
+"""`fedtheory sweep`: a specification, its cells, their rows, the table and figure of them."""

@@ -111,7 +111,7 @@ def _why(task: Task, error: Exception) -> str:
     return as_keys("run" if task.kind == "run" else "bench", " ".join(str(error).split()))
 
 
-# --- runs on convex problems -----------------------------------------------------------------------------------------------
+# --- runs on convex problems ----------------------------------------------------------------------
 def _options(cell: dict[str, Any]) -> RunOptions:
     from fedtheory.cli.run_made import options_from
 
@@ -120,7 +120,7 @@ def _options(cell: dict[str, Any]) -> RunOptions:
 
 @lru_cache(maxsize=8)
 def _problem(told: str, read: float) -> Any:
-    """The problem of some options, which cells beside each other share, with its optimum once it is known.
+    """The problem of some options, shared by neighbouring cells, with its optimum once it is known.
 
     ``read``: when its file was written; the workers of a cluster outlive a sweep.
     """
@@ -156,9 +156,10 @@ def _run(task: Task) -> dict[str, Any]:
         past, _ = kept.found(made.algorithm.init(x, made.problem.num_clients), x, record)
         keep = partial(kept.keep, points=[])
     trajectory = simulate(
-        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling, scenarios=o.scenarios, seed=o.seed, resume=past,
-        local_solver=made.solver, record=record, like=made.like, in_place=True, checkpoint=keep,
-    )  # fmt: skip
+        made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling,
+        scenarios=o.scenarios, seed=o.seed, resume=past, local_solver=made.solver, record=record,
+        like=made.like, in_place=True, checkpoint=keep,
+    )
     gap, bits = trajectory.metrics["objective"] - made.optimum.value, trajectory.metrics["bits"].mean(axis=1)
     mean = gap.mean(axis=1)
     row: dict[str, Any] = {
@@ -178,7 +179,7 @@ def _run(task: Task) -> dict[str, Any]:
     return row
 
 
-# --- networks --------------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 def _bench(cell: dict[str, Any]) -> Any:
     from dataclasses import fields
 

@@ -174,7 +174,8 @@ def _written(spec: Spec, rows: list[dict[str, Any]], o: SweepOptions) -> tuple[l
 
 
 def _best(found: Sequence[Group]) -> list[dict[str, Any]]:
-    """The best setting of each method in each place, as `RULE` has it of the medians over seeds; without one where none is whole."""
+    """The best setting of each method in each place, as `RULE` has it of the medians over seeds;
+    without one where none is whole."""
     places: dict[tuple[Any, ...], list[Group]] = {}
     for group in found:
         where = ("table", "problem", "data", "dataset", "split", "participants", "participation", "method")

@@ -35,8 +35,9 @@ class _Look(NamedTuple):
 
 
 def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -> list[Path]:
-    """One panel a problem, or a table of networks: a point for every setting (the median over seeds, with their range), and the best
-    one of each method with a ring. Settings of which a seed diverged have no point; the panel says how many there are.
+    """One panel a problem, or a table of networks: a point for every setting (the median over
+    seeds, with their range), and the best one of each method with a ring. Settings of which a seed
+    diverged have no point; the panel says how many there are.
     """
     from fedtheory.plotting.style import headline, house_style, legend_below, page_figure, save
 
@@ -64,7 +65,7 @@ def draw(found: Sequence[Group], title: str, target: float | None, stem: Path) -
 
 
 def _look(found: Sequence[Group]) -> _Look:
-    """Colours for methods; markers for cohort sizes where these are varied, otherwise for methods."""
+    """Colours for methods; markers for cohort sizes where these are varied, else for methods."""
     from fedtheory.plotting.style import METHOD_MARKERS, method_style
 
     styles = {}
@@ -112,12 +113,13 @@ def _panel(ax: Any, place: str, some: Sequence[Group], target: float | None, loo
             rings.append((look.of_method[method]["label"], best.setting(own)))
     _named(ax, rings, columns)
     if told := [f"{n} {what}" for n, what in zip(without, ("diverged", "failed")) if n]:
-        ax.annotate(", ".join(told), (0, 1.0), (3, -3), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=7,
-                    color="#B00020")  # fmt: skip
+        ax.annotate(", ".join(told), (0, 1.0), (3, -3), xycoords="axes fraction",
+                    textcoords="offset points", va="top", fontsize=7, color="#B00020")
 
 
 def _across(ax: Any, whole: Sequence[Group], across: str) -> Callable[[Group], float]:
-    """The axis across, with a strip at its right end for settings that never reach the target; where each setting stands on it."""
+    """The axis across, with a strip at its right end for settings that never reach the target;
+    where each setting stands on it."""
     from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, NullFormatter
 
     found = [max(v, 1.0) for g in whole if math.isfinite(v := g.middle(across))]
@@ -137,8 +139,9 @@ def _across(ax: Any, whole: Sequence[Group], across: str) -> Callable[[Group], f
     methods = list(dict.fromkeys(g.keys["method"] for g in never))
     if never:
         ax.axvspan(right, end, color="#F0F0F0", linewidth=0, zorder=0)
-        ax.annotate("never", (math.sqrt(right * end), 1.0), (0, -3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                    ha="center", va="top", fontsize=7, color="#555555")  # fmt: skip
+        ax.annotate("never", (math.sqrt(right * end), 1.0), (0, -3),
+                    xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
+                    va="top", fontsize=7, color="#555555")
 
     def at(group: Group) -> float:
         if group not in never:
@@ -157,15 +160,17 @@ def _up_to_the_floor(ax: Any, values: Sequence[float], floor: float, target: flo
         span = max(top / floor, 10.0)
         ax.set_ylim(floor / span**0.16, top * span**0.1)
         ax.axhspan(floor / span**0.16, floor * span**0.03, color="#F0F0F0", linewidth=0, zorder=0)
-        ax.annotate("0 to within what F* is known to", (1, 0), (-3, 2), xycoords="axes fraction", textcoords="offset points",
-                    ha="right", va="bottom", fontsize=7, color="#555555")  # fmt: skip
+        ax.annotate("0 to within what F* is known to", (1, 0), (-3, 2), xycoords="axes fraction",
+                    textcoords="offset points", ha="right", va="bottom", fontsize=7,
+                    color="#555555")
     else:
         span = max(top / bottom, 10.0)
         ax.set_ylim(bottom / span**0.08, top * span**0.1)
     if target is not None:
         ax.axhline(target, color="#777777", linewidth=0.8, linestyle=":")
-        ax.annotate(f"target {number(target)}", (0, target), (3, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
-                    ha="left", va="bottom", fontsize=7, color="#555555")  # fmt: skip
+        ax.annotate(f"target {number(target)}", (0, target), (3, 2),
+                    xycoords=("axes fraction", "data"), textcoords="offset points", ha="left",
+                    va="bottom", fontsize=7, color="#555555")
 
 
 def _not_too_close(ax: Any, values: Sequence[float]) -> None:

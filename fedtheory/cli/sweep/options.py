@@ -1,4 +1,5 @@
-"""The options of a command as a specification may set them: their names, types and defaults, read from the command itself."""
+"""The options of a command as a specification may set them: their names, types and defaults, read
+from the command itself."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def _option(name: str, parameter: inspect.Parameter) -> Option:
 
 
 def as_keys(command: str, message: str) -> str:
-    """A message of a command with its options as a specification has them: 'alpha = 0.1' for '--alpha 0.1', 'data' for '--data'."""
+    """A message of a command with its options as a specification has them: 'alpha = 0.1' for
+    '--alpha 0.1', 'data' for '--data'."""
     known = options_of(command)
 
     def key(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The checkpoints of the cells that a sweep has begun and not finished, each in a folder of its own."""
+"""Checkpoints of the cells that a sweep has begun and not finished, each in its own folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Running:
         return self.folder / key_of(content)[:KEY]
 
     def set_aside_damaged(self, tell: Callable[[str], Any]) -> None:
-        """Take checkpoints that cannot be read out of the way, and say which: their cells begin again."""
+        """Set checkpoints aside that cannot be read, and say which: their cells begin again."""
         from fedtheory.simulation import checkpoints
 
         for file in sorted(self.folder.rglob("*.ckpt")):

@@ -51,7 +51,7 @@ def _how(spec: Spec, kind: str) -> str:
 
 
 def table_of(kind: str, best: list[dict[str, Any]], width: int) -> Table | Stacked:
-    """The best settings of the runs or of the networks; columns that would be empty are left out."""
+    """The best settings of the runs or of the networks, without columns that would be empty."""
     rows: list[tuple[str, str, list[str], list[str]]] = []
     for row in best:
         where = ", ".join(f"{'P = ' if k == 'participants' else ''}{row[k]}" for k in _PLACE if k in row)
@@ -77,7 +77,7 @@ def table_of(kind: str, best: list[dict[str, Any]], width: int) -> Table | Stack
 
 
 def _stacked(rows: list[tuple[str, str, list[str], list[str]]], titles: list[str], used: list[int], width: int) -> Stacked:
-    """The same for narrow terminals: a line for each place, and below each method its best setting."""
+    """The same for narrow terminals: a line for each place, below each method its best setting."""
     headings = [title.replace(" to it", "\nto it").replace("no result", "no\nresult") for title in titles]
     table, before = Stacked(["where;\n  method, and its best setting", *headings], right=range(1, len(headings) + 1)), None
     for where, method, setting, numbers in rows:

@@ -15,19 +15,22 @@ from fedtheory.integrations.settings import needed_package, of_these, taking
 __all__ = ["flower_adapter"]
 
 
-def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] | None = None, app: Callable[..., Any] | None = None,
-                   engine: Engine = "loop", model: Callable[[list[np.ndarray]], Any] | None = None) -> Callable[..., Any]:  # fmt: skip
+def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] | None = None,
+                   app: Callable[..., Any] | None = None, engine: Engine = "loop",
+                   model: Callable[[list[np.ndarray]], Any] | None = None) -> Callable[..., Any]:
     """A Flower strategy and its clients as an adapter of the audit.
 
     Parameters
     ----------
     strategy : callable(**settings) -> Strategy
-        Makes the strategy, of either of Flower's kinds, from the settings that it has parameters for: mu, server_lr, beta1, ...; and
-        ``initial_parameters``, ``num_clients`` and ``num_examples`` (a list, one a client) where it has parameters of these names.
+        Makes the strategy, of either of Flower's kinds, from the settings that it has parameters
+        for: mu, server_lr, beta1, ...; and ``initial_parameters``, ``num_clients`` and
+        ``num_examples`` (a list, one a client) where it has parameters of these names.
     client : callable(data, **settings) -> flwr.client.NumPyClient or Client
-        One client's code, for a strategy of ``flwr.server.strategy``; ``data`` has features, labels, num_examples and
-        gradient(x), as in the audit. As Flower does, it is made anew for every round: what it keeps belongs into Flower's
-        ``context``, which it is handed where it has a parameter of that name. Or else
+        One client's code, for a strategy of ``flwr.server.strategy``; ``data`` has features,
+        labels, num_examples and gradient(x), as in the audit. As Flower does, it is made anew for
+        every round: what it keeps belongs into Flower's ``context``, which it is handed where it
+        has a parameter of that name. Or else
     app : callable(clients, **settings) -> flwr.clientapp.ClientApp
         All clients' code; ``context.node_config["partition-id"]`` is a client's number.
     engine, model : as `drive` takes them
@@ -35,8 +38,9 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
     Returns
     -------
     callable
-        ``run(start, clients, cohorts, **settings)`` for `fedtheory.testing.check_algorithm`, with the settings that the two take. The
-        model is one array; a local_steps that is a list is handed to ``client`` as that client's number.
+        ``run(start, clients, cohorts, **settings)`` for `fedtheory.testing.check_algorithm`, with
+        the settings that the two take. The model is one array; a local_steps that is a list is
+        handed to ``client`` as that client's number.
 
     Raises
     ------
@@ -54,8 +58,8 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
         needed_package("flwr", EXTRA)
         from flwr.common import ndarrays_to_parameters
 
-        mine = {**settings, "initial_parameters": ndarrays_to_parameters([start.copy()]), "num_clients": len(clients),
-                "num_examples": [c.num_examples for c in clients]}  # fmt: skip
+        mine = {**settings, "initial_parameters": ndarrays_to_parameters([start.copy()]),
+                "num_clients": len(clients), "num_examples": [c.num_examples for c in clients]}
         with quiet():
             made = strategy(**of_these(strategy, mine, 0, "strategy"))
         _check_kinds(made, client is not None)

@@ -24,12 +24,8 @@ WAITS = 4  # how often a strategy may look for clients in one round before it is
 
 
 def drive(
-    strategy: Any,
-    app: Any,
-    start: Any,
-    cohorts: Sequence[Sequence[int]],
-    num_clients: int | None = None,
-    engine: Engine = "loop",
+    strategy: Any, app: Any, start: Any, cohorts: Sequence[Sequence[int]],
+    num_clients: int | None = None, engine: Engine = "loop",
     arrays: Sequence[tuple[str, tuple[int, ...]]] | None = None,
     model: Callable[[list[np.ndarray]], Any] | None = None,
 ) -> list[np.ndarray]:
@@ -37,21 +33,23 @@ def drive(
 
     Parameters
     ----------
-    strategy : a Strategy of ``flwr.serverapp.strategy`` (messages) or of ``flwr.server.strategy`` (the older kind)
-        Where it has the attributes fraction_train or fraction_fit, and minima of clients, they are set so that it takes all that it is
-        offered; evaluation is switched off.
+    strategy : a Strategy of ``flwr.serverapp.strategy`` (messages) or of ``flwr.server.strategy``
+        (the older kind). Where it has the attributes fraction_train or fraction_fit, and minima of
+        clients, they are set so that it takes all that it is offered; evaluation is switched off.
     app : flwr.clientapp.ClientApp
         It finds a client's number in ``context.node_config["partition-id"]``.
     start : (d,) the first server model
     cohorts : for each round the numbers of the clients that are offered
     num_clients : int; without it one more than the largest number in the cohorts
     engine : 'loop', 'simulation' or 'simulation-in-process'
-        'loop' calls the app directly, in a fraction of a second. 'simulation' is Flower's own engine on ray (``pip install
-        'flwr[simulation]'``, some 15 seconds a run), 'simulation-in-process' the same engine with its ray workers replaced by calls in
-        this process, which needs no ray.
-    arrays : name and shape of each array of the model, in the order in which ``start`` holds them; without it one array
-    model : callable(list of the server's arrays) -> the model among them, for a strategy that sends something else along, such as a
-        control variate; without it all of them
+        'loop' calls the app directly, in a fraction of a second. 'simulation' is Flower's own
+        engine on ray (``pip install 'flwr[simulation]'``, some 15 seconds a run),
+        'simulation-in-process' the same engine with its ray workers replaced by calls in this
+        process, which needs no ray.
+    arrays : name and shape of each array of the model, in the order in which ``start`` holds them;
+        without it one array
+    model : callable(list of the server's arrays) -> the model among them, for a strategy that sends
+        something else along, such as a control variate; without it all of them
 
     Returns
     -------
@@ -60,7 +58,8 @@ def drive(
     Raises
     ------
     InvalidInput
-        An unknown engine, a cohort without clients; a strategy that asks other clients than it is offered, or that waits for more.
+        An unknown engine, a cohort without clients; a strategy that asks other clients than it is
+        offered, or that waits for more.
     MissingCapability
         Flower, or ray for 'simulation', cannot be imported.
     """
@@ -110,9 +109,10 @@ def _together(arrays: list[np.ndarray], model: Callable[[list[np.ndarray]], Any]
 def _take_all(strategy: Any) -> None:
     """Make a strategy take all that it is offered, and evaluate nothing."""
     everyone = {
-        "fraction_train": 1.0, "fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_train_nodes": 1, "min_fit_clients": 1,
-        "min_available_nodes": 1, "min_available_clients": 1, "min_evaluate_nodes": 0, "min_evaluate_clients": 0,
-    }  # fmt: skip
+        "fraction_train": 1.0, "fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_train_nodes": 1,
+        "min_fit_clients": 1, "min_available_nodes": 1, "min_available_clients": 1,
+        "min_evaluate_nodes": 0, "min_evaluate_clients": 0,
+    }
     for name, value in everyone.items():
         if hasattr(strategy, name):
             setattr(strategy, name, value)
@@ -284,10 +284,8 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def _identity() -> Iterator[None]:
-    """Give the process the numbers of a run, a node and a task.
-
-    Newer versions of Flower ask for them before they make a message.
-    """
+    """Give the process the numbers of a run, a node and a task. Newer versions of Flower ask for
+    them before they make a message."""
     try:
         from flwr.supercore.task_identity import TaskIdentity
     except ImportError:

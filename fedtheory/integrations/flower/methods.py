@@ -63,21 +63,24 @@ def strategy(
 
     Parameters
     ----------
-    algorithm : FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold or FedElasticNetDyn
-        With its hyperparameters, which the strategy tells the clients; without compressors.
+    algorithm : FedAvg, FedProx, Scaffold, FedDyn, FedElasticNetProx, FedElasticNetScaffold or
+        FedElasticNetDyn, with its hyperparameters, which the strategy tells the clients; without
+        compressors.
     num_clients : int >= 1
-        N, those included that no round may ever hear: c and h of SCAFFOLD's and FedDyn's kind are sums divided by it.
+        N, those included that no round may ever hear: c and h of SCAFFOLD's and FedDyn's kind are
+        sums divided by it.
     total_examples : int >= 1
         n, for aggregation='printed' alone.
     options : as ``flwr.serverapp.strategy.FedAvg`` takes them
-        Such as fraction_train and min_train_nodes. ``fraction_evaluate`` is 0 unless given. Flower decides how many clients a round
-        asks from those that are there *before* it waits for min_available_nodes: set min_train_nodes too, or the first round is short.
+        Such as fraction_train and min_train_nodes. ``fraction_evaluate`` is 0 unless given. Flower
+        decides how many clients a round asks from those that are there *before* it waits for
+        min_available_nodes: set min_train_nodes too, or the first round is short.
 
     Returns
     -------
     flwr.serverapp.strategy.Strategy
-        Its models come out in the types that they came in; in between it computes in float64. What it keeps (c or h) lies in its
-        attribute ``kept`` (d,), the model's arrays laid end to end.
+        Its models come out in the types that they came in; in between it computes in float64. What
+        it keeps (c or h) lies in its attribute ``kept`` (d,), the model's arrays laid end to end.
 
     Raises
     ------

@@ -27,8 +27,8 @@ from fedtheory.local.objective import LocalObjective, LocalSolver, Rows
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 
-__all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "client_round", "local_work", "sent_settings",
-           "server_round"]  # fmt: skip
+__all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "client_round",
+           "local_work", "sent_settings", "server_round"]
 
 Vector = np.ndarray
 AVERAGING, CONTROLLED, DYNAMIC = (
@@ -47,9 +47,11 @@ class LocalWork:
     ----------
     num_examples : n_k
     minimise : callable(objective, start, round) -> (y, step_sum)
-        A local model (d,) for f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - center||_1, and the sum of the step sizes
-        that led there (None where there were no gradient steps). ``objective`` is a `LocalObjective` whose arrays are (d,).
-    gradient : callable(y) -> (d,), the full gradient of f_k; needed by option='gradient' and rule='true-gradient' only
+        A local model (d,) for f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1
+        ||y - center||_1, and the sum of the step sizes that led there (None where there were no
+        gradient steps). ``objective`` is a `LocalObjective` whose arrays are (d,).
+    gradient : callable(y) -> (d,), the full gradient of f_k; needed by option='gradient' and
+        rule='true-gradient' only
     """
 
     num_examples: int
@@ -149,8 +151,8 @@ def _full_gradient(work: LocalWork, y: Vector, what: str) -> Vector:
     return np.asarray(work.gradient(y), dtype=float)
 
 
-def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kept: Vector | None, work: LocalWork,
-                 number: int) -> tuple[dict[str, Vector], Vector | None]:  # fmt: skip
+def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kept: Vector | None,
+                 work: LocalWork, number: int) -> tuple[dict[str, Vector], Vector | None]:
     """A client's half of a round.
 
     Parameters
@@ -196,8 +198,9 @@ def client_round(told: Mapping[str, Any], x: Vector, control: Vector | None, kep
     return {"update": delta, "control": new - kept}, new
 
 
-def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None, replies: Sequence[tuple[int, Mapping[str, Vector]]],
-                 num_clients: int | None, total_examples: int | None) -> tuple[Vector, Vector | None]:  # fmt: skip
+def server_round(algorithm: Algorithm, x: Vector, kept: Vector | None,
+                 replies: Sequence[tuple[int, Mapping[str, Vector]]], num_clients: int | None,
+                 total_examples: int | None) -> tuple[Vector, Vector | None]:
     """The server's half of a round.
 
     Parameters

@@ -20,12 +20,14 @@ __all__ = ["torch_work"]
 def torch_work(
     module: Any, loss: Callable[[Any], Any], num_examples: int, learning_rate: float, steps: int
 ) -> LocalWork:
-    """Local gradient steps on a torch module's loss, with the penalties of the method added to every step.
+    """Local gradient steps on a torch module's loss, with the penalties of the method added to
+    every step.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Its parameters are what the server's arrays are, in the same order; their values are overwritten.
+        Its parameters are what the server's arrays are, in the same order; their values are
+        overwritten.
     loss : callable(module) -> scalar tensor
         Called once a step: draw a mini-batch in it, or take all examples.
     num_examples : int >= 1, n_k
@@ -35,8 +37,9 @@ def torch_work(
     Returns
     -------
     LocalWork
-        Its step is y <- y - learning_rate * (gradient of the loss + what the method adds), in the module's own precision. It has no
-        full gradient: option='gradient' and rule='true-gradient' are not for it.
+        Its step is y <- y - learning_rate * (gradient of the loss + what the method adds), in the
+        module's own precision. It has no full gradient: option='gradient' and rule='true-gradient'
+        are not for it.
 
     Raises
     ------

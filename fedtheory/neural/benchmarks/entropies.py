@@ -1,4 +1,4 @@
-"""The entropies of FedElasticNet's Tables 3 and 4, message by message, of runs made today and before."""
+"""Entropies of FedElasticNet's Tables 3 and 4, message by message, of runs today and before."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def _bits(value: float | None) -> str:
 def in_todays_names(metrics: Mapping[str, Any], method: str) -> dict[str, Any]:
     """The metrics of a run, whenever it was made.
 
-    'entropy' once was that of all messages in one histogram, which is 'entropy_pooled' today. What was not kept is left out: where a
-    client sends several messages, their sum and each one's own. But Algorithm 2's first message is its update, whose entropy was kept;
-    that entries below epsilon are not sent does not change it, for they are in the bin of 0 either way.
+    'entropy' once was that of all messages in one histogram, which is 'entropy_pooled' today. What
+    was not kept is left out: where a client sends several messages, their sum and each one's own.
+    But Algorithm 2's first message is its update, whose entropy was kept; that entries below
+    epsilon are not sent does not change it, for they are in the bin of 0 either way.
     """
     if "entropy" not in metrics or "entropy_pooled" in metrics:
         return dict(metrics)

@@ -1,11 +1,13 @@
 """The papers' experiments, setting by setting. Importing this module does not import torch.
 
-What a paper prints is taken from it; what it does not is `assumed`, listed by name in the setting and said in every table. For
-FedElasticNet those are learning rates, epochs and weight decay: its section 4 says batch sizes, and that learning rates were optimized
-for each data set, without the values; Table 5 says lambda_1, lambda_2 and epsilon, Table 2 the rounds. They are filled in from the
-example of FedDyn's public code, which its authors say serves all four image data sets (github.com/alpemreacar/FedDyn,
-example_cifar_10.py: learning rate 0.1, 5 epochs, weight decay 1e-3, no decay of the learning rate), as is who takes part: each client
-with probability 0.1, redrawn when nobody does.
+What a paper prints is taken from it; what it does not is `assumed`, listed by name in the setting
+and said in every table. For FedElasticNet those are learning rates, epochs and weight decay: its
+section 4 says batch sizes, and that learning rates were optimized for each data set, without the
+values; Table 5 says lambda_1, lambda_2 and epsilon, Table 2 the rounds. They are filled in from the
+example of FedDyn's public code, which its authors say serves all four image data sets
+(github.com/alpemreacar/FedDyn, example_cifar_10.py: learning rate 0.1, 5 epochs, weight decay 1e-3,
+no decay of the learning rate), as is who takes part: each client with probability 0.1, redrawn when
+nobody does.
 """
 
 from __future__ import annotations
@@ -110,9 +112,11 @@ def _efl() -> Iterator[Preset]:
         "fedgate": ("fedgate", {}),
         "vrl-sgd": ("vrl-sgd", {}),
         "apfl": ("apfl", {"alpha": 0.5}),
-        # lambda / alpha is the curvature of the clients' penalty, which steps of 0.1 must fit; alpha (m - 1)/sigma is at most 1
+        # lambda / alpha is the curvature of the clients' penalty, which steps of 0.1 must fit;
+        # alpha (m - 1)/sigma is at most 1
         "fedamp": ("fedamp", {"lam": 1.0, "alpha": 1e4, "sigma": 1e6}),
-        # with scheme C as printed, ten clients of a hundred move the model by a tenth of their mean update
+        # with scheme C as printed, ten clients of a hundred move the model by a tenth of their mean
+        # update
         "efl": ("efl", {"lam": 0.1, "fisher": "empirical", "compressor": ("st", 0.1), "scheme": "C-corrected"}),
     }
     sets: dict[str, tuple[str, int, int, float, dict[str, Any]]] = {
@@ -136,10 +140,11 @@ def _efl() -> Iterator[Preset]:
             scheme = ("scheme (C over the chance to take part: what is printed moves the model by a tenth)",) if method == "efl" else ()
             full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
             yield Preset(
-                "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds, batch, 1, lr, name, hyper,
-                cohort=0 if full else 10, partition=deal,
-                other_network="resnet50" if dataset == "mnist" else None, assumed=(*unknown, *scheme, *dealt, *more.get(dataset, ())),
-            )  # fmt: skip
+                "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds,
+                batch, 1, lr, name, hyper, cohort=0 if full else 10, partition=deal,
+                other_network="resnet50" if dataset == "mnist" else None,
+                assumed=(*unknown, *scheme, *dealt, *more.get(dataset, ())),
+            )
 
 
 def _elastic() -> Iterator[Preset]:
@@ -174,9 +179,10 @@ def _elastic() -> Iterator[Preset]:
             assumed += more.get(dataset, ())
             assumed += ["tau", "mu", "share held out"] if method == "elastic" else []
             yield Preset(
-                "elastic", dataset, split, f"{sampled}-of-{clients}", method, network, rounds, batch, 1, lr, name, hyper,
-                clients=clients, cohort=sampled, partition=deal, held_out=held, assumed=tuple(assumed),
-            )  # fmt: skip
+                "elastic", dataset, split, f"{sampled}-of-{clients}", method, network, rounds,
+                batch, 1, lr, name, hyper, clients=clients, cohort=sampled, partition=deal,
+                held_out=held, assumed=tuple(assumed),
+            )
 
 
 def all_presets() -> Iterator[Preset]:

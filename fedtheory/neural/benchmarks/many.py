@@ -27,15 +27,9 @@ _DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
 
 
 def run_presets(
-    presets: Sequence[Preset],
-    folder_of_data: Path | None,
-    out: Path,
-    on_result: Callable[[Result], None],
-    verify: bool = True,
-    workers: int = 1,
-    threads: int | None = None,
-    cells: Cells | None = None,
-    **options: Any,
+    presets: Sequence[Preset], folder_of_data: Path | None, out: Path,
+    on_result: Callable[[Result], None], verify: bool = True, workers: int = 1,
+    threads: int | None = None, cells: Cells | None = None, **options: Any,
 ) -> Iterator[Result]:
     """All runs; data sets are read once, and all of them before the first run.
 

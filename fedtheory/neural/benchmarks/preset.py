@@ -39,28 +39,32 @@ class Preset:
     algorithm, hyperparameters : name and arguments
         Of `fedtheory.algorithms`.
     probability, cohort : float and int
-        Each client's chance to take part; or, where > 0, how many are drawn. 1 and 0: all take part.
+        Each client's chance to take part; or, where > 0, how many are drawn. 1 and 0: all take
+        part.
     partition : dict
         What `fedtheory.neural.data.federated` takes.
     feddyn_cohorts : bool
         Those that take part with a probability are FedDyn's public code's own, round by round
         (`fedtheory.participation.cohorts.FedDynBernoulli`).
     clip : float or None
-        Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is added, as FedDyn's public code does.
+        Norm that local SGD's gradients are clipped at, in FedDyn and Algorithm 3 before alpha y is
+        added, as FedDyn's public code does.
     augment : str or None
         What `NeuralProblem` does to training images.
     held_out : float
         Share of each client's samples kept back for Elastic Aggregation's sensitivities.
-    solver, solver_options : 'sgd', 'momentum' or 'adam', and arguments of `fedtheory.local.Momentum` or `Adam`
-        Local work; every paper's is SGD.
+    solver, solver_options : 'sgd', 'momentum' or 'adam', and arguments of
+        `fedtheory.local.Momentum` or `Adam`: local work; every paper's is SGD.
     assumed : tuple of str
         What the paper does not print.
     seed : int
         Of partition, parameters, cohorts and local work.
     own : mapping of option to value
-        What differs from the paper's setting, as `with_values` has changed it; it is a part of the run's name.
+        What differs from the paper's setting, as `with_values` has changed it; it is a part of the
+        run's name.
     others : mapping of field to value
-        What else differs, as `changed` has changed it: epochs, network... A part of the run's name, too.
+        What else differs, as `changed` has changed it: epochs, network... A part of the run's name,
+        too.
     more : tuple of str
         Metrics recorded beside the table's; a part of the run's name, too.
     """
@@ -98,10 +102,8 @@ class Preset:
 
     @property
     def name(self) -> str:
-        """The place of the run: 'fedelasticnet/mnist/iid/10%/algorithm-1'.
-
-        After it stands, with '@', all that is not the paper's.
-        """
+        """The place of the run: 'fedelasticnet/mnist/iid/10%/algorithm-1'. After it stands, with
+        '@', all that is not the paper's."""
         values = [f"{option}={value!r}" for option, value in self.own.items()]
         values += [f"{option}={value}" for option, value in self._said_of_others()]
         said = [*values, *([f"seed={self.seed}"] if self.seed else []), *(f"with={metric}" for metric in self.more)]
@@ -163,8 +165,8 @@ class Preset:
     def make_solver(self, sample_counts: Sequence[int] | np.ndarray | None = None) -> MiniBatchSolver:
         """The local solver; `sample_counts` are the clients' numbers of training samples.
 
-        FedGATE and VRL-SGD divide by the number of local steps, which must be everybody's. On clients of unequal size they make as many
-        as a client of the mean size makes in its epochs.
+        FedGATE and VRL-SGD divide by the number of local steps, which must be everybody's. On
+        clients of unequal size they make as many as a client of the mean size makes in its epochs.
         """
         from fedtheory import local
 
@@ -183,9 +185,9 @@ class Preset:
     ) -> NeuralProblem:
         """The network on the data, dealt to the clients.
 
-        Where the release deals ('users'), the clients are its first `clients` users, but those with a single training sample (of
-        which none could be held out), and the test samples are these users', where they have some, each client's its own
-        (`NeuralProblem.evaluate_clients`).
+        Where the release deals ('users'), the clients are its first `clients` users, but those with
+        a single training sample (of which none could be held out), and the test samples are these
+        users', where they have some, each client's its own (`NeuralProblem.evaluate_clients`).
 
         Parameters
         ----------
@@ -197,7 +199,8 @@ class Preset:
         Raises
         ------
         InvalidInput
-            The release has fewer users than the setting has clients; a network for texts, and data that are none.
+            The release has fewer users than the setting has clients; a network for texts, and data
+            that are none.
         """
         from fedtheory.neural import models
         from fedtheory.neural.data import federated
@@ -220,16 +223,9 @@ class Preset:
                 tested, own = np.concatenate(theirs)[taken], [np.flatnonzero(of == k) for k in range(len(theirs))]
         test = (data.inputs(data.test_x[tested]), data.test_y[tested])
         problem = NeuralProblem(
-            module,
-            data.inputs(data.train_x),
-            data.train_y,
-            [k[:most] for k in clients],
-            ridge=self.weight_decay,
-            test=test,
-            test_clients=own,
-            augment=self.augment,
-            name=f"{data.name}, {self.split}, {self.network}",
-            **options,
+            module, data.inputs(data.train_x), data.train_y, [k[:most] for k in clients],
+            ridge=self.weight_decay, test=test, test_clients=own, augment=self.augment,
+            name=f"{data.name}, {self.split}, {self.network}", **options,
         )
         if self.held_out and self.algorithm == "elastic-aggregation":
             from fedtheory.problems import hold_out
@@ -249,8 +245,8 @@ class Preset:
         """The clients' sample numbers, and those of their test samples."""
         if len(data.users) < self.clients:
             raise InvalidInput(
-                f"{self.name}: {data.source} has {len(data.users)} users, the setting {self.clients} clients: make or fetch the whole "
-                "release, or try --quick"
+                f"{self.name}: {data.source} has {len(data.users)} users, the setting "
+                f"{self.clients} clients: make or fetch the whole release, or try --quick"
             )
         users = [u for u, held in enumerate(dealt) if len(held) > 1][: self.clients]
         return [dealt[u] for u in users], [np.flatnonzero(data.test_users == u) for u in users]

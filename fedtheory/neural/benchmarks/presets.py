@@ -1,4 +1,5 @@
-"""The papers' experiments by name and by table; their values are in `fedtheory.neural.benchmarks.hyperparameters`. Imports no torch."""
+"""The papers' experiments by name and by table; their values are in
+`fedtheory.neural.benchmarks.hyperparameters`. Imports no torch."""
 
 from __future__ import annotations
 

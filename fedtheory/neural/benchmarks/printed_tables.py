@@ -1,7 +1,8 @@
 """The papers' tables of experiments, number by number, as strings of the printed precision.
 
-Sources: FedElasticNet's Tables 2, 3 and 4 and what its section 4 says of Figure 1; EFL's Table 2; the table of Elastic Aggregation's
-poster. None is a number that the text at hand has lost; a cell with two numbers (FedDyn, Tables 3 and 4) is a tuple.
+Sources: FedElasticNet's Tables 2, 3 and 4 and what its section 4 says of Figure 1; EFL's Table 2;
+the table of Elastic Aggregation's poster. None is a number that the text at hand has lost; a cell
+with two numbers (FedDyn, Tables 3 and 4) is a tuple.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ _LOST = (
     "numbers left fit only so, for FedDyn then sends as many as FedProx and SCAFFOLD twice as many."
 )
 _LAST = (
-    "The last row, non-IID Shakespeare, is shifted by one cell in the text at hand and its last number, Algorithm 3's, is lost (as in "
-    "Table 2)."
+    "The last row, non-IID Shakespeare, is shifted by one cell in the text at hand and its last "
+    "number, Algorithm 3's, is lost (as in Table 2)."
 )
 _TABLE_2 = Table(
     "fedelasticnet-table2",

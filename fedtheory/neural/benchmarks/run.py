@@ -1,4 +1,4 @@
-"""The papers' tables, run: settings, runs that can be resumed, and our figures beside the printed ones."""
+"""The papers' tables, run: settings, resumable runs, and our figures beside the printed ones."""
 
 from __future__ import annotations
 
@@ -78,17 +78,9 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
 
 
 def run_preset(
-    preset: Preset,
-    data: Data,
-    folder: Path | None,
-    rounds: int | None = None,
-    resume: bool = True,
-    progress: bool = True,
-    evaluate_every: int = 1,
-    tensorboard: Path | None = None,
-    label: str | None = None,
-    replace_others: bool = False,
-    **options: Any,
+    preset: Preset, data: Data, folder: Path | None, rounds: int | None = None, resume: bool = True,
+    progress: bool = True, evaluate_every: int = 1, tensorboard: Path | None = None,
+    label: str | None = None, replace_others: bool = False, **options: Any,
 ) -> Result:
     """Run one setting, or go on with it; its checkpoint and result lie in the folder under the preset's name.
 
@@ -114,18 +106,11 @@ def run_preset(
     total = preset.rounds if rounds is None else rounds
     result = Result(preset, parameters=problem.dim)
     trained = partial(
-        train,
-        problem,
-        preset.make_algorithm(),
-        total,
-        preset.make_sampling(),
-        preset.make_solver(problem.sample_counts),
-        preset.seed,
-        tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)),
-        checkpoint=path,
+        train, problem, preset.make_algorithm(), total, preset.make_sampling(),
+        preset.make_solver(problem.sample_counts), preset.seed,
+        tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)), checkpoint=path,
         evaluate_every=evaluate_every,
-        tensorboard=None if tensorboard is None else tensorboard / preset.name,
-        progress=progress,
+        tensorboard=None if tensorboard is None else tensorboard / preset.name, progress=progress,
         label=label or preset.name,
     )
     try:
@@ -144,10 +129,8 @@ def run_preset(
 
 
 def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
-    """Read what was written of a run that diverged; None where there is nothing.
-
-    None also where the checkpoint is another run's, or goes further.
-    """
+    """Read what was written of a run that diverged; None where there is nothing, or the checkpoint
+    is another run's, or goes further."""
     try:
         found = read_json(path)
         if not found["error"]:
@@ -161,7 +144,8 @@ def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
 def read_result(preset: Preset, folder: Path) -> Result | None:
     """Read a run's measurements from its checkpoint, or up to where it diverged; None without any.
 
-    The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was made with, not those asked for now.
+    The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was
+    made with, not those asked for now.
     """
     from fedtheory.simulation import checkpoints
 
@@ -195,7 +179,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     return result
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 def measured(table: str, result: Result) -> float | tuple[float | None, ...] | None:
     """Our figure for the cell of a table, None where nothing was measured."""
     if result.rounds == 0:
@@ -216,8 +200,8 @@ def measured(table: str, result: Result) -> float | tuple[float | None, ...] | N
 def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[dict[str, Any]]:
     """A row of JSON values for each run: our figure, the paper's, and ours over the paper's.
 
-    Sums over rounds are compared a round: after half the rounds, against half the printed sum. On other data than the paper's (quick)
-    there is nothing to compare.
+    Sums over rounds are compared a round: after half the rounds, against half the printed sum. On
+    other data than the paper's (quick) there is nothing to compare.
     """
     paper = None if table == "fedelasticnet-figure1" else papers.table(table)
     out = []
@@ -234,30 +218,21 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
         accuracy = accuracy[np.isfinite(accuracy)]
         out.append(
             {
-                "dataset": r.preset.dataset,
-                "split": r.preset.split,
-                "participation": r.preset.participation,
-                "method": r.preset.method,
-                "rounds": r.rounds,
-                "rounds_of_paper": None if quick else whole,
-                "measured": ours,
+                "dataset": r.preset.dataset, "split": r.preset.split,
+                "participation": r.preset.participation, "method": r.preset.method,
+                "rounds": r.rounds, "rounds_of_paper": None if quick else whole, "measured": ours,
                 "paper": printed,
-                "paper_text": None if paper is None else paper.printed(r.preset.split, r.preset.dataset, r.preset.method),
-                "ratio": ratio,
-                "entropies": entropies(r) if r.rounds else None,
+                "paper_text": None if paper is None else paper.printed(
+                    r.preset.split, r.preset.dataset, r.preset.method
+                ),
+                "ratio": ratio, "entropies": entropies(r) if r.rounds else None,
                 "test_accuracy": float(accuracy[-1]) if accuracy.size else None,
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
-                "parameters": r.parameters,
-                "network": r.preset.network,
-                "epochs": r.preset.epochs,
-                "clip": r.preset.clip,
-                "augment": r.preset.augment,
+                "parameters": r.parameters, "network": r.preset.network, "epochs": r.preset.epochs,
+                "clip": r.preset.clip, "augment": r.preset.augment,
                 "cohorts": "feddyn" if r.preset.feddyn_cohorts else "drawn",
-                "solver": r.preset.solver,
-                **{option: r.preset.value(option) for option in OPTIONS},
-                "seed": r.preset.seed,
-                "seconds": round(r.seconds, 1),
-                "error": r.error,
+                "solver": r.preset.solver, **{option: r.preset.value(option) for option in OPTIONS},
+                "seed": r.preset.seed, "seconds": round(r.seconds, 1), "error": r.error,
             }
         )
     return out

@@ -1,4 +1,5 @@
-"""Other values than the paper's, and several seeds: which runs they make, and several seeds' rows as one. Imports no torch."""
+"""Other values than the paper's, and several seeds: which runs they make, and several seeds' rows
+as one. Imports no torch."""
 
 from __future__ import annotations
 
@@ -94,10 +95,11 @@ def _first(value: Any) -> Any:
 
 
 def over_seeds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for all seeds of a setting: means, with 'range' (lowest, highest) and 'standard_error' of measured and accuracy.
+    """One row for all seeds of a setting: means, with 'range' (lowest, highest) and
+    'standard_error' of measured and accuracy.
 
-    Of several seeds only those count that ended without an error and after the most rounds; 'seeds' lists them, and 'error' says
-    what befell the others.
+    Of several seeds only those count that ended without an error and after the most rounds; 'seeds'
+    lists them, and 'error' says what befell the others.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:

@@ -10,21 +10,7 @@ from fedtheory.neural.data.sentiment import load_sentiment140
 from fedtheory.neural.data.shakespeare import load_shakespeare
 
 __all__ = [
-    "Corpus",
-    "Data",
-    "FeatureData",
-    "ImageData",
-    "Sentences",
-    "digits",
-    "federated",
-    "load_cifar10",
-    "load_cifar100",
-    "load_cinic10",
-    "load_emnist_letters",
-    "load_femnist",
-    "load_leaf",
-    "load_mnist",
-    "load_sentiment140",
-    "load_shakespeare",
-    "read_idx",
+    "Corpus", "Data", "FeatureData", "ImageData", "Sentences", "digits", "federated",
+    "load_cifar10", "load_cifar100", "load_cinic10", "load_emnist_letters", "load_femnist",
+    "load_leaf", "load_mnist", "load_sentiment140", "load_shakespeare", "read_idx",
 ]

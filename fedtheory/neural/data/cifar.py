@@ -55,31 +55,22 @@ CIFAR10 = (
             "data_batch_4": "634d18415352ddfa80567beed471001a",
             "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
         },
-        {"test_batch": "40351d587109b95175f43aff81a1287e"},
-        "cifar-10-python.tar.gz",
+        {"test_batch": "40351d587109b95175f43aff81a1287e"}, "cifar-10-python.tar.gz",
         "c58f30108f718f92721af3b95e74349a",
     ),
     _Version(
-        "cifar-10-batches-bin",
-        {f"data_batch_{i}.bin": None for i in range(1, 6)},
-        {"test_batch.bin": None},
-        "cifar-10-binary.tar.gz",
-        "c32a1d4ab5d03f1284b67883e8d87530",
+        "cifar-10-batches-bin", {f"data_batch_{i}.bin": None for i in range(1, 6)},
+        {"test_batch.bin": None}, "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530",
     ),
 )
 CIFAR100 = (
     _Version(
-        "cifar-100-python",
-        {"train": "16019d7e3df5f24257cddd939b257f8d"},
-        {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
-        "cifar-100-python.tar.gz",
+        "cifar-100-python", {"train": "16019d7e3df5f24257cddd939b257f8d"},
+        {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}, "cifar-100-python.tar.gz",
         "eb9058c3a382ffc7106e4002c42a8d85",
     ),
     _Version(
-        "cifar-100-binary",
-        {"train.bin": None},
-        {"test.bin": None},
-        "cifar-100-binary.tar.gz",
+        "cifar-100-binary", {"train.bin": None}, {"test.bin": None}, "cifar-100-binary.tar.gz",
         "03b5dce01913d631647c71ecec9e9cb8",
     ),
 )
@@ -110,7 +101,7 @@ class _Bytes:
 
 
 class _Reconstruct:
-    """Stands for the function that NumPy's pickles call to make an array; nothing can be stored on it."""
+    """Stands for the function by which NumPy's pickles make arrays; nothing is stored on it."""
 
     __slots__ = ()
 
@@ -122,7 +113,8 @@ class _Reconstruct:
 
 
 class _Restricted(pickle.Unpickler):
-    # Not even NumPy's own functions are given to the file: what it may name are stand-ins that can do nothing else.
+    # Not even NumPy's own functions are given to the file: what it may name are stand-ins that can
+    # do nothing else.
     allowed: ClassVar[dict[tuple[str, str], Any]] = {
         ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
         ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
@@ -139,8 +131,9 @@ class _Restricted(pickle.Unpickler):
 
 
 def _check_sizes(content: Any) -> None:
-    """Refuse what makes the reader take all memory or time before it looks: lengths beyond the end, far places to remember at, and
-    tuples in tuples that are one another, which are hashed entry by entry."""
+    """Refuse what makes the reader take all memory or time before it looks: lengths beyond the end,
+    far places to remember at, and tuples in tuples that are one another, which are hashed entry by
+    entry."""
     held: set[int] = set()
     tuples, before, places = 0, "", 0
     for operation, argument, _ in pickletools.genops(io.BytesIO(content)):  # raises where a length is beyond the end
@@ -225,13 +218,8 @@ def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tup
 
 
 def _load(
-    folder: str | Path,
-    name: str,
-    versions: tuple[_Version, ...],
-    num_classes: int,
-    parsers: tuple[Parser, ...],
-    verify: bool,
-    moments: tuple[tuple[float, ...], tuple[float, ...]],
+    folder: str | Path, name: str, versions: tuple[_Version, ...], num_classes: int,
+    parsers: tuple[Parser, ...], verify: bool, moments: tuple[tuple[float, ...], tuple[float, ...]],
 ) -> ImageData:
     title = "CIFAR-10" if num_classes == 10 else "CIFAR-100"
     below = [s for v in versions for s in (v.folder, f"{name}/{v.folder}")]
@@ -260,7 +248,8 @@ def _load(
 def _open(
     release: Release, folder: str | Path, version: _Version, verify: bool
 ) -> Iterator[tuple[str, str, Any]] | None:
-    """(file, where, content) of the version's files in order, from the folder or else its archive; None when neither is there."""
+    """(file, where, content) of the version's files in order, from the folder or else its archive;
+    None when neither is there."""
     if release.find(folder, next(iter(version.files))) is not None:
         return ((f, *release.read(folder, f, md5=md5 if verify else None)) for f, md5 in version.files.items())
     archive = release.find(folder, version.archive, version.archive.removesuffix(".gz"))
@@ -281,20 +270,22 @@ def _unpack(archive: Path, version: _Version, verify: bool) -> Iterator[tuple[st
 def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
     """CIFAR-10: 50,000 training and 10,000 test images (3, 32, 32) of 10 classes.
 
-    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.491, 0.482, 0.447 and std 0.247, 0.243, 0.262, as in
-    the public FedDyn code (FedElasticNet uses its models and data).
+    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.491, 0.482, 0.447 and std
+    0.247, 0.243, 0.262, as in the public FedDyn code (FedElasticNet uses its models and data).
 
     Parameters
     ----------
-    folder : holds the Python batches or the binary ones (plain or compressed), or one of the published .tar.gz
+    folder : holds the Python batches or the binary ones (plain or compressed), or one of the
+        published .tar.gz
     verify : bool
-        Check the md5 of each Python batch, or of the archive (the release gives none of the single binary files).
+        Check the md5 of each Python batch, or of the archive (the release gives none of the single
+        binary files).
 
     Raises
     ------
     DataFileError
-        A file missing (its name, where it is published and the folder are said), damaged, not of the format, or a pickle
-        that asks for anything a batch does not need.
+        A file missing (its name, where it is published and the folder are said), damaged, not of
+        the format, or a pickle that asks for anything a batch does not need.
     """
     flag("verify", verify)
     parsers = (lambda w, c: parse_pickle(w, c, "labels"), lambda w, c: parse_records(w, c, 1, 0))
@@ -304,8 +295,9 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
 def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     """CIFAR-100 with its 100 fine labels: 50,000 training and 10,000 test images (3, 32, 32).
 
-    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.5071, 0.4867, 0.4408 and std 0.2675, 0.2565, 0.2761,
-    as in the public FedDyn code. Parameters and errors are those of `load_cifar10`.
+    Inputs are, channel by channel, (byte / 255 - mean) / std with mean 0.5071, 0.4867, 0.4408 and
+    std 0.2675, 0.2565, 0.2761, as in the public FedDyn code. Parameters and errors are those of
+    `load_cifar10`.
     """
     flag("verify", verify)
     parsers = (lambda w, c: parse_pickle(w, c, "fine_labels"), lambda w, c: parse_records(w, c, 2, 1))

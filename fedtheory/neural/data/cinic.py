@@ -69,8 +69,8 @@ def parse_png(where: str, content: Any) -> tuple[np.ndarray, str]:
         raise DataFileError(f"{where}: not a readable PNG ({error or type(error).__name__}): fetch it again") from error
     if pixels is None:
         raise DataFileError(
-            f"{where}: {size[0]} x {size[1]} pixels of mode {mode}, expected {_SIDE} x {_SIDE} of eight bits a channel: "
-            "it is another file; fetch it again"
+            f"{where}: {size[0]} x {size[1]} pixels of mode {mode}, expected {_SIDE} x {_SIDE} of "
+            "eight bits a channel: it is another file; fetch it again"
         )
     return pixels.transpose(2, 0, 1), mode
 
@@ -89,7 +89,7 @@ class _Part:
         self.names.append(name)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images and labels: the first of each class by name, then the second of each class, and so on."""
+        """Images and labels: the first of each class by name, then the second of each, ..."""
         labels = np.array(self.labels, np.int64)
         by_class = np.lexsort((np.array(self.names, dtype=str), labels))
         counts = np.bincount(labels, minlength=len(CLASSES))
@@ -126,8 +126,8 @@ def _from_tree(place: Path, parts: tuple[str, ...], verify: bool) -> Iterator[tu
             below = place / part / name
             if not below.is_dir():
                 raise DataFileError(
-                    f"{below}: no such folder: {CINIC10.title} has train, valid and test of ten classes each; unpack {ARCHIVE} "
-                    f"again (from {CINIC10.page})"
+                    f"{below}: no such folder: {CINIC10.title} has train, valid and test of ten "
+                    f"classes each; unpack {ARCHIVE} again (from {CINIC10.page})"
                 )
             files[part, name] = sorted(
                 p.name for p in below.iterdir() if p.suffix == ".png" and not p.name.startswith(".")
@@ -162,18 +162,20 @@ def _from_archive(archive: Path, parts: tuple[str, ...], verify: bool) -> Iterat
 
 
 def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, progress: bool = True) -> ImageData:
-    """CINIC-10 (Darlow et al., 2018): 90,000 training and 90,000 test images (3, 32, 32) of CIFAR-10's classes.
+    """CINIC-10 (Darlow et al., 2018): 90,000 training and 90,000 test images (3, 32, 32) of
+    CIFAR-10's classes.
 
-    Labels are CIFAR-10's numbers. Images come in a fixed order, class after class in turn, so that the first few hold all
-    classes alike: by file name within a class. Inputs are, channel by channel, (byte / 255 - mean) / std with the mean and
-    standard deviation that the release prints.
+    Labels are CIFAR-10's numbers. Images come in a fixed order, class after class in turn, so that
+    the first few hold all classes alike: by file name within a class. Inputs are, channel by
+    channel, (byte / 255 - mean) / std with the mean and standard deviation that the release prints.
 
     Parameters
     ----------
-    folder : holds train/airplane/*.png and so on, or CINIC-10.tar.gz (which is read as it is, in memory); `CINIC-10` below it
-        will do
+    folder : holds train/airplane/*.png and so on, or CINIC-10.tar.gz (which is read as it is, in
+        memory); `CINIC-10` below it will do
     valid : bool
-        Put the third part, `valid`, to the training images: 180,000. Federated papers leave it out (FedML's reader too).
+        Put the third part, `valid`, to the training images: 180,000. Federated papers leave it out
+        (FedML's reader too).
     verify : bool
         Check the archive's md5, and that each class has 9,000 images in each part.
     progress : bool
@@ -182,8 +184,9 @@ def load_cinic10(folder: str | Path, valid: bool = False, verify: bool = True, p
     Raises
     ------
     DataFileError
-        Neither folders nor archive (the file, where it is published and the folder are said); a part or a class missing, or not
-        whole; a file that is no PNG of 32 x 32 pixels, which is named.
+        Neither folders nor archive (the file, where it is published and the folder are said); a
+        part or a class missing, or not whole; a file that is no PNG of 32 x 32 pixels, which is
+        named.
     """
     flag("valid", valid), flag("verify", verify), flag("progress", progress)
     parts = ("train", "valid", "test") if valid else ("train", "test")

@@ -1,7 +1,4 @@
-"""The data that every loader returns: training and test samples, the release's own clients, inputs.
-
-The clients are there where the release has some; a `Data` knows how inputs are made.
-"""
+"""Data as every loader returns them: training and test samples, the release's clients, inputs."""
 
 from __future__ import annotations
 
@@ -224,7 +221,7 @@ def pixel_moments(images: np.ndarray, scale: float = 255.0) -> tuple[tuple[float
 
 
 def digits(test_fraction: float = 0.2, seed: int = 0) -> ImageData:
-    """scikit-learn's digits, which need no download: 1,797 images of 8 x 8 pixels 0..16, 10 classes.
+    """scikit-learn's digits, without a download: 1,797 images of 8 x 8 pixels 0..16, 10 classes.
 
     They come without a test set: one is drawn, stratified by label. Normalised by the mean and standard deviation of all
     training pixels.
@@ -249,29 +246,26 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> ImageData:
 
 
 def federated(
-    data: Data,
-    partition: str = "iid",
-    num_clients: int = 100,
-    seed: int = 0,
-    *,
-    alpha: float | None = None,
-    sigma: float = 0.0,
-    classes: int | None = None,
+    data: Data, partition: str = "iid", num_clients: int = 100, seed: int = 0, *,
+    alpha: float | None = None, sigma: float = 0.0, classes: int | None = None,
 ) -> Partition:
-    """The training samples dealt to clients; `.indices` holds one index array into `train_x` a client.
+    """The training samples dealt to clients; `.indices` holds one index array into `train_x` a
+    client.
 
     Parameters
     ----------
     partition : 'iid', 'iid-balanced', 'dirichlet', 'classes' or 'users'
-        'iid-balanced' gives everyone as many samples of each class; 'dirichlet' needs `alpha` (the papers: 0.3 and 0.6); 'classes'
-        needs `classes`, how many each client holds; 'users' is the release's own, with all its users (num_clients is not looked at).
+        'iid-balanced' gives everyone as many samples of each class; 'dirichlet' needs `alpha` (the
+        papers: 0.3 and 0.6); 'classes' needs `classes`, how many each client holds; 'users' is the
+        release's own, with all its users (num_clients is not looked at).
     sigma : float
         Sizes: 0 equal, else lognormal ('iid' and 'dirichlet').
 
     Raises
     ------
     InvalidInput
-        An unknown partition; a parameter that it needs and lacks, or does not take; whatever the partition refuses.
+        An unknown partition; a parameter that it needs and lacks, or does not take; whatever the
+        partition refuses.
     """
     takes = {"iid": {"sigma"}, "iid-balanced": set(), "dirichlet": {"alpha", "sigma"}, "classes": {"classes"}, "users": set()}
     if partition not in takes:

@@ -30,8 +30,8 @@ WRITERS = 3400
 CLASSES = 62  # 0-9, A-Z, a-z
 FEMNIST = Release(
     "federated EMNIST",
-    f"https://storage.googleapis.com/tff-datasets-public/{ARCHIVE} (TensorFlow Federated's; or LEAF's JSON, made by the code at "
-    "https://github.com/TalwalkarLab/leaf)",
+    f"https://storage.googleapis.com/tff-datasets-public/{ARCHIVE} (TensorFlow Federated's; or "
+    "LEAF's JSON, made by the code at https://github.com/TalwalkarLab/leaf)",
     ("femnist", "fed_emnist", "emnist"),
 )
 _SIDE = 28
@@ -67,7 +67,7 @@ def _bytes(where: str, user: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarra
     return np.rint(pixels * 255).astype(np.uint8).reshape(n, 1, _SIDE, _SIDE), labels.astype(np.int64)
 
 
-# --- TensorFlow Federated's HDF5 --------------------------------------------------------------------------------------
+# --- TensorFlow Federated's HDF5 ------------------------------------------------------------------
 def _h5py() -> Any:
     try:
         import h5py
@@ -101,13 +101,13 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
                         left -= users[user][name].size
                         if left < 0:  # looked at before it is read
                             raise DataFileError(
-                                f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user {user!r}: no file of this release "
-                                "is that large; fetch it again"
+                                f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user "
+                                f"{user!r}: no file of this release is that large; fetch it again"
                             )
                         if users[user][name].nbytes > most_unpacked(path_size(path)):
                             raise DataFileError(
-                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} times the file's size: not federated "
-                                "EMNIST; fetch it again"
+                                f"{where}: {name} of user {user!r} unpacks to more than {BOMB} "
+                                "times the file's size: not federated EMNIST; fetch it again"
                             )
                     found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
                     bar.update(i)
@@ -160,8 +160,8 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
                     if stream is not None:
                         if member.size > _LARGEST:
                             raise DataFileError(
-                                f"{archive}/{name}: {member.size} bytes, at most {_LARGEST} are unpacked: no file of this release is "
-                                "that large; fetch it again"
+                                f"{archive}/{name}: {member.size} bytes, at most {_LARGEST} are "
+                                "unpacked: no file of this release is that large; fetch it again"
                             )
                         with (Path(folder) / name).open("wb") as file:  # under its bare name, wherever it asks to go
                             shutil.copyfileobj(stream, file, 2**20)
@@ -189,7 +189,7 @@ def _from_h5(folder: Path, where: str, verify: bool, progress: bool) -> tuple[Sa
     return parts[0], parts[1]
 
 
-# --- LEAF's JSON ------------------------------------------------------------------------------------------------------
+# --- LEAF's JSON ----------------------------------------------------------------------------------
 def _from_leaf(files: dict[str, list[Path]], progress: bool) -> tuple[Samples, Samples]:
     total = len(files["train"]) + len(files["test"])
     done = 0
@@ -205,30 +205,36 @@ def _from_leaf(files: dict[str, list[Path]], progress: bool) -> tuple[Samples, S
         return gather(told(files["train"]), _bytes), gather(told(files["test"]), _bytes)
 
 
-# --- both -------------------------------------------------------------------------------------------------------------
+# --- both -----------------------------------------------------------------------------------------
 def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True) -> ImageData:
-    """Federated EMNIST (Caldas et al., LEAF, 2018): images (1, 28, 28) of 62 classes, a user a writer.
+    """Federated EMNIST (Caldas et al., LEAF, 2018): images (1, 28, 28) of 62 classes, a user a
+    writer.
 
-    TensorFlow Federated's files have 3,400 writers, 671,585 training and 77,483 test images; LEAF's code makes JSON of up to 3,550
-    writers, split as it was asked to. Labels: digits 0..9, capitals 10..35, small letters 36..61. Pixels are kept as both release
-    them, 1 the paper and 0 the ink (the reverse of MNIST's), as the bytes that LEAF divided by 255; inputs are
-    (byte / 255 - mean) / std with the mean and standard deviation of the training pixels, so that the reverse only changes their
-    sign. Writers are in the order of their names (HDF5) or of the files (JSON), those with training images first.
+    TensorFlow Federated's files have 3,400 writers, 671,585 training and 77,483 test images; LEAF's
+    code makes JSON of up to 3,550 writers, split as it was asked to. Labels: digits 0..9, capitals
+    10..35, small letters 36..61. Pixels are kept as both release them, 1 the paper and 0 the ink
+    (the reverse of MNIST's), as the bytes that LEAF divided by 255; inputs are
+    (byte / 255 - mean) / std with the mean and standard deviation of the training pixels, so that
+    the reverse only changes their sign. Writers are in the order of their names (HDF5) or of the
+    files (JSON), those with training images first.
 
     Parameters
     ----------
     folder : holds one of
-        fed_emnist_train.h5 and fed_emnist_test.h5; fed_emnist.tar.bz2, which is unpacked to a temporary folder; LEAF's train/*.json
-        and test/*.json, in it or in `data`. Looked for in this order; `femnist`, `fed_emnist` or `emnist` below it will do.
+        fed_emnist_train.h5 and fed_emnist_test.h5; fed_emnist.tar.bz2, which is unpacked to a
+        temporary folder; LEAF's train/*.json and test/*.json, in it or in `data`. Looked for in
+        this order; `femnist`, `fed_emnist` or `emnist` below it will do.
     verify : bool
-        Check the archive's sha256, and the numbers of writers and samples in the HDF5 files. For LEAF's JSON nothing is published.
+        Check the archive's sha256, and the numbers of writers and samples in the HDF5 files. For
+        LEAF's JSON nothing is published.
     progress : bool
         Show a bar where it takes longer than two seconds.
 
     Raises
     ------
     DataFileError
-        Nothing of these (what was looked for, where it is published and the folder are said); damaged, or not of the format.
+        Nothing of these (what was looked for, where it is published and the folder are said);
+        damaged, or not of the format.
     MissingCapability
         HDF5 files, and h5py is not installed.
     """
@@ -267,14 +273,6 @@ def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True)
         )
     mean, std = pixel_moments(first[0])
     return ImageData(
-        "emnist",
-        *first[:2],
-        *second[:2],
-        CLASSES,
-        tuple(users),
-        first[2],
-        second[2],
-        f"federated EMNIST, {source}",
-        mean=mean,
-        std=std,
+        "emnist", *first[:2], *second[:2], CLASSES, tuple(users), first[2], second[2],
+        f"federated EMNIST, {source}", mean=mean, std=std,
     )

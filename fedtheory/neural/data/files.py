@@ -45,8 +45,8 @@ def verify_md5(where: str, content: Any, expected: str | None) -> None:
         md5.update(chunk)
     if (found := md5.hexdigest()) != expected:
         raise DataFileError(
-            f"{where}: md5 {found}, the release's has {expected}: damaged or another version; fetch it again, or pass "
-            "verify=False (--no-verify) to read it nevertheless"
+            f"{where}: md5 {found}, the release's has {expected}: damaged or another version; "
+            "fetch it again, or pass verify=False (--no-verify) to read it nevertheless"
         )
 
 
@@ -94,7 +94,7 @@ def _read_all(where: str, stream: IO[bytes] | io.BufferedIOBase, limit: int) -> 
 
 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytearray:
-    """The file's content, decompressed (gzip, xz, bzip2: told by the first bytes, whatever the name says).
+    """The file's content, decompressed (gzip, xz, bzip2: by its first bytes, not by its name).
 
     Raises
     ------
@@ -180,7 +180,7 @@ class Release:
         )
 
     def read(self, folder: str | Path, *names: str, md5: str | None = None) -> tuple[str, bytearray]:
-        """Path and decompressed content of the first of these files that is there, its md5 verified.
+        """Path and decompressed content of the first of these files there is, its md5 verified.
 
         Raises
         ------
@@ -292,10 +292,8 @@ def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _place(path: Path, member: zipfile.ZipInfo) -> str:
-    """Return the name of a zip archive's member.
-
-    Raises `DataFileError` for one that says itself that it is a bomb.
-    """
+    """Return the name of a zip archive's member. Raises `DataFileError` for one that says itself
+    that it is a bomb."""
     where = f"{path}:{member.filename}"
     if member.file_size > most_unpacked(member.compress_size):  # more than it says does not come out of it
         told = f"its {member.compress_size:,} bytes unpack to {member.file_size:,}, as no data do"

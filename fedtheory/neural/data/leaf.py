@@ -123,8 +123,8 @@ def _numbers(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndar
         labels = as_numbers(y, np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataFileError(
-            f"{where}: user {user!r}: x or y are not numbers of one shape ({error}): load_leaf reads numbers; "
-            "use load_shakespeare for its text"
+            f"{where}: user {user!r}: x or y are not numbers of one shape ({error}): load_leaf "
+            "reads numbers; use load_shakespeare for its text"
         ) from error
     if not np.isfinite(features).all():
         raise DataFileError(f"{where}: user {user!r}: x holds NaN or infinite numbers: data must be finite")
@@ -136,11 +136,13 @@ def _numbers(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndar
 
 
 def load_leaf(folder: str | Path, name: str = "leaf", test: bool = True) -> FeatureData:
-    """A data set in LEAF's JSON whose x are numbers (FEMNIST, the synthetic sets of LEAF and FedProx).
+    """A data set in LEAF's JSON whose x are numbers (FEMNIST, the synthetic sets of LEAF and
+    FedProx).
 
     Parameters
     ----------
-    folder : holds `train` and `test` (or `data/train` and `data/test`) with .json files, plain or compressed; or one such file
+    folder : holds `train` and `test` (or `data/train` and `data/test`) with .json files, plain or
+        compressed; or one such file
     test : bool
         Whether to read a test part; it is empty for a single file.
 

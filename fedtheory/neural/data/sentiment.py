@@ -39,7 +39,7 @@ _WORD = re.compile(r"[\w']+|[.,!?;]")
 Tweets = dict[str, tuple[Any, Any]]  # of each account: texts (n,) objects, labels (n,)
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 def tokens(text: str) -> list[str]:
     """Words of letters, digits, underscores and apostrophes, and each of . , ! ? ; as in LEAF, here in lower case."""
     return _WORD.findall(text.lower())
@@ -58,7 +58,7 @@ def build_vocabulary(texts: Iterable[str], most: int, length: int) -> tuple[str,
 
 
 def encode(texts: Sequence[str], vocabulary: tuple[str, ...], length: int) -> tuple[np.ndarray, int]:
-    """Numbers (n, length) of the first words of each text, padded on the right, and how many were unknown.
+    """Numbers (n, length) of each text's first words, padded on the right; how many are unknown.
 
     A text without any word is one unknown word, so that no row is padding alone.
     """
@@ -72,7 +72,7 @@ def encode(texts: Sequence[str], vocabulary: tuple[str, ...], length: int) -> tu
     return out, unknown
 
 
-# --- the release's csv ------------------------------------------------------------------------------------------------
+# --- the release's csv ----------------------------------------------------------------------------
 def _is(names: tuple[str, ...], member: str) -> bool:
     return member.rpartition("/")[2] in names
 
@@ -145,7 +145,7 @@ def _read_csv(path: Path, clients: int | None, least: int, seed: int, progress: 
     return {user: (np.array(texts[user], object), np.array(labels[user], np.int64)) for user in chosen}, source
 
 
-# --- LEAF's JSON ------------------------------------------------------------------------------------------------------
+# --- LEAF's JSON ----------------------------------------------------------------------------------
 def _leaf_tweets(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     texts, labels = [], []
     for entry, label in zip(x, y, strict=True):
@@ -172,14 +172,14 @@ def _leaf_files(path: Path) -> dict[str, list[Path]]:
     return {}
 
 
-# --- accounts ---------------------------------------------------------------------------------------------------------
+# --- accounts -------------------------------------------------------------------------------------
 def _choose(where: str, counts: Counter[str], clients: int | None, least: int, seed: int) -> list[str]:
     """The accounts in alphabetical order, whatever the file's, and of them as many as asked for."""
     users = sorted(user for user, count in counts.items() if count >= least)
     if len(users) < (clients or 1):
         raise InvalidInput(
-            f"{where}: {len(users)} of {len(counts)} accounts have at least {least} tweets, clients asks for {clients or 1}: lower "
-            "clients or least, or fetch the whole release"
+            f"{where}: {len(users)} of {len(counts)} accounts have at least {least} tweets, "
+            f"clients asks for {clients or 1}: lower clients or least, or fetch the whole release"
         )
     if clients is None:
         return users
@@ -206,41 +206,42 @@ def _split(tweets: Tweets, test_fraction: float, seed: int) -> tuple[Tweets, Twe
 
 
 def load_sentiment140(
-    folder: str | Path,
-    clients: int | None = None,
-    least: int = 64,
-    samples: int | None = None,
-    test_fraction: float = 0.1,
-    vocabulary: int = 5000,
-    length: int = 25,
-    seed: int = 0,
+    folder: str | Path, clients: int | None = None, least: int = 64, samples: int | None = None,
+    test_fraction: float = 0.1, vocabulary: int = 5000, length: int = 25, seed: int = 0,
     progress: bool = True,
 ) -> Sentences:
-    """Tweets as rows of word numbers, padded on the right, and their polarity (0 negative, 1 positive); a user a twitter account.
+    """Tweets as rows of word numbers, padded on the right, and their polarity (0 negative, 1
+    positive); a user a twitter account.
 
-    Go, Bhayani and Huang, 'Twitter sentiment classification using distant supervision', 2009. The hand-labelled test file's tweets
-    join those of the training file, as in LEAF; its neutral ones (polarity 2), the only ones there are, are left out, where LEAF calls
-    them negative. Words are LEAF's, but in lower case; HTML entities and doubled tweets stay as they are. LEAF's paper embeds
-    words by GloVe's vectors, another download, which is not used here: words are numbered by frequency, for an embedding that is
-    learnt (as LEAF's code learns it too), and the vocabulary is that of the training tweets alone.
+    Go, Bhayani and Huang, 'Twitter sentiment classification using distant supervision', 2009. The
+    hand-labelled test file's tweets join those of the training file, as in LEAF; its neutral ones
+    (polarity 2), the only ones there are, are left out, where LEAF calls them negative. Words are
+    LEAF's, but in lower case; HTML entities and doubled tweets stay as they are. LEAF's paper
+    embeds words by GloVe's vectors, another download, which is not used here: words are numbered by
+    frequency, for an embedding that is learnt (as LEAF's code learns it too), and the vocabulary is
+    that of the training tweets alone.
 
     Parameters
     ----------
     folder : one of
-        LEAF's JSON in `train` and `test`, split by sample (its own split is kept), or FedProx's; the release's
-        training.1600000.processed.noemoticon.csv and testdata.manual.2009.06.14.csv, plain or compressed; its
-        trainingandtestdata.zip. Looked for in this order; the csv or the zip may be named instead of its folder.
+        LEAF's JSON in `train` and `test`, split by sample (its own split is kept), or FedProx's;
+        the release's training.1600000.processed.noemoticon.csv and testdata.manual.2009.06.14.csv,
+        plain or compressed; its trainingandtestdata.zip. Looked for in this order; the csv or the
+        zip may be named instead of its folder.
     clients : int or None
         Take so many accounts at random, of those with enough tweets; None takes all.
     least : int >= 2
-        How many tweets are enough (LEAF's examples: 64; FedProx: 30). Most accounts have one or two.
+        How many tweets are enough (LEAF's examples: 64; FedProx: 30). Most accounts have one or
+        two.
     samples : int or None
-        Take so many training tweets of each account, at random; None takes all. VRL-SGD and FedGATE ask for clients of equal size.
+        Take so many training tweets of each account, at random; None takes all. VRL-SGD and FedGATE
+        ask for clients of equal size.
     test_fraction : float
-        Of each account's tweets, drawn at random, and at least one (LEAF: 0.1). The csv is sorted by polarity: its last part would
-        be positive throughout.
+        Of each account's tweets, drawn at random, and at least one (LEAF: 0.1). The csv is sorted
+        by polarity: its last part would be positive throughout.
     vocabulary : int >= 3
-        At most so many numbers: padding (0), the unknown word (1), and the most frequent words of the training tweets.
+        At most so many numbers: padding (0), the unknown word (1), and the most frequent words of
+        the training tweets.
     length : int
         Words of a tweet that are kept (LEAF: 25).
     progress : bool
@@ -249,17 +250,16 @@ def load_sentiment140(
     Raises
     ------
     DataFileError
-        Nothing to read (what was looked for, where it is published and the folder are said); damaged, with the line; training tweets
-        of one polarity alone, as in the beginning of the csv.
+        Nothing to read (what was looked for, where it is published and the folder are said);
+        damaged, with the line; training tweets of one polarity alone, as in the beginning of the
+        csv.
     InvalidInput
         Fewer accounts with enough tweets than `clients`; numbers out of range.
     """
     flag("progress", progress)
     for what, number, low in (
-        ("clients", 1 if clients is None else clients, 1),
-        ("least", least, 2),
-        ("samples", 1 if samples is None else samples, 1),
-        ("vocabulary", vocabulary, 3),
+        ("clients", 1 if clients is None else clients, 1), ("least", least, 2),
+        ("samples", 1 if samples is None else samples, 1), ("vocabulary", vocabulary, 3),
         ("length", length, 1),
     ):
         if not isinstance(number, int | np.integer) or number < low:
@@ -305,9 +305,9 @@ def load_sentiment140(
     words = build_vocabulary(texts, vocabulary, length)
     (x, unknown), (test_x, also) = encode(texts, words, length), encode(test_texts, words, length)
     return Sentences(
-        "sent140", x, labels, test_x, test_labels, 2, tuple(users), owner, test_owner, source=where, vocabulary=words,
-        unknown=unknown + also,
-    )  # fmt: skip
+        "sent140", x, labels, test_x, test_labels, 2, tuple(users), owner, test_owner, source=where,
+        vocabulary=words, unknown=unknown + also,
+    )
 
 
 def _joined(users: list[str], part: Tweets) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -57,13 +57,15 @@ def _join(speeches: Iterable[str]) -> str:
     return re.sub(r"  +", " ", "".join(line + " " for line in speeches))
 
 
-# --- three layouts of plain text --------------------------------------------------------------------------------------
+# --- three layouts of plain text ------------------------------------------------------------------
 def gutenberg_roles(text: str) -> Roles:
-    """{PLAY_ROLE: text} of Project Gutenberg's Complete Works of 1994, cut as McMahan et al. and LEAF cut it.
+    """{PLAY_ROLE: text} of Project Gutenberg's Complete Works of 1994, cut as McMahan et al. and
+    LEAF cut it.
 
-    A work begins at a line with 'by William Shakespeare', its title some lines above. Two spaces, a name and a full stop begin
-    a speech; four spaces continue it (The Comedy of Errors has neither indentation). Works with fewer than two roles are no
-    plays, roles of at most two lines are left out.
+    A work begins at a line with 'by William Shakespeare', its title some lines above. Two spaces, a
+    name and a full stop begin a speech; four spaces continue it (The Comedy of Errors has neither
+    indentation). Works with fewer than two roles are no plays, roles of at most two lines are left
+    out.
     """
     lines = text.splitlines()
     roles: dict[str, list[str]] = defaultdict(list)
@@ -102,10 +104,11 @@ def gutenberg_roles(text: str) -> Roles:
 
 
 def tabbed_roles(play: str, text: str) -> Roles:
-    """{PLAY_ROLE: text} of a play whose lines are 'SPEAKER<TAB>line', '<TAB>line' continuing the speech.
+    """{PLAY_ROLE: text} of a play whose lines are 'SPEAKER<TAB>line', '<TAB>line' continuing the
+    speech.
 
-    The list of persons before the first act, headings and stage directions (lines that begin with '[', to the closing ']') are
-    left out.
+    The list of persons before the first act, headings and stage directions (lines that begin with
+    '[', to the closing ']') are left out.
     """
     roles: dict[str, list[str]] = defaultdict(list)
     speaker, act, direction = "", False, False
@@ -138,7 +141,7 @@ def named_roles(text: str) -> Roles:
     return {role: _join(said) for role, said in roles.items()}
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 def _decode(content: Any) -> str:
     content = bytes(content)
     try:
@@ -207,7 +210,7 @@ def _find(path: Path) -> tuple[str, Roles]:
     return _from_file(found)
 
 
-# --- windows ----------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------
 def _windows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All (n, 80) windows of a text, as views, and the character after each."""
     if len(codes) <= LENGTH:
@@ -232,8 +235,8 @@ def _leaf_windows(unknown: list[int]) -> Callable[[str, str, list[Any], list[Any
             for v in values:
                 if not isinstance(v, str) or len(v) != length:
                     raise DataFileError(
-                        f"{where}: user {user!r}: an {what} is {str(v)[:30]!r}, expected a text of {length} characters: "
-                        "not LEAF's Shakespeare (load_leaf reads numbers)"
+                        f"{where}: user {user!r}: an {what} is {str(v)[:30]!r}, expected a text of "
+                        f"{length} characters: not LEAF's Shakespeare (load_leaf reads numbers)"
                     )
         codes, strange = encode("".join(x))
         labels, also = encode("".join(y))
@@ -254,33 +257,35 @@ def _crop(part: dict[str, Any], users: list[str], amount: int, seed: int, purpos
 
 
 def load_shakespeare(
-    folder: str | Path,
-    clients: int | None = None,
-    samples: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
+    folder: str | Path, clients: int | None = None, samples: int | None = None,
+    test_fraction: float = 0.2, seed: int = 0,
 ) -> Corpus:
-    """Windows of 80 characters of each speaking role, and the character that follows; 80 classes, a user a role.
+    """Windows of 80 characters of each speaking role, and the character that follows; 80 classes, a
+    user a role.
 
     Parameters
     ----------
     folder : one of
-        LEAF's JSON in `train` and `test` (its own split is kept); Project Gutenberg's Complete Works of 1994 (raw_data.txt,
-        100.txt, or the zip); files of 'SPEAKER<TAB>line' (*.txt, or a .tar.gz of them); tinyshakespeare's input.txt. Looked for
-        in this order; a file may be named instead of its folder.
+        LEAF's JSON in `train` and `test` (its own split is kept); Project Gutenberg's Complete
+        Works of 1994 (raw_data.txt, 100.txt, or the zip); files of 'SPEAKER<TAB>line' (*.txt, or a
+        .tar.gz of them); tinyshakespeare's input.txt. Looked for in this order; a file may be named
+        instead of its folder.
     clients : int or None
-        Take so many roles at random, of those long enough (FedDyn and FedElasticNet: 100); None takes all.
+        Take so many roles at random, of those long enough (FedDyn and FedElasticNet: 100); None
+        takes all.
     samples : int or None
-        Take so many consecutive training windows of each role, and a fifth as many for testing (FedDyn: 2000); None takes all
-        (on the whole works 4 million, 350 MB).
+        Take so many consecutive training windows of each role, and a fifth as many for testing
+        (FedDyn: 2000); None takes all (on the whole works 4 million, 350 MB).
     test_fraction : float
-        Of plain text: the last part of each role is for testing (McMahan et al.'s split in time), no character of it in a
-        training window. LEAF's split by sample draws overlapping windows at random, which leaks the answers.
+        Of plain text: the last part of each role is for testing (McMahan et al.'s split in time),
+        no character of it in a training window. LEAF's split by sample draws overlapping windows at
+        random, which leaks the answers.
 
     Raises
     ------
     DataFileError
-        Nothing to read (what was looked for, where it is published and the folder are said), or not of the format.
+        Nothing to read (what was looked for, where it is published and the folder are said), or not
+        of the format.
     InvalidInput
         Fewer long enough roles than `clients`; numbers out of range.
     """
@@ -307,8 +312,8 @@ def load_shakespeare(
     users = [u for u in train if u in test and len(train[u][1]) >= need[0] and len(test[u][1]) >= need[1]]
     if len(users) < (clients or 1):
         raise InvalidInput(
-            f"{where}: {len(users)} of {len(train)} roles have {need[0]} training and {need[1]} test windows, clients asks for "
-            f"{clients or 1}: lower clients or samples"
+            f"{where}: {len(users)} of {len(train)} roles have {need[0]} training and {need[1]} "
+            f"test windows, clients asks for {clients or 1}: lower clients or samples"
         )
     if clients is not None:
         chosen = Stream(seed).generator("shakespeare roles").permutation(len(users))[:clients]
@@ -321,6 +326,6 @@ def load_shakespeare(
         raise DataFileError(f"{where}: no windows of {LENGTH} characters: the file is too short")
     (x, y, owner), (test_x, test_y, test_owner) = first, second
     return Corpus(
-        "shakespeare", x, y.astype(np.int64), test_x, test_y.astype(np.int64), len(VOCABULARY), tuple(users), owner, test_owner,
-        source=where, vocabulary=VOCABULARY, unknown=unknown,
-    )  # fmt: skip
+        "shakespeare", x, y.astype(np.int64), test_x, test_y.astype(np.int64), len(VOCABULARY),
+        tuple(users), owner, test_owner, source=where, vocabulary=VOCABULARY, unknown=unknown,
+    )

@@ -1,6 +1,7 @@
 """The interface of the engines, and the one that takes the models one after another.
 
-All engines give the same numbers to rounding; which is fastest depends on the model and the device (`fedtheory.neural.engines.select`).
+All engines give the same numbers to rounding; which is fastest depends on the model and the device
+(`fedtheory.neural.engines.select`).
 """
 
 from __future__ import annotations
@@ -29,16 +30,22 @@ SCALE = 1024.0
 class Engine:
     """Losses and gradients of R models on R batches.
 
-    Shapes: params (R, d), inputs (R, b, ...), targets (R, b, ...), weights (R, b) or None. Weights are sample weights that sum to 1
-    in every row; padding has weight 0.
+    Shapes: params (R, d), inputs (R, b, ...), targets (R, b, ...), weights (R, b) or None. Weights
+    are sample weights that sum to 1 in every row; padding has weight 0.
     """
 
     name = "engine"
-    autocast: str | None = None  # the dtype of the forward and backward passes of `gradient`, where it is not the params'
-    channels_last = False  # whether images and filters are laid out so, which a CPU's convolutions are faster with
-    samplewise: Engine | None = None  # computes the gradients of single samples side by side, in full precision, if there is one
-    padded = False  # whether rows keep their padding, as a recorded step needs, which has one shape for all
-    in_threads = True  # whether a CPU does better with one core for each of several models than with all cores for one after another
+    # the dtype of the forward and backward passes of `gradient`, where it is not the params'
+    autocast: str | None = None
+    # whether images and filters are laid out so, which a CPU's convolutions are faster with
+    channels_last = False
+    # computes the gradients of single samples side by side, in full precision, if there is one
+    samplewise: Engine | None = None
+    # whether rows keep their padding, as a recorded step needs, which has one shape for all
+    padded = False
+    # whether a CPU does better with one core for each of several models than with all cores for one
+    # after another
+    in_threads = True
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         self.flat, self.loss = flat, loss
@@ -50,23 +57,30 @@ class Engine:
         """Evaluate the module with the parameters point (d,) on inputs (n, ...)."""
         return self.flat.call(point, inputs)
 
-    def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
+    def value(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None
+    ) -> Tensor:
         """Losses (R,)."""
         with torch.no_grad():
             rows = [
-                self.loss(self.flat.call(params[r], inputs[r]), targets[r], None if weights is None else weights[r])
+                self.loss(
+                    self.flat.call(params[r], inputs[r]), targets[r],
+                    None if weights is None else weights[r],
+                )
                 for r in range(len(params))
             ]
         return torch.stack(rows)
 
     def gradient(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         """Gradients (R, d); with keys int64 (R,), dropout follows from them."""
         raise NotImplementedError
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
-        """Gradients (R, d) of the mean of ||module(input)||^2 over the first counts[r] >= 1 inputs of each row, in full precision."""
+        """Gradients (R, d) of the mean of ||module(input)||^2 over the first counts[r] >= 1 inputs
+        of each row, in full precision."""
         out = torch.empty_like(params)
         for r, count in enumerate(counts.tolist()):
             leaf = params[r].detach().requires_grad_()
@@ -86,10 +100,8 @@ class Engine:
 
     @property
     def _scale(self) -> float:
-        """The loss's factor on the way back, so that small gradients are not lost.
-
-        float16 has no numbers below 6e-8.
-        """
+        """The loss's factor on the way back, so that small gradients are not lost. float16 has no
+        numbers below 6e-8."""
         return SCALE if self.autocast == "float16" else 1.0
 
     def bind(self, params: Tensor) -> Any:
@@ -97,19 +109,14 @@ class Engine:
         return None
 
     def step(
-        self,
-        params: Tensor,
-        inputs: Any,
-        targets: Any,
-        weights: Tensor | None,
-        lr: float | Tensor,
-        penalise: Callable[[], float],
-        bound: Any = None,
-        keys: Tensor | None = None,
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, lr: float | Tensor,
+        penalise: Callable[[], float], bound: Any = None, keys: Tensor | None = None,
     ) -> None:
-        """In place: params <- penalised params - lr * gradient, the gradient taken at the old params; lr a number, or (R, 1).
+        """In place: params <- penalised params - lr * gradient, the gradient taken at the old
+        params; lr a number, or (R, 1).
 
-        ``penalise()`` is called once, when the old params are needed no more, and changes them in place, but for a factor it returns.
+        ``penalise()`` is called once, when the old params are needed no more, and changes them in
+        place, but for a factor it returns.
         """
         gradient = self.gradient(params, inputs, targets, weights, keys)
         factor = penalise()
@@ -122,7 +129,8 @@ class Engine:
 
 
 def shares(counts: Tensor, width: int, like: Tensor) -> Tensor:
-    """1/counts[r] for the first counts[r] places of each row, 0 for the others: (R,) -> (R, width)."""
+    """1/counts[r] for the first counts[r] places of each row, 0 for the others: (R,) -> (R,
+    width)."""
     counts = counts.to(like.device)[:, None]
     return (torch.arange(width, device=like.device) < counts).to(like.dtype) / counts
 
@@ -131,10 +139,8 @@ class Lanes(Protocol):
     """Streams of a device, on which rows are computed beside one another."""
 
     def lane(self, row: int) -> AbstractContextManager[Any]:
-        """Return the context that computes this row.
-
-        It comes after all that was launched before the first of the rows.
-        """
+        """Return the context that computes this row. It comes after all that was launched before
+        the first of the rows."""
 
     def join(self) -> None:
         """Let what is launched from now on wait for all rows."""
@@ -145,10 +151,12 @@ def _only_one(row: int) -> AbstractContextManager[Any]:
 
 
 class Loop(Engine):
-    """One model after another, each with ordinary autograd; convolutions on a CPU have their channels last in memory."""
+    """One model after another, each with ordinary autograd; convolutions on a CPU have their
+    channels last in memory."""
 
     name = "loop"
-    lanes: Lanes | None = None  # on which the rows run beside one another, while a GPU records a step
+    # on which the rows run beside one another, while a GPU records a step
+    lanes: Lanes | None = None
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
@@ -164,59 +172,79 @@ class Loop(Engine):
                 self.channels_last = False
 
     def outputs(self, point: Tensor, inputs: Any) -> Any:
-        return self.flat.run({n: self._laid_out(p) for n, p in self.flat.views(point).items()}, mapped(self._laid_out, inputs))
+        return self.flat.run(
+            {n: self._laid_out(p) for n, p in self.flat.views(point).items()},
+            mapped(self._laid_out, inputs),
+        )
 
     def _laid_out(self, values: Tensor) -> Tensor:
-        return values.contiguous(memory_format=torch.channels_last) if self.channels_last and values.ndim == 4 else values
+        return (
+            values.contiguous(memory_format=torch.channels_last)
+            if self.channels_last and values.ndim == 4 else values
+        )
 
     def gradient(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         out = torch.empty_like(params)
         lane = _only_one if self.lanes is None else self.lanes.lane
         for r, own in enumerate(params):
             with lane(r):
-                leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(own).items()}
-                torch.cat([p.reshape(-1) for p in self._row(r, leaves, inputs, targets, weights, keys)], out=out[r])
+                leaves = {
+                    n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(
+                        own
+                    ).items()
+                }
+                torch.cat(
+                    [p.reshape(-1) for p in self._row(r, leaves, inputs, targets, weights, keys)],
+                    out=out[r],
+                )
         if self.lanes is not None:
             self.lanes.join()
         return out if self._scale == 1.0 else out.div_(self._scale)
 
     def _row(
-        self, r: int, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None
+        self, r: int, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None,
+        keys: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """The gradient of row r in these leaves, times the scale."""
         some = next(iter(leaves.values()))
         x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
         if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
             x, t, w = _cut(x, t, w)
-        elif w is not None and w.device.type == "cpu" and not self.padded and not bool((real := w > 0).all()):
-            x, t, w = x[real], t[real], w[real]  # what a module does with a batch may show in some only
+        elif (
+            w is not None and w.device.type == "cpu" and not self.padded
+            and not bool((real := w > 0).all())
+        ):
+            # what a module does with a batch may show in some only
+            x, t, w = x[real], t[real], w[real]
         with torch.enable_grad(), self.flat.holding(leaves):
             with self._mixed(some.device):
-                outputs = self.flat.run(leaves, mapped(self._laid_out, x), None if keys is None else number(keys[r]))
+                outputs = self.flat.run(
+                    leaves, mapped(self._laid_out, x), None if keys is None else number(keys[r])
+                )
             value = self.loss(whole(outputs, some.dtype), t, w) * self._scale
             return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
 
     def bind(self, params: Tensor) -> list[dict[str, Tensor]] | None:
         if self.channels_last or self.lanes is not None or self._scale != 1.0:
             return None
-        return [{n: p.detach().requires_grad_() for n, p in self.flat.views(row).items()} for row in params]
+        return [
+            {n: p.detach().requires_grad_() for n, p in self.flat.views(row).items()}
+            for row in params
+        ]
 
     def step(
-        self,
-        params: Tensor,
-        inputs: Any,
-        targets: Any,
-        weights: Tensor | None,
-        lr: float | Tensor,
-        penalise: Callable[[], float],
-        bound: list[dict[str, Tensor]] | None = None,
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, lr: float | Tensor,
+        penalise: Callable[[], float], bound: list[dict[str, Tensor]] | None = None,
         keys: Tensor | None = None,
     ) -> None:
         if bound is None:
             return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
-        found = [self._row(r, leaves, inputs, targets, weights, keys) for r, leaves in enumerate(bound)]
+        found = [
+            self._row(r, leaves, inputs, targets, weights, keys) for r, leaves in enumerate(bound)
+        ]
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)
@@ -235,11 +263,15 @@ def whole(outputs: Any, dtype: torch.dtype) -> Any:
         return outputs.to(dtype) if outputs.is_floating_point() else outputs
     if isinstance(outputs, dict):
         return {k: whole(v, dtype) for k, v in outputs.items()}
-    return type(outputs)(whole(v, dtype) for v in outputs) if type(outputs) in (tuple, list) else outputs
+    return (
+        type(outputs)(whole(v, dtype) for v in outputs) if type(outputs) in (tuple, list)
+        else outputs
+    )
 
 
 def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:
-    """The samples of a padded batch, for a loss that takes no weights; they must be equally weighted."""
+    """The samples of a padded batch, for a loss that takes no weights; they must be equally
+    weighted."""
     real = w > 0
     kept = w[real]
     if len(kept) and bool((kept - kept[0]).abs().max() > 1e-6 * kept[0]):

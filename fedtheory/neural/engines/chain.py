@@ -1,4 +1,5 @@
-"""True if a module, however its forward pass is written, is a chain of linear layers with activations, and dropout, between them."""
+"""True if a module, however its forward pass is written, is a chain of linear layers with
+activations, and dropout, between them."""
 
 from __future__ import annotations
 
@@ -50,12 +51,9 @@ def activated(z: Tensor, activation: Activation) -> Tensor:
 
 # in the order in which `fedtheory.neural.engines.kernels.activate` numbers them
 ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
-    "relu": lambda z, _: z.relu_(),
-    "tanh": lambda z, _: z.tanh(),
-    "sigmoid": lambda z, _: z.sigmoid(),
-    "gelu": lambda z, _: functional.gelu(z),
-    "silu": lambda z, _: functional.silu(z),
-    "leaky_relu": functional.leaky_relu,
+    "relu": lambda z, _: z.relu_(), "tanh": lambda z, _: z.tanh(),
+    "sigmoid": lambda z, _: z.sigmoid(), "gelu": lambda z, _: functional.gelu(z),
+    "silu": lambda z, _: functional.silu(z), "leaky_relu": functional.leaky_relu,
     "elu": functional.elu,
 }
 _MODULES: dict[type[nn.Module], tuple[str, str]] = {  # the name, and that of the attribute with its parameter
@@ -68,23 +66,28 @@ _MODULES: dict[type[nn.Module], tuple[str, str]] = {  # the name, and that of th
     nn.ELU: ("elu", "alpha"),
 }
 _FUNCTIONS: dict[Any, str] = {
-    functional.relu: "relu", torch.relu: "relu", torch.relu_: "relu", nn.functional.relu_: "relu", functional.tanh: "tanh",
-    torch.tanh: "tanh", functional.sigmoid: "sigmoid", torch.sigmoid: "sigmoid", functional.gelu: "gelu", functional.silu: "silu",
+    functional.relu: "relu", torch.relu: "relu", torch.relu_: "relu", nn.functional.relu_: "relu",
+    functional.tanh: "tanh", torch.tanh: "tanh", functional.sigmoid: "sigmoid",
+    torch.sigmoid: "sigmoid", functional.gelu: "gelu", functional.silu: "silu",
     functional.leaky_relu: "leaky_relu", functional.elu: "elu",
-}  # fmt: skip
+}
 _DEFAULTS = {"leaky_relu": ("negative_slope", 0.01), "elu": ("alpha", 1.0)}  # of the functions
 
 
 def chain_of(flat: FlatModule, inputs: Any) -> Chain | None:
     """The chain, where the module is one on these samples (n, ...), else None.
 
-    Every layer must have a weight and a bias of its own, all trained, in the order of the layers: then a point holds them one after
-    another. The graph is read by `torch.fx`, for few samples and for many, and the chain is tried beside the module on the samples.
+    Every layer must have a weight and a bias of its own, all trained, in the order of the layers:
+    then a point holds them one after another. The graph is read by `torch.fx`, for few samples and
+    for many, and the chain is tried beside the module on the samples.
     """
     if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point():
         return None
     module = flat.module
-    if any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in module.modules()):  # spectral_norm is one
+    # spectral_norm is one
+    if any(
+        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in module.modules()
+    ):
         return None
     if any(not p.requires_grad for p in module.parameters()):
         return None
@@ -92,7 +95,9 @@ def chain_of(flat: FlatModule, inputs: Any) -> Chain | None:
     if found[0] is None or found[0] != found[1]:
         return None
     layers, drops, activations = found[0]
-    if flat.names != [f"{name}.{kind}" if name else kind for name in layers for kind in ("weight", "bias")]:
+    if flat.names != [
+        f"{name}.{kind}" if name else kind for name in layers for kind in ("weight", "bias")
+    ]:
         return None
     widths = (flat.shapes[0][1], *(shape[0] for shape in flat.shapes[::2]))
     if widths[0] != prod(inputs.shape[1:]) or tuple(share for _, share in drops) != flat.dropout:
@@ -124,7 +129,8 @@ class _Passed(NamedTuple):
 
 
 def _passed(module: nn.Module, samples: int) -> _Passed | None:
-    """The names of the linear layers in the order in which they are passed, and what is between; None where it is anything else."""
+    """The names of the linear layers in the order in which they are passed, and what is between;
+    None where it is anything else."""
     if type(module) is nn.Linear:
         return _Passed([""], (), ())
     try:
@@ -141,12 +147,18 @@ def _passed(module: nn.Module, samples: int) -> _Passed | None:
             last = node
             continue
         if node.op == "output":
-            whole = node.args[0] is last and len(layers) == len(between) + 1 and all(place < len(layers) for place, _ in drops)
+            whole = (
+                node.args[0] is last and len(layers) == len(between) + 1
+                and all(place < len(layers) for place, _ in drops)
+            )
             return _Passed(layers, tuple(drops), tuple(between)) if whole else None
         kind = _kind(node, parts)
         if kind == "size":
             continue
-        if kind is None or not node.args or node.args[0] is not last or (kind == "shape" and layers):
+        if (
+            kind is None or not node.args or node.args[0] is not last
+            or (kind == "shape" and layers)
+        ):
             return None
         if kind == "linear" and len(layers) == len(between):
             layers, dropped = [*layers, str(node.target)], False
@@ -158,7 +170,8 @@ def _passed(module: nn.Module, samples: int) -> _Passed | None:
                 drops, dropped = [*drops, (len(layers), share)], len(layers) > len(between)
         elif kind == "activation" and len(layers) == len(between) + 1:
             activation = _activation(node, parts)
-            if activation is None or (dropped and activation[0] != "relu"):  # the maximum with 0 of a multiple is a multiple of it
+            # the maximum with 0 of a multiple is a multiple of it
+            if activation is None or (dropped and activation[0] != "relu"):
                 return None
             between.append(activation)
         elif kind != "shape":
@@ -170,18 +183,26 @@ def _passed(module: nn.Module, samples: int) -> _Passed | None:
 def _kind(node: fx.Node, parts: dict[str, nn.Module]) -> str | None:
     if node.op == "call_module":
         kind = type(parts[str(node.target)])
-        others = {nn.Linear: "linear", nn.Dropout: "dropout", nn.Flatten: "shape", nn.Identity: "shape"}
+        others = {
+            nn.Linear: "linear", nn.Dropout: "dropout", nn.Flatten: "shape", nn.Identity: "shape"
+        }
         return "activation" if kind in _MODULES else others.get(kind)
     if node.op == "call_method":
         if node.target in ("size", "dim"):
             return "size"
-        return "activation" if node.target in _METHODS_THAT_ACTIVATE else "shape" if node.target in _METHODS else None
+        return (
+            "activation" if node.target in _METHODS_THAT_ACTIVATE else "shape"
+            if node.target in _METHODS else None
+        )
     if node.op == "call_function":
         if getattr(node.target, "__name__", "") in ("getattr", "getitem", "mul"):
             return "size"
         if node.target is functional.dropout:
             return "dropout"
-        return "activation" if node.target in _FUNCTIONS else "shape" if node.target in _SHAPES else None
+        return (
+            "activation" if node.target in _FUNCTIONS else "shape" if node.target in _SHAPES
+            else None
+        )
     return None
 
 
@@ -196,7 +217,10 @@ def _activation(node: fx.Node, parts: dict[str, nn.Module]) -> Activation | None
         return str(node.target).rstrip("_"), 0.0
     name = _FUNCTIONS[node.target]
     option, default = _DEFAULTS.get(name, ("", 0.0))
-    given = {option: default} | dict(zip((option, "inplace"), node.args[1:], strict=False)) | node.kwargs
+    given = (
+        {option: default} | dict(zip((option, "inplace"), node.args[1:], strict=False))
+        | node.kwargs
+    )
     if set(given) - {option, "inplace", "input"} or not isinstance(given[option], int | float):
         return None
     return name, float(given[option]) if option else 0.0
@@ -207,7 +231,10 @@ def _share(node: fx.Node, parts: dict[str, nn.Module]) -> float | None:
     if node.op == "call_module":
         part = parts[str(node.target)]
         return float(part.p) if part.training else 0.0
-    given = {"p": 0.5, "training": True} | dict(zip(("p", "training"), node.args[1:], strict=False)) | node.kwargs
+    given = (
+        {"p": 0.5, "training": True} | dict(zip(("p", "training"), node.args[1:], strict=False))
+        | node.kwargs
+    )
     p, training = given["p"], given["training"]
     if not isinstance(p, int | float) or not isinstance(training, bool):
         return None
@@ -225,4 +252,7 @@ def _is_the_chain(chain: Chain, flat: FlatModule, inputs: Tensor) -> bool:
         h = functional.linear(inputs.reshape(len(inputs), -1), pieces[0], pieces[1])
         for n, activation in enumerate(chain.activations, start=1):
             h = functional.linear(activated(h, activation), pieces[2 * n], pieces[2 * n + 1])
-    return isinstance(wanted, torch.Tensor) and wanted.shape == h.shape and torch.allclose(wanted, h, rtol=1e-4, atol=1e-6)
+    return (
+        isinstance(wanted, torch.Tensor) and wanted.shape == h.shape
+        and torch.allclose(wanted, h, rtol=1e-4, atol=1e-6)
+    )

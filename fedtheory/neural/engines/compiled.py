@@ -1,4 +1,5 @@
-"""Whole walks of small fully connected networks on a CPU, compiled: one model after the other, which stays in its core's cache.
+"""Whole walks of small fully connected networks on a CPU, compiled: one model after the other,
+which stays in its core's cache.
 
 On batches of ten or so a step costs what it takes to move the weights, several times over when
 products, penalty and update are passes of their own. Here the product that is the gradient is added
@@ -80,15 +81,11 @@ class PenaltyTerms(NamedTuple):
 
 
 def fits(engine: Engine, device: str, curvature: Any) -> bool:
-    """True if a walk on samples as they are is compiled here: where Numba is, on a CPU, of a chain of linear layers with a loss whose
-    derivative is written below, one slope for all."""
+    """True if a walk on samples as they are is compiled here: where Numba is, on a CPU, of a chain
+    of linear layers with a loss whose derivative is written below, one slope for all."""
     return (
-        TAKEN
-        and available()
-        and device == "cpu"
-        and getattr(engine, "chain", None) is not None
-        and engine.loss.slope is not None
-        and isinstance(curvature, float | int)
+        TAKEN and available() and device == "cpu" and getattr(engine, "chain", None) is not None
+        and engine.loss.slope is not None and isinstance(curvature, float | int)
     )
 
 
@@ -125,13 +122,15 @@ def tiles() -> Tiles:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Products of this size are slower in several threads, and the cores have models of their own to work on."""
+    """Products of this size are slower in several threads, and the cores have models of their own
+    to work on."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
 
 
 class Compiling:
-    """The wait for Numba, which compiles a walk at the first call of its kind in a process, or reads it from its cache.
+    """The wait for Numba, which compiles a walk at the first call of its kind in a process, or
+    reads it from its cache.
 
     Attributes
     ----------
@@ -143,7 +142,8 @@ class Compiling:
         self.shown, self._seconds = False, 0.0
 
     def first(self, kind: Any, call: Callable[[], None]) -> None:
-        """Make the call, which compiles what there is of the kind, unless one was made in this process."""
+        """Make the call, which compiles what there is of the kind, unless one was made in this
+        process."""
         if kind in _COMPILED:
             return
         began = time.perf_counter()
@@ -182,7 +182,8 @@ class _Layers(NamedTuple):
     Attributes
     ----------
     widths : the inputs' entries, and the units of each layer
-    kinds, parameters : of the activation of what enters each layer; those of the inputs are not read
+    kinds, parameters : of the activation of what enters each layer; those of the inputs are not
+        read
     """
 
     widths: np.ndarray
@@ -198,7 +199,8 @@ def _layer_terms(chain: Chain, kind: type) -> _Layers:
 
 
 class _Drops(NamedTuple):
-    """`fedtheory.neural.engines.chain.Chain.drops`, as the compiled steps take them; the arrays have an entry for each.
+    """`fedtheory.neural.engines.chain.Chain.drops`, as the compiled steps take them; the arrays
+    have an entry for each.
 
     Attributes
     ----------
@@ -217,25 +219,21 @@ class _Drops(NamedTuple):
 def _drop_terms(drops: tuple[tuple[int, float], ...], kind: type) -> _Drops:
     places, shares = [place for place, _ in drops], [share for _, share in drops]
     steps, least = [step_of(n) for n in range(len(drops))], [least_of(p) for p in shares]
-    scales: np.ndarray = np.array([kind(1) / kind(1 - p) if p < 1 else kind(1) for p in shares], dtype=kind)
-    return _Drops(np.array(places, np.int64), np.array(steps, np.uint64), np.array(least, np.uint64), scales)
+    scales: np.ndarray = np.array(
+        [kind(1) / kind(1 - p) if p < 1 else kind(1) for p in shares], dtype=kind
+    )
+    return _Drops(
+        np.array(places, np.int64), np.array(steps, np.uint64), np.array(least, np.uint64), scales
+    )
 
 
 def walk_rows(
-    chain: Chain,
-    slope: Slope,
-    inputs: Tensor,
-    targets: Tensor,
-    penalty: PenaltyTerms,
-    y: np.ndarray,
-    samples: np.ndarray,
-    weights: np.ndarray,
-    lrs: np.ndarray,
-    lengths: np.ndarray,
-    keys: np.ndarray | None,
-    stop: Event,
+    chain: Chain, slope: Slope, inputs: Tensor, targets: Tensor, penalty: PenaltyTerms,
+    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, lengths: np.ndarray,
+    keys: np.ndarray | None, stop: Event,
 ) -> None:
-    """All steps of the rows y (R, d), in place, until told to stop: samples, weights (R, T, b), lrs, keys (R, T), lengths (R,)."""
+    """All steps of the rows y (R, d), in place, until told to stop: samples, weights (R, T, b),
+    lrs, keys (R, T), lengths (R,)."""
     widths = chain.widths
     kind = y.dtype.type
     labels, values = np.empty(0, np.int64), np.empty((0, widths[-1]), kind)
@@ -254,13 +252,17 @@ def walk_rows(
             if stop.is_set():
                 return
             now = slice(first, min(first + at_once, int(lengths[r])))
-            steps = samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind), drawn[r, now]
+            steps = (
+                samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind),
+                drawn[r, now],
+            )
             _walk(y[r], *steps, data, layers, loss, own, drops, tiles())
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _Drops) -> None:
-    """The entries h (n,) of what enters a layer, in place: dropped, or scaled; so are their slopes (n,), where they are kept."""
+    """The entries h (n,) of what enters a layer, in place: dropped, or scaled; so are their slopes
+    (n,), where they are kept."""
     for m in range(len(drops.places)):
         if drops.places[m] == place:
             state, least, scale = mixed(key + drops.steps[m]), drops.least[m], drops.scales[m]
@@ -275,7 +277,8 @@ def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _forward(
-    y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, layers: _Layers, b: int, key: np.uint64, drops: _Drops, sizes: Tiles
+    y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, layers: _Layers, b: int, key: np.uint64,
+    drops: _Drops, sizes: Tiles,
 ) -> int:
     """Compute what enters each layer, hidden[1:], from hidden[0], where b inputs are.
 
@@ -306,9 +309,12 @@ def _forward(
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _take(data: _Samples, row: np.ndarray, x: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
+def _take(
+    data: _Samples, row: np.ndarray, x: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> None:
     """x (b, entries), and labels (b,) or values (b, outputs): those of the samples `row` (b,)."""
-    for k in range(len(row)):  # entry by entry: Numba compiles the assignment of whole rows for seconds
+    # entry by entry: Numba compiles the assignment of whole rows for seconds
+    for k in range(len(row)):
         found, into = data.inputs[row[k]], x[k]
         for c in range(len(into)):
             into[c] = found[c]
@@ -321,10 +327,11 @@ def _take(data: _Samples, row: np.ndarray, x: np.ndarray, labels: np.ndarray, va
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _through(
-    gradient: np.ndarray, w: np.ndarray, h: np.ndarray, bends: np.ndarray, kind: int, place: int, drops: _Drops, back: np.ndarray,
-    sizes: Tiles,
-) -> None:  # fmt: skip
-    """back (b, i) <- gradient (b, o) w (o, i), times the slope of what gave h (b, i), the inputs of the layer `place`."""
+    gradient: np.ndarray, w: np.ndarray, h: np.ndarray, bends: np.ndarray, kind: int, place: int,
+    drops: _Drops, back: np.ndarray, sizes: Tiles,
+) -> None:
+    """back (b, i) <- gradient (b, o) w (o, i), times the slope of what gave h (b, i), the inputs of
+    the layer `place`."""
     back_through(gradient, w, back, sizes)
     if kind:
         flat = back.reshape(-1)
@@ -341,13 +348,14 @@ def _through(
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
-    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray, data: _Samples,
-    layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops, sizes: Tiles,
-) -> None:  # fmt: skip
+    y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray,
+    data: _Samples, layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops,
+    sizes: Tiles,
+) -> None:
     """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,).
 
-    y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull and anchor are (d,), or (0,) where
-    there is none.
+    y holds weights (outputs, inputs) and bias of each layer, first layer first; the penalty's pull
+    and anchor are (d,), or (0,) where there is none.
     """
     pull, anchor, slopes, l1, prox, clip = penalty
     widths, kinds, _ = layers
@@ -356,8 +364,11 @@ def _walk(
     room = b * widths.max()
     hidden = np.empty((last + 1, room), y.dtype)  # what enters each layer, then the outputs
     bends = np.empty((last + 1, room if kinds.any() else 0), y.dtype)
-    g, before, sums = np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(widths.max(), y.dtype)
-    gradients = np.empty(len(y) if clip else 0, y.dtype)  # a clipped gradient must be known whole before it moves anything
+    g, before, sums = (
+        np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(widths.max(), y.dtype)
+    )
+    # a clipped gradient must be known whole before it moves anything
+    gradients = np.empty(len(y) if clip else 0, y.dtype)
     own_labels, own_values = np.empty(b, np.int64), np.empty((b, widths[last]), y.dtype)
     toward = anchor[:0] if prox else anchor
     plain = len(pull) == 0 and len(toward) == 0  # the weights are scaled as the product is added
@@ -378,9 +389,15 @@ def _walk(
         for n in range(last - 1, -1, -1):
             i, o = widths[n], widths[n + 1]
             end, start = start, start - i * o - o
-            w, h, gradient = y[start : end - o].reshape(o, i), hidden[n, : b * i].reshape(b, i), g[: b * o].reshape(b, o)
+            w, h, gradient = (
+                y[start : end - o].reshape(o, i), hidden[n, : b * i].reshape(b, i),
+                g[: b * o].reshape(b, o),
+            )
             if n > 0:  # through the layer, by the weights as they were
-                _through(gradient, w, h, bends[n], kinds[n], n, drops, before[: b * i].reshape(b, i), sizes)
+                _through(
+                    gradient, w, h, bends[n], kinds[n], n, drops, before[: b * i].reshape(b, i),
+                    sizes,
+                )
             total = gradients[end - o : end] if clip else sums[:o]
             total[:] = 0
             for k in range(b):

@@ -1,4 +1,5 @@
-"""Compiled passes over the weights of several models, a few numbers for each, and over outputs; they hold no lock while they run."""
+"""Compiled passes over the weights of several models, a few numbers for each, and over outputs;
+they hold no lock while they run."""
 
 from __future__ import annotations
 
@@ -13,15 +14,21 @@ from fedtheory.local.clipping import EPSILON
 if TYPE_CHECKING:
     from fedtheory.neural.losses import Slope
 
-__all__ = ["LossTerms", "activate", "loss_terms", "move_clipped", "penalise", "pulled", "shrink", "slope_of_classes", "slope_of_values"]
+__all__ = [
+    "LossTerms", "activate", "loss_terms", "move_clipped", "penalise", "pulled", "shrink",
+    "slope_of_classes", "slope_of_values",
+]
 
-# NaN and infinities stay what they are. No multiplication and addition are fused: on the center, curvature y - curvature center is to
-# be 0 and not the rounding error of the product, which the sign rule of the l1 term would take for a move.
+# NaN and infinities stay what they are. No multiplication and addition are fused: on the center,
+# curvature y - curvature center is to be 0 and not the rounding error of the product, which the
+# sign rule of the l1 term would take for a move.
 _FAST = {"nsz"}
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def pulled(part: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float) -> None:
+def pulled(
+    part: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
+) -> None:
     """part <- part - lr (slope part - pull + l1 sign(part - anchor)), sign(0) = 0, in place.
 
     pull and anchor may be empty: there is none.
@@ -49,7 +56,9 @@ def pulled(part: np.ndarray, lr: float, slope: float, pull: np.ndarray, anchor: 
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def penalise(y: np.ndarray, lr: np.ndarray, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float) -> None:
+def penalise(
+    y: np.ndarray, lr: np.ndarray, slope: float, pull: np.ndarray, anchor: np.ndarray, l1: float
+) -> None:
     """y <- y - lr (slope y - pull + l1 sign(y - anchor)), sign(0) = 0, in place.
 
     y (r, d), lr (r,); pull and anchor (>= r, d), or (>= r, 0) where there is none.
@@ -60,21 +69,25 @@ def penalise(y: np.ndarray, lr: np.ndarray, slope: float, pull: np.ndarray, anch
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def shrink(y: np.ndarray, lr: np.ndarray, anchor: np.ndarray, l1: float) -> None:
-    """y <- prox of lr l1 ||. - anchor||_1 at y, in place: what moves by less than lr l1 comes to lie on the anchor exactly."""
+    """y <- prox of lr l1 ||. - anchor||_1 at y, in place: what moves by less than lr l1 comes to
+    lie on the anchor exactly."""
     n = y.shape[1]
     for r in range(y.shape[0]):
         row, a, t = y[r], anchor[r], lr[r] * l1
         for i in range(n):
             moved = row[i] - a[i]
-            moved = moved - t if moved > t else (moved + t if moved < -t else moved - moved)  # a NaN stays one
+            # a NaN stays one
+            moved = moved - t if moved > t else (moved + t if moved < -t else moved - moved)
             row[i] = a[i] + moved
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def move_clipped(
-    y: np.ndarray, gradient: np.ndarray, lr: float, slopes: np.ndarray, pull: np.ndarray, anchor: np.ndarray, l1: float, clip: float
+    y: np.ndarray, gradient: np.ndarray, lr: float, slopes: np.ndarray, pull: np.ndarray,
+    anchor: np.ndarray, l1: float, clip: float,
 ) -> None:
-    """gradient <- gradient + slopes[0] y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <- y - lr (slopes[1] y + gradient)."""
+    """gradient <- gradient + slopes[0] y - pull + l1 sign(y - anchor), cut to the norm `clip`; y <-
+    y - lr (slopes[1] y + gradient)."""
     for i in range(len(y)):
         gradient[i] += slopes[0] * y[i]
     if len(pull):
@@ -92,7 +105,8 @@ def move_clipped(
 
 
 class LossTerms(NamedTuple):
-    """`fedtheory.neural.losses.Slope`, as the compiled steps take it: weights (classes,) or (outputs,), all of them, in the dtype."""
+    """`fedtheory.neural.losses.Slope`, as the compiled steps take it: weights (classes,) or
+    (outputs,), all of them, in the dtype."""
 
     kind: int
     scale: float
@@ -106,10 +120,14 @@ def loss_terms(slope: Slope, outputs: int, kind: type) -> LossTerms:
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def slope_of_classes(z: np.ndarray, labels: np.ndarray, factors: np.ndarray, loss: LossTerms) -> None:
-    """Outputs z (b, c) <- factor_k times the slope of the cross entropy, row by row; factors sum to lr, or to 1.
+def slope_of_classes(
+    z: np.ndarray, labels: np.ndarray, factors: np.ndarray, loss: LossTerms
+) -> None:
+    """Outputs z (b, c) <- factor_k times the slope of the cross entropy, row by row; factors sum to
+    lr, or to 1.
 
-    With class weights v and smoothing e: (1 - e) v_y (softmax - one at y) + e/c (sum(v) softmax - v), over the mean of the v_y.
+    With class weights v and smoothing e: (1 - e) v_y (softmax - one at y) + e/c (sum(v) softmax -
+    v), over the mean of the v_y.
     """
     smoothing, ignored, one = loss.scale, loss.limit, z.dtype.type(1)
     classes = z.shape[1]
@@ -138,13 +156,18 @@ def slope_of_classes(z: np.ndarray, labels: np.ndarray, factors: np.ndarray, los
         factor = factors[k] * (total / counted)
         own = (one - smoothing) * loss.weights[labels[k]]
         for c in range(classes):
-            row[c] = row[c] / norm * factor * (own + share * whole) - factor * share * loss.weights[c]
+            row[c] = row[c] / norm * factor * (own + share * whole) - factor * share * loss.weights[
+                c
+            ]
         row[labels[k]] -= factor * own
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def slope_of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss: LossTerms) -> None:
-    """Outputs z (b, c) <- factor_k/c times the slope of the loss of each output, towards values (b, c)."""
+def slope_of_values(
+    z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss: LossTerms
+) -> None:
+    """Outputs z (b, c) <- factor_k/c times the slope of the loss of each output, towards values (b,
+    c)."""
     one, limit = z.dtype.type(1), loss.limit
     for k in range(z.shape[0]):
         factor = factors[k] * loss.scale / z.dtype.type(z.shape[1])
@@ -152,7 +175,8 @@ def slope_of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss
             t = values[k, c]
             if loss.kind == 1:
                 off = z[k, c] - t
-                z[k, c] = factor * (limit if off > limit else (-limit if off < -limit else off))  # a NaN stays one
+                # a NaN stays one
+                z[k, c] = factor * (limit if off > limit else (-limit if off < -limit else off))
             else:
                 p = loss.weights[c]
                 z[k, c] = factor * ((one + (p - one) * t) / (one + np.exp(-z[k, c])) - p * t)
@@ -160,9 +184,11 @@ def slope_of_values(z: np.ndarray, values: np.ndarray, factors: np.ndarray, loss
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def activate(z: np.ndarray, slope: np.ndarray, kind: int, parameter: float) -> None:
-    """z (n,) <- its activation, slope (n,) <- the derivative; the kinds are those of `fedtheory.neural.engines.chain.ACTIVATIONS`.
+    """z (n,) <- its activation, slope (n,) <- the derivative; the kinds are those of
+    `fedtheory.neural.engines.chain.ACTIVATIONS`.
 
-    1, tanh; 2, the sigmoid s; 3, z Phi(z); 4, z s(z); 5, z where it is positive and parameter z else; 6, z or parameter (exp(z) - 1).
+    1, tanh; 2, the sigmoid s; 3, z Phi(z); 4, z s(z); 5, z where it is positive and parameter z
+    else; 6, z or parameter (exp(z) - 1).
     """
     one, half = z.dtype.type(1), z.dtype.type(0.5)
     root, density = z.dtype.type(math.sqrt(0.5)), z.dtype.type(1 / math.sqrt(2 * math.pi))

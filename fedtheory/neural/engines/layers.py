@@ -1,8 +1,10 @@
-"""Layers of several models at once, as one batched product each: what `torch.func.vmap` is given in place of its own rules.
+"""Layers of several models at once, as one batched product each: what `torch.func.vmap` is given in
+place of its own rules.
 
-A patched layer computes as torch's does. Under vmap it is handed all models' tensors together, with the models in front, and calls a
-rule below: the products of linear layers are put off to the update (`Tape`), convolutions run as the device does them best, and
-recurrent layers, for which vmap has no rule, take one product a layer for the inputs and one a time step.
+A patched layer computes as torch's does. Under vmap it is handed all models' tensors together, with
+the models in front, and calls a rule below: the products of linear layers are put off to the update
+(`Tape`), convolutions run as the device does them best, and recurrent layers, for which vmap has no
+rule, take one product a layer for the inputs and one a time step.
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ Product = tuple["Tensor", "Tensor"]
 
 
 class Tape:
-    """Products that a backward pass has put off: of each parameter, by name, (g (R, B, o), h (R, B, i)), its gradient being g^T h.
+    """Products that a backward pass has put off: of each parameter, by name, (g (R, B, o), h (R, B,
+    i)), its gradient being g^T h.
 
-    A bias has h = None: its gradient is the sum of g over B. Made into a gradient of its own, a weight matrix is written and read once
-    more than when the product is added to the weights.
+    A bias has h = None: its gradient is the sum of g over B. Made into a gradient of its own, a
+    weight matrix is written and read once more than when the product is added to the weights.
     """
 
     def __init__(self) -> None:
@@ -58,12 +61,14 @@ def put_off(tape: Tape | None) -> Iterator[None]:
 
 
 def batched_layers(module: nn.Module, names: list[str], channels_first: bool = False) -> nn.Module:
-    """A copy of the module whose layers, where they are torch's own, compute by the rules here under vmap.
+    """A copy of the module whose layers, where they are torch's own, compute by the rules here
+    under vmap.
 
     Parameters
     ----------
     names : of the parameters that are trained
-    channels_first : whether what convolutions give is copied to torch's usual layout, for functions that vmap takes in no other
+    channels_first : whether what convolutions give is copied to torch's usual layout, for functions
+        that vmap takes in no other
     """
     module = copy.deepcopy(module)
     known: dict[int, str] = {}
@@ -73,34 +78,45 @@ def batched_layers(module: nn.Module, names: list[str], channels_first: bool = F
     for layer in module.modules():
         if "forward" in vars(layer):
             continue
-        if type(layer) in (nn.MultiheadAttention, nn.TransformerEncoderLayer) and not layer.training:
+        if (
+            type(layer) in (nn.MultiheadAttention, nn.TransformerEncoderLayer)
+            and not layer.training
+        ):
             _without_fast_path(layer)
         if type(layer) is nn.Linear:
             own = known.get(id(layer.weight)), known.get(id(layer.bias))
             layer.forward = MethodType(partial(_linear, own), layer)
         elif type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
             layer.forward = MethodType(partial(_convolution, channels_first), layer)
-        elif type(layer) is nn.Embedding and layer.padding_idx is not None and not (layer.max_norm or layer.scale_grad_by_freq):
+        elif (
+            type(layer) is nn.Embedding and layer.padding_idx is not None
+            and not (layer.max_norm or layer.scale_grad_by_freq)
+        ):
             layer.forward = MethodType(_embedding, layer)
         elif type(layer) is nn.GroupNorm:
             layer.forward = MethodType(_group_norm, layer)
         elif type(layer) is nn.AdaptiveAvgPool2d and layer.output_size in (1, (1, 1)):
             layer.forward = MethodType(_mean_of_images, layer)
-        elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size and not (layer.dropout and layer.training):
+        elif (
+            type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size
+            and not (layer.dropout and layer.training)
+        ):
             layer.forward = MethodType(_recurrent, layer)
     return module
 
 
 def _without_fast_path(layer: nn.Module) -> None:
-    """In eval mode torch takes kernels for inference, which have no derivative and no rule for vmap; train mode without dropout is the
-    same function. An encoder layer's dropout is in layers of its own, which stay as they are."""
+    """In eval mode torch takes kernels for inference, which have no derivative and no rule for
+    vmap; train mode without dropout is the same function. An encoder layer's dropout is in layers
+    of its own, which stay as they are."""
     layer.training = True
     if isinstance(layer, nn.MultiheadAttention):
         layer.dropout = 0.0
 
 
 class _All(torch.autograd.Function):
-    """plain(*tensors) of one model; under vmap rule(R, batched, *tensors) of all, which says what has the models in front."""
+    """plain(*tensors) of one model; under vmap rule(R, batched, *tensors) of all, which says what
+    has the models in front."""
 
     @staticmethod
     def forward(plain: Callable[..., Any], rule: Callable[..., Any], *tensors: Any) -> Any:
@@ -111,21 +127,24 @@ class _All(torch.autograd.Function):
         """Nothing: the rule records its own graph."""
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, plain: Callable[..., Any], rule: Callable[..., Any], *tensors: Any) -> Any:
+    def vmap(
+        info: Any, in_dims: Any, plain: Callable[..., Any], rule: Callable[..., Any], *tensors: Any
+    ) -> Any:
         dims = in_dims[2:]
         moved = [t if d is None else t.movedim(d, 0) for t, d in zip(tensors, dims, strict=True)]
         out = rule(info.batch_size, [d is not None for d in dims], *moved)
         return out, (0,) * len(out) if isinstance(out, tuple) else 0
 
 
-# --- linear layers ----------------------------------------------------------------------------------------------------
+# --- linear layers --------------------------------------------------------------------------------
 def _linear(own: tuple[str | None, str | None], layer: nn.Linear, x: Tensor) -> Tensor:
     rule = partial(_linear_rule, own)
     return _All.apply(functional.linear, rule, x, layer.weight, layer.bias)
 
 
 def _linear_rule(
-    own: tuple[str | None, str | None], count: int, batched: list[bool], x: Tensor, weight: Tensor, bias: Tensor | None
+    own: tuple[str | None, str | None], count: int, batched: list[bool], x: Tensor, weight: Tensor,
+    bias: Tensor | None,
 ) -> Tensor:
     if not batched[1] and not batched[2]:
         return functional.linear(x, weight, bias)
@@ -142,20 +161,28 @@ def _linear_rule(
 
 
 class _Products(torch.autograd.Function):
-    """h (R, B, i), weight (R, o, i), bias (R, o) or None -> (R, B, o); named parameters' gradients go to the tape, if there is one."""
+    """h (R, B, i), weight (R, o, i), bias (R, o) or None -> (R, B, o); named parameters' gradients
+    go to the tape, if there is one."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, own: tuple[Any, Any], tape: Tape | None) -> Tensor:
+    def forward(
+        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, own: tuple[Any, Any],
+        tape: Tape | None,
+    ) -> Tensor:
         ctx.save_for_backward(h, weight)
         ctx.own, ctx.tape = own, tape
-        return torch.bmm(h, weight.mT) if bias is None else torch.baddbmm(bias[:, None], h, weight.mT)
+        return (
+            torch.bmm(h, weight.mT) if bias is None else torch.baddbmm(bias[:, None], h, weight.mT)
+        )
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         h, weight = ctx.saved_tensors
         below, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         out: list[Any] = [torch.bmm(g, weight) if below else None, None, None, None, None]
-        for place, (name, needed, with_h) in enumerate(zip(ctx.own, (needs_weight, needs_bias), (h, None), strict=True), 1):
+        for place, (name, needed, with_h) in enumerate(
+            zip(ctx.own, (needs_weight, needs_bias), (h, None), strict=True), 1
+        ):
             if not needed:
                 continue
             if ctx.tape is not None and name is not None:
@@ -166,7 +193,9 @@ class _Products(torch.autograd.Function):
         return tuple(out)
 
 
-def along_the_chain(chain: Chain, pieces: list[tuple[str, Tensor]], inputs: Tensor, keys: Tensor | None = None) -> Tensor:
+def along_the_chain(
+    chain: Chain, pieces: list[tuple[str, Tensor]], inputs: Tensor, keys: Tensor | None = None
+) -> Tensor:
     """Run the chain on inputs (R, b, ...), without vmap, which has a millisecond a step of its own.
 
     pieces : weight (R, o, i) and bias (R, o) of each layer by name, in the order of the layers
@@ -177,7 +206,10 @@ def along_the_chain(chain: Chain, pieces: list[tuple[str, Tensor]], inputs: Tens
         (name, weight), (other, bias) = pieces[2 * n : 2 * n + 2]
         h = activated(h, chain.activations[n - 1]) if n else h
         for occurrence, (place, share) in enumerate(chain.drops if keys is not None else ()):
-            h = h * of_all(keys, occurrence, tuple(h.shape[1:]), share, h.dtype) if place == n else h
+            h = (
+                h * of_all(keys, occurrence, tuple(h.shape[1:]), share, h.dtype) if place == n
+                else h
+            )
         h = _Products.apply(h, weight, bias, (name, other), tape)
     return h
 
@@ -193,7 +225,7 @@ def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:
     return torch.where((x == layer.padding_idx)[..., None], out.detach(), out)
 
 
-# --- convolutions -----------------------------------------------------------------------------------------------------
+# --- convolutions ---------------------------------------------------------------------------------
 def _convolution(channels_first: bool, layer: nn.Conv2d, x: Tensor) -> Tensor:
     plain = partial(_convolve, layer.stride, layer.padding, layer.dilation, layer.groups)
     rule = partial(_convolution_rule, layer)
@@ -201,11 +233,17 @@ def _convolution(channels_first: bool, layer: nn.Conv2d, x: Tensor) -> Tensor:
     return out.contiguous() if channels_first else out
 
 
-def _convolve(stride: Any, padding: Any, dilation: Any, groups: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _convolve(
+    stride: Any, padding: Any, dilation: Any, groups: int, x: Tensor, weight: Tensor,
+    bias: Tensor | None,
+) -> Tensor:
     return functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
 
 
-def _convolution_rule(layer: nn.Conv2d, count: int, batched: list[bool], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _convolution_rule(
+    layer: nn.Conv2d, count: int, batched: list[bool], x: Tensor, weight: Tensor,
+    bias: Tensor | None,
+) -> Tensor:
     own = (layer.stride, layer.padding, layer.dilation, layer.groups)
     x = x if batched[0] else x.expand(count, *x.shape)
     lead = x.shape[1:-3]  # no batch of samples, or one
@@ -217,8 +255,13 @@ def _convolution_rule(layer: nn.Conv2d, count: int, batched: list[bool], x: Tens
         bias = bias.expand(count, -1)
     x = x.reshape(count, -1, *x.shape[-3:])
     if isinstance(layer.padding, str):
-        total = [d * (k - 1) if layer.padding == "same" else 0 for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
-        x = functional.pad(x, [total[1] // 2, total[1] - total[1] // 2, total[0] // 2, total[0] - total[0] // 2])
+        total = [
+            d * (k - 1) if layer.padding == "same" else 0
+            for d, k in zip(layer.dilation, layer.kernel_size, strict=True)
+        ]
+        x = functional.pad(
+            x, [total[1] // 2, total[1] - total[1] // 2, total[0] // 2, total[0] - total[0] // 2]
+        )
         padding: tuple[int, ...] = (0, 0)
     else:
         padding = layer.padding
@@ -233,18 +276,22 @@ def _convolution_rule(layer: nn.Conv2d, count: int, batched: list[bool], x: Tens
 
 
 class _OneByOne(torch.autograd.Function):
-    """Convolutions model after model, channels last: on a CPU they are bound by arithmetic, and grouped ones take twice as long."""
+    """Convolutions model after model, channels last: on a CPU they are bound by arithmetic, and
+    grouped ones take twice as long."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+        dilation: Any, groups: int,
     ) -> Tensor:
         last = torch.channels_last
         ctx.save_for_backward(x, weight)
         ctx.how, ctx.biased = (stride, padding, dilation, groups), bias is not None
         biases = [None] * len(x) if bias is None else bias
         rows = [
-            functional.conv2d(a.contiguous(memory_format=last), w.contiguous(memory_format=last), b, *ctx.how)
+            functional.conv2d(
+                a.contiguous(memory_format=last), w.contiguous(memory_format=last), b, *ctx.how
+            )
             for a, w, b in zip(x, weight, biases, strict=True)
         ]
         return torch.stack(rows)
@@ -253,10 +300,14 @@ class _OneByOne(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> Any:
         x, weight = ctx.saved_tensors
         stride, padding, dilation, groups = ctx.how
-        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.biased and ctx.needs_input_grad[2]]
+        wanted = [
+            ctx.needs_input_grad[0], ctx.needs_input_grad[1],
+            ctx.biased and ctx.needs_input_grad[2],
+        ]
         rows = [
             torch.ops.aten.convolution_backward(
-                g[r], x[r], weight[r], [weight.shape[1]], stride, padding, dilation, False, [0, 0], groups, wanted
+                g[r], x[r], weight[r], [weight.shape[1]], stride, padding, dilation, False, [0, 0],
+                groups, wanted,
             )
             for r in range(len(x))
         ]
@@ -264,13 +315,19 @@ class _OneByOne(torch.autograd.Function):
         return (*found, None, None, None, None)
 
 
-def _unfolded(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any) -> Tensor:
-    """x (R, b, c, h, w), weight (R, o, c, kh, kw) -> (R, b, o, h', w'), by one batched product of the images' patches."""
+def _unfolded(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any
+) -> Tensor:
+    """x (R, b, c, h, w), weight (R, o, c, kh, kw) -> (R, b, o, h', w'), by one batched product of
+    the images' patches."""
     count, b = x.shape[:2]
     out, _, kh, kw = weight.shape[1:]
-    patches = functional.unfold(x.flatten(0, 1), (kh, kw), dilation, padding, stride)  # (R b, c kh kw, h' w')
+    # (R b, c kh kw, h' w')
+    patches = functional.unfold(x.flatten(0, 1), (kh, kw), dilation, padding, stride)
     height = (x.shape[-2] + 2 * padding[0] - dilation[0] * (kh - 1) - 1) // stride[0] + 1
-    patches = patches.reshape(count, b, *patches.shape[1:]).transpose(2, 3).reshape(count, -1, patches.shape[1])
+    patches = patches.reshape(count, b, *patches.shape[1:]).transpose(2, 3).reshape(
+        count, -1, patches.shape[1]
+    )
     made = _Products.apply(patches, weight.flatten(2), bias, (None, None), None)
     return made.reshape(count, b, height, -1, out).movedim(-1, 2)
 
@@ -278,10 +335,15 @@ def _unfolded(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, paddi
 def _group_norm(layer: nn.GroupNorm, x: Tensor) -> Tensor:
     """vmap has no rule for images whose channels may come last."""
     plain = partial(functional.group_norm, eps=layer.eps)
-    return _All.apply(lambda a, w, b: plain(a, layer.num_groups, w, b), partial(_group_norm_rule, layer), x, layer.weight, layer.bias)
+    return _All.apply(
+        lambda a, w, b: plain(a, layer.num_groups, w, b), partial(_group_norm_rule, layer), x,
+        layer.weight, layer.bias,
+    )
 
 
-def _group_norm_rule(layer: nn.GroupNorm, count: int, batched: list[bool], x: Tensor, *affine: Tensor | None) -> Tensor:
+def _group_norm_rule(
+    layer: nn.GroupNorm, count: int, batched: list[bool], x: Tensor, *affine: Tensor | None
+) -> Tensor:
     x = x if batched[0] else x.expand(count, *x.shape)
     out = functional.group_norm(x.flatten(0, 1), layer.num_groups, eps=layer.eps).reshape(x.shape)
     around = (1,) * (x.ndim - 3)
@@ -291,25 +353,35 @@ def _group_norm_rule(layer: nn.GroupNorm, count: int, batched: list[bool], x: Te
     return out
 
 
-# --- recurrent layers -------------------------------------------------------------------------------------------------
+# --- recurrent layers -----------------------------------------------------------------------------
 def _recurrent(layer: Any, x: Any, state: Any = None) -> Any:
     if not isinstance(x, torch.Tensor) or x.ndim != 3:
-        raise RuntimeError(f"{type(layer).__name__} of several models at once takes tensors with a batch and a time axis")
+        raise RuntimeError(
+            f"{type(layer).__name__} of several models at once takes tensors with a batch and a "
+            "time axis"
+        )
     lstm = isinstance(layer, nn.LSTM)
     states = (None, None) if state is None else tuple(state) if lstm else (state, None)
     weights = [getattr(layer, name) for name in layer._flat_weights_names]
-    out, *last = _All.apply(partial(_one_model, layer), partial(_recurrent_rule, layer), x, *states, *weights)
+    out, *last = _All.apply(
+        partial(_one_model, layer), partial(_recurrent_rule, layer), x, *states, *weights
+    )
     return out, tuple(last) if lstm else last[0]
 
 
 def _one_model(layer: Any, *tensors: Any) -> Any:
-    found = _recurrent_rule(layer, 1, [True] * len(tensors), *(None if t is None else t[None] for t in tensors))
+    found = _recurrent_rule(
+        layer, 1, [True] * len(tensors), *(None if t is None else t[None] for t in tensors)
+    )
     return tuple(t[0] for t in found)
 
 
-def _recurrent_rule(layer: Any, count: int, batched: list[bool], *tensors: Any) -> tuple[Tensor, ...]:
+def _recurrent_rule(layer: Any, count: int, batched: list[bool], *tensors: Any) -> tuple[
+    Tensor, ...
+]:
     x, h, c, *weights = [
-        t if t is None or inside else t.expand(count, *t.shape) for t, inside in zip(tensors, batched, strict=True)
+        t if t is None or inside else t.expand(count, *t.shape)
+        for t, inside in zip(tensors, batched, strict=True)
     ]
     x = x.transpose(1, 2) if layer.batch_first else x  # (R, T, b, i)
     directions = 2 if layer.bidirectional else 1

@@ -46,14 +46,7 @@ _KINDS = {types.float32: "s", types.float64: "d"}
 
 @intrinsic
 def _gemm(
-    typing: Any,
-    a_turned: Any,
-    b_turned: Any,
-    sizes: Any,
-    alpha: Any,
-    a: Any,
-    b: Any,
-    beta: Any,
+    typing: Any, a_turned: Any, b_turned: Any, sizes: Any, alpha: Any, a: Any, b: Any, beta: Any,
     c: Any,
 ) -> Any:
     """c <- beta c + alpha op(a) op(b), columns first; 0 where SciPy's function was found.
@@ -97,12 +90,7 @@ def _gemm(
 
 @njit(cache=True, nogil=True)
 def _multiply(
-    a: np.ndarray,
-    a_turned: bool,
-    b: np.ndarray,
-    b_turned: bool,
-    out: np.ndarray,
-    alpha: float,
+    a: np.ndarray, a_turned: bool, b: np.ndarray, b_turned: bool, out: np.ndarray, alpha: float,
     beta: float,
 ) -> None:
     """out (m, n) <- beta out + alpha op(a) op(b), where op turns a matrix over or leaves it.
@@ -130,12 +118,7 @@ def along(h: np.ndarray, w: np.ndarray, z: np.ndarray, tiles: Tiles) -> None:
     for k in range(0, b, own):
         for c in range(0, len(w), rows):
             _multiply(
-                h[k : k + own],
-                False,
-                w[c : c + rows],
-                True,
-                z[k : k + own, c : c + rows],
-                one,
+                h[k : k + own], False, w[c : c + rows], True, z[k : k + own, c : c + rows], one,
                 one - one,
             )
 
@@ -149,13 +132,8 @@ def back_through(gradient: np.ndarray, w: np.ndarray, back: np.ndarray, tiles: T
     for k in range(0, b, own):
         for c in range(0, w.shape[1], columns):
             _multiply(
-                gradient[k : k + own],
-                False,
-                w[:, c : c + columns],
-                False,
-                back[k : k + own, c : c + columns],
-                one,
-                one - one,
+                gradient[k : k + own], False, w[:, c : c + columns], False,
+                back[k : k + own, c : c + columns], one, one - one,
             )
 
 
@@ -170,11 +148,6 @@ def add_turned(
     for c in range(0, len(w), rows):
         for k in range(0, b, own):
             _multiply(
-                gradient[k : k + own, c : c + rows],
-                True,
-                h[k : k + own],
-                False,
-                w[c : c + rows],
-                sign,
-                one if k else scale,
+                gradient[k : k + own, c : c + rows], True, h[k : k + own], False, w[c : c + rows],
+                sign, one if k else scale,
             )

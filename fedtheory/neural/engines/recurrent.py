@@ -1,4 +1,5 @@
-"""Recurrent layers of several models at once: one batched product a layer for the inputs, and one a time step for the state."""
+"""Recurrent layers of several models at once: one batched product a layer for the inputs, and one a
+time step for the state."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["recurrent"]
 
 
 def recurrent(
-    mode: str, x: Tensor, h: Tensor | None, c: Tensor | None, weights: list[Tensor], layers: int, directions: int, biased: bool
+    mode: str, x: Tensor, h: Tensor | None, c: Tensor | None, weights: list[Tensor], layers: int,
+    directions: int, biased: bool,
 ) -> tuple[Tensor, ...]:
     """Run `torch.nn.LSTM`, `GRU` or `RNN` on x (R, T, b, i), with the weights of R models.
 
@@ -26,7 +28,8 @@ def recurrent(
     mode : 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'
     h, c : (R, L', b, H) or None
         First states, None for zeros; L' = layers times directions.
-    weights : of each layer and direction w_ih (R, G, i), w_hh (R, G, H) and, where biased, b_ih and b_hh (R, G), as torch has them
+    weights : of each layer and direction w_ih (R, G, i), w_hh (R, G, H) and, where biased, b_ih and
+        b_hh (R, G), as torch has them
     """
     per = 4 if biased else 2
     last: tuple[list[Tensor], list[Tensor]] = ([], [])
@@ -45,12 +48,14 @@ def recurrent(
 
 
 def _one_layer(
-    mode: str, x: Tensor, start: tuple[Any, ...], w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+    mode: str, x: Tensor, start: tuple[Any, ...], w_x: Tensor, w_h: Tensor,
+    b_x: Tensor | None = None, b_h: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     count, times, b, width = x.shape
     h = x.new_zeros(count, b, w_h.shape[-1]) if start[0] is None else start[0]
     gru = mode == "GRU"
-    bias = b_x if gru or b_x is None or b_h is None else b_x + b_h  # a GRU's new gate takes its own within the product
+    # a GRU's new gate takes its own within the product
+    bias = b_x if gru or b_x is None or b_h is None else b_x + b_h
     flat = x.reshape(count, times * b, width)
     gates = torch.bmm(flat, w_x.mT) if bias is None else torch.baddbmm(bias[:, None], flat, w_x.mT)
     gates = gates.reshape(count, times, b, -1)
@@ -80,7 +85,8 @@ def _plain(gates: Tensor, h: Tensor, w_h: Tensor, mode: str) -> Tensor:
 
 @fused
 def _cell(z: Tensor, before: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """From z (R, b, 4H) and the cell before: gates i, f, g, o together, cell, its tanh, and state."""
+    """From z (R, b, 4H) and the cell before: gates i, f, g, o together, cell, its tanh, and
+    state."""
     width = z.shape[-1] // 4
     made = torch.sigmoid(z)
     made[..., 2 * width : 3 * width] = torch.tanh(z[..., 2 * width : 3 * width])
@@ -91,7 +97,9 @@ def _cell(z: Tensor, before: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @fused
-def _cell_back(made: Tensor, squashed: Tensor, before: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[Tensor, Tensor]:
+def _cell_back(made: Tensor, squashed: Tensor, before: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[
+    Tensor, Tensor
+]:
     """From the gradients in the state and in the cell: that in z, and that in the cell before."""
     i, f, g, o = made.split(g_h.shape[-1], dim=-1)
     g_c = torch.addcmul(g_c, g_h * o, 1 - squashed * squashed)
@@ -102,13 +110,16 @@ def _cell_back(made: Tensor, squashed: Tensor, before: Tensor, g_h: Tensor, g_c:
 
 
 class _Lstm(torch.autograd.Function):
-    """Gates before their nonlinearities from the inputs (R, T, b, 4H), w_h (R, 4H, H), h and c (R, b, H) -> all h, the last h and c.
+    """Gates before their nonlinearities from the inputs (R, T, b, 4H), w_h (R, 4H, H), h and c (R,
+    b, H) -> all h, the last h and c.
 
     i, f, g, o as torch orders them: c <- f c + i g, h <- o tanh(c).
     """
 
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, w_h: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, gates: Tensor, w_h: Tensor, h: Tensor, c: Tensor) -> tuple[
+        Tensor, Tensor, Tensor
+    ]:
         turned, state, cell = w_h.mT, h, c
         steps = []
         for z in gates.unbind(dim=1):
@@ -120,13 +131,17 @@ class _Lstm(torch.autograd.Function):
         return torch.stack(states, dim=1), state.clone(), cell.clone()
 
     @staticmethod
-    def backward(ctx: Any, g_all: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, g_all: Tensor, g_h: Tensor, g_c: Tensor) -> tuple[
+        Tensor, Tensor, Tensor, Tensor
+    ]:
         w_h, h, c, *kept = ctx.saved_tensors
         times = len(kept) // 4
         made, states, cells, squashed = (kept[n * times : (n + 1) * times] for n in range(4))
         back = []
         for t in range(times - 1, -1, -1):
-            now, g_c = _cell_back(made[t], squashed[t], cells[t - 1] if t else c, g_h + g_all[:, t], g_c)
+            now, g_c = _cell_back(
+                made[t], squashed[t], cells[t - 1] if t else c, g_h + g_all[:, t], g_c
+            )
             g_h = torch.bmm(now, w_h)
             back.append(now)
         slopes = torch.stack(back[::-1], dim=1)

@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "engine_for"]
 
 ENGINES: dict[str, type[Engine]] = {"stacked": Stacked, "loop": Loop}
-# Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a loop does it in less memory,
-# but for chains of linear layers, which gain at every size: validation/timings/which_engine.py.
+# Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a
+# loop does it in less memory, but for chains of linear layers, which gain at every size:
+# validation/timings/which_engine.py.
 LARGE = 500_000
-# factors of the module's own parameters, at which both ways are compared: rounding may put a ReLU's input on the other side of 0, and
-# so move the gradient of a deep network, but does not do it everywhere
+# factors of the module's own parameters, at which both ways are compared: rounding may put a ReLU's
+# input on the other side of 0, and so move the gradient of a deep network, but does not do it
+# everywhere
 TRIED = ((0.9, 1.1), (0.95, 1.05), (0.92, 1.08))
 
 
-def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: Any, autocast: str | None = None) -> Engine:
-    """The engine of that name for these samples; 'auto' takes 'stacked', but for large networks on a CPU, and for modules that cannot
-    be stacked (with a warning that says why), 'loop'.
+def engine_for(
+    name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: Any, autocast: str | None = None
+) -> Engine:
+    """The engine of that name for these samples; 'auto' takes 'stacked', but for large networks on
+    a CPU, and for modules that cannot be stacked (with a warning that says why), 'loop'.
 
     Raises
     ------
@@ -59,7 +63,10 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
             engine = stacked if autocast is None else Stacked(flat, loss, stacked.channels_first)
             engine.samplewise = stacked
         elif reason is not None and name == "stacked":
-            raise MissingCapability(f"engine='stacked' cannot take this module ({reason}): use engine='auto', which says what it does")
+            raise MissingCapability(
+                f"engine='stacked' cannot take this module ({reason}): use engine='auto', which "
+                "says what it does"
+            )
         elif reason is not None or slow is not None:
             warnings.warn(
                 f"the clients' models are trained one after another: {type(flat.module).__name__} cannot be computed for several at "
@@ -75,7 +82,8 @@ def engine_for(name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: An
 def _tried(
     flat: FlatModule, loss: Loss, inputs: Any, targets: Any, channels_first: bool = False
 ) -> tuple[Stacked, str | None, str | None]:
-    """The engine, why it cannot take the module, and what of it is slow, each None where there is nothing."""
+    """The engine, why it cannot take the module, and what of it is slow, each None where there is
+    nothing."""
     engine = Stacked(flat, loss, channels_first)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -84,7 +92,8 @@ def _tried(
 
 
 def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
-    """Why two models at once do not get the gradients of one after another, in a line; None where they do, or one fails as well."""
+    """Why two models at once do not get the gradients of one after another, in a line; None where
+    they do, or one fails as well."""
     point, both = engine.flat.initial(), (repeated(inputs, 2), repeated(targets, 2))
     keys = torch.arange(2, device=point.device) if engine.flat.dropout else None
     plain = Loop(engine.flat, engine.loss)
@@ -111,11 +120,12 @@ def _in_a_line(error: Exception) -> str:
 
 
 def _without_a_rule(said: list[warnings.WarningMessage]) -> str | None:
-    """Name the operations that torch cannot compute for all models at once, as it warned.
-
-    It computes them for one model after another in the middle of a graph of all.
-    """
-    found = [re.search(r"performance drop because .* batching rule for (\S+?)\.? ", str(w.message)) for w in said]
+    """Name the operations that torch cannot compute for all models at once, as it warned. It
+    computes them for one model after another in the middle of a graph of all."""
+    found = [
+        re.search(r"performance drop because .* batching rule for (\S+?)\.? ", str(w.message))
+        for w in said
+    ]
     names = dict.fromkeys(m[1] for m in found if m)
     return f"torch.func.vmap has no rule for {', '.join(names)}" if names else None
 

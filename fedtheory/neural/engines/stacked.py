@@ -25,10 +25,11 @@ __all__ = ["Stacked"]
 
 
 class Stacked(Engine):
-    """One graph for any module that `torch.func.vmap` can take, with the rules of `fedtheory.neural.engines.layers`.
+    """One graph for any module that `torch.func.vmap` can take, with the rules of
+    `fedtheory.neural.engines.layers`.
 
-    The models' losses are added and differentiated once. Products of linear layers are added to the weights in `step`, without a
-    gradient in between. channels_first: see `batched_layers`.
+    The models' losses are added and differentiated once. Products of linear layers are added to the
+    weights in `step`, without a gradient in between. channels_first: see `batched_layers`.
     """
 
     name = "stacked"
@@ -45,14 +46,17 @@ class Stacked(Engine):
         self.chain = None if self.autocast else chain_of(self.flat, inputs)
 
     def work(self, inputs: Any) -> float:
-        """Multiplications and additions of a forward pass of one sample, by torch's counter, on these few samples (n, ...)."""
+        """Multiplications and additions of a forward pass of one sample, by torch's counter, on
+        these few samples (n, ...)."""
         leaves = self.flat.views(self.flat.initial()[None])
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self._all(leaves, inputs[None])
         return counter.get_total_flops() / len(inputs)
 
     def bind(self, params: Tensor) -> dict[str, Tensor]:
-        return {name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()}
+        return {
+            name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()
+        }
 
     def _all(self, leaves: dict[str, Tensor], inputs: Any, keys: Tensor | None = None) -> Any:
         """Outputs (R, b, ...) of all models."""
@@ -65,49 +69,65 @@ class Stacked(Engine):
             for part in parts:
                 if not isinstance(part, torch.Tensor | str | int | float | None):
                     kind = type(part).__name__
-                    raise MissingCapability(f"forward returns a {kind}, and only tensors in dicts, tuples or lists can be stacked")
-            form[:] = spec, [None if isinstance(p, torch.Tensor) else (p,) for p in parts]  # {"loss": None}, say
+                    raise MissingCapability(
+                        f"forward returns a {kind}, and only tensors in dicts, tuples or lists can "
+                        "be stacked"
+                    )
+            # {"loss": None}, say
+            form[:] = spec, [None if isinstance(p, torch.Tensor) else (p,) for p in parts]
             return tuple(p for p in parts if isinstance(p, torch.Tensor))
 
-        with sdpa_kernel(SDPBackend.MATH):  # vmap has no rule for the others, and would take one model after another
+        # vmap has no rule for the others, and would take one model after another
+        with sdpa_kernel(SDPBackend.MATH):
             given = (leaves, unpacked(inputs), *(() if keys is None else (keys,)))
-            found = iter(torch.func.vmap(run, randomness="different")(*given))  # `drawing_nothing` says it better than "error"
+            # `drawing_nothing` says it better than "error"
+            found = iter(torch.func.vmap(run, randomness="different")(*given))
         spec, others = form
         return tree_unflatten([next(found) if p is None else p[0] for p in others], spec)
 
     def _losses(
-        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None = None
+        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         return self.loss.of_all(self._all(leaves, inputs, keys), targets, weights)
 
     def _mixed_losses(
-        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None, keys: Tensor | None
+        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None,
+        keys: Tensor | None,
     ) -> Tensor:
         some = next(iter(leaves.values()))
         with self._mixed(some.device):
             outputs = self._all(leaves, inputs, keys)
         return self.loss.of_all(whole(outputs, some.dtype), targets, weights)
 
-    def value(self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
+    def value(
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None
+    ) -> Tensor:
         if weights is not None and self._grouped:
             return self._in_groups(self.value, params, inputs, targets, weights)
         with torch.no_grad():
             return self._losses(self.flat.views(params), inputs, targets, weights)
 
     def gradient(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None, keys: Tensor | None = None
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         if weights is not None and self._grouped:
             return self._in_groups(self.gradient, params, inputs, targets, weights, keys)
         tape = None if self.autocast else Tape()
-        found = self._backward(self.bind(params), tape, lambda leaves: self._mixed_losses(leaves, inputs, targets, weights, keys))
+        found = self._backward(
+            self.bind(params), tape,
+            lambda leaves: self._mixed_losses(leaves, inputs, targets, weights, keys),
+        )
         out = self._collected(found, tape, params)
         return out if self._scale == 1.0 else out.div_(self._scale)
 
     def _backward(
-        self, leaves: dict[str, Tensor], tape: Tape | None, losses: Callable[[dict[str, Tensor]], Tensor]
+        self, leaves: dict[str, Tensor], tape: Tape | None,
+        losses: Callable[[dict[str, Tensor]], Tensor],
     ) -> dict[str, Tensor | None]:
-        """The leaves' gradients, but for what the tape has; None: nothing of this leaf is outside the tape."""
+        """The leaves' gradients, but for what the tape has; None: nothing of this leaf is outside
+        the tape."""
         with torch.enable_grad(), put_off(tape):
             total = losses(leaves).sum()
             total = total if self._scale == 1.0 else total * self._scale
@@ -115,7 +135,9 @@ class Stacked(Engine):
         return dict(zip(leaves, found, strict=True))
 
     @torch.no_grad()
-    def _collected(self, found: dict[str, Tensor | None], tape: Tape | None, like: Tensor) -> Tensor:
+    def _collected(
+        self, found: dict[str, Tensor | None], tape: Tape | None, like: Tensor
+    ) -> Tensor:
         """Gradients (R, d)."""
         out = torch.empty_like(like)
         for name, piece in self.flat.views(out).items():
@@ -129,7 +151,8 @@ class Stacked(Engine):
             else:
                 piece.zero_()
             for g, h in products:
-                piece.add_(g.sum(dim=1)) if h is None else piece.baddbmm_(g.mT, h)  # of a shared layer, several
+                # of a shared layer, several
+                piece.add_(g.sum(dim=1)) if h is None else piece.baddbmm_(g.mT, h)
         return out
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
@@ -145,20 +168,16 @@ class Stacked(Engine):
         return self._collected(self._backward(self.bind(params), tape, energy), tape, params)
 
     def step(
-        self,
-        params: Tensor,
-        inputs: Any,
-        targets: Any,
-        weights: Tensor | None,
-        lr: float | Tensor,
-        penalise: Callable[[], float],
-        bound: dict[str, Tensor] | None = None,
+        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, lr: float | Tensor,
+        penalise: Callable[[], float], bound: dict[str, Tensor] | None = None,
         keys: Tensor | None = None,
     ) -> None:
         if self.autocast or (weights is not None and self._grouped):
             return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
         leaves, tape = self.bind(params) if bound is None else bound, Tape()
-        found = self._backward(leaves, tape, lambda z: self._losses(z, inputs, targets, weights, keys))
+        found = self._backward(
+            leaves, tape, lambda z: self._losses(z, inputs, targets, weights, keys)
+        )
         factor = penalise()
         with torch.no_grad():
             for name, leaf in leaves.items():
@@ -170,15 +189,11 @@ class Stacked(Engine):
         return not self.loss.weighted or self.flat.depends_on_batch
 
     def _in_groups(
-        self,
-        what: Callable[..., Tensor],
-        params: Tensor,
-        inputs: Any,
-        targets: Any,
-        weights: Tensor,
-        keys: Tensor | None = None,
+        self, what: Callable[..., Tensor], params: Tensor, inputs: Any, targets: Any,
+        weights: Tensor, keys: Tensor | None = None,
     ) -> Tensor:
-        """what(...) of rows with as many real samples, which come first in them, without padding."""
+        """what(...) of rows with as many real samples, which come first in them, without
+        padding."""
         counts = (weights > 0).sum(dim=1)
         out = params.new_empty(0)
         for n, count in enumerate(counts.unique().tolist()):
@@ -190,7 +205,9 @@ class Stacked(Engine):
         return out
 
 
-def _move(leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float | Tensor, factor: float) -> None:
+def _move(
+    leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float | Tensor, factor: float
+) -> None:
     """leaf (R, ...) <- factor leaf - lr (gradient + products), in place; lr a number, or (R, 1)."""
     one = isinstance(lr, float)
     for n, (g, h) in enumerate(products):

@@ -1,4 +1,5 @@
-"""The papers' figures and tables of trained networks: their runs, their pictures and their words, by the papers' own numbers."""
+"""The papers' figures and tables of trained networks: their runs, their pictures and their words,
+by the papers' own numbers."""
 
 from __future__ import annotations
 

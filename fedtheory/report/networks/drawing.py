@@ -1,4 +1,4 @@
-"""The look of curves of trained networks: a line for the mean over seeds, a band for all of them."""
+"""The look of curves of trained networks: a line for the mean over seeds, a band for all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def dots(panel: Any, y: float, points: np.ndarray, colour: str, marker: str = "o
 
 
 def accuracy_figure(data: dict[str, Any], finding: str, detail: str) -> Any:
-    """A row a data set (or network), a column a split; on the right each elastic net minus its baseline at the end, seed by seed.
+    """A row a data set (or network), a column a split; on the right each elastic net minus its
+    baseline at the end, seed by seed.
 
     Where values were tried, a row a data set and split, a column a value.
     """

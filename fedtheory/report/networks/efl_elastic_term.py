@@ -1,4 +1,5 @@
-"""EFL's Figures 2 and 3 on networks: what the elastic term does to accuracy and training loss, and how few clients are enough."""
+"""EFL's Figures 2 and 3 on networks: what the elastic term does to accuracy and training loss, and
+how few clients are enough."""
 
 from __future__ import annotations
 
@@ -55,31 +56,26 @@ def _solver(preset: Any, lr: float) -> Any:
     return LocalSGD(STEPS, lr, min(BATCH, preset.batch_size))
 
 
-# --- Figure 2 ---------------------------------------------------------------------------------------------------------
+# --- Figure 2 -------------------------------------------------------------------------------------
 def compute_figure_2(
-    networks: Sequence[str] = ("logistic", "mlp-100-100"),
-    lambdas: Sequence[float] = LAMBDAS,
-    steps: Sequence[float] = (0.1, 1.0),
-    rounds: int = 60,
-    seeds: int | Sequence[int] = 5,
+    networks: Sequence[str] = ("logistic", "mlp-100-100"), lambdas: Sequence[float] = LAMBDAS,
+    steps: Sequence[float] = (0.1, 1.0), rounds: int = 60, seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("cifar100", "mnist", "sent140", "shakespeare"),
-    first_found: bool = False,
-    published: Published = THIRTY,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    first_found: bool = False, published: Published = THIRTY, seed: int = 0,
+    data: Path | str | None = None, keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
-    """EFL with several lambda at two step sizes, the second too large to be stable, all clients taking part.
+    """EFL with several lambda at two step sizes, the second too large to be stable, all clients
+    taking part.
 
-    The best lambda > 0 of each panel is chosen by its accuracy on one more seed than is shown, the first, so that its curves are not
-    those that it was chosen by.
+    The best lambda > 0 of each panel is chosen by its accuracy on one more seed than is shown, the
+    first, so that its curves are not those that it was chosen by.
 
     Returns
     -------
     dict
-        'panels': 'dataset', 'network', 'step', 'lambdas', 'best' (index), 'trial' (the first seed's accuracy at the end, one a lambda),
-        'accuracy' and 'loss' (lambdas, seeds, rounds + 1); NaN after a divergence.
+        'panels': 'dataset', 'network', 'step', 'lambdas', 'best' (index), 'trial' (the first seed's
+        accuracy at the end, one a lambda), 'accuracy' and 'loss' (lambdas, seeds, rounds + 1); NaN
+        after a divergence.
     """
     from fedtheory.report.networks.runs import DIGITS, quietly, seeds_from, simulated
 
@@ -101,16 +97,15 @@ def compute_figure_2(
                 best = int(1 + np.argmax(trial[1:]))
                 panels.append(
                     {
-                        "dataset": name, "network": preset.network, "clients": preset.clients, "rounds": preset.rounds,
-                        "participation": "100%", "step": step, "lambdas": np.array(lambdas), "best": best, "trial": trial,
-                        "accuracy": accuracy[:, 1:], "loss": np.stack([f["objective"] for f in found])[:, 1:],
+                        "dataset": name, "network": preset.network, "clients": preset.clients,
+                        "rounds": preset.rounds, "participation": "100%", "step": step,
+                        "lambdas": np.array(lambdas), "best": best, "trial": trial,
+                        "accuracy": accuracy[:, 1:],
+                        "loss": np.stack([f["objective"] for f in found])[:, 1:],
                     }
-                )  # fmt: skip
+                )
     return {
-        "panels": panels,
-        "seeds": used[1:],
-        "notes": notes,
-        "published": data is not None,
+        "panels": panels, "seeds": used[1:], "notes": notes, "published": data is not None,
         "most": options.get("most"),
     }
 
@@ -164,9 +159,9 @@ def draw_figure_2(data: dict[str, Any]) -> Any:
     axes[1, 0].set_ylabel("training loss F(x)")
     legend(figure, axes[0])
     headline(
-        figure,
-        _finding_2(data),
-        f"EFL with all clients, two classes each; the best λ chosen on another seed than these {len(data['seeds'])}",
+        figure, _finding_2(data),
+        "EFL with all clients, two classes each; the best λ chosen on another seed than these "
+        f"{len(data['seeds'])}",
     )
     return figure
 
@@ -176,7 +171,7 @@ def _diverged(panel: dict[str, Any], index: int) -> int:
 
 
 def _gain(panel: dict[str, Any]) -> np.ndarray:
-    """Best lambda minus lambda = 0 at the end, in points, over the seeds with which neither diverges."""
+    """Best lambda minus lambda = 0 at the end, in points, over seeds where neither diverges."""
     from fedtheory.report.networks.words import ends
 
     accuracy = np.asarray(panel["accuracy"], dtype=float)
@@ -239,7 +234,7 @@ def caption_2(data: dict[str, Any]) -> str:
     return " ".join([*parts, *data["notes"]])
 
 
-# --- Figure 3 ---------------------------------------------------------------------------------------------------------
+# --- Figure 3 -------------------------------------------------------------------------------------
 RULES = {"EFL, all that was done": ("efl", "C", 0.1), "FedAvg, complete work only": ("fedavg", "A", 0.0)}
 
 
@@ -253,17 +248,10 @@ def _law(clients: int, active: float) -> Any:
 
 
 def compute_figure_3(
-    network: str = "mlp-100-100",
-    rates: Sequence[float] = (1.0, 0.5, 0.2),
-    rounds: int = 80,
-    seeds: int | Sequence[int] = 5,
-    datasets: Sequence[str] = ("sent140", "shakespeare", "mnist"),
-    first_found: bool = False,
-    published: Published = THIRTY,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    network: str = "mlp-100-100", rates: Sequence[float] = (1.0, 0.5, 0.2), rounds: int = 80,
+    seeds: int | Sequence[int] = 5, datasets: Sequence[str] = ("sent140", "shakespeare", "mnist"),
+    first_found: bool = False, published: Published = THIRTY, seed: int = 0,
+    data: Path | str | None = None, keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
     """EFL, which takes what each active client has done, beside averaging over those that completed their work.
 
@@ -283,32 +271,23 @@ def compute_figure_3(
         for words, (_, scheme, lam) in RULES.items():
             for rate in rates:
                 preset = _setting(
-                    name,
-                    network if name == DIGITS else None,
-                    lam,
-                    rounds if data is None else published.rounds,
-                    scheme=scheme,
+                    name, network if name == DIGITS else None, lam,
+                    rounds if data is None else published.rounds, scheme=scheme,
                 )
                 of = simulated(
-                    preset,
-                    sets[name],
-                    used,
-                    keep,
-                    _law(preset.clients, rate),
-                    _solver(preset, preset.lr),
-                    ("test_accuracy",),
-                    **options,
+                    preset, sets[name], used, keep, _law(preset.clients, rate),
+                    _solver(preset, preset.lr), ("test_accuracy",), **options,
                 )
                 found.append(of["test_accuracy"])
                 told(f"{name}: {words}, {100 * rate:.0f} % active")
         panels.append(
             {
-                "dataset": name, "network": preset.network, "clients": preset.clients, "rounds": preset.rounds,
-                "participation": "100%",
-                "rates": np.array(rates), "rules": list(RULES),
+                "dataset": name, "network": preset.network, "clients": preset.clients,
+                "rounds": preset.rounds, "participation": "100%", "rates": np.array(rates),
+                "rules": list(RULES),
                 "accuracy": np.stack(found).reshape(len(RULES), len(rates), len(used), -1),
             }
-        )  # fmt: skip
+        )
     return {"panels": panels, "seeds": used, "notes": notes, "published": data is not None, "most": options.get("most")}
 
 
@@ -331,9 +310,9 @@ def draw_figure_3(data: dict[str, Any]) -> Any:
         row[0].set_ylabel("test accuracy, %")
     legend(figure, axes[0])
     headline(
-        figure,
-        _finding_3(data),
-        f"of the active clients half stop early; line: mean of {len(data['seeds'])} seeds, band: all of them",
+        figure, _finding_3(data),
+        f"of the active clients half stop early; line: mean of {len(data['seeds'])} seeds, band: "
+        "all of them",
     )
     return figure
 
@@ -366,14 +345,13 @@ def caption_3(data: dict[str, Any]) -> str:
         parts.append(f"{short(panel)}, EFL against complete work only, at the end: {joined(said)}.")
         lost = ends[:, 0] - ends[:, -1]
         parts.append(
-            f"From the most to the fewest active clients EFL loses {signed(lost[0]).lstrip('+')} points, the other "
-            f"{signed(lost[1]).lstrip('+')}; "
-            f"that EFL 'is robust to the low participation rate' is {'seen' if lost[0] < lost[1] else 'not seen here'}."
+            f"From the most to the fewest active clients EFL loses {signed(lost[0]).lstrip('+')} "
+            f"points, the other {signed(lost[1]).lstrip('+')}; that EFL 'is robust to the low "
+            f"participation rate' is {'seen' if lost[0] < lost[1] else 'not seen here'}."
         )
     parts.append(
-        "EFL's coefficients do not grow when others are away, so that its step shrinks with the share of active "
-        "clients; averaging divides by "
-        "those that completed."
+        "EFL's coefficients do not grow when others are away, so that its step shrinks with the "
+        "share of active clients; averaging divides by those that completed."
     )
     return " ".join([*parts, *data["notes"]])
 

@@ -1,4 +1,5 @@
-"""EFL's Figure 1 and Table 2 on networks: accuracy when clients hold few classes, against the methods that the paper compares with."""
+"""EFL's Figure 1 and Table 2 on networks: accuracy when clients hold few classes, against the
+methods that the paper compares with."""
 
 from __future__ import annotations
 
@@ -42,14 +43,8 @@ def _small(method: str, deal: dict[str, Any], network: str, rounds: int) -> Pres
     from fedtheory.report.networks.runs import on_digits
 
     given = on_digits(
-        _preset("mnist", method),
-        network,
-        CLIENTS,
-        partition=deal,
-        participation="all",
-        cohort=0,
-        rounds=rounds,
-        epochs=5,
+        _preset("mnist", method), network, CLIENTS, partition=deal, participation="all", cohort=0,
+        rounds=rounds, epochs=5,
     )
     if method == "fedamp":  # its step must fit the number of clients
         return replace(given, hyperparameters={**given.hyperparameters, "alpha": 0.1})
@@ -65,19 +60,11 @@ def _deals(classes: Sequence[int]) -> dict[str, dict[str, Any]]:
 
 
 def compute(
-    methods: Sequence[str] = FIGURE_1,
-    classes: Sequence[int] = (0, 5, 2, 1),
-    networks: Sequence[str] = ("mlp-100-100",),
-    rounds: int = 40,
-    seeds: int | Sequence[int] = 5,
-    datasets: Sequence[str] = ("cifar100", "mnist"),
-    own_deal: bool = False,
-    published: Published = WHOLE,
-    change: Change = AS_SET,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    methods: Sequence[str] = FIGURE_1, classes: Sequence[int] = (0, 5, 2, 1),
+    networks: Sequence[str] = ("mlp-100-100",), rounds: int = 40, seeds: int | Sequence[int] = 5,
+    datasets: Sequence[str] = ("cifar100", "mnist"), own_deal: bool = False,
+    published: Published = WHOLE, change: Change = AS_SET, seed: int = 0,
+    data: Path | str | None = None, keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
     """Runs of several methods on several splits.
 
@@ -126,7 +113,7 @@ def compute(
     return {"panels": panels, "seeds": used, **about}
 
 
-# --- Figure 1 ---------------------------------------------------------------------------------------------------------
+# --- Figure 1 -------------------------------------------------------------------------------------
 def draw_figure_1(data: dict[str, Any]) -> Any:
     """A row a data set, a column a split, and on the right what each method loses from the first split to the last."""
     from fedtheory.plotting.style import (
@@ -163,15 +150,15 @@ def draw_figure_1(data: dict[str, Any]) -> Any:
         last.set(title=f"lost from {splits[0]} to {splits[-1]}", xlabel="points of accuracy, at the end")
     legend(figure, axes[0, :-1])
     headline(
-        figure,
-        _finding_1(data),
-        f"m: classes that a client holds; line: mean of {len(data['seeds'])} seeds, band and points: all",
+        figure, _finding_1(data),
+        f"m: classes that a client holds; line: mean of {len(data['seeds'])} seeds, band and "
+        "points: all",
     )
     return figure
 
 
 def _lost(panels: list[dict[str, Any]], method: str) -> np.ndarray:
-    """Points of accuracy between the first split and the last, at the end of the runs, seed by seed."""
+    """Points of accuracy between the first split and the last, at the runs' ends, by seed."""
     from fedtheory.report.networks.words import difference
 
     return difference(panels[0]["methods"][method]["test_accuracy"], panels[-1]["methods"][method]["test_accuracy"])
@@ -209,17 +196,17 @@ def caption_1(data: dict[str, Any]) -> str:
     return " ".join(
         [
             where(data),
-            f"Points of accuracy lost from {splits[0]} to {splits[-1]}, mean over the seeds: {said}.",
-            f"That 'EFL is affected by far the least' is {'seen' if seen else 'not seen here'}. The paper prints "
-            "neither rounds, step sizes, "
-            "compression nor who takes part; EFL is run with Table 2's settings here: sparse messages of a tenth of "
-            "the numbers, λ = 0.1.",
+            f"Points of accuracy lost from {splits[0]} to {splits[-1]}, mean over the seeds: "
+            f"{said}.",
+            f"That 'EFL is affected by far the least' is {'seen' if seen else 'not seen here'}. "
+            "The paper prints neither rounds, step sizes, compression nor who takes part; EFL is "
+            "run with Table 2's settings here: sparse messages of a tenth of the numbers, λ = 0.1.",
             *data["notes"],
         ]
     )
 
 
-# --- Table 2 ----------------------------------------------------------------------------------------------------------
+# --- Table 2 --------------------------------------------------------------------------------------
 def _best(found: dict[str, Any]) -> np.ndarray:
     """Best mean test accuracy over the rounds, in percent, seed by seed: NaN where nothing was measured."""
     values = 100 * np.asarray(found["client_accuracy"], dtype=float)[:, 1:]
@@ -262,9 +249,9 @@ def draw_table_2(data: dict[str, Any]) -> Any:
     here = Line2D([], [], linestyle="", marker="o", color="#555555", label="here: a point a seed, a bar at their mean")
     figure.legend(handles=[here, hollow], loc="outside lower center", ncols=2)
     headline(
-        figure,
-        _finding_2(data),
-        f"Table 2; {len(data['seeds'])} seeds; what each client's own model gets right, where it has one",
+        figure, _finding_2(data),
+        f"Table 2; {len(data['seeds'])} seeds; what each client's own model gets right, where it "
+        "has one",
     )
     return figure
 
@@ -305,9 +292,9 @@ def caption_2(data: dict[str, Any]) -> str:
         shared = [v for m, v in order if m not in ("apfl", "fedamp")]
         if personal and shared and min(personal) > max(shared):
             parts.append(
-                "APFL and FedAMP are measured on each client's own classes with the client's own model, the others "
-                "with the one shared "
-                "model: that is why they lead where a client holds few classes."
+                "APFL and FedAMP are measured on each client's own classes with the client's own "
+                "model, the others with the one shared model: that is why they lead where a client "
+                "holds few classes."
             )
     return " ".join([*parts, *data["notes"]])
 

@@ -47,25 +47,21 @@ def _gain(methods: Mapping[str, Any]) -> np.ndarray:
     return difference(methods["elastic"]["test_accuracy"], methods["naive"]["test_accuracy"])
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 def compute_table(
-    networks: Sequence[str] = ("logistic", "mlp-100-100", "cnn-8-16"),
-    rounds: int = 40,
+    networks: Sequence[str] = ("logistic", "mlp-100-100", "cnn-8-16"), rounds: int = 40,
     seeds: int | Sequence[int] = 5,
     datasets: Sequence[str] = ("mnist", "cifar100", "emnist", "cifar10", "cinic10-200", "cinic10"),
-    published: Published = WHOLE,
-    change: Change = AS_SET,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    published: Published = WHOLE, change: Change = AS_SET, seed: int = 0,
+    data: Path | str | None = None, keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
     """Both aggregations on each row of the table, or on the digits with each network.
 
     Returns
     -------
     dict
-        'panels': 'dataset', 'network', 'clients', 'cohort', 'rounds', 'methods' {'naive', 'elastic': what `measured` returns}.
+        'panels': 'dataset', 'network', 'clients', 'cohort', 'rounds', 'methods' {'naive',
+        'elastic': what `measured` returns}.
     """
     from fedtheory.neural.data import digits
     from fedtheory.report.networks.runs import DIGITS, found_sets, measured, need_torch, quietly, seeds_from
@@ -90,11 +86,8 @@ def compute_table(
         about = {k: getattr(first, k) for k in ("dataset", "network", "clients", "cohort", "rounds", "split")}
         panels.append(about | {"methods": {m: found[name, m] for m in METHODS}})
     return {
-        "panels": panels,
-        "seeds": used,
-        "notes": [*notes, *change.notes()],
-        "published": data is not None,
-        "most": options.get("most"),
+        "panels": panels, "seeds": used, "notes": [*notes, *change.notes()],
+        "published": data is not None, "most": options.get("most"),
     }
 
 
@@ -139,9 +132,9 @@ def draw_table(data: dict[str, Any]) -> Any:
     last.set_xticks([-10, -1, 0, 1, 10], ["−10", "−1", "0", "1", "10"])
     legend(figure, axes[0, :-1])
     headline(
-        figure,
-        _finding_table(data),
-        f"line: mean of {len(data['seeds'])} seeds, band and points: all; hollow: the poster's table",
+        figure, _finding_table(data),
+        f"line: mean of {len(data['seeds'])} seeds, band and points: all; hollow: the poster's "
+        "table",
     )
     return figure
 
@@ -171,7 +164,7 @@ def caption_table(data: dict[str, Any]) -> str:
     )
 
 
-# --- the figure -------------------------------------------------------------------------------------------------------
+# --- the figure -----------------------------------------------------------------------------------
 SETTINGS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "split": ("Dirichlet parameter of the split", (0.1, 0.3, 1.0, 10.0)),
     "cohort": ("clients a round, of 50", (2, 5, 10, 25)),
@@ -184,12 +177,8 @@ def _varied(what: str, value: Any) -> dict[str, Any]:
 
 
 def compute_settings(
-    network: str = "mlp-100-100",
-    rounds: int = 40,
-    seeds: int | Sequence[int] = 5,
-    seed: int = 0,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    network: str = "mlp-100-100", rounds: int = 40, seeds: int | Sequence[int] = 5, seed: int = 0,
+    keep: Path | str | None = None, progress: Any = None,
 ) -> dict[str, Any]:
     """Both aggregations on the digits, one thing varied at a time around Dirichlet (.3), 5 of 50 clients, 1 epoch.
 
@@ -204,9 +193,7 @@ def compute_settings(
 
     presets = {
         (what, value, m): _small(m, network, rounds, **_varied(what, value))
-        for what, (_, values) in SETTINGS.items()
-        for value in values
-        for m in METHODS
+        for what, (_, values) in SETTINGS.items() for value in values for m in METHODS
     }
     used = seeds_from(seed, seeds)
     found = measured(presets, {DIGITS: digits()}, used, keep, progress)
@@ -216,12 +203,8 @@ def compute_settings(
         for what, (_, values) in SETTINGS.items()
     }
     return {
-        "varied": varied,
-        "network": network,
-        "dataset": DIGITS,
-        "clients": CLIENTS,
-        "rounds": rounds,
-        "seeds": used,
+        "varied": varied, "network": network, "dataset": DIGITS, "clients": CLIENTS,
+        "rounds": rounds, "seeds": used,
     }
 
 
@@ -273,9 +256,8 @@ def caption_settings(data: dict[str, Any]) -> str:
     from fedtheory.report.networks.words import data_words, joined, signed
 
     parts = [
-        f"{data_words(data)}; {data['clients']} clients, {data['rounds']} rounds, {len(data['seeds'])} seeds. These "
-        "stand in for the poster's "
-        "data and networks."
+        f"{data_words(data)}; {data['clients']} clients, {data['rounds']} rounds, "
+        f"{len(data['seeds'])} seeds. These stand in for the poster's data and networks."
     ]
     for what, (words, _) in SETTINGS.items():
         found = data["varied"][what]
@@ -287,9 +269,9 @@ def caption_settings(data: dict[str, Any]) -> str:
     gains = _all_gains(data)
     always = int((gains > 0).all(axis=1).sum())
     parts.append(
-        "The poster speaks of 'significant improvements across different partitioning distributions, participation "
-        "rates and numbers of local "
-        f"epochs'; here the gain is above 0 in every seed in {always} of {len(gains)} settings, and its mean is "
+        "The poster speaks of 'significant improvements across different partitioning "
+        "distributions, participation rates and numbers of local epochs'; here the gain is above 0 "
+        f"in every seed in {always} of {len(gains)} settings, and its mean is "
         f"{signed(gains.mean())} points."
     )
     return " ".join(parts)

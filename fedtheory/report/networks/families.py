@@ -1,4 +1,5 @@
-"""FedElasticNet's six methods on several data sets and splits: what its Figures 1 and 6 to 9 and its Tables 2 to 4 are drawn from."""
+"""FedElasticNet's six methods on several data sets and splits: what its Figures 1 and 6 to 9 and
+its Tables 2 to 4 are drawn from."""
 
 from __future__ import annotations
 
@@ -46,18 +47,10 @@ def digits_of(preset: Preset, network: str) -> Preset:
 
 
 def compute(
-    participation: str = "10%",
-    splits: Sequence[str] = SPLITS,
-    datasets: Sequence[str] = IMAGES,
-    networks: Sequence[str] = ("mlp-100-100",),
-    methods: Sequence[str] = METHODS,
-    rounds: int = 100,
-    seeds: int | Sequence[int] = 5,
-    published: Published = WHOLE,
-    change: Change = AS_SET,
-    seed: int = 0,
-    data: Path | str | None = None,
-    keep: Path | str | None = None,
+    participation: str = "10%", splits: Sequence[str] = SPLITS, datasets: Sequence[str] = IMAGES,
+    networks: Sequence[str] = ("mlp-100-100",), methods: Sequence[str] = METHODS, rounds: int = 100,
+    seeds: int | Sequence[int] = 5, published: Published = WHOLE, change: Change = AS_SET,
+    seed: int = 0, data: Path | str | None = None, keep: Path | str | None = None,
     progress: Told | None = None,
 ) -> dict[str, Any]:
     """Runs of all methods, with the same clients and cohorts for each.
@@ -65,7 +58,8 @@ def compute(
     Parameters
     ----------
     participation : '10%' or '100%'
-    splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read from ``data``
+    splits, datasets, methods : names of `fedtheory.neural.benchmarks`; data sets are those read
+        from ``data``
     networks, rounds, seeds : of the runs on scikit-learn's digits, when ``data`` is None
     published : how much is run on ``data``
     change : what differs in all runs
@@ -75,8 +69,8 @@ def compute(
     Returns
     -------
     dict
-        'panels', each with its data set, split, network, clients and 'methods' {name: what `measured` returns}; 'seeds', 'notes',
-        'published'.
+        'panels', each with its data set, split, network, clients and 'methods' {name: what
+        `measured` returns}; 'seeds', 'notes', 'published'.
     """
     from fedtheory.neural.benchmarks import presets
     from fedtheory.neural.data import digits
@@ -108,19 +102,12 @@ def compute(
         first = presets_of[name, split, methods[0]]
         panels.append(
             {
-                "dataset": first.dataset,
-                "network": first.network,
-                "split": split,
-                "participation": participation,
-                "clients": first.clients,
-                "rounds": first.rounds,
+                "dataset": first.dataset, "network": first.network, "split": split,
+                "participation": participation, "clients": first.clients, "rounds": first.rounds,
                 "methods": {m: found[name, split, m] for m in methods},
             }
         )
     return {
-        "panels": panels,
-        "seeds": used,
-        "notes": [*notes, *change.notes()],
-        "published": data is not None,
-        "most": options.get("most"),
+        "panels": panels, "seeds": used, "notes": [*notes, *change.notes()],
+        "published": data is not None, "most": options.get("most"),
     }

@@ -1,4 +1,4 @@
-"""FedElasticNet's Tables 2, 3 and 4: what is sent, measured beside what is printed, method by method."""
+"""FedElasticNet's Tables 2, 3 and 4: what is sent, measured and printed, method by method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedElasticNet's Figures 3 to 5: accuracy and sparsity against lambda_1, for each of its algorithms."""
+"""FedElasticNet's Figures 3 to 5: accuracy and sparsity against lambda_1, by algorithm."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _finding(data: dict[str, Any]) -> str:
 
 
 def _three(panel: dict[str, Any]) -> tuple[str, str, str]:
-    """Shares that are sent with lambda_1 of Table 5 alone, with epsilon too, and with epsilon alone."""
+    """The shares sent with lambda_1 of Table 5 alone, with epsilon too, and with epsilon alone."""
     from fedtheory.report.networks.words import percent
 
     chosen = int(np.argmin(abs(np.asarray(panel["lambdas"]) - panel["table_5"])))

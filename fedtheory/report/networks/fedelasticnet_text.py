@@ -1,4 +1,4 @@
-"""FedElasticNet's Figure 7: the next character of a text, IID and each client with a text of its own."""
+"""FedElasticNet's Figure 7: the next character of a text, IID and with a text per client."""
 
 from __future__ import annotations
 

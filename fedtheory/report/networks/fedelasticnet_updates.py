@@ -230,7 +230,7 @@ def _finding(data: dict[str, Any]) -> str:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """Zeros, kurtosis, distances and entropies in words, against what section 4 says of the figure."""
+    """Zeros, kurtosis, distances and entropies in words, against section 4 on the figure."""
     from fedtheory.plotting.style import METHOD_NAMES
     from fedtheory.report.networks.words import joined, percent, where
 

@@ -23,35 +23,15 @@ if TYPE_CHECKING:
     from fedtheory.neural.data import Data
 
 __all__ = [
-    "AS_SET",
-    "DIGITS",
-    "WHOLE",
-    "Change",
-    "Published",
-    "Told",
-    "check_local_work",
-    "found_sets",
-    "kept_or",
-    "measured",
-    "need_torch",
-    "on_digits",
-    "quietly",
-    "seeds_from",
-    "simulated",
+    "AS_SET", "DIGITS", "WHOLE", "Change", "Published", "Told", "check_local_work", "found_sets",
+    "kept_or", "measured", "need_torch", "on_digits", "quietly", "seeds_from", "simulated",
 ]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
 METRICS = (
-    "test_accuracy",
-    "test_loss",
-    "drift",
-    "nonzeros",
-    "participants",
-    "entropy",
-    "update_entropy",
-    "bits",
-    "client_accuracy",
+    "test_accuracy", "test_loss", "drift", "nonzeros", "participants", "entropy", "update_entropy",
+    "bits", "client_accuracy",
 )
 _RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
@@ -148,7 +128,7 @@ def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIEN
 def found_sets(
     wanted: Sequence[str], folder: Path | str, seed: int, told: Told = quietly, first_only: bool = False
 ) -> tuple[dict[str, Data], list[str]]:
-    """The data sets that the folder has, or the first of them, and a sentence for each that it has not.
+    """The data sets that the folder has, or the first one, and a sentence for each it has not.
 
     Raises
     ------
@@ -221,16 +201,12 @@ def kept_or(
 
 
 def simulated(
-    preset: Preset,
-    data: Data,
-    seeds: Sequence[int],
-    keep: Path | str | None = None,
-    sampling: Any = None,
-    solver: Any = None,
-    record: Sequence[str] = ("test_accuracy", "objective"),
-    **options: Any,
+    preset: Preset, data: Data, seeds: Sequence[int], keep: Path | str | None = None,
+    sampling: Any = None, solver: Any = None,
+    record: Sequence[str] = ("test_accuracy", "objective"), **options: Any,
 ) -> dict[str, np.ndarray]:
-    """A setting under another law of participation, or with other local work, than a preset has: {metric: (seeds, rounds + 1)}.
+    """A setting under another law of participation, or with other local work, than a preset has:
+    {metric: (seeds, rounds + 1)}.
 
     After a divergence the metrics are NaN. ``options`` are as `Preset.make_problem` takes them.
     """
@@ -248,10 +224,11 @@ def simulated(
 
         try:
             simulate(
-                problem, preset.make_algorithm(), preset.rounds, problem.initial(), sampling or preset.make_sampling(), seed=seed,
-                local_solver=solver or preset.make_solver(problem.sample_counts), record=tuple(record),
-                like=problem.like_array(), checkpoint=look,
-            )  # fmt: skip
+                problem, preset.make_algorithm(), preset.rounds, problem.initial(),
+                sampling or preset.make_sampling(), seed=seed,
+                local_solver=solver or preset.make_solver(problem.sample_counts),
+                record=tuple(record), like=problem.like_array(), checkpoint=look,
+            )
         except Diverged:
             pass
         return {
@@ -276,7 +253,7 @@ def _finished(result: Result) -> dict[str, Any]:
 
 
 def _one(preset: Preset, data: Data, seed: int, keep: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """One run as JSON values: a kept one, or run now, from its checkpoint on where it was interrupted."""
+    """One run as JSON values: a kept one, or run now, from its checkpoint on if there is one."""
     from fedtheory.neural.benchmarks.run import run_preset
 
     preset = replace(preset, seed=seed)
@@ -308,12 +285,8 @@ def _series(values: Sequence[Any] | None, length: int) -> np.ndarray:
 
 
 def measured(
-    presets: Mapping[Any, Preset],
-    sets: Mapping[str, Data],
-    seeds: Sequence[int],
-    keep: Path | str | None = None,
-    progress: Told | None = None,
-    **options: Any,
+    presets: Mapping[Any, Preset], sets: Mapping[str, Data], seeds: Sequence[int],
+    keep: Path | str | None = None, progress: Told | None = None, **options: Any,
 ) -> dict[Any, dict[str, Any]]:
     """Every setting with every seed.
 
@@ -358,7 +331,7 @@ def measured(
 
 
 def check_local_work(presets: Iterable[Preset]) -> None:
-    """Raise `InvalidInput` where a method divides by a step size that its local solver does not have."""
+    """Raise `InvalidInput` where a method divides by a step size that its solver does not have."""
     refused: dict[str, str] = {}
     for preset in presets:
         solver = preset.make_solver()

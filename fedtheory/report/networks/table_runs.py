@@ -32,8 +32,8 @@ def accuracy_data(results: Sequence[Result]) -> dict[str, Any]:
 
     There is a panel for each data set, split and set of values that were tried.
 
-    A method that lacks an option stands in the panels of all its values. Seeds whose run diverged, or has fewer rounds than the
-    method's others, have no numbers.
+    A method that lacks an option stands in the panels of all its values. Seeds whose run diverged,
+    or has fewer rounds than the method's others, have no numbers.
     """
     begun = [r for r in results if r.rounds or r.error]
     seeds = sorted({r.preset.seed for r in begun})
@@ -66,7 +66,7 @@ def _variants(runs: Sequence[Result]) -> dict[Own, dict[str, list[Result]]]:
 
 
 def _row(runs: Sequence[Result], seeds: Sequence[int]) -> dict[str, Any]:
-    """Test accuracy (seeds, rounds + 1) up to the last round that was measured, and what went wrong."""
+    """Test accuracy (seeds, rounds + 1) up to the last measured round, and what went wrong."""
     series = {r.preset.seed: np.array(r.metrics["test_accuracy"], dtype=float) for r in runs if r.rounds and not r.error}
     series = {seed: s[: 1 + int(np.flatnonzero(np.isfinite(s)).max(initial=0))] for seed, s in series.items()}
     values = np.full((len(seeds), max((len(s) for s in series.values()), default=1)), np.nan)

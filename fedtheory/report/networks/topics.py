@@ -1,4 +1,4 @@
-"""A text that every Python brings along: the help texts of its topics, cut like Shakespeare's roles."""
+"""A text that every Python has: its topics' help, cut like Shakespeare's roles."""
 
 from __future__ import annotations
 
@@ -56,16 +56,9 @@ def topics(clients: int = 10, samples: int = 200, length: int = 20, test_samples
             parts[f"{first}y"].append(text[starts + length].astype(np.int64))
     owners = [np.repeat(np.arange(clients, dtype=np.int32), n) for n in (samples, test_samples)]
     return Corpus(
-        TOPICS,
-        np.concatenate(parts["x"]),
-        np.concatenate(parts["y"]),
-        np.concatenate(parts["test_x"]),
-        np.concatenate(parts["test_y"]),
-        len(VOCABULARY),
-        tuple(chosen),
-        owners[0],
-        owners[1],
-        source="the help texts of Python's topics (pydoc_data)",
-        vocabulary=VOCABULARY,
+        TOPICS, np.concatenate(parts["x"]), np.concatenate(parts["y"]),
+        np.concatenate(parts["test_x"]), np.concatenate(parts["test_y"]), len(VOCABULARY),
+        tuple(chosen), owners[0], owners[1],
+        source="the help texts of Python's topics (pydoc_data)", vocabulary=VOCABULARY,
         unknown=unknown,
     )

@@ -1,4 +1,5 @@
-"""Numbers of several seeds in words: ends, differences between methods on the same seed, and whether they are seen in every one."""
+"""Numbers of several seeds in words: ends, differences between methods on the same seed, and
+whether they are seen in every one."""
 
 from __future__ import annotations
 
@@ -10,19 +11,8 @@ import numpy as np
 from fedtheory.plotting.style import METHOD_NAMES
 
 __all__ = [
-    "LAST",
-    "cited",
-    "data_words",
-    "difference",
-    "ends",
-    "joined",
-    "name_of",
-    "percent",
-    "seen",
-    "short",
-    "signed",
-    "spread",
-    "where",
+    "LAST", "cited", "data_words", "difference", "ends", "joined", "name_of", "percent", "seen",
+    "short", "signed", "spread", "where",
 ]
 
 LAST = 5  # rounds at the end whose mean is "the end"
@@ -104,7 +94,8 @@ def ends(values: Any, last: int = LAST) -> np.ndarray:
 
 
 def difference(ours: Any, theirs: Any) -> np.ndarray:
-    """Ours minus theirs at the end of what both have done, seed by seed, in points; seeds on which either diverged are left out."""
+    """Ours minus theirs at the end of what both have done, seed by seed, in points; seeds on which
+    either diverged are left out."""
     ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     here = np.isfinite(ours[:, -1]) & np.isfinite(theirs[:, -1])
     both = min(ours.shape[1], theirs.shape[1])
@@ -116,10 +107,7 @@ def seen(points: np.ndarray) -> str:
     """'in every seed', 'in none' or 'in 2 of 3 seeds': where a difference is above 0."""
     above = int((points > 0).sum())
     return (
-        "in every seed"
-        if above == len(points)
-        else "in no seed"
-        if above == 0
+        "in every seed" if above == len(points) else "in no seed" if above == 0
         else f"in {above} of {len(points)} seeds"
     )
 

@@ -17,6 +17,6 @@ from fedtheory.testing.audit.ours import from_algorithm
 from fedtheory.testing.audit.report import AuditReport
 
 __all__ = [
-    "METHODS", "MISTAKES", "AuditReport", "Client", "Finding", "Mistake", "Task", "audit_algorithm", "check_algorithm", "check_names",
-    "from_algorithm", "mistakes_of",
-]  # fmt: skip
+    "METHODS", "MISTAKES", "AuditReport", "Client", "Finding", "Mistake", "Task", "audit_algorithm",
+    "check_algorithm", "check_names", "from_algorithm", "mistakes_of",
+]

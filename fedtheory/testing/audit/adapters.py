@@ -1,4 +1,4 @@
-"""Someone's implementation as the audit calls it, and what can go wrong in a call, each by its name."""
+"""Someone's implementation as the audit calls it, and the errors of a call, by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class _TimeUp(BaseException):  # no Exception, so that an adapter's own handlers
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Stop what takes longer, with `AdapterError`; where the system has no timer, or in another thread, nothing is stopped."""
+    """Stop what takes longer, with `AdapterError`; where the system has no timer, or in another
+    thread, nothing is stopped."""
     usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not usable or signal.getitimer(signal.ITIMER_REAL)[0] > 0:
         yield
@@ -62,7 +63,8 @@ def limited(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def global_seeds(seed: int) -> Iterator[None]:
-    """The global generators of Python, NumPy and (where it is imported) torch seeded so; afterwards they are as they were."""
+    """The global generators of Python, NumPy and (where it is imported) torch seeded so; afterwards
+    they are as they were."""
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002  what other code draws from
     torch = sys.modules.get("torch")
     tensor = torch.get_rng_state() if torch is not None else None
@@ -122,12 +124,13 @@ class Adapter:
     Parameters
     ----------
     given : callable or object
-        - ``round(state, clients, cohort, **settings) -> state``, a function whose first parameter is called ``state``. A state is a
-          dict with the server's model ``x`` and what the method keeps, under the names of `fedtheory.testing.METHODS`.
-        - an object with such a method ``round``. With ``init(start, clients, **settings)`` and ``model(state)`` its states may be
-          anything.
-        - ``run(start, clients, cohorts, **settings)``, any other function: it gives the server's model after every round, or only the
-          last one.
+        - ``round(state, clients, cohort, **settings) -> state``, a function whose first parameter
+          is called ``state``. A state is a dict with the server's model ``x`` and what the method
+          keeps, under the names of `fedtheory.testing.METHODS`.
+        - an object with such a method ``round``. With ``init(start, clients, **settings)`` and
+          ``model(state)`` its states may be anything.
+        - ``run(start, clients, cohorts, **settings)``, any other function: it gives the server's
+          model after every round, or only the last one.
 
     Raises
     ------
@@ -296,7 +299,7 @@ def _raised(error: BaseException) -> AdapterError:
 
 
 def _several(given: Any, dim: int, rounds: int) -> bool:
-    """True if this is one model a round, and perhaps the first, and no one model in so many parts."""
+    """True if this is one model a round, perhaps the first too, and no model in many parts."""
     parts = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 2
     return parts and len(given) in (rounds, rounds + 1) and _size(_plain(given)) != dim
 
@@ -313,9 +316,7 @@ def _still(now: Any, kept: dict[str, np.ndarray]) -> bool:
         return False
 
 
-def part(
-    value: Any, name: str, number: int, shape: tuple[int, ...]
-) -> tuple[np.ndarray, bool]:
+def part(value: Any, name: str, number: int, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
     """A part of a state as float64 in this shape, (d,) or (N, d), and whether it came with less.
 
     (N, d) also from a list, a tuple or a dict with the clients' own.
@@ -337,7 +338,7 @@ def part(
 
 
 def array(value: Any, name: str, number: int) -> tuple[np.ndarray, bool]:
-    """A value as float64, and whether it came with less precision; a list of arrays is laid end to end."""
+    """A value as float64, and whether it was less precise; a list of arrays is laid end to end."""
     what = f"{name} after round {number} is a {type(value).__name__}, no array of"
     try:
         found = _laid_out(_plain(value))

@@ -35,17 +35,9 @@ def check_names() -> dict[str, str]:
 
 
 def check_algorithm(
-    adapter: Any,
-    as_: str,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    weighting: str | None = None,
-    option: str | None = None,
-    local: str = "steps",
-    skip: Collection[str] = (),
-    rtol: float | None = None,
-    time_limit: float = 30.0,
-    seed: int = 0,
+    adapter: Any, as_: str, *, settings: Mapping[str, Any] | None = None,
+    weighting: str | None = None, option: str | None = None, local: str = "steps",
+    skip: Collection[str] = (), rtol: float | None = None, time_limit: float = 30.0, seed: int = 0,
     progress: Callable[[str], Any] | None = None,
 ) -> AuditReport:
     """Hold an implementation of a federated method to the method, and fail with what is wrong.
@@ -55,18 +47,22 @@ def check_algorithm(
     adapter : callable or object
         One of
 
-        - a function ``round(state, clients, cohort, **settings)`` that gives the next state. A state is a dict with the server's model
-          ``x`` (d,), and what the method keeps besides (`METHODS` has the names), what clients keep
-          with a row a client, or as a list; ``clients[k]`` has ``gradient(x)``, ``features``,
-          ``labels`` and ``num_examples``; ``cohort`` is a list of client numbers;
-        - a function ``run(start, clients, cohorts, **settings)`` that gives the server's model after every round, or the last one;
-        - an object with a method ``round``, and with ``init(start, clients, **settings)`` and ``model(state)`` for states of its own.
+        - a function ``round(state, clients, cohort, **settings)`` that gives the next state. A
+          state is a dict with the server's model ``x`` (d,), and what the method keeps besides
+          (`METHODS` has the names), what clients keep with a row a client, or as a list;
+          ``clients[k]`` has ``gradient(x)``, ``features``, ``labels`` and ``num_examples``;
+          ``cohort`` is a list of client numbers;
+        - a function ``run(start, clients, cohorts, **settings)`` that gives the server's model
+          after every round, or the last one;
+        - an object with a method ``round``, and with ``init(start, clients, **settings)`` and
+          ``model(state)`` for states of its own.
 
-        Of the settings (``learning_rate``, ``local_steps``, ``server_lr``, ``mu``, ``alpha``, ``seed``, ...) it is handed those that it
-        has parameters for.
+        Of the settings (``learning_rate``, ``local_steps``, ``server_lr``, ``mu``, ``alpha``,
+        ``seed``, ...) it is handed those that it has parameters for.
     as_ : 'fedavg', 'fedprox', 'scaffold', 'feddyn', ...
         The method it should be: a key of `METHODS`.
-    settings, weighting, option, local, skip, rtol, time_limit, seed, progress : as `audit_algorithm` takes them
+    settings, weighting, option, local, skip, rtol, time_limit, seed, progress : as
+        `audit_algorithm` takes them
 
     Returns
     -------
@@ -77,7 +73,8 @@ def check_algorithm(
     AssertionError
         A check fails; the message is the report.
     InvalidInput
-        An unknown method or option, an adapter that cannot be called, or that has no parameter for what the method needs.
+        An unknown method or option, an adapter that cannot be called, or that has no parameter for
+        what the method needs.
 
     Examples
     --------
@@ -98,26 +95,18 @@ def check_algorithm(
     """
     __tracebackhide__ = True
     report = audit_algorithm(
-        adapter, as_, settings=settings, weighting=weighting, option=option, local=local, skip=skip, rtol=rtol,
-        time_limit=time_limit, seed=seed, progress=progress,
-    )  # fmt: skip
+        adapter, as_, settings=settings, weighting=weighting, option=option, local=local, skip=skip,
+        rtol=rtol, time_limit=time_limit, seed=seed, progress=progress,
+    )
     if not report.passed:
         raise AssertionError(str(report))
     return report
 
 
 def audit_algorithm(
-    adapter: Any,
-    as_: str,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    weighting: str | None = None,
-    option: str | None = None,
-    local: str = "steps",
-    skip: Collection[str] = (),
-    rtol: float | None = None,
-    time_limit: float = 30.0,
-    seed: int = 0,
+    adapter: Any, as_: str, *, settings: Mapping[str, Any] | None = None,
+    weighting: str | None = None, option: str | None = None, local: str = "steps",
+    skip: Collection[str] = (), rtol: float | None = None, time_limit: float = 30.0, seed: int = 0,
     progress: Callable[[str], Any] | None = None,
 ) -> AuditReport:
     """As `check_algorithm`, but what fails is in the report only.
@@ -128,18 +117,20 @@ def audit_algorithm(
     settings : name -> value
         What the adapter has built in and takes no parameter for, such as ``{"beta1": 0.9}``.
     weighting : 'examples', 'uniform' or 'all-examples'
-        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any other, or n_k over
-        the n of all clients. Without it 'examples' for FedAvg, FedProx and its elastic net, Elastic Aggregation and
-        the optimisers on the server, else 'uniform'. Printed otherwise: FedProx's Algorithm 2 and Reddi et al.'s
-        have a plain mean, FedElasticNet's Algorithm 1 has 'all-examples'.
+        What a client counts for in the server's mean: n_k over the cohort's sum, as much as any
+        other, or n_k over the n of all clients. Without it 'examples' for FedAvg, FedProx and its
+        elastic net, Elastic Aggregation and the optimisers on the server, else 'uniform'. Printed
+        otherwise: FedProx's Algorithm 2 and Reddi et al.'s have a plain mean, FedElasticNet's
+        Algorithm 1 has 'all-examples'.
     option : 'difference', 'gradient', 'v-from-tau' or 'v-of-momentum'
-        SCAFFOLD's option II (the default) or I; of FedAdagrad, FedAdam and FedYogi, a v that begins at tau^2 and not at 0.
+        SCAFFOLD's option II (the default) or I; of FedAdagrad, FedAdam and FedYogi, a v that begins
+        at tau^2 and not at 0.
     local : 'steps' or 'exact'
         Whether a client takes local gradient steps, or minimises its local objective to the end.
     skip : names of checks that are left out
     rtol : float > 0
-        Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers of single precision, 1e-6 where clients
-        minimise to the end.
+        Tolerance relative to the largest number of a run. Without it 1e-9, 3e-4 for numbers of
+        single precision, 1e-6 where clients minimise to the end.
     time_limit : seconds that one check may take, of two or three dozen calls at most
     seed : int >= 0
         Of the problems that it is tried on.

@@ -18,7 +18,8 @@ FOUR_OR_MORE = ((1, 3), (2, 0), (3, 2), (0, 1))  # of clients that four have, to
 
 @lru_cache(maxsize=32)
 def clients_of(loss: Loss, seed: int, equal: bool = False, shared_optimum: bool = False) -> tuple[Client, ...]:
-    """Five clients that differ, in sizes too unless ``equal``; with ``shared_optimum`` all losses are least at the same point."""
+    """Five clients that differ, in sizes too unless ``equal``; with ``shared_optimum`` all losses
+    are least at the same point."""
     g = np.random.default_rng((seed, 20))
     point = start_of(seed)
     made = []

@@ -42,7 +42,8 @@ class Client:
         return len(self.labels)
 
     def gradient(self, x: Any, rows: Any = slice(None)) -> np.ndarray:
-        """Gradient of the loss at x (d,): (d,). ``rows``: the examples it is taken over, by their numbers; without it all."""
+        """Gradient of the loss at x (d,): (d,). ``rows``: the examples it is taken over, by their
+        numbers; without it all."""
         x, a, b = np.asarray(x, dtype=float), self.features[rows], self.labels[rows]
         if x.shape != (dim := self.features.shape[1],):
             raise ValueError(f"gradient(x) was called with x of shape {x.shape}: it must have ({dim},), as the server's model")
@@ -104,7 +105,7 @@ class Task:
         return Task(self.clients, self.start, self.cohorts, {**self.settings, **settings}, self.state)
 
     def permuted(self, order: Sequence[int]) -> Task:
-        """The same run with the clients numbered anew: the new client i is the old client order[i]."""
+        """The same run with clients numbered anew: new client i is old client order[i]."""
         new = {old: i for i, old in enumerate(order)}
         cohorts = tuple(tuple(new[k] for k in cohort) for cohort in self.cohorts)
         return Task(tuple(self.clients[k] for k in order), self.start, cohorts, self.settings, self.state)

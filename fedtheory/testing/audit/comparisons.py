@@ -20,7 +20,7 @@ def _number(value: float) -> str:
 def against_reference(
     session: Session, name: str, made: list[Comparison], hint: str, of_model: bool = False
 ) -> Finding:
-    """The finding of a check that compares runs; with ``of_model`` the hint is about local models."""
+    """The finding of a check that compares runs; with ``of_model`` its hint is on local models."""
     for c in made:
         if c.error is not None:
             return Finding(name, "fail", "a run", f"{c.error.what}: {c.error}")
@@ -39,10 +39,7 @@ def against_reference(
             looked = _of_model(session, c, number, hint) if of_model else hint
             place = _stretched(c, got, wanted, what) or _simpler(session, made) or looked
             return Finding(
-                name,
-                "fail",
-                f"{at} = {_number(wanted[where])}",
-                _number(got[where]),
+                name, "fail", f"{at} = {_number(wanted[where])}", _number(got[where]),
                 "; ".join(t for t in (_entries(c, number), place) if t),
             )
     rounds = sum(len(c.got.models) for c in made if c.got is not None)
@@ -224,10 +221,9 @@ def _come_and_go(session: Session, name: str) -> Finding:
     for clients in (five[:4], (*five, *five[:4])):  # so that a number of clients that is written down shows
         made.append(session.compare(name, session.task(clients, FOUR_OR_MORE), f", {len(clients)} clients"))
     return against_reference(
-        session,
-        name,
-        made,
-        "look at what is kept for a client that does not take part, and at what a change is divided by",
+        session, name, made,
+        "look at what is kept for a client that does not take part, and at what a change is "
+        "divided by",
     )
 
 
@@ -279,11 +275,8 @@ def _settings_matter(session: Session, name: str) -> Finding:
     for setting in names:
         value = base.settings[setting]
         other = (
-            value + 2
-            if setting == "local_steps"
-            else value * 0.8
-            if setting.startswith(("beta", "momentum"))
-            else value * 1.7
+            value + 2 if setting == "local_steps" else value * 0.8
+            if setting.startswith(("beta", "momentum")) else value * 1.7
         )
         c = session.compare(name, base.with_(**{setting: other}), f": {setting}")
         made.append(c)
@@ -291,10 +284,7 @@ def _settings_matter(session: Session, name: str) -> Finding:
             without.append(setting)
     if without:
         return Finding(
-            name,
-            "fail",
-            f"another {without[0]} gives other models",
-            "the same models",
+            name, "fail", f"another {without[0]} gives other models", "the same models",
             f"{', '.join(without)} has no effect",
         )
     found = against_reference(session, name, made, "with other settings than before: look at where each of them enters")

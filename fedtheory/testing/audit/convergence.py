@@ -22,10 +22,12 @@ KEPT = 1e-7  # an eigenvalue this near 1 belongs to what no round changes
 
 
 def contraction(method: str, task: reference.Task) -> float:
-    """The factor by which the slowest part of the state shrinks a round, with everybody taking part: the largest eigenvalue but 1.
+    """The factor by which the slowest part of the state shrinks a round, with everybody taking
+    part: the largest eigenvalue but 1.
 
-    With squared losses and full cohorts a round is an affine map of the state; its matrix is found column by column. Eigenvalue 1 is
-    left out: it belongs to sums that no round changes and that a run from the method's first state has at 0.
+    With squared losses and full cohorts a round is an affine map of the state; its matrix is found
+    column by column. Eigenvalue 1 is left out: it belongs to sums that no round changes and that a
+    run from the method's first state has at 0.
     """
     names = [n for n in reference.init(method, task) if n != "y"]
     shapes = {n: reference.init(method, task)[n].shape for n in names}
@@ -52,14 +54,15 @@ def _converges(session: Session, name: str) -> Finding:
         return Finding(name, "does not apply", hint="no theorem promises that this method reaches the optimum")
     if not goes and (session.exact or not session.can("local_steps")):
         return Finding(
-            name,
-            "does not apply",
-            hint="with several local steps it ends elsewhere, and the adapter does not take local_steps = 1",
+            name, "does not apply",
+            hint="with several local steps it ends elsewhere, and the adapter does not take "
+            "local_steps = 1",
         )
     clients = clients_of("squared", session.seed)
     over: dict[str, Any] = {} if goes else {"local_steps": 1}
     one = session.task(clients, everybody(), **over)
-    # what clients keep is at rest only where no client moves: at the minimiser of the plain mean, whatever weighs their updates
+    # what clients keep is at rest only where no client moves: at the minimiser of the plain mean,
+    # whatever weighs their updates
     x, error = optimum(clients, "uniform" if goes else str(one.settings["weighting"]))
     factor = contraction(session.method.name, one)
     if factor > SLOWEST:
@@ -80,18 +83,16 @@ def _converges(session: Session, name: str) -> Finding:
                        f"{last:.3g}", "it settles elsewhere, or goes there too slowly")  # fmt: skip
     window = [(t, a) for t, a in away.items() if 20 * max(session.rtol, error / start, 1e-13) <= a <= 1e-1 and t > 3]
     if len(window) < 10:
-        return Finding(name, "pass", f"the certified optimum after {number} rounds", f"{last:.1e} of the first distance",
-                       "how fast it went there cannot be seen from these models")  # fmt: skip
+        return Finding(name, "pass", f"the certified optimum after {number} rounds",
+                       f"{last:.1e} of the first distance",
+                       "how fast it went there cannot be seen from these models")
     times, values = np.array([t for t, _ in window]), np.log([a for _, a in window])
     measured = float(np.exp(np.polyfit(times, values, 1)[0]))
     said = f"{last:.1e} of the first distance, by {measured:.4g} a round"
     if measured <= factor + 0.1 * (1 - factor):
         return Finding(name, "pass", f"the certified optimum, by a factor {factor:.4g} a round", said)
     return Finding(
-        name,
-        "fail",
-        f"the certified optimum, by a factor {factor:.4g} a round",
-        said,
+        name, "fail", f"the certified optimum, by a factor {factor:.4g} a round", said,
         "it goes there, but slower than it must",
     )
 

@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def unfinished(self) -> bool:
-        """True if a call gave nothing that could be compared: it raised, was stopped, or gave no model."""
+        """True if a call gave nothing to compare: it raised, was stopped, or gave no model."""
         return self.verdict == "fail" and self.got.partition(": ")[0] in FAILURES
 
 

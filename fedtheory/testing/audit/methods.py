@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
-    "ADAGRAD", "ADAM", "AVG", "DYN", "ELASTIC_AGGREGATION", "EN_DYN", "EN_PROX", "EN_SCAFFOLD", "GATE", "METHODS", "MIME", "MOMENTUM",
-    "PROX", "SCAFFOLD", "VRL", "YOGI", "Method",
-]  # fmt: skip
+    "ADAGRAD", "ADAM", "AVG", "DYN", "ELASTIC_AGGREGATION", "EN_DYN", "EN_PROX", "EN_SCAFFOLD",
+    "GATE", "METHODS", "MIME", "MOMENTUM", "PROX", "SCAFFOLD", "VRL", "YOGI", "Method",
+]
 
 
 @dataclass(frozen=True)

@@ -500,12 +500,14 @@ MISTAKES = (
 
 
 # These are about single local steps, or would leave a client without a minimiser.
-STEPS_ONLY = frozenset((
-    "steps-one-more", "steps-one-less", "steps-none", "steps-one", "gradient-stale", "start-stale", "clients-chained",
-    "penalty-sign", "penalty-norm", "penalty-without-rate", "linear-without-rate", "model-shared",
-    "penalty-norm-by-array",
-    "penalty-overwritten", "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
-))  # fmt: skip
+STEPS_ONLY = frozenset(
+    (
+        "steps-one-more", "steps-one-less", "steps-none", "steps-one", "gradient-stale",
+        "start-stale", "clients-chained", "penalty-sign", "penalty-norm", "penalty-without-rate",
+        "linear-without-rate", "model-shared", "penalty-norm-by-array", "penalty-overwritten",
+        "penalty-late", "penalty-last-only", "loss-lost", "l1-sign", *LOSSES,
+    )
+)
 
 
 def mistakes_of(

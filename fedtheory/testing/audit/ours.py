@@ -1,4 +1,4 @@
-"""A method written as an `Algorithm` of this package, one's own or one of ours, as the audit calls it."""
+"""A method written as an `Algorithm`, one's own or one of ours, as the audit calls it."""
 
 from __future__ import annotations
 
@@ -61,12 +61,8 @@ def from_algorithm(
         raise InvalidInput(f"local = {local!r}: use 'steps' or 'exact'")
 
     def run(
-        start: np.ndarray,
-        clients: Sequence[Client],
-        cohorts: list[list[int]],
-        learning_rate: float = 0.0,
-        local_steps: int = 1,
-        **settings: Any,
+        start: np.ndarray, clients: Sequence[Client], cohorts: list[list[int]],
+        learning_rate: float = 0.0, local_steps: int = 1, **settings: Any,
     ) -> np.ndarray:
         from fedtheory.problems import LeastSquares, Logistic
         from fedtheory.simulation import simulate
@@ -79,8 +75,8 @@ def from_algorithm(
         solver = Exact(tolerance=1e-12) if local == "exact" else GradientSteps(local_steps, learning_rate)
         sampling = Given(tuple(tuple(c) for c in cohorts))
         settings.pop("seed", None), settings.pop("batch_size", None)
-        found = simulate(problem, make(**settings), rounds=len(cohorts), x0=start, sampling=sampling, local_solver=solver, record=(),
-                         keep_states=True)  # fmt: skip
+        found = simulate(problem, make(**settings), rounds=len(cohorts), x0=start,
+                         sampling=sampling, local_solver=solver, record=(), keep_states=True)
         return np.array([state.x[0] for state in (found.states or [])[1:]])
 
     run.__name__ = getattr(make, "__name__", "algorithm")

@@ -55,9 +55,9 @@ def _penalty(y: np.ndarray, center: np.ndarray, settings: Mapping[str, Any], wro
     return slope + (-l1 if wrong("l1-sign") else l1) * sign
 
 
-def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: Mapping[str, Any], wrong: Faults,
-           chained: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
-    """The local model of client k for f_k(y) + <linear, y> + the penalty, from the server's model."""
+def _local(client: Client, state: State, k: int, linear: np.ndarray, settings: Mapping[str, Any],
+           wrong: Faults, chained: np.ndarray | None = None) -> np.ndarray:
+    """The local model of client k for f_k(y) + <linear, y> + penalty, from the server's model."""
     x = state["x"]
     center = state["y"][k] if wrong("penalty-own-center") else x
     y = state["y"][k] if wrong("start-stale") else x
@@ -107,8 +107,8 @@ def _minimise(
     return y
 
 
-def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y: np.ndarray, l1: float, mu: float,
-                    anchor: np.ndarray) -> np.ndarray:  # fmt: skip
+def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y: np.ndarray,
+                    l1: float, mu: float, anchor: np.ndarray) -> np.ndarray:
     """Proximal gradient steps to the end; coordinates that stay at the anchor are exactly there."""
     smooth = np.linalg.eigvalsh(client.features.T @ client.features / client.num_examples)[-1] + client.ridge + mu
     for _ in range(PROXIMAL):
@@ -121,8 +121,8 @@ def _proximal_steps(client: Client, slope: Callable[[np.ndarray], np.ndarray], y
     return y
 
 
-def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear: np.ndarray, settings: Mapping[str, Any],
-          wrong: Faults) -> np.ndarray:  # fmt: skip
+def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear: np.ndarray,
+         settings: Mapping[str, Any], wrong: Faults) -> np.ndarray:
     """The local models of the cohort (P, d); linear (P, d).
 
     Where clients work on the server's own model, it is put into ``state``.
@@ -136,12 +136,10 @@ def work(state: State, clients: Sequence[Client], cohort: Sequence[int], linear:
     return np.array(models)
 
 
-def mean_of(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults,
-          weighting: str = "uniform") -> np.ndarray:  # fmt: skip
-    """Average the cohort's updates as the server does: (P, d) -> (d,).
-
-    'all-examples' is n_k/n with the n of all clients.
-    """
+def mean_of(values: np.ndarray, clients: Sequence[Client], cohort: Sequence[int],
+            settings: Mapping[str, Any], wrong: Faults, weighting: str = "uniform") -> np.ndarray:
+    """Average the cohort's updates as the server does: (P, d) -> (d,). 'all-examples' is n_k/n with
+    the n of all clients."""
     weighting = settings.get("weighting", weighting)
     if wrong("other-weights"):
         weighting = "examples" if weighting == "uniform" else "uniform"

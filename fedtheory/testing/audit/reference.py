@@ -1,9 +1,10 @@
 """The methods as plain NumPy loops, a client at a time, and the mistakes that are made in them.
 
-Each method is a function ``round(state, clients, cohort, settings, wrong)``. A state is a dict of arrays: the server model ``x`` (d,),
-and what the method keeps, with one row a client where clients keep it. ``wrong(name)`` says whether the mistake of that name is to be
-made; `fedtheory.testing.audit.mistakes` has them in words. Nothing here is shared with `fedtheory.algorithms`, so that the two check
-each other.
+Each method is a function ``round(state, clients, cohort, settings, wrong)``. A state is a dict of
+arrays: the server model ``x`` (d,), and what the method keeps, with one row a client where clients
+keep it. ``wrong(name)`` says whether the mistake of that name is to be made;
+`fedtheory.testing.audit.mistakes` has them in words. Nothing here is shared with
+`fedtheory.algorithms`, so that the two check each other.
 """
 
 from __future__ import annotations
@@ -53,18 +54,20 @@ def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], 
     """The round of a method by its name."""
     return {
         "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": scaffold, "feddyn": _feddyn,
-        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": scaffold, "fedelasticnet-dyn": _feddyn,
-        "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate, "elastic-aggregation": elastic_aggregation,
-        "fedavgm": _fedopt, "fedadagrad": _fedopt, "fedadam": _fedopt, "fedyogi": _fedopt,
-    }[method]  # fmt: skip
+        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": scaffold,
+        "fedelasticnet-dyn": _feddyn, "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate,
+        "elastic-aggregation": elastic_aggregation, "fedavgm": _fedopt, "fedadagrad": _fedopt,
+        "fedadam": _fedopt, "fedyogi": _fedopt,
+    }[method]
 
 
 KEPT = {
     "fedavg": (), "fedprox": (), "scaffold": ("c", "c_k"), "feddyn": ("h", "h_k"),
-    "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"), "fedelasticnet-dyn": ("h", "h_k"),
-    "mime": ("s",), "fedgate": ("d_k",), "vrl-sgd": ("d_k",), "elastic-aggregation": (),
-    "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"), "fedyogi": ("m", "v"),
-}  # fmt: skip
+    "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"),
+    "fedelasticnet-dyn": ("h", "h_k"), "mime": ("s",), "fedgate": ("d_k",), "vrl-sgd": ("d_k",),
+    "elastic-aggregation": (), "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"),
+    "fedyogi": ("m", "v"),
+}
 
 
 def _fedavg(
@@ -82,8 +85,9 @@ def _fedavg(
     }
 
 
-# The penalty is in the local work. Li et al.'s Algorithm 2 draws clients by their weights and takes a plain mean; FedElasticNet's
-# Algorithm 1 sums n_k/n over the cohort, n that of all clients: `weighting` has both.
+# The penalty is in the local work. Li et al.'s Algorithm 2 draws clients by their weights and takes
+# a plain mean; FedElasticNet's Algorithm 1 sums n_k/n over the cohort, n that of all clients:
+# `weighting` has both.
 _fedprox = _fedavg
 
 
@@ -92,7 +96,8 @@ def _feddyn(
 ) -> State:
     """Acar et al. 2021, Algorithm 1; with l1 FedElasticNet's Algorithm 3 under its sign rule.
 
-    The printed bracket of h can be read as (sum of y) - x; here x is taken from each y, which alone keeps h the mean of the h_k.
+    The printed bracket of h can be read as (sum of y) - x; here x is taken from each y, which alone
+    keeps h the mean of the h_k.
     """
     x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
     h_k = state["h_k"][list(cohort)]
@@ -127,9 +132,7 @@ def _feddyn(
     if wrong("h_k-at-new-x"):
         kept = h_k - alpha * (y - moved_to) - l1 * np.sign(y - moved_to)
     return {
-        "x": moved_to,
-        "y": put(state["y"], cohort, y),
-        "h": h,
+        "x": moved_to, "y": put(state["y"], cohort, y), "h": h,
         "h_k": state["h_k"] if wrong("h_k-never-updated") else put(state["h_k"], cohort, kept),
     }
 
@@ -137,10 +140,12 @@ def _feddyn(
 def _fedopt(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
-    """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu et al. 2019.
+    """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu
+    et al. 2019.
 
-    Algorithm 2 prints a plain mean over the cohort, and any first v >= tau^2. Here the mean is that of ``weighting``,
-    and v begins at 0, as code commonly has it, or with option 'v-from-tau' at tau^2. With option 'v-of-momentum' v is made of m^2.
+    Algorithm 2 prints a plain mean over the cohort, and any first v >= tau^2. Here the mean is that
+    of ``weighting``, and v begins at 0, as code commonly has it, or with option 'v-from-tau' at
+    tau^2. With option 'v-of-momentum' v is made of m^2.
     """
     y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
     move = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")

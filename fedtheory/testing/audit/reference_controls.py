@@ -26,10 +26,7 @@ OLD: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def scaffold(
-    state: State,
-    clients: Sequence[Client],
-    cohort: Sequence[int],
-    settings: Mapping[str, Any],
+    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any],
     wrong: Faults,
 ) -> State:
     """Karimireddy et al. 2020, Algorithm 1; its lines are named in `mistakes`."""
@@ -53,13 +50,7 @@ def scaffold(
     moved_to = x + (-rate if wrong("server-sign") else rate) * step
     if not by_gradient:
         new = _by_difference(
-            moved_to if wrong("control-at-new-x") else x,
-            y,
-            c,
-            c_k,
-            clients,
-            cohort,
-            settings,
+            moved_to if wrong("control-at-new-x") else x, y, c, c_k, clients, cohort, settings,
             wrong,
         )
     change = np.where(again, 0.0, new - c_k)
@@ -78,10 +69,7 @@ def scaffold(
 
 
 def _one_after_another(
-    state: State,
-    clients: Sequence[Client],
-    cohort: Sequence[int],
-    settings: Mapping[str, Any],
+    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any],
     wrong: Faults,
 ) -> State:
     """A round in which c changes after every client of the cohort."""
@@ -110,9 +98,9 @@ def _correction(
 
 
 def _by_difference(
-    x: np.ndarray, y: np.ndarray, c: np.ndarray, c_k: np.ndarray, clients: Sequence[Client], cohort: Sequence[int],
-    settings: Mapping[str, Any], wrong: Faults,
-) -> np.ndarray:  # fmt: skip
+    x: np.ndarray, y: np.ndarray, c: np.ndarray, c_k: np.ndarray, clients: Sequence[Client],
+    cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults,
+) -> np.ndarray:
     """Line 12, option II, for the cohort (P, d)."""
     if wrong("control-at-local-model"):
         return np.array([clients[k].gradient(model) for k, model in zip(cohort, y, strict=True)])
@@ -132,10 +120,7 @@ def _by_difference(
 
 
 def _share(
-    sent: np.ndarray,
-    clients: Sequence[Client],
-    cohort: Sequence[int],
-    settings: Mapping[str, Any],
+    sent: np.ndarray, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any],
     wrong: Faults,
 ) -> np.ndarray:
     """Return what lines 16 and 17 add to c for what the cohort sends (P, d)."""
@@ -143,17 +128,12 @@ def _share(
     many, taking = float(len(clients)), float(settings.get("taking", len(cohort)))
     if wrong("c-by-examples"):
         sent, many, taking = (
-            sizes[list(cohort), None] * sent,
-            sizes.sum(),
-            sizes[list(cohort)].sum(),
+            sizes[list(cohort), None] * sent, sizes.sum(), sizes[list(cohort)].sum()
         )
     if wrong("c-by-cohorts-examples"):
         sent = taking * sizes[list(cohort), None] / sizes[list(cohort)].sum() * sent
     many = (
-        taking
-        if wrong("control-over-cohort")
-        else many**2 / taking
-        if wrong("c-share-twice")
+        taking if wrong("control-over-cohort") else many**2 / taking if wrong("c-share-twice")
         else many
     )
     many = 1.0 if wrong("control-not-divided") else many

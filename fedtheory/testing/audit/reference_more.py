@@ -37,7 +37,7 @@ def mime(
 def fedgate(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
-    """Haddadpour et al. 2021, FedGATE; with server_lr = 1 Liang et al. 2019, VRL-SGD, Algorithm 1."""
+    """Haddadpour et al. 2021, FedGATE; for server_lr = 1 Liang et al. 2019, VRL-SGD."""
     x, d_k = state["x"], state["d_k"][list(cohort)]
     linear = d_k if wrong("tracker-sign") else 0 * d_k if wrong("tracker-unused") else -d_k
     y = work(state, clients, cohort, linear, settings, wrong)
@@ -60,7 +60,7 @@ def fedgate(
 def elastic_aggregation(
     state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
 ) -> State:
-    """Chen et al. 2023, Algorithm 1, with one batch of all samples, one layer, and Delta = y - x added.
+    """Chen et al. 2023, Algorithm 1, one batch of all samples, one layer, Delta = y - x added.
 
     The samples that sensitivities are taken on stay in the training data, from which the printed algorithm drops them.
     A client's sensitivity is |gradient of the mean of (a_j'x)^2|; where it is 0 in every coordinate, zeta is 1.

@@ -24,8 +24,8 @@ class AuditReport:
     ----------
     adapter, method, source : its name, the method that it was held to, and where that is printed
     findings : one a check, in the order in which they were made
-    explanations : the known mistakes, each by itself enough (or, in a tuple of two, both together), with which the reference gives
-        every number that the implementation gave
+    explanations : the known mistakes, each by itself enough (or, in a tuple of two, both together),
+        with which the reference gives every number that the implementation gave
     """
 
     adapter: str

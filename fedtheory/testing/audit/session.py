@@ -21,9 +21,9 @@ __all__ = ["Comparison", "Session"]
 SINGLE = 3e-4  # tolerance of numbers that came in float32
 DOUBLE = 1e-9
 CONTROLS_BEGIN = Mistake(
-    "controls-begin-elsewhere",
-    "the control variates do not start at 0",
-    "c = 0 and c_k = 0 before the first round; the paper leaves them open, and its theorem wants c to be the mean of the c_k",
+    "controls-begin-elsewhere", "the control variates do not start at 0",
+    "c = 0 and c_k = 0 before the first round; the paper leaves them open, and its theorem wants c "
+    "to be the mean of the c_k",
     ("scaffold", "fedelasticnet-scaffold"),
 )
 SOLVED = 1e-6  # where clients minimise to the end, each to a tolerance of its own
@@ -133,8 +133,9 @@ class Session:
         """True if a run may choose this setting."""
         return self.adapter.takes(setting) and setting not in self.given
 
-    def task(self, clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...], start: np.ndarray | None = None,
-             state: dict[str, np.ndarray] | None = None, **over: Any) -> Task:  # fmt: skip
+    def task(self, clients: tuple[Client, ...], cohorts: tuple[tuple[int, ...], ...],
+             start: np.ndarray | None = None, state: dict[str, np.ndarray] | None = None,
+             **over: Any) -> Task:
         return Task(clients, start_of(self.seed) if start is None else start, cohorts, self.settings(**over), state)
 
     def call(self, task: Task, seed: int = 0) -> Outcome:
@@ -171,7 +172,8 @@ class Session:
         return self.compared[label]
 
     def explanations(self) -> list[tuple[Mistake, ...]]:
-        """The known mistakes, or else the pairs of them, with which the reference gives what the implementation gave in every run."""
+        """The known mistakes, or else the pairs of them, with which the reference gives what the
+        implementation gave in every run."""
         seen = [c for c in self.compared.values() if c.got is not None]
         if not seen or all(c.agrees for c in seen):
             return []
@@ -203,9 +205,11 @@ class Session:
         return True
 
     def _first_controls(self, seen: list[Comparison]) -> tuple[Mistake, ...] | None:
-        """True if all control variates that start at one vector other than 0 explain the runs; the vector is worked out.
+        """True if all control variates that start at one vector other than 0 explain the runs; the
+        vector is worked out.
 
-        Where the cohorts of the first two rounds have no client in common, the model after the second is affine in that vector.
+        Where the cohorts of the first two rounds have no client in common, the model after the
+        second is affine in that vector.
         """
         told = next((c for c in seen if c.task.clients[0].loss == "squared" and _apart(c.task)), None)
         if "c_k" not in self.method.state or told is None or told.got is None or 2 not in told.got.models:

@@ -19,10 +19,11 @@ READABLE = ("fedavg", "fedprox", "scaffold", "fedelasticnet-prox", "fedelasticne
 
 
 def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
-    """For each round the number of the example that each of two clients drew, or None where the models do not tell.
+    """For each round the number of the example that each of two clients drew, or None where the
+    models do not tell.
 
-    Client 0 has the losses (x - j)^2/2 and client 1 the losses (x - 1000 j)^2/2, j = 0, 1, ...: one local step on one example moves
-    the mean model towards (j_0 + 1000 j_1)/2.
+    Client 0 has the losses (x - j)^2/2 and client 1 the losses (x - 1000 j)^2/2, j = 0, 1, ...: one
+    local step on one example moves the mean model towards (j_0 + 1000 j_1)/2.
     """
     numbers = np.arange(EXAMPLES, dtype=float)
     clients = tuple(Client(np.ones((EXAMPLES, 1)), numbers * by) for by in (1.0, APART))
@@ -45,10 +46,8 @@ def _drawn(session: Session, seed: int) -> list[tuple[int, int]] | None:
 
 
 def _shared(drawn: list[list[tuple[int, int]]]) -> str:
-    """Find draws that a client repeats, its own or another's, and say so; '' for none.
-
-    It repeats them in every round: those under another seed, or of some rounds before.
-    """
+    """Find draws that a client repeats, its own or another's, and say so; '' for none. It repeats
+    them in every round: those under another seed, or of some rounds before."""
     streams = {(seed, client): [pair[client] for pair in pairs] for seed, pairs in enumerate(drawn) for client in (0, 1)}
     for (seed, client), (other_seed, other) in itertools.permutations(streams, 2):
         for lag in range(LAGS):
@@ -83,24 +82,25 @@ def _streams(session: Session, name: str) -> Finding:
         )
     first, second, third = (s or [] for s in sequences)
     if first == second == third and _in_order(first):
-        return Finding(name, "note", "another seed draws other examples", "every client goes through its examples in order",
-                       "the seed has no effect")  # fmt: skip
+        return Finding(name, "note", "another seed draws other examples",
+                       "every client goes through its examples in order", "the seed has no effect")
     if first == second == third:
         return Finding(name, "fail", "another seed draws other examples", "the same examples", "the seed has no effect")
     if all(a == b for a, b in first + second):
-        return Finding(name, "fail", "clients draw by themselves", "both draw the same numbers in every round",
-                       "each client's generator begins with the same seed; give it the client's number, too")  # fmt: skip
+        return Finding(
+            name, "fail", "clients draw by themselves", "both draw the same numbers in every round",
+            "each client's generator begins with the same seed; give it the client's number, too",
+        )
     if len(set(first)) == 1:
         return Finding(
-            name,
-            "fail",
-            "other examples in every round",
-            "the same ones in every round",
+            name, "fail", "other examples in every round", "the same ones in every round",
             "the generator begins anew every round",
         )
     if said := _shared([first, second, third]):
-        return Finding(name, "fail", "every seed, round and client has numbers of its own", said,
-                       "seed, round or client are added; use numpy.random.default_rng((seed, round, client))")  # fmt: skip
+        return Finding(
+            name, "fail", "every seed, round and client has numbers of its own", said,
+            "seed, round or client are added; use numpy.random.default_rng((seed, round, client))",
+        )
     return Finding(name, "pass", "seeds, rounds and clients draw by themselves", f"{3 * ROUNDS} rounds read off")
 
 

@@ -46,10 +46,8 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     """The penalty by differences: of one client's second local step, all but the loss's gradient is the penalty's."""
     mu = session.settings().get("mu", 0.0)
     if (
-        session.exact
-        or session.method.name not in ("fedprox", "fedelasticnet-prox")
-        or not session.can("local_steps")
-        or not mu
+        session.exact or session.method.name not in ("fedprox", "fedelasticnet-prox")
+        or not session.can("local_steps") or not mu
     ):
         return Finding(name, "does not apply", hint="the penalty cannot be seen by itself from outside in this method")
     clients, found = clients_of("squared", session.seed), []
@@ -81,10 +79,7 @@ def _penalty_slope(session: Session, name: str) -> Finding:
     if worst[1] <= max(session.rtol / session.settings()["learning_rate"], 1e-8) * 10 * max(1.0, worst[2]):
         return Finding(name, "pass", f"mu (y - x) with mu = {mu:g}", f"{worst[0]:.6g} (y - x)")
     return Finding(
-        name,
-        "fail",
-        f"mu (y - x) with mu = {mu:g}",
-        f"along y - x: {worst[0]:.6g} (y - x)",
+        name, "fail", f"mu (y - x) with mu = {mu:g}", f"along y - x: {worst[0]:.6g} (y - x)",
         "the penalty mu/2 ||y - x||^2",
     )
 
@@ -143,8 +138,9 @@ def _shared_optimum(session: Session, name: str) -> Finding:
     off = max(float(np.abs(model - x).max()) for model in got.models.values())
     if off <= max(session.rtol, 1e-10) * max(1.0, float(np.abs(x).max())):
         return Finding(name, "pass", "a point that is every client's minimiser stays", f"moved by {off:.1e}")
-    return Finding(name, "fail", "a point that is every client's minimiser stays", f"moved by {off:.3g}",
-                   "no gradient is left there: something else moves the model")  # fmt: skip
+    return Finding(name, "fail", "a point that is every client's minimiser stays",
+                   f"moved by {off:.3g}",
+                   "no gradient is left there: something else moves the model")
 
 
 def _optimum_stays(session: Session, name: str) -> Finding:
@@ -163,8 +159,10 @@ def _optimum_stays(session: Session, name: str) -> Finding:
             return Finding(name, "fail", "a run", f"{failed.what}: {failed}")
         off = float(np.abs(got.models[1] - x).max())
         if off > max(session.rtol, 100 * error) * max(1.0, float(np.abs(x).max())):
-            return Finding(name, "fail", f"the certified optimum stays, with {pairs[0][1]} the gradients there", f"moved by {off:.3g}",
-                           "at the optimum the correction must cancel each client's gradient")  # fmt: skip
+            return Finding(name, "fail",
+                           f"the certified optimum stays, with {pairs[0][1]} the gradients there",
+                           f"moved by {off:.3g}",
+                           "at the optimum the correction must cancel each client's gradient")
     return Finding(
         name, "pass", f"the certified optimum stays, with {pairs[0][1]} the gradients there", f"moved by {off:.1e}"
     )
@@ -180,10 +178,7 @@ def _repeatable(session: Session, name: str) -> Finding:
     same = [all(np.array_equal(runs[0].models[t], r.models[t]) for t in runs[0].models) for r in runs[1:]]
     if not same[0]:
         return Finding(
-            name,
-            "fail",
-            "the same run twice",
-            "two different runs",
+            name, "fail", "the same run twice", "two different runs",
             "something is kept from one call to the next, or unseeded",
         )
     if not same[1]:
@@ -199,8 +194,9 @@ def _unchanged(session: Session, name: str) -> Finding:
             name, "fail", "what is handed in stays as it is", f"{' and '.join(bad)} changed", "work on a copy"
         )
     if "state" in session.changed:
-        return Finding(name, "note", "what is handed in stays as it is", "the old state is written into",
-                       "whoever keeps the states of earlier rounds loses them")  # fmt: skip
+        return Finding(name, "note", "what is handed in stays as it is",
+                       "the old state is written into",
+                       "whoever keeps the states of earlier rounds loses them")
     return Finding(name, "pass", "what is handed in stays as it is", "unchanged")
 
 

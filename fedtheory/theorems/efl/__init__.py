@@ -32,16 +32,14 @@ for _file in ("theorem_1", "theorem_1_proof", "theorem_1_recursion"):
 
 paper.proofs.extend(PROOFS)
 PAPER = paper.judged_by(EFLSetting(), (
-        *paper.statements, *complete_round.STATEMENTS,
-        *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
-        *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS, *elastic_term.STATEMENTS,
-        *elastic_stability.STATEMENTS,
-        *compression.STATEMENTS, *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS,
-        *compressed_participation.STATEMENTS,
-        *section_3.STATEMENTS,
-        *section_4_runs.STATEMENTS, *section_4_sentences.STATEMENTS,
-        *shift_bound.STATEMENTS, *costs.STATEMENTS,
-        *table_1_rows.STATEMENTS, *table_1.STATEMENTS,
-    ))  # fmt: skip
+    *paper.statements, *complete_round.STATEMENTS,
+    *sections_4_1_and_4_2.STATEMENTS, *corollary_1.STATEMENTS,
+    *corollary_1_deadlines.STATEMENTS, *theorem_2.STATEMENTS, *limit_points.STATEMENTS,
+    *elastic_term.STATEMENTS, *elastic_stability.STATEMENTS, *compression.STATEMENTS,
+    *error_feedback.STATEMENTS, *compressed_convergence.STATEMENTS,
+    *compressed_participation.STATEMENTS, *section_3.STATEMENTS, *section_4_runs.STATEMENTS,
+    *section_4_sentences.STATEMENTS, *shift_bound.STATEMENTS, *costs.STATEMENTS,
+    *table_1_rows.STATEMENTS, *table_1.STATEMENTS,
+))  # fmt: skip
 
 __all__ = ["PAPER"]

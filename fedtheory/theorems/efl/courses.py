@@ -1,6 +1,8 @@
-"""A run of EFL as the proof of Theorem 1 looks at it: the states of each round, and everything that may happen from each of them.
+"""A run of EFL as the proof of Theorem 1 looks at it: the states of each round, and everything that
+may happen from each of them.
 
-All states that can be reached, with their probabilities, where these are few; else scenarios, each round of which is enumerated.
+All states that can be reached, with their probabilities, where these are few; else scenarios, each
+round of which is enumerated.
 """
 
 from __future__ import annotations
@@ -83,14 +85,8 @@ def _all(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: A
 
 
 def _drawn(
-    oracles: QuadraticOracles,
-    laws: list[RoundLaw],
-    c: EFLConstants,
-    w0: Any,
-    rule: str,
-    scenarios: int,
-    seed: int,
-    seen: list[Any],
+    oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: Any, rule: str,
+    scenarios: int, seed: int, seen: list[Any],
 ) -> Iterator[Any]:
     """Scenarios; ``seen`` keeps each round's squared distances before it, and after the last one their expectation."""
     rng = Stream(seed).generator("proof of EFL's Theorem 1")

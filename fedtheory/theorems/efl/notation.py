@@ -25,9 +25,9 @@ SYMBOLS = {
 
 
 def statement(
-    id: str, title: str, source: str, *forms: Form, assumptions: tuple[str, ...] = (), kind: str = "statement", measures: str = "",
-    **symbols: str,
-) -> Statement:  # fmt: skip
+    id: str, title: str, source: str, *forms: Form, assumptions: tuple[str, ...] = (),
+    kind: str = "statement", measures: str = "", **symbols: str,
+) -> Statement:
     """A statement about EFL."""
     return Statement(f"efl/{id}", title, source, "efl", forms, assumptions, {**SYMBOLS, **symbols}, kind, measures=measures)
 

@@ -1,12 +1,14 @@
 r"""The proof of EFL's Theorem 1 as a chain of steps, printed and repaired.
 
-With a_tau = E||w_tau - w*||^2 and U_tau the bound at tau, y = tau E + gamma and rho_tau = 1 - 4E/(y + E), steps 1 to 6 add up to
+With a_tau = E||w_tau - w*||^2 and U_tau the bound at tau, y = tau E + gamma and
+rho_tau = 1 - 4E/(y + E), steps 1 to 6 add up to
 
     E a_{tau+1} <= rho_tau a_tau + b_tau/(y + E)^2 + r_tau J_tau/(y + E),
 
-and U_tau - a_tau =: e_tau has e_0 = 0 and e_{tau+1} = rho_tau e_tau + (slack of steps 1 to 6, of J_tau <= J, of the induction). So a
-slack in round tau arrives at the end with the weight rho_{tau+1} ... rho_{T-1}, and the slack of the theorem is their exact sum. As G
-and sigma_k bound expectations over the state, steps 1 and 6 are claimed in the mean over the states.
+and U_tau - a_tau =: e_tau has e_0 = 0 and e_{tau+1} = rho_tau e_tau + (slack of steps 1 to 6, of
+J_tau <= J, of the induction). So a slack in round tau arrives at the end with the weight
+rho_{tau+1} ... rho_{T-1}, and the slack of the theorem is their exact sum. As G and sigma_k bound
+expectations over the state, steps 1 and 6 are claimed in the mean over the states.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def _once(e: Ended) -> Any:
     return 1
 
 
-# --- each round: sums over the local steps, expectations given the state ---------------------------------------------------
+# --- each round: sums over the local steps, expectations given the state --------------------------
 def _summed(
     compare: Callable[[StepState], Sides], scale: Callable[[StepState], Any] = lambda v: 1
 ) -> Callable[[EFLRound], Sides]:
@@ -117,7 +119,7 @@ def _bound(c: Any, tau: int) -> Any:
     return C / c.y[tau] ** 2 + c.H()[tau] * c.J / c.y[tau]
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 def _drawn(e: Ended) -> Sides:
     """||w_tau - w*||^2 as it was drawn, and its expectation in the round before."""
     weight = _arrives(e)[:-1]
@@ -292,27 +294,20 @@ def _proofs() -> tuple[Proof, ...]:
     made = []
     for form, steps, note in (
         (
-            "printed",
-            (*_STEPS, *_ENDS),
-            "the steps of the repaired proof, and what the printed statement has in the place of its end",
+            "printed", (*_STEPS, *_ENDS),
+            "the steps of the repaired proof, and what the printed statement has in the place of "
+            "its end",
         ),
         (
-            "repaired",
-            _STEPS,
-            "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the rounds after it",
+            "repaired", _STEPS,
+            "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the "
+            "rounds after it",
         ),
     ):
         made += [
             Proof(
-                "efl/theorem-1",
-                form,
-                steps,
-                course,
-                replayed,
-                (scheme,),
-                f"efl-theorem-1-printed-{scheme.lower()}",
-                _SUMS,
-                note,
+                "efl/theorem-1", form, steps, course, replayed, (scheme,),
+                f"efl-theorem-1-printed-{scheme.lower()}", _SUMS, note,
             )
             for scheme in SCHEMES
         ]

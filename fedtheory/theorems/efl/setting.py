@@ -35,13 +35,13 @@ LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, u
 OPTIMA = LocalWork((), "the statement is about two optima, not about a run; leave local_solver out")
 # of the search's budget: instances of these kinds take longer than others
 SHARE = {
-    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.2, "term": 0.2, "samples": 0.5, "compressed": 0.1,
-    "compressed-partial": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1,
-}  # fmt: skip
+    "run": 0.05, "step": 0.1, "restart": 0.1, "away": 0.2, "term": 0.2, "samples": 0.5,
+    "compressed": 0.1, "compressed-partial": 0.1, "frozen": 0.1, "stability": 0.3, "row": 0.1,
+}
 
 
 class EFLSetting(Setting):
-    """Runs and rounds of EFL in exact second moments or by Monte Carlo, and closed forms in fractions."""
+    """Runs and rounds of EFL by exact second moments or Monte Carlo; closed forms in fractions."""
 
     kinds = (*runs.KINDS, *in_fractions.KINDS)
     builders = BUILDERS
@@ -49,7 +49,7 @@ class EFLSetting(Setting):
     scenarios = 200
     accepts = ACCEPTS
 
-    # --- instances ------------------------------------------------------------------------------------------------------
+    # --- instances --------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
         """Runs first, then what is given in fractions."""
         return [*runs.battery(plan.seed, plan.scale), *in_fractions.battery(plan.seed, plan.scale)]
@@ -73,7 +73,7 @@ class EFLSetting(Setting):
         losses = ("losses", "f_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, clients separated by semicolons")
         return [first, *([losses] if {"h", "c"} <= witness.data.keys() else []), *rest]
 
-    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    # --- a problem of the user's ------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         """Why the statement does not run on a user's problem, or None where it does: only claims do not."""
         if statement.kind != "claim":
@@ -169,7 +169,7 @@ class EFLSetting(Setting):
         gamma = gamma_of(participation.max_steps, theta, float(problem.beta_k.max()), mu, S)
         return TheoremStep(mu, participation.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
 
-    # --- at the command line ----------------------------------------------------------------------------------------------
+    # --- at the command line ----------------------------------------------------------------------
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """A case under the laws of s_k that were asked for; of Theorem 2 the client that leaves or joins."""
         reason = self.refusal(statement)

@@ -90,15 +90,8 @@ COMMON_DRAWS = r",\ \text{where all clients draw the same mini-batch in a step}"
 
 
 def bound(
-    q: EFLRun,
-    total: str = "sum",
-    flipped: bool = False,
-    reading: str = "positive part",
-    gap: str = "repaired",
-    sharp: str = "",
-    first: Any = 1,
-    rest: Any = 1,
-    bias: Any = 1,
+    q: EFLRun, total: str = "sum", flipped: bool = False, reading: str = "positive part",
+    gap: str = "repaired", sharp: str = "", first: Any = 1, rest: Any = 1, bias: Any = 1,
 ) -> Sides:
     """Sides of E||w_tau - w*||^2 <= C_tau/(tau E + gamma)^2 + H_tau J/(tau E + gamma).
 

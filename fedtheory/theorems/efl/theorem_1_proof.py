@@ -123,11 +123,8 @@ def inner(v: StepState, convex: Any = 1, drift: Any = 1) -> Sides:
     lhs = -2 * v.eta * ((v.wbar[:, :, :E] - star) * gbar(v)).sum(axis=-1)
     above = v.gap - v.D[:, None]  # F_k(w_i^k) - F_k(w*)
     return le(
-        lhs,
-        drift * v.active(distance(v)),
-        2 * v.L * v.eta**2 * v.active(v.gap),
-        -2 * v.eta * v.active(above),
-        -convex * v.eta * v.mu * v.active(sq(v.w[:, :, :E] - star)),
+        lhs, drift * v.active(distance(v)), 2 * v.L * v.eta**2 * v.active(v.gap),
+        -2 * v.eta * v.active(above), -convex * v.eta * v.mu * v.active(sq(v.w[:, :, :E] - star)),
     )
 
 
@@ -152,10 +149,8 @@ def contraction(v: StepState, quarter: Any = None) -> Sides:
     share = (v.p[:, :, None] * v.alpha).sum(axis=1)[:, None]  # sum_k p_k alpha_i^k (O, 1, E)
     quarter = rate / 4 if quarter is None else quarter * rate
     return le(
-        -rate * v.active(sq(v.w[:, :, :E] - star)),
-        -quarter * share * v.start_sq,
-        rate / 2 * share * sq(v.wbar[:, :, :E] - v.w0),
-        rate * v.active(distance(v)),
+        -rate * v.active(sq(v.w[:, :, :E] - star)), -quarter * share * v.start_sq,
+        rate / 2 * share * sq(v.wbar[:, :, :E] - v.w0), rate * v.active(distance(v)),
     )
 
 

@@ -1,8 +1,10 @@
-"""The worst run of EFL's local SGD where everybody completes all steps and gradients have no noise: local gradient descent.
+"""The worst run of EFL's local SGD where everybody completes all steps and gradients have no noise:
+local gradient descent.
 
-What is measured is Theorem 1's ||w_tau - w*||^2, with the theorem's own step sizes. What is known of the losses is what its bound asks:
-L and mu, ||w_0 - w*||^2, the mean of D_k = F_k(w*) - F_k^*, and G^2, which bounds every gradient that a client takes; each by
-itself, or the bound as a whole. The value is the same for every N >= 2 with equal weights.
+What is measured is Theorem 1's ||w_tau - w*||^2, with the theorem's own step sizes. What is known
+of the losses is what its bound asks: L and mu, ||w_0 - w*||^2, the mean of D_k = F_k(w*) - F_k^*,
+and G^2, which bounds every gradient that a client takes; each by itself, or the bound as a whole.
+The value is the same for every N >= 2 with equal weights.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ def constants_of(E: int, L: Any, mu: Any, rounds: int, start_sq: Any = 1, D: Any
     law = RoundLaw(EFL(scheme=SCHEME), np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * 2, dtype=object), half)
     each = np.array([Fraction(D)] * 2, dtype=object)
     return EFLConstants(
-        E, Fraction(L), Fraction(mu), law.moments.theta, Fraction(G_sq), 0 * each, each, half, [law.moments] * rounds,
-        Fraction(start_sq),
-    )  # fmt: skip
+        E, Fraction(L), Fraction(mu), law.moments.theta, Fraction(G_sq), 0 * each, each, half,
+        [law.moments] * rounds, Fraction(start_sq),
+    )
 
 
 def rate_of(bound: Callable[[EFLRun], Sides], constants: EFLConstants) -> Fraction:
@@ -99,7 +101,7 @@ def worst_distance(constants: EFLConstants, limits: Sequence[Limit]) -> Fraction
 
 
 def worst_at(bound: Callable[[EFLRun], Sides], E: int = 2, condition: int = 2, rounds: int = 3) -> Worst:
-    """Worst case/bound of a form of Theorem 1, whose right side is linear in ||w_0 - w*||^2, D and G^2."""
+    """Worst case/bound of a form of Theorem 1, linear in ||w_0 - w*||^2, D and G^2."""
 
     @cache
     def share() -> Fraction:

@@ -47,9 +47,7 @@ SMOOTH = Fact(
 )
 ATTRACTS = Fact("small steps lead to it", lambda q: q.slopes is not None and q.X is not None)
 PLAIN = Fact("diagonal Hessians and Gram matrices, and no theta_i = 0", lambda q: q.plain)
-STABLE_STEP = Fact(
-    "eta (1 + tau) L < 2 in every cohort", lambda q: q.eta * (1 + q.tau) * q.L < 2
-)
+STABLE_STEP = Fact("eta (1 + tau) L < 2 in every cohort", lambda q: q.eta * (1 + q.tau) * q.L < 2)
 
 MOST_COHORTS, MOST_LINEARISED = 200, 4
 ONE_CLIENT = "least squares; where cohorts take part, one client at least that is strongly convex"

@@ -21,7 +21,7 @@ SHORT = {"fedavg": "FedAvg", "elastic-aggregation": "elastic"}
 
 
 def _factors(h: np.ndarray, theta: np.ndarray, members: list[int], tau: float) -> np.ndarray:
-    """zeta of one cohort, the sensitivities being |2 h theta|: h (I, N, d), theta (I, d) -> (I, d)."""
+    """zeta of a cohort with sensitivities |2 h theta|: h (I, N, d), theta (I, d) -> (I, d)."""
     omega = np.abs(2 * h[:, members] * theta[:, None]).mean(axis=1)
     return 1 + tau - omega / omega.max(axis=1, keepdims=True)
 
@@ -37,7 +37,8 @@ def _motion(h: np.ndarray, m: np.ndarray, c: np.ndarray, P: int, tau: float, the
 def mean_field_zero(h: np.ndarray, m: np.ndarray, c: np.ndarray, P: int, tau: float, iterations: int = 90) -> tuple[np.ndarray, float]:
     """theta with E[zeta_C Delta_C] = 0 over all cohorts of P, for I instances of diagonal clients.
 
-    h, m, c (I, N, d): curvatures, m = 1 - (1 - lr h)^E, and minimisers. Returns theta (I, d), and the largest |E[zeta Delta]|.
+    h, m, c (I, N, d): curvatures, m = 1 - (1 - lr h)^E, and minimisers. Returns theta (I, d), and
+    the largest |E[zeta Delta]|.
     """
     theta = (m * c).sum(axis=1) / m.sum(axis=1)
     scale = 1 / ((1 + tau) * m.mean(axis=1))  # a fixed diagonal, so that flat coordinates do not take longer
@@ -48,7 +49,8 @@ def mean_field_zero(h: np.ndarray, m: np.ndarray, c: np.ndarray, P: int, tau: fl
 
 
 def growth(h: np.ndarray, m: np.ndarray, c: np.ndarray, P: int, tau: float, theta: np.ndarray, by: float = 1e-6) -> np.ndarray:
-    """The largest real part (I,) of the eigenvalues of the mean motion's derivative at theta: below 0 where theta attracts."""
+    """The largest real part (I,) of the eigenvalues of the mean motion's derivative at theta: below
+    0 where theta attracts."""
     step = by * np.eye(theta.shape[1])
     columns = [(_motion(h, m, c, P, tau, theta + e) - _motion(h, m, c, P, tau, theta - e)) / (2 * by) for e in step]
     return np.linalg.eigvals(np.stack(columns, axis=-1)).real.max(axis=1)
@@ -84,7 +86,8 @@ def _path(h: np.ndarray, theta: np.ndarray, tau: float | None, rounds: int) -> n
 
 
 def compute(instances: int = 40, seed: int = 0) -> dict[str, Any]:
-    """Mean distances to the optimum over random instances, against P and against how unlike curvatures are, and two paths."""
+    """Mean distances to the optimum over random instances, against P and against how unlike
+    curvatures are, and two paths."""
     rng = Stream(seed).generator("figure elastic aggregation")
     sizes, spreads = list(range(1, CLIENTS + 1)), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
     h, c = _instances(rng, instances, 2.0)

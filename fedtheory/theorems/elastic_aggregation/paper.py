@@ -20,11 +20,9 @@ SYMBOLS = {
 }
 
 paper = Paper(
-    "elastic-aggregation",
-    "Elastic Aggregation",
-    symbols=SYMBOLS,
-    about="what Elastic Aggregation does on convex problems "
-    "(Algorithm 1; the paper states no theorem)",
+    "elastic-aggregation", "Elastic Aggregation", symbols=SYMBOLS,
+    about="what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no "
+    "theorem)",
     printed="as the paper's text claims or Algorithm 1 is printed",
     figures="fedtheory.theorems.elastic_aggregation.figures",
     headline="fedtheory.theorems.elastic_aggregation.headline",

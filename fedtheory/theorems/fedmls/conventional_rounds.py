@@ -33,9 +33,7 @@ __all__ = ["FEDPROX", "MANY_A_ROUND", "ONE_A_ROUND", "ConventionalView"]
 
 # what a form needs of an instance
 ONE_A_ROUND = Fact("one client, from x_0 = 0 with one step along a subgradient in a round")
-MANY_A_ROUND = Fact(
-    "one client, from x_0 = 0 with two or more steps along subgradients in a round"
-)
+MANY_A_ROUND = Fact("one client, from x_0 = 0 with two or more steps along subgradients in a round")
 FEDPROX = Fact(
     "FedProx from x_0 = 0 with the same step h in every round, its local problems solved exactly"
 )

@@ -1,4 +1,4 @@
-"""Rounds to epsilon on five instances, and local steps on one; every line carries its measured slope."""
+"""Rounds to epsilon on five instances, local steps on one; every line carries its slope."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _spread(wanted: list[float], least: float) -> list[float]:
 
 
 def _shown(data: Mapping[str, Any], instance: str) -> list[Mapping[str, Any]]:
-    """The series that have a name in the figure: single ones, and the best of a method's schedules."""
+    """The series named in the figure: single ones, and the best of a method's schedules."""
     return [s for s in (*data["series"], *data["best"]) if s["instance"] == instance and s["label"] in _LOOKS]
 
 
@@ -88,9 +88,9 @@ def _panel(ax: Any, series: list[Mapping[str, Any]], key: str, epsilons: np.ndar
         ours = s["label"] == "FedMLS"
         style = ":" if s["role"] == "theory" else "--" if s["role"] == "lower bound" else "-"
         ax.plot(
-            x[ok], y[ok], color=colour, linestyle=style, marker=marker, markersize=4 if ours else 2.5,
-            linewidth=2.4 if ours else 1.2, zorder=5 if ours else 3,
-        )  # fmt: skip
+            x[ok], y[ok], color=colour, linestyle=style, marker=marker,
+            markersize=4 if ours else 2.5, linewidth=2.4 if ours else 1.2, zorder=5 if ours else 3,
+        )
         if s["label"] == "any method at all":
             ax.fill_between(x[ok], y[ok], 0.3, color=BOUND, alpha=0.08, linewidth=0, zorder=0)
             ax.annotate("proved out of reach\nof any method", (low * 1.1, 1), ha="right", va="bottom", fontsize=6, color="#555555")
@@ -124,9 +124,9 @@ def _guides(ax: Any, high: float, low: float) -> None:
         y = 10 ** (bottom + 0.72 * (top - bottom)) * (high / x) ** power
         ax.plot(x, y, color="#AAAAAA", linewidth=1.2, zorder=1)
         ax.annotate(
-            f"1/ε{'²' if power == 2 else ''}", (x[1], y[1]), xytext=(2, 0), textcoords="offset points", fontsize=6.5,
-            color="#888888", va="center",
-        )  # fmt: skip
+            f"1/ε{'²' if power == 2 else ''}", (x[1], y[1]), xytext=(2, 0),
+            textcoords="offset points", fontsize=6.5, color="#888888", va="center",
+        )
 
 
 def caption(data: Mapping[str, Any]) -> str:
@@ -146,7 +146,8 @@ _NOTE = "number: fitted slope against ε with its 95 % interval (−1: 1/ε, −
 
 
 def _ahead(data: Mapping[str, Any], instances: Sequence[str], others: Sequence[str]) -> list[str]:
-    """The instances on which FedMLS, exact and tuned, is ahead of all of these at the smallest epsilon at which both were measured."""
+    """The instances on which FedMLS, exact and tuned, is ahead of all of these at the smallest
+    epsilon at which both were measured."""
     found = {(c["instance"], c["other"]): c["ahead_at_smallest"] for c in data["crossovers"] if c["ours"] == "FedMLS, exact"}
     return [i for i in instances if all(found.get((i, o)) == "FedMLS, exact" for o in others)]
 
@@ -203,6 +204,7 @@ def draw(data: dict[str, Any]) -> Figure:
         _names(ax, end, ends, 0.055)
     headline(
         figure, _claim(data, tuple(_TITLES), _PLACES),
-        f"{_NOTE}; all but λ = ε/G² tuned on one grid; faint: every schedule by itself; exact: local problems solved exactly",
-    )  # fmt: skip
+        f"{_NOTE}; all but λ = ε/G² tuned on one grid; faint: every schedule by itself; exact: "
+        "local problems solved exactly",
+    )
     return figure

@@ -1,4 +1,5 @@
-"""Theorem 1 of FedMLS against the gap after K rounds: as printed, as repaired and sharpened, with the local steps of its own T_k."""
+"""Theorem 1 of FedMLS against the gap after K rounds: as printed, as repaired and sharpened, with
+the local steps of its own T_k."""
 
 from __future__ import annotations
 
@@ -58,19 +59,19 @@ def _panel(
             bounds[name].append(float(np.asarray(get("fedmls/theorem-1").form(name).sides_on(view).rhs)[0, 0]))
     gap = np.stack(gaps)
     return {
-        "gap": middle(gap), "mean": gap.mean(axis=1), "steps": steps, "G": G, "distance": math.sqrt(D),
-        "bounds": {name: np.array(v) for name, v in bounds.items()},
-    }  # fmt: skip
+        "gap": middle(gap), "mean": gap.mean(axis=1), "steps": steps, "G": G,
+        "distance": math.sqrt(D), "bounds": {name: np.array(v) for name, v in bounds.items()},
+    }
 
 
 def compute(
-    rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, seed: int = 0, problem: Problem | None = None,
-    radius: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    rounds: Sequence[int] = (1, 2, 4, 8, 16, 32), scenarios: int = 20, seed: int = 0,
+    problem: Problem | None = None, radius: float | None = None,
+) -> dict[str, Any]:
     """Four panels: two problems, one with noise, and one with a lambda that is the same for all K.
 
-    ``problem``: in place of the least absolute deviations of three panels, on the ball of ``radius``; without a radius the least
-    power of 2 whose ball provably holds a minimiser.
+    ``problem``: in place of the least absolute deviations of three panels, on the ball of
+    ``radius``; without a radius the least power of 2 whose ball provably holds a minimiser.
 
     Raises
     ------

@@ -40,8 +40,8 @@ class MLSInstance:
     clients, dim : N, d
     noise : noise_std in units of the root mean square Lipschitz constant; 0 is deterministic
     accuracy : epsilon in units of G ||x_0 - x*||, for lambda = epsilon/G^2
-    rounds : of Theorem 2 'printed', 'fewest' (K_min) or 'sharpened' (K_min of the sharpened Theorem 1); or a number, as Theorem 1
-        holds for any K
+    rounds : of Theorem 2 'printed', 'fewest' (K_min) or 'sharpened' (K_min of the sharpened Theorem
+        1); or a number, as Theorem 1 holds for any K
     lam_scale : multiplies lambda (1 for Theorem 2)
     scenarios : of stochastic runs
     """
@@ -104,7 +104,8 @@ class MLSInstance:
         return nonsmooth.LAD(features, targets)
 
     def algorithm(self, problem: Problem) -> FedMLS:
-        """FedMLS with the parameters of Theorem 2, or with lambda scaled and K given; those of R^{Nd} where line 22 has grad f_i/N."""
+        """FedMLS with the parameters of Theorem 2, or with lambda scaled and K given; those of
+        R^{Nd} where line 22 has grad f_i/N."""
         star = problem.optimum_on_ball(RADIUS).x
         g = problem.lipschitz_rms(RADIUS)
         distance_sq = max(float(((self.start(problem) - star) ** 2).sum()), 1e-4)
@@ -119,8 +120,9 @@ class MLSInstance:
         n = problem.num_clients if self.norm == "product" else 1
         return FedMLS(
             n * self.lam_scale * epsilon / g**2, n * distance_sq, rounds, RADIUS, g / math.sqrt(n),
-            sigma=sigma / math.sqrt(n), noise_std=sigma, average=self.average, norm=self.norm, skip_last=False,
-        )  # fmt: skip
+            sigma=sigma / math.sqrt(n), noise_std=sigma, average=self.average, norm=self.norm,
+            skip_last=False,
+        )
 
     def start(self, problem: Problem) -> np.ndarray:
         """A seeded point of the ball."""
@@ -139,8 +141,8 @@ class MLSInstance:
 
 
 def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
-    """Every family, N from 1 to 20 with exact and with noisy subgradients, Theorem 2's parameters (printed K, K_min, also that of the
-    sharpened Theorem 1) and free ones; K_min from 6 to 100."""
+    """Every family, N from 1 to 20 with exact and with noisy subgradients, Theorem 2's parameters
+    (printed K, K_min, also that of the sharpened Theorem 1) and free ones; K_min from 6 to 100."""
     out = []
     for family in FAMILIES:
         rng = Stream(seed).generator(f"fedmls battery {family}")
@@ -165,7 +167,8 @@ def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:
 
 
 def _on_the_product(seed: int) -> list[MLSInstance]:
-    """Line 22 along grad f_i/N: every family once, exact subgradients and noisy ones, Theorem 2's printed K and any other."""
+    """Line 22 along grad f_i/N: every family once, exact subgradients and noisy ones, Theorem 2's
+    printed K and any other."""
     out = []
     for n, family in enumerate(FAMILIES):
         rounds: str | int
@@ -178,7 +181,8 @@ MANY_ROUNDS = {"LAD": (3, 2, 12), "l1 distance": (1, 2, 64)}  # clients, dim, sc
 
 
 def _noisy(seed: int) -> list[MLSInstance]:
-    """Noisy subgradients with 1 to 20 clients on every family, where the family's number of clients is free, and K_min = 100."""
+    """Noisy subgradients with 1 to 20 clients on every family, where the family's number of clients
+    is free, and K_min = 100."""
     out = []
     for family in (*FAMILIES, *ANALYTIC[1:]):  # the two-client pull has two
         chain = family == "Arjevani-Shamir chain"  # an even number of clients, and of links

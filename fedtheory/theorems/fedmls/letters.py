@@ -65,11 +65,8 @@ class _Orders(Letters):
 
 ORDERS = _Orders(
     {
-        "K": "K",
-        "total": r"\sum_{k\le K}T_k",
-        "product": "P",
-        "unit": r"\big(4+\tfrac{\sigma^2}{G^2}\big)P",
-        "noise": r"\tfrac{\sigma^2}{G^2}",
+        "K": "K", "total": r"\sum_{k\le K}T_k", "product": "P",
+        "unit": r"\big(4+\tfrac{\sigma^2}{G^2}\big)P", "noise": r"\tfrac{\sigma^2}{G^2}",
     },
     ("product", "unit", "noise", "total"),
 )

@@ -1,7 +1,4 @@
-"""The worth of local work in Theorem 1's bound: its constants beside what one loss needs.
-
-The local work is done by steps, or solved.
-"""
+"""The worth of local work in Theorem 1's bound, by steps or solved, beside one loss's need."""
 
 from __future__ import annotations
 
@@ -25,11 +22,13 @@ ROUNDS = (2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130)
 
 
 def compute(rounds: tuple[int, ...] = ROUNDS, worst_up_to: int = 5) -> dict[str, Any]:
-    """F(x_K) - F* on f = -u in fractions as a share of the bound of each method, and the worst case of all losses as one.
+    """F(x_K) - F* on f = -u in fractions as a share of the bound of each method, and the worst case
+    of all losses as one.
 
-    Solved: 8 ||x_0 - x*||^2/(lambda K (K+1)) + lambda/2 with lambda = 16/(K(K+1)+8). One step a round: (10 ||x_0 - x*||^2 + 8 D) in
-    place of the 8, with lambda = 20/(K(K+1)+7) and the least D for which every T_k is 1, 2 lambda^2 K (K-1)^2. The worst case is
-    that of MOPES, which is the method for one loss, over any closed convex set, with local training on all of space;
+    Solved: 8 ||x_0 - x*||^2/(lambda K (K+1)) + lambda/2 with lambda = 16/(K(K+1)+8). One step a
+    round: (10 ||x_0 - x*||^2 + 8 D) in place of the 8, with lambda = 20/(K(K+1)+7) and the least D
+    for which every T_k is 1, 2 lambda^2 K (K-1)^2. The worst case is that of MOPES, which is the
+    method for one loss, over any closed convex set, with local training on all of space;
     ``worst_up_to``: the most rounds of it.
     """
     out: dict[str, Any] = {"rounds": list(rounds), "solved": [], "one step": [], "seconds": 0.0}
@@ -64,9 +63,9 @@ def draw(data: dict[str, Any]) -> MatplotlibFigure:
         worst = data["worst"][name]
         last = max(last, len(worst))
         axis.plot(
-            data["rounds"][: len(worst)], worst, "D", color=COLOURS["worst case"], markersize=7, markerfacecolor="none",
-            label="worst case of all losses" if name == "solved" else None,
-        )  # fmt: skip
+            data["rounds"][: len(worst)], worst, "D", color=COLOURS["worst case"], markersize=7,
+            markerfacecolor="none", label="worst case of all losses" if name == "solved" else None,
+        )
     axis.axhline(1.0, color=COLOURS["measured"], linewidth=1, linestyle=":")
     axis.annotate("the bound", (data["rounds"][0], 1.0), xytext=(0, -3), textcoords="offset points", va="top", fontsize=7)
     axis.set(xscale="log", xlabel="rounds K", ylabel="(F(x_K) − F*) / bound", ylim=(0, 1.05))
@@ -102,7 +101,8 @@ def caption(data: dict[str, Any]) -> str:
 FIGURES = (
     FIGURE,
     Figure(
-        "fedmls_local_work", compute, draw, quick={"rounds": ROUNDS[:6], "worst_up_to": 5}, full={"worst_up_to": 12}, seeded=False,
+        "fedmls_local_work", compute, draw, quick={"rounds": ROUNDS[:6], "worst_up_to": 5},
+        full={"worst_up_to": 12}, seeded=False,
         title="What local work is worth in Theorem 1's bound", caption=caption,
     ),
-)  # fmt: skip
+)

@@ -74,12 +74,9 @@ def mopes_bound(q):
     )
     yield form(
         "10 and 4", lambda: bound(q, slack=4), BOUND % (10, 4, ""),
-        wrong(
-            "a hundredth of the first term", lambda: bound(q, Fraction(1, 10), Fraction(1, 25))
-        ),
+        wrong("a hundredth of the first term", lambda: bound(q, Fraction(1, 10), Fraction(1, 25))),
         holds=True, rules=BOTH, needs=(PROJECTED, STEPS, INSIDE),
-        note="4 for 8, as in theorem-1 [sharpened]",
-        worst=worst_of("mopes", 10, 4), proof=PROVED,
+        note="4 for 8, as in theorem-1 [sharpened]", worst=worst_of("mopes", 10, 4), proof=PROVED,
     )
     yield form(
         "x_0 outside X", lambda: bound(q), BOUND % (10, 8, "") + r",\quad x_0\in X'\setminus X",
@@ -149,9 +146,7 @@ def moles_calls(q):
     yield form(
         "calls a round", lambda: le(q.calls, q.call_limit()),
         r"\mathrm{calls}_k\le\max(3,\lceil16K\Delta^2/C\rceil)",
-        wrong(
-            "a hundredth, and no 3", lambda: le(q.calls, q.call_limit(Fraction(4, 25)) * 0.3)
-        ),
+        wrong("a hundredth, and no 3", lambda: le(q.calls, q.call_limit(Fraction(4, 25)) * 0.3)),
         holds=True, rules=EXACT, needs=(LINEAR,),
         note="Delta the diameter of X; proved in fedtheory.central.moles. It is within 21 times "
         "what the simplex needs",

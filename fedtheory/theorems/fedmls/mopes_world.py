@@ -228,9 +228,7 @@ class MopesView(OfRounds):
         made = planned_of(statement, case.problem, case.given, case.x0)
         noisy = bool(made.method.noise_std)
         if case.mode == "exact" and noisy:
-            raise InvalidInput(
-                "mode = 'exact': what noise does is not enumerated, use mode='auto'"
-            )
+            raise InvalidInput("mode = 'exact': what noise does is not enumerated, use mode='auto'")
         least, most = cls.scenarios
         count = max(least, min(case.scenarios, most)) if noisy else 1
         optimum = made.optimum
@@ -246,9 +244,7 @@ def method_of(statement: str) -> str:
     return "moles" if statement.rpartition("/")[2].startswith("moles") else "mopes"
 
 
-def planned_of(
-    statement: str, problem: Any, given: Mapping[str, Any], x0: np.ndarray
-) -> Planned:
+def planned_of(statement: str, problem: Any, given: Mapping[str, Any], x0: np.ndarray) -> Planned:
     """Plan the run that is meant; from 0, or the set's point nearest to 0, where x_0 is 0."""
     constraint = given.get("X", Ball(problem.dim, 1.0))
     if not isinstance(constraint, ConstraintSet):

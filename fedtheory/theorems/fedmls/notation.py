@@ -8,19 +8,8 @@ from fedtheory.theory.judge.statement import Form
 from fedtheory.theory.judge.view import Fact
 
 __all__ = [
-    "ASSUMPTIONS",
-    "BOTH_RULES",
-    "EXACT_RULES",
-    "LINE_14",
-    "LINE_22",
-    "PAPER_ID",
-    "PRINTED_COUNTS",
-    "PROVED",
-    "ROUNDS",
-    "SLACK",
-    "SYMBOLS",
-    "applies",
-    "is_reading",
+    "ASSUMPTIONS", "BOTH_RULES", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PRINTED_COUNTS",
+    "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "is_reading",
 ]
 
 PAPER_ID = "fedmls"
@@ -46,9 +35,7 @@ ASSUMPTIONS = (
 )
 PROVED = "docs/fedmls.md#the-proof"
 # What a form may need of a run
-PRINTED_COUNTS = Fact(
-    "K = ceil(6 G sqrt(2 D-tilde)/epsilon) >= 2", lambda q: q.rounds == "printed"
-)
+PRINTED_COUNTS = Fact("K = ceil(6 G sqrt(2 D-tilde)/epsilon) >= 2", lambda q: q.rounds == "printed")
 LINE_14 = Fact("line 14 takes the last iterate z' of local training")
 LINE_22 = Fact(
     "line 22 steps along grad f_i/N, and G, sigma, D-tilde and ||x_0 - x*|| are those of R^{Nd}"
@@ -93,6 +80,7 @@ def applies(form: Form, run: Any) -> str | None:
 def is_reading(form: Form) -> bool:
     """True for a form that is a reading on record as violated.
 
-    It is judged on its witness in a campaign, and on a user's problem on a run of its own (see `fedtheory.theorems.fedmls.readings`).
+    It is judged on its witness in a campaign, and on a user's problem on a run of its own (see
+    `fedtheory.theorems.fedmls.readings`).
     """
     return set(form.established.values()) == {"violated"}

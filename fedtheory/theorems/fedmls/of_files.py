@@ -33,9 +33,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
 
 
 # --- from the data of a file ----------------------------------------------------------------------
-def numbers_of(
-    data: dict[str, Any], *names: str, positive: Sequence[str] = ()
-) -> list[Fraction]:
+def numbers_of(data: dict[str, Any], *names: str, positive: Sequence[str] = ()) -> list[Fraction]:
     """Fractions of these names.
 
     Raises

@@ -206,9 +206,7 @@ class OneDimension:
         """
         K, lam, one = self.rounds, self.lam, [(Fraction(-1), Fraction(0))]
         if (self.clients, self.copies, self.radius, self.x0) != ((one,), (1,), 1, 0):
-            raise InvalidInput(
-                "this bound is refuted by one client f = -u with R = 1 and x_0 = 0"
-            )
+            raise InvalidInput("this bound is refuted by one client f = -u with R = 1 and x_0 = 0")
         inside = lam * (Fraction(K * (K + 1), 20) + Fraction(8, 25)) <= 1
         if K < 2 or 2 * lam * lam * K * (K - 1) ** 2 > self.d or not inside:
             raise InvalidInput(

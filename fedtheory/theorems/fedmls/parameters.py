@@ -1,4 +1,5 @@
-"""FedMLS with Theorem 2's parameters for an accuracy relative to G ||x_0 - x*||, and what else a user sets in place of them."""
+"""FedMLS with Theorem 2's parameters for an accuracy relative to G ||x_0 - x*||, and what else a
+user sets in place of them."""
 
 from __future__ import annotations
 
@@ -68,19 +69,17 @@ class MadeFedMLS:
         """All of it, as it is written beside the results."""
         total = self.algorithm.total_steps(skip_last=skip_last)
         return {
-            "name": self.algorithm.name, **asdict(self.algorithm), "radius_from": self.radius_from, "epsilon": self.epsilon,
-            "epsilon_relative": self.relative, "distance": self.distance, "G_i": self.G_i, "local_steps": total,
-        }  # fmt: skip
+            "name": self.algorithm.name, **asdict(self.algorithm), "radius_from": self.radius_from,
+            "epsilon": self.epsilon, "epsilon_relative": self.relative, "distance": self.distance,
+            "G_i": self.G_i, "local_steps": total,
+        }
 
 
 def make_fedmls(
-    problem: Problem,
-    options: Mapping[str, Any],
-    x0: np.ndarray,
-    rounds: Literal["fewest", "printed"] | int,
-    batch_size: int | None = None,
+    problem: Problem, options: Mapping[str, Any], x0: np.ndarray,
+    rounds: Literal["fewest", "printed"] | int, batch_size: int | None = None,
 ) -> MadeFedMLS:
-    """FedMLS with Theorem 2's parameters for ``epsilon``, and with what else is given in place of them.
+    """FedMLS with Theorem 2's parameters for ``epsilon``, and what is given in their place.
 
     Parameters
     ----------
@@ -134,13 +133,13 @@ def make_fedmls(
     if algorithm.norm == "product" and not given:  # the same run in the other norm
         n = problem.num_clients
         algorithm = replace(
-            algorithm, lam=n * algorithm.lam, D=n * algorithm.D, lipschitz=algorithm.lipschitz / math.sqrt(n),
-            sigma=algorithm.sigma / math.sqrt(n),
-        )  # fmt: skip
+            algorithm, lam=n * algorithm.lam, D=n * algorithm.D,
+            lipschitz=algorithm.lipschitz / math.sqrt(n), sigma=algorithm.sigma / math.sqrt(n),
+        )
     hours = int(algorithm.rounds) * SHORTEST_ROUND / 3600
     if hours > 1 and not algorithm.allow_long:  # before arrays of that length are made
         raise InvalidInput(
-            f"K = {algorithm.rounds:,} rounds would take at least {hours:,.1f} hours: ask for a larger epsilon or fewer rounds, or "
-            "pass allow_long=True to go on"
+            f"K = {algorithm.rounds:,} rounds would take at least {hours:,.1f} hours: ask for a "
+            "larger epsilon or fewer rounds, or pass allow_long=True to go on"
         )
     return MadeFedMLS(algorithm, optimum, radius, radius_from, distance, G_i, relative, epsilon, given)

@@ -1,7 +1,8 @@
-"""Everything a run of FedMLS makes measurable, in the symbols of its proof (Thekumparampil et al. 2020; Lan 2016).
+"""Everything a run of FedMLS makes measurable, in the symbols of its proof (Thekumparampil et al.
+2020; Lan 2016).
 
-Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which the poster's algorithm lives. Rounds stand on axis 0,
-scenarios on the last axis.
+Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which the poster's algorithm
+lives. Rounds stand on axis 0, scenarios on the last axis.
 """
 
 from __future__ import annotations
@@ -193,9 +194,7 @@ class MLSView(World):
     @cached_property
     def targets(self) -> np.ndarray:
         """The points u as consensus points of every client: (Q, N, d, S)."""
-        shape = (
-            len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1]
-        )
+        shape = (len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1])
         return np.broadcast_to(self.points[:, None, :, None], shape)
 
     @cached_property
@@ -223,7 +222,7 @@ class MLSView(World):
         return self.inner_error()
 
 
-# --- a run ----------------------------------------------------------------------------------------------------------------
+# --- a run ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Bounds:
     """The constants of a problem on the ball that the theorems need.
@@ -240,17 +239,9 @@ class Bounds:
 
 
 def view_of_run(
-    problem: Problem,
-    algorithm: FedMLS,
-    x0: np.ndarray,
-    scenarios: int = 1,
-    seed: int = 0,
-    *,
-    radius: float | None = None,
-    points: int = 4,
-    bounds: Bounds | None = None,
-    solver: SubgradientSliding | None = None,
-    facts: frozenset[str] = frozenset(),
+    problem: Problem, algorithm: FedMLS, x0: np.ndarray, scenarios: int = 1, seed: int = 0, *,
+    radius: float | None = None, points: int = 4, bounds: Bounds | None = None,
+    solver: SubgradientSliding | None = None, facts: frozenset[str] = frozenset(),
 ) -> MLSView:
     """Run FedMLS and collect what its proof speaks of.
 
@@ -283,9 +274,9 @@ def view_of_run(
 
     observer = Observer(observe, lambda: {"averages": averages}, lambda noted: averages.extend(noted["averages"]))
     run = simulate(
-        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(), keep_states=True, on_round=observer,
-        local_solver=solver,
-    )  # fmt: skip
+        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(),
+        keep_states=True, on_round=observer, local_solver=solver,
+    )
     states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]
     x, z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x", "z"))
     local_x, local_z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x_local", "z_local"))

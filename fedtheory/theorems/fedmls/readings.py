@@ -52,9 +52,7 @@ class Reading:
     one_dimension: str = ""
     holds: bool = False
 
-    def bounds(
-        self, problem: Problem, radius: float, G_i: np.ndarray, given: bool
-    ) -> np.ndarray:
+    def bounds(self, problem: Problem, radius: float, G_i: np.ndarray, given: bool) -> np.ndarray:
         """(N,) what is taken for the clients' G_i; a user's own (``given``) stand if they can."""
         if self.takes == "consensus":
             return np.full(len(G_i), float(np.mean(G_i)))
@@ -72,9 +70,7 @@ class Reading:
         """A user's FedMLS, repaired but for the reading's changes, with the reading's G in T_k."""
         return replace(given, lipschitz=self.lipschitz(G_i), **{**REPAIRED, **self.change})
 
-    def plan(
-        self, given: FedMLS, G_i: np.ndarray, epsilon: float, distance_sq: float
-    ) -> FedMLS:
+    def plan(self, given: FedMLS, G_i: np.ndarray, epsilon: float, distance_sq: float) -> FedMLS:
         """The same with Theorem 2's lambda, D-tilde and K for epsilon.
 
         Raises

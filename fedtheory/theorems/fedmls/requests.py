@@ -18,16 +18,8 @@ from fedtheory.theory.judge.statement import Statement
 __all__ = ["prepare_run", "refuse_cohorts", "refuse_others"]
 
 PARTICIPATION = (
-    "inactive",
-    "incomplete",
-    "activity",
-    "arrival",
-    "departure",
-    "lr_schedule",
-    "lr_delay",
-    "local_steps",
-    "local_lr",
-    "batch_size",
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
+    "local_steps", "local_lr", "batch_size",
 )
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
 

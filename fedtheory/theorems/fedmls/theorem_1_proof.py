@@ -195,9 +195,7 @@ def telescoped(q):
         lambda: sum_of_rounds(q),
         r"\Psi_K-F(u)\le\tfrac2{K(K+1)}\big[\tfrac2\lambda(1+c(T_1))\|u-x_0\|^2"
         r"+\sum_kk\bar E_k\big]",
-        wrong(
-            "distance a hundred times smaller", lambda: sum_of_rounds(q, error=0.0, start=0.01)
-        ),
+        wrong("distance a hundred times smaller", lambda: sum_of_rounds(q, error=0.0, start=0.01)),
         holds=True, rules=BOTH_RULES, proof=PROVED,
     )
 

@@ -41,21 +41,22 @@ def frozen(form: Form, case: Case) -> Any:
 
 
 def _factor(compressor: Compressor | None, dim: int) -> float | None:
-    """delta of a compressor that the theorem is about; None where nothing is compressed. Raises `InvalidInput` for others."""
+    """delta of a compressor that the theorem is about; None where nothing is compressed. Raises
+    `InvalidInput` for others."""
     if compressor is None:
         return None
     compressor.check(dim)
     delta = compressor.contraction_exact(dim) if compressor.name in SHORTER else None
     if delta is None or compressor.float_bits != 64:
         raise InvalidInput(
-            f"{compressor}: the theorem needs ||C(x) - x||^2 <= (1 - delta)||x||^2 and ||C(x)|| <= ||x|| surely; use ST by the exact "
-            "rule, TopK or ScaledSign, with float_bits=64"
+            f"{compressor}: the theorem needs ||C(x) - x||^2 <= (1 - delta)||x||^2 and ||C(x)|| <= "
+            "||x|| surely; use ST by the exact rule, TopK or ScaledSign, with float_bits=64"
         )
     return float(delta)
 
 
 def _method(case: Case) -> EFL:
-    """The algorithm, if the theorem is about it. Raises `InvalidInput` with what is not as it must be."""
+    """The algorithm, if the theorem is about it. Raises `InvalidInput` with what does not fit."""
     algorithm = case.algorithm
     reason = assumption_failure(case.problem, EFL(lam=getattr(algorithm, "lam", 0.0)), case.local_solver)
     if not isinstance(algorithm, EFL):
@@ -139,9 +140,9 @@ def compressed(form: Form, case: Case) -> Any:
     D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
     size = max(float(abs(a).max()) for a in (w, local, R, R_G, optimum.x))
     made = CompressedView(
-        problem.weights, E, gamma, L, mu, G_sq, delta, down, np.zeros(problem.num_clients), D, optimum.x,
-        w[:, None], R, R_G, local, sent,
-    )  # fmt: skip
+        problem.weights, E, gamma, L, mu, G_sq, delta, down, np.zeros(problem.num_clients), D,
+        optimum.x, w[:, None], R, R_G, local, sent,
+    )
     points = 1e-13 * size * (T + 10)
     made.noise_of_points, made.noise = points, problem.dim * (points + off) * (points + off + 2 * size)
     return Made(made)
@@ -150,12 +151,14 @@ def compressed(form: Form, case: Case) -> Any:
 
 
 def partial(form: Form, case: Case) -> Any:
-    """Every participation of a few rounds on the user's problem, in floats: as many rounds as there are paths for, at most 20.
+    """Every participation of a few rounds on the user's problem, in floats: as many rounds as there
+    are paths for, at most 20.
 
     Raises
     ------
     InvalidInput, MissingCapability
-        As `compressed`; laws that change, clients that depend on each other, or too many cases in one round.
+        As `compressed`; laws that change, clients that depend on each other, or too many cases in
+        one round.
     NotCertified
         An optimum that cannot be certified.
     """

@@ -1,4 +1,5 @@
-"""Sections 4.1 and 4.2, Corollary 1 and Table 1 on a problem of a user's: Theorem 1's constants there, or those that are given."""
+"""Sections 4.1 and 4.2, Corollary 1 and Table 1 on a problem of a user's: Theorem 1's constants
+there, or those that are given."""
 
 from __future__ import annotations
 
@@ -65,10 +66,12 @@ def _idle(case: Case) -> np.ndarray:
 
 
 def inactive(form: Form, case: Case) -> Any:
-    """The data of kind 'inactive': the law of being inactive, and gamma, J and C of Theorem 1 on the problem, or as given.
+    """The data of kind 'inactive': the law of being inactive, and gamma, J and C of Theorem 1 on
+    the problem, or as given.
 
-    Corollary 1 assumes C_tau = tau C, so that C = C_T/T with Theorem 1's C_T as repaired. y is the probability of being inactive of the
-    client that is named, else of the one that is inactive most often; tau_0 is 0 unless given.
+    Corollary 1 assumes C_tau = tau C, so that C = C_T/T with Theorem 1's C_T as repaired. y is the
+    probability of being inactive of the client that is named, else of the one that is inactive most
+    often; tau_0 is 0 unless given.
     """
     _scheme_c(case)
     idle, T, E = _idle(case), case.rounds or ROUNDS, law_of(case).max_steps
@@ -87,10 +90,12 @@ def inactive(form: Form, case: Case) -> Any:
         "gamma": given_number(case, "gamma", lambda: constant(lambda c: c.gamma), above=0),
         "J": given_number(case, "J", lambda: constant(lambda c: c.J), above=0),
         "C": given_number(
-            case, "C", lambda: constant(lambda c: (c.gamma**2 * c.start_sq + c.noise_sum(c.B())[-1]) / c.T), above=0
+            case, "C",
+            lambda: constant(lambda c: (c.gamma**2 * c.start_sq + c.noise_sum(c.B())[-1]) / c.T),
+            above=0,
         ),
         "y": y, "tau_0": given_whole(case, "tau_0", 0, most=T - 1),
-    }  # fmt: skip
+    }
     return instance_of("inactive", case.problem.name, to_file(data))
 
 
@@ -112,13 +117,14 @@ def epochs(form: Form, case: Case) -> Any:
     data = {
         "noise": given_number(case, "noise", lambda: constant(noise), least=0),
         "G_sq": G**2 if "G" in case.given else constant(lambda c: c.G_sq),
-        "kappa": max(Fraction(1), constant(lambda c: c.L / c.mu)), "E": law.max_steps, "T": case.rounds or ROUNDS,
-    }  # fmt: skip
+        "kappa": max(Fraction(1), constant(lambda c: c.L / c.mu)), "E": law.max_steps,
+        "T": case.rounds or ROUNDS,
+    }
     return instance_of("epochs", case.problem.name, to_file(data))
 
 
 def incomplete(form: Form, case: Case) -> Any:
-    """The data of kind 'incomplete': the law of s^k > 0, and Theorem 1's constants on the problem."""
+    """The data of kind 'incomplete': the law of s^k > 0, and Theorem 1's constants there."""
     _scheme_c(case)
     law = law_in_fractions(case, "C")
     if any(law[:, 0]):
@@ -129,13 +135,14 @@ def incomplete(form: Form, case: Case) -> Any:
         raise MissingCapability(f"{cases:.3g} cases of (s_1..s_N), at most {MAX_CASES} are gone through: take fewer clients")
     c = constants_on(case)
     data = {
-        "weights": weights_of(case.problem), "law": law, "L": simplest(float(c.L)), "mu": simplest(float(c.mu)),
-        "G_sq": simplest(float(c.G_sq)), "sigma_sq": simplest_each(c.sigma_sq), "D": simplest_each(c.D),
-    }  # fmt: skip
+        "weights": weights_of(case.problem), "law": law, "L": simplest(float(c.L)),
+        "mu": simplest(float(c.mu)), "G_sq": simplest(float(c.G_sq)),
+        "sigma_sq": simplest_each(c.sigma_sq), "D": simplest_each(c.D),
+    }
     return instance_of("incomplete", case.problem.name, to_file(data))
 
 
-# --- Corollary 1: keep the client, or abandon it ----------------------------------------------------------------------------
+# --- Corollary 1: keep the client, or abandon it --------------------------------------------------
 def _who(case: Case) -> tuple[int, Fraction]:
     """Client a and y^a; all others are complete in every round."""
     a, law = client_of(case), law_in_fractions(case, "C")
@@ -153,11 +160,12 @@ def _who(case: Case) -> tuple[int, Fraction]:
 
 @dataclass
 class CertifiedAbandonView(ClosedView):
-    """Limits of scheme C on any strongly convex problem, as certified points, with client a inactive, or abandoned.
+    """Limits of scheme C on any strongly convex problem, as certified points, with client a
+    inactive, or abandoned.
 
-    The limit with a inactive with probability y minimises F - y p^a F_a, so that F there grows with y, and Theorem 2 for the
-    fraction y of a's weight bounds its distance from omega*. A point with gradient g is within ||g||/mu of its minimiser, and
-    its value within ||g||^2/(2 mu).
+    The limit with a inactive with probability y minimises F - y p^a F_a, so that F there grows with
+    y, and Theorem 2 for the fraction y of a's weight bounds its distance from omega*. A point with
+    gradient g is within ||g||/mu of its minimiser, and its value within ||g||^2/(2 mu).
 
     Attributes
     ----------
@@ -217,7 +225,8 @@ class CertifiedAbandonView(ClosedView):
 
 
 def abandon(form: Form, case: Case) -> Any:
-    """The data of kind 'abandon' of quadratics whose coordinates do not mix; certified points of other strongly convex losses."""
+    """The data of kind 'abandon' of quadratics whose coordinates do not mix; certified points of
+    other strongly convex losses."""
     _scheme_c(case)
     a, y = _who(case)
     try:
@@ -231,11 +240,13 @@ def abandon(form: Form, case: Case) -> Any:
 
 @dataclass
 class KeepOrAbandonView(ClosedView):
-    """Both runs of Theorem 1 on a quadratic problem in exact second moments: with client a inactive at times, and without it.
+    """Both runs of Theorem 1 on a quadratic problem in exact second moments: with client a inactive
+    at times, and without it.
 
-    E F(w_T) - F* = tr(H E[(w_T - w*)(w_T - w*)'])/2 with H the Hessian of F. (8) is asked for with the larger f_1 (both parts of C
-    added, B_t as repaired) and the smaller J of Theorem 1 as printed and as repaired, so that it then holds with either. The client is
-    abandoned at once, tau_0 = 0.
+    E F(w_T) - F* = tr(H E[(w_T - w*)(w_T - w*)'])/2 with H the Hessian of F. (8) is asked for with
+    the larger f_1 (both parts of C added, B_t as repaired) and the smaller J of Theorem 1 as
+    printed and as repaired, so that it then holds with either. The client is abandoned at once,
+    tau_0 = 0.
 
     Attributes
     ----------
@@ -312,7 +323,7 @@ class KeepOrAbandonView(ClosedView):
 
 
 def keep(form: Form, case: Case) -> Any:
-    """Both runs of a quadratic problem; the exact moments of other losses do not follow a recursion."""
+    """Both runs of a quadratic problem; exact moments of other losses follow no recursion."""
     algorithm, solver = _scheme_c(case), case.local_solver
     reason = assumption_failure(case.problem, algorithm, solver)
     if reason is not None:
@@ -327,12 +338,13 @@ def keep(form: Form, case: Case) -> Any:
     return Made(KeepOrAbandonView(case, a, y))
 
 
-# --- Table 1 ------------------------------------------------------------------------------------------------------------------
+# --- Table 1 --------------------------------------------------------------------------------------
 def rates(form: Form, case: Case) -> Any:
-    """The data of kind 'rates': G, L and mu of Theorem 1 on the problem, S participants, and delta of quadratics.
+    """The data of kind 'rates': G, L and mu of Theorem 1 on the problem, S participants, and delta
+    of quadratics.
 
-    delta = max_k ||H_k - H|| for quadratics, of other losses it is given; epsilon is 1/100 unless given. The rows are compared as they
-    are printed.
+    delta = max_k ||H_k - H|| for quadratics, of other losses it is given; epsilon is 1/100 unless
+    given. The rows are compared as they are printed.
     """
     known: list[EFLConstants] = []
 
@@ -358,7 +370,8 @@ def rates(form: Form, case: Case) -> Any:
         raise InvalidInput(f"mu = {float(case.problem.mu_k.min()):.6g}, the limit is > 0: add a ridge")
     L, mu = given_curvatures(case.given, float(case.problem.beta_k.max()), float(case.problem.mu_k.min()))
     data = {
-        "G": given_number(case, "G", lambda: constant(lambda c: c.G_sq) ** 0.5, above=0), "L": simplest(L), "mu": simplest(mu),
-        "S": given_number(case, "S", active, above=0), "root": root, "delta": given_number(case, "delta", dissimilarity, above=0),
-    }  # fmt: skip
+        "G": given_number(case, "G", lambda: constant(lambda c: c.G_sq) ** 0.5, above=0),
+        "L": simplest(L), "mu": simplest(mu), "S": given_number(case, "S", active, above=0),
+        "root": root, "delta": given_number(case, "delta", dissimilarity, above=0),
+    }
     return instance_of("rates", case.problem.name, to_file(data))

@@ -1,7 +1,8 @@
 """Options of a statement that a user sets, and a user's problem in fractions, by coordinate.
 
-A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are what they are meant to be, and
-weights and probabilities are divided by their sums: a problem is judged that rounds to the user's.
+A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are
+what they are meant to be, and weights and probabilities are divided by their sums: a problem is
+judged that rounds to the user's.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theory.judge.setting import Case
 
 __all__ = [
-    "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off", "given_number", "given_whole",
-    "law_in_fractions", "quadratics_of", "reweighted", "weights_of",
-]  # fmt: skip
+    "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off",
+    "given_number", "given_whole", "law_in_fractions", "quadratics_of", "reweighted", "weights_of",
+]
 
 ACCEPTS = {
     "G": "G of Assumption 4; exact where it can be, and refused where it is seen to be no bound",
@@ -87,7 +88,7 @@ def given_number(
 
 
 def given_whole(case: Case, name: str, default: int, least: int = 0, most: int | None = None) -> int:
-    """A whole number that the user set, else the default. Raises `InvalidInput` outside its limits."""
+    """A whole number that the user set, else the default; `InvalidInput` outside its limits."""
     value = case.given.get(name, default)
     whole_number(name, value, least=least)
     if most is not None and value > most:
@@ -144,8 +145,8 @@ def check_all_active(case: Case, mover: int | None = None, arrives: bool = False
                 raise InvalidInput(f"client {k} is not there in round {t}: {about}")
             if there and rows[k, -1] < 1:
                 raise InvalidInput(
-                    f"client {k} is inactive with probability {float(rows[k, 0]):.6g} in round {t}, the limit is 0: {about}; leave the "
-                    "participation out"
+                    f"client {k} is inactive with probability {float(rows[k, 0]):.6g} in round "
+                    f"{t}, the limit is 0: {about}; leave the participation out"
                 )
 
 
@@ -190,8 +191,8 @@ def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     if off.max() > 1e-12 * abs(H).max():
         k, i, j = (int(v) for v in np.unravel_index(np.argmax(off), off.shape))
         raise MissingCapability(
-            f"the Hessian of client {k} has {float(H[k, i, j]):.6g} at ({i}, {j}), the limit is 0: the form is about quadratics whose "
-            "coordinates do not mix; use diagonal Hessians"
+            f"the Hessian of client {k} has {float(H[k, i, j]):.6g} at ({i}, {j}), the limit is 0: "
+            "the form is about quadratics whose coordinates do not mix; use diagonal Hessians"
         )
     if not h.min() > 0:
         k = int(np.argmin(h.min(axis=1)))
@@ -224,7 +225,7 @@ def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
 
 
 def reweighted(problem: Problem, weights: np.ndarray) -> Problem:
-    """The same clients with other weights (N,), divided by their sum; those of weight 0 are left out."""
+    """The same clients with other weights (N,) over their sum; those of weight 0 are left out."""
     some = np.flatnonzero(weights > 0)
     other = problem.subset(some)
     other.weights = np.asarray(weights, dtype=float)[some] / float(np.asarray(weights, dtype=float)[some].sum())

@@ -81,7 +81,7 @@ def constant_step(case: Case, default: Any) -> Fraction:
     return simplest(solver.lr)
 
 
-# --- schemes ---------------------------------------------------------------------------------------------------------------
+# --- schemes --------------------------------------------------------------------------------------
 @dataclass
 class CertifiedLimitView(ClosedView):
     """The limit and the optimum of any strongly convex problem, as certified points.
@@ -156,9 +156,10 @@ def limit(form: Form, case: Case) -> Any:
     step = 2 / M.min()
     rounds = case.rounds or 10
     data = {
-        "scheme": scheme, "weights": weights, "h": h, "c": c, "law": law, "eta": eta, "x0": simplest_each(case.x0), "step": step,
-        "offset": step * max(M.max(), h.max()), "rounds": min(rounds, 10_000),
-    }  # fmt: skip
+        "scheme": scheme, "weights": weights, "h": h, "c": c, "law": law, "eta": eta,
+        "x0": simplest_each(case.x0), "step": step, "offset": step * max(M.max(), h.max()),
+        "rounds": min(rounds, 10_000),
+    }
     data = to_file(data)
     if rounds > IN_FRACTIONS:
         if LEMMA in form.needs:
@@ -168,7 +169,7 @@ def limit(form: Form, case: Case) -> Any:
     return instance_of("limit", case.problem.name, data)
 
 
-# --- the elastic term ------------------------------------------------------------------------------------------------------
+# --- the elastic term -----------------------------------------------------------------------------
 def looks_at_run(form: Form) -> bool:
     """True if the form looks at a run, not at a round only."""
     return bool({RUN, LONG_RUN, DECAYS} & set(form.needs))
@@ -196,9 +197,10 @@ def diagonals_of(case: Case, algorithm: EFL) -> np.ndarray:
 class ElasticMixingView(ElasticView):
     """The elastic term on quadratics whose coordinates mix, in floats.
 
-    At a fixed point of a round sum_k p^k g_k + lambda (U w - V) = 0 and U w - V = eta sum_k u_k g_k + lambda eta U (U w - V), so that
-    sum_k [p^k (1 - lambda eta U) + lambda eta u_k] g_k = 0 in every coordinate, whatever the gradients g_k at w; of quadratics
-    this is one linear system. The recursion of (w, V) is linear too, and contracts where its spectral radius is below 1.
+    At a fixed point of a round sum_k p^k g_k + lambda (U w - V) = 0 and U w - V = eta sum_k u_k
+    g_k + lambda eta U (U w - V), so that sum_k [p^k (1 - lambda eta U) + lambda eta u_k] g_k = 0 in
+    every coordinate, whatever the gradients g_k at w; of quadratics this is one linear system. The
+    recursion of (w, V) is linear too, and contracts where its spectral radius is below 1.
 
     Attributes
     ----------
@@ -213,7 +215,8 @@ class ElasticMixingView(ElasticView):
 
     @property
     def noise(self) -> np.ndarray:  # type: ignore[override]
-        """Sums of gradients that cancel are known up to rounding of what they are made of, whatever the condition of the systems."""
+        """Sums of gradients that cancel are known up to rounding of what they are made of, whatever
+        the condition of the systems."""
         points = (self.fixed(self.eta), self.star)
         return 1e-12 * sum(self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) for w in points)
 
@@ -228,10 +231,8 @@ class ElasticMixingView(ElasticView):
 
     @property
     def contracts(self) -> bool:
-        """True if the power of the recursion contracts enough for the run.
-
-        It is multiplied with the distance of (c_1, U c_1) from the fixed point.
-        """
+        """True if the power of the recursion contracts enough for the run. It is multiplied with
+        the distance of (c_1, U c_1) from the fixed point."""
         *away, first = self.away()
         left = np.linalg.matrix_power(self.recursion, self.rounds)
         most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))

@@ -1,4 +1,4 @@
-"""EFL's compression on messages of a user's, on those of a real run, and the residuals of that run."""
+"""EFL's compression on a user's messages, on a real run's, and the residuals of that run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
 ROUNDS = 20
 
 
-# --- messages ---------------------------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 @dataclass
 class MessagesView(ClosedView):
     """Several messages and one compressor; a form is judged on each of them.
@@ -75,8 +75,8 @@ def _specification(compressor: Compressor) -> dict[str, Any]:
     """The name and the parameters, numbers as fractions."""
     if compressor.float_bits != 64:
         raise InvalidInput(
-            f"{compressor}: it rounds what it sends to {compressor.float_bits} bits, and the factors are those of exact numbers; "
-            "use float_bits=64"
+            f"{compressor}: it rounds what it sends to {compressor.float_bits} bits, and the "
+            "factors are those of exact numbers; use float_bits=64"
         )
     given = {f.name: getattr(compressor, f.name) for f in fields(compressor) if f.name != "float_bits"}
     exact = {k: simplest(v) if isinstance(v, float) else v for k, v in given.items() if v is not None}
@@ -84,15 +84,18 @@ def _specification(compressor: Compressor) -> dict[str, Any]:
 
 
 def compression(form: Form, case: Case) -> Any:
-    """The data of kind 'compression': the algorithm's compressor, and the message that is given, in fractions.
+    """The data of kind 'compression': the algorithm's compressor, and the message that is given, in
+    fractions.
 
-    Of several messages, or of those that the clients of a real run compress (D^k = R^k + x^k, at most 64), each is judged. A
-    number is read as the simplest fraction that rounds to it; nothing is rounded after that, so that the verdict is exact.
+    Of several messages, or of those that the clients of a real run compress (D^k = R^k + x^k, at
+    most 64), each is judged. A number is read as the simplest fraction that rounds to it; nothing
+    is rounded after that, so that the verdict is exact.
 
     Raises
     ------
     InvalidInput
-        No compressor, one that rounds to 32 bits, or messages that are no rows of numbers or too many to be judged in fractions.
+        No compressor, one that rounds to 32 bits, or messages that are no rows of numbers or too
+        many to be judged in fractions.
     """
     compressor = getattr(case.algorithm, "compressor", None)
     if compressor is None:
@@ -152,8 +155,8 @@ class _Recorded(LocalSGD):
 def simulated(
     case: Case, look: Callable[[Any, Any], Iterable[Any]] = lambda new, clients: ()
 ) -> tuple[list[Any], _Recorded, list[Any]]:
-    """One scenario of the user's method on all clients, those that do not take part masked; its states, its local work, and what
-    ``look(new_state, clients)`` found in all rounds."""
+    """One scenario of the user's method on all clients, those that do not take part masked; its
+    states, its local work, and what ``look(new_state, clients)`` found in all rounds."""
     solver, law = case.local_solver, law_of(case)
     if solver is None:
         solver = LocalSGD(law.max_steps, 1 / (2 * float(case.problem.beta_k.max())))
@@ -171,13 +174,13 @@ def simulated(
 
     observer = Observer(observe, lambda: {"found": found, "moves": recorded.moves}, recall)
     run = simulate(
-        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded, record=(), keep_states=True,
-        dense=True, on_round=observer,
-    )  # fmt: skip
+        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded,
+        record=(), keep_states=True, dense=True, on_round=observer,
+    )
     return list(run.states or ()), recorded, found
 
 
-# --- residuals --------------------------------------------------------------------------------------------------------------
+# --- residuals ------------------------------------------------------------------------------------
 @dataclass
 class ResidualsView(ClosedView):
     """A real run of EFL with compression: its models, its last residuals, and how far local work alone would have gone.
@@ -241,8 +244,9 @@ def feedback(form: Form, case: Case) -> Any:
     Raises
     ------
     InvalidInput
-        A method that is not EFL, a variant that compresses nothing or is none of the statement's, residuals that are not kept, the
-        elastic term, clients that come or go; of forms about quadratics with E = 1 what they lack.
+        A method that is not EFL, a variant that compresses nothing or is none of the statement's,
+        residuals that are not kept, the elastic term, clients that come or go; of forms about
+        quadratics with E = 1 what they lack.
     """
     algorithm = case.algorithm
     if not isinstance(algorithm, EFL):

@@ -1,4 +1,5 @@
-"""Theorem 1 of EFL on a run of anyone's: its constants need the law of participation and no run, its left side the server's models."""
+"""Theorem 1 of EFL on a run of anyone's: its constants need the law of participation and no run,
+its left side the server's models."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
         raise InvalidInput(reason)
     if not isinstance(case.sampling, Participation) and case.local_solver is None:
         raise InvalidInput(
-            "the local steps E of the run are not said: give sampling=participation.complete(N, E) or another law of s_k, or "
-            "local_solver=LocalSGD(E, 1.0)"
+            "the local steps E of the run are not said: give sampling=participation.complete(N, E) "
+            "or another law of s_k, or local_solver=LocalSGD(E, 1.0)"
         )
     solver = local_sgd_of(case, law)
     check_present(law, record.rounds)

@@ -1,4 +1,5 @@
-"""A case of EFL's from what a user asked for in words: the problem, who takes part, the method, and the line above the table."""
+"""A case of EFL's from what a user asked for in words: the problem, who takes part, the method, and
+the line above the table."""
 
 from __future__ import annotations
 
@@ -51,9 +52,9 @@ def _prepare_other(statement: Statement, problem: Any, request: Request) -> Prep
     who = request.participation_in_words(problem)
     head = f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, E = {E}"
     options = {
-        "sampling": sampling, "local_solver": solver, "x0": request.start(problem), "rounds": request.rounds, "seed": request.seed,
-        "given": o.get("given") or {},
-    }  # fmt: skip
+        "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
+        "rounds": request.rounds, "seed": request.seed, "given": o.get("given") or {},
+    }
     details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": request.rounds}
     return Prepared(problem, algorithm, options, [head], details)
 
@@ -94,8 +95,8 @@ def _prepare_run(problem: Any, request: Request) -> Prepared:
     plain = o.get("lr_schedule") in (None, "theorem")
     if plain and o.get("local_lr") is not None:
         raise InvalidInput(
-            f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with --lr-schedule constant the "
-            "verdict is 'not applicable')"
+            f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with "
+            "--lr-schedule constant the verdict is 'not applicable')"
         )
     if plain:  # a number stands for Theorem 1's steps
         solver = LocalSGD(sampling.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
@@ -111,17 +112,19 @@ def _prepare_run(problem: Any, request: Request) -> Prepared:
     head = [f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, {work}, T = {rounds}"]
     details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": rounds}
     options = {
-        "sampling": sampling, "local_solver": solver, "x0": request.start(problem), "rounds": rounds, "mode": request.mode,
-        "scenarios": request.scenarios, "seed": request.seed,
-    }  # fmt: skip
+        "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
+        "rounds": rounds, "mode": request.mode, "scenarios": request.scenarios,
+        "seed": request.seed,
+    }
     return Prepared(problem, algorithm, options, head, details, partial(_facts, details))
 
 
-# --- the constants that the checks carry -----------------------------------------------------------------------------------
+# --- the constants that the checks carry ----------------------------------------------------------
 NAMES = {
-    "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau", "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]",
-    "eta_0": "eta_0", "C_T": "C_T", "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",
-}  # fmt: skip
+    "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau",
+    "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]", "eta_0": "eta_0", "C_T": "C_T",
+    "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",
+}
 OF_A_SHIFT = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
 

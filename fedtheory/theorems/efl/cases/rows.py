@@ -45,7 +45,7 @@ class MeasuredRowView(ClosedView):
 
 
 def row(form: Form, case: Case) -> Any:
-    """The user's run with Theorem 1's steps; epsilon is half of ||w_0 - w*||^2, and K is 1, unless given.
+    """The user's run with Theorem 1's steps; epsilon is ||w_0 - w*||^2/2, and K 1, unless given.
 
     Raises
     ------

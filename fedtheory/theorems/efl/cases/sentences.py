@@ -37,7 +37,8 @@ def _strongly_convex(case: Case) -> tuple[float, float]:
 
 
 def _a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
-    """The clients in floats, and their order, client a last. Raises `MissingCapability` for losses that are not quadratic."""
+    """The clients in floats, and their order, client a last. Raises `MissingCapability` for losses
+    that are not quadratic."""
     H, b = quadratics_of(case.problem)
     a = client_of(case)
     order = np.array([*(k for k in range(len(b)) if k != a), a])
@@ -45,9 +46,11 @@ def _a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
 
 
 def away(form: Form, case: Case) -> Any:
-    """Runs of quadratic clients with Theorem 1's steps and E = 1, of T = 10 rounds where nothing else is said.
+    """Runs of quadratic clients with Theorem 1's steps and E = 1, of T = 10 rounds where nothing
+    else is said.
 
-    gamma is Theorem 1's for E = theta = S = 1 unless given. Who is away and when is the statement's; the user's law of s^k is not used.
+    gamma is Theorem 1's for E = theta = S = 1 unless given. Who is away and when is the
+    statement's; the user's law of s^k is not used.
     """
     uncompressed(case.algorithm)
     (clients, order), (L, mu) = _a_last(case), _strongly_convex(case)
@@ -67,10 +70,12 @@ def away(form: Form, case: Case) -> Any:
 
 
 def coefficient(form: Form, case: Case) -> Any:
-    """The data of kind 'coefficient' of one quadratic client, along the eigenvectors of its Hessian, from the start.
+    """The data of kind 'coefficient' of one quadratic client, along the eigenvectors of its
+    Hessian, from the start.
 
-    The client is the one that is named, else the first; it does s of E local steps (s = 1 where nothing is said), and the factor is
-    scheme C's E/s. The step is that of local work if it is a number, else s/(E L), the longest that is judged.
+    The client is the one that is named, else the first; it does s of E local steps (s = 1 where
+    nothing is said), and the factor is scheme C's E/s. The step is that of local work if it is a
+    number, else s/(E L), the longest that is judged.
     """
     law, problem, solver = law_of(case), case.problem, case.local_solver
     k, E = given_whole(case, "client", 0, most=problem.num_clients - 1), law.max_steps
@@ -86,14 +91,15 @@ def coefficient(form: Form, case: Case) -> Any:
     away = simplest_each(axes.T @ (np.linalg.solve(np.asarray(H, dtype=float)[k], b[k]) - case.x0))
     curvatures = simplest_each(h)
     data = {
-        "h": curvatures, "away": away, "eta": min(simplest(eta), Fraction(s, E) / max(curvatures)), "E": E, "s": s,
-        "factor": Fraction(E, s),
-    }  # fmt: skip
+        "h": curvatures, "away": away, "eta": min(simplest(eta), Fraction(s, E) / max(curvatures)),
+        "E": E, "s": s, "factor": Fraction(E, s),
+    }
     return instance_of("coefficient", problem.name, to_file(data))
 
 
 def samples(form: Form, case: Case) -> Any:
-    """The bounds of Theorem 2 on quadratic clients, with half of client a's samples, and with minimisers half as far from 0."""
+    """The bounds of Theorem 2 on quadratic clients, with half of client a's samples, and with
+    minimisers half as far from 0."""
     clients, order = _a_last(case)
     (L, mu), weights = _strongly_convex(case), case.problem.weights
     counts = np.asarray(case.problem.sample_counts)
@@ -106,7 +112,8 @@ def samples(form: Form, case: Case) -> Any:
 
 
 def term(form: Form, case: Case) -> Any:
-    """The data of kind 'term': the pairs (u^i, v^i) and the models of a real run of the user's method, after its last two rounds.
+    """The data of kind 'term': the pairs (u^i, v^i) and the models of a real run of the user's
+    method, after its last two rounds.
 
     Looked at are the start, the server's last model and the mean of both.
     """
@@ -123,7 +130,9 @@ def term(form: Form, case: Case) -> Any:
     anchors = [np.where(u > 0, v / np.where(u > 0, u, 1), 0) for u, v in pairs]
     first, last = simplest_each(case.x0), simplest_each(np.asarray(states[-1].x)[0])
     data = {
-        "lam": simplest(algorithm.lam), "u": pairs[0][0], "anchors": anchors[0], "next_u": pairs[1][0], "next_anchors": anchors[1],
-        "points": [first, last, (first + last) / 2], "active": [int(k) for k in np.flatnonzero(taking[-2])],
-    }  # fmt: skip
+        "lam": simplest(algorithm.lam), "u": pairs[0][0], "anchors": anchors[0],
+        "next_u": pairs[1][0], "next_anchors": anchors[1],
+        "points": [first, last, (first + last) / 2],
+        "active": [int(k) for k in np.flatnonzero(taking[-2])],
+    }
     return instance_of("term", problem.name, to_file(data))

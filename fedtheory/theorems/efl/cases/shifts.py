@@ -1,4 +1,5 @@
-"""Sections 4.3 and 4.4 on a problem of a user's: what counts after a departure, the step after a shift, and Theorem 1 across it."""
+"""Sections 4.3 and 4.4 on a problem of a user's: what counts after a departure, the step after a
+shift, and Theorem 1 across it."""
 
 from __future__ import annotations
 
@@ -38,10 +39,12 @@ MOST = 400  # rounds in fractions
 
 
 def departed(form: Form, case: Case) -> Any:
-    """The data of kind 'departed': E[p s]/p^k of every round before the client leaves, from the laws of s^k in fractions.
+    """The data of kind 'departed': E[p s]/p^k of every round before the client leaves, from the
+    laws of s^k in fractions.
 
-    tau_0 is the last round, counted from 0, in which the client that leaves may work: given, else its window's, else half of them. What
-    the others' ratios become afterwards does not matter: they are > 0 and its own is 0.
+    tau_0 is the last round, counted from 0, in which the client that leaves may work: given, else
+    its window's, else half of them. What the others' ratios become afterwards does not matter: they
+    are > 0 and its own is 0.
     """
     scheme, rounds, a = uncompressed(case.algorithm).scheme, case.rounds or ROUNDS, client_of(case)
     if scheme == "C-corrected":
@@ -67,11 +70,13 @@ def departed(form: Form, case: Case) -> Any:
 
 
 def after_shift(form: Form, case: Case) -> Any:
-    """The data of kind 'after-shift' of quadratics: the new objective's curvatures along its eigenvectors, and the old optimum there.
+    """The data of kind 'after-shift' of quadratics: the new objective's curvatures along its
+    eigenvectors, and the old optimum there.
 
-    One round with E = 1, all active, is a gradient step on the new objective; its second moments, noise alike in all
-    directions, are those of the coordinates along the eigenvectors, one by one. gamma is Theorem 1's for E = theta = S = 1
-    unless given, and of additive noise of norm s at every client a coordinate keeps s^2 sum p_k^2/d.
+    One round with E = 1, all active, is a gradient step on the new objective; its second moments,
+    noise alike in all directions, are those of the coordinates along the eigenvectors, one by one.
+    gamma is Theorem 1's for E = theta = S = 1 unless given, and of additive noise of norm s at
+    every client a coordinate keeps s^2 sum p_k^2/d.
     """
     uncompressed(case.algorithm)
     problem, solver = case.problem, case.local_solver
@@ -102,14 +107,16 @@ def after_shift(form: Form, case: Case) -> Any:
         raise InvalidInput(f"gamma = {float(gamma):.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, use at least 16 L/mu")
     noise_sq = solver.noise_std**2 * float((new**2).sum()) / problem.dim if isinstance(solver, LocalSGD) else 0.0
     data = {
-        "curvature": h, "start": start, "mu": mu, "gamma": gamma, "tau_0": given_whole(case, "tau_0", 10),
-        "rounds": min(case.rounds or 10, MOST), "sigma_sq": given_number(case, "sigma_sq", noise_sq, least=0),
-    }  # fmt: skip
+        "curvature": h, "start": start, "mu": mu, "gamma": gamma,
+        "tau_0": given_whole(case, "tau_0", 10), "rounds": min(case.rounds or 10, MOST),
+        "sigma_sq": given_number(case, "sigma_sq", noise_sq, least=0),
+    }
     return instance_of("after-shift", problem.name, to_file(data))
 
 
 def _moved(case: Case, rounds: int) -> tuple[str, int, int]:
-    """'departure' or 'arrival', the client, and the rounds before: as the windows say, else as given, else half of the rounds."""
+    """'departure' or 'arrival', the client, and the rounds before: as the windows say, else as
+    given, else half of the rounds."""
     windows = getattr(case.sampling, "present", None) or ()
     come = [k for k, window in enumerate(windows) if window[0] not in (None, 1)]
     if len(come) + sum(gone is not None for _, gone in windows) > 1:

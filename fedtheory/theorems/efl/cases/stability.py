@@ -26,7 +26,8 @@ ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1
 
 @dataclass
 class MixingView(ClosedView):
-    """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its spectral radius is below 1.
+    """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
+    spectral radius is below 1.
 
     Attributes
     ----------
@@ -109,7 +110,7 @@ def stability(form: Form, case: Case) -> Any:
         floats = (np.asarray(case.problem.weights), H, c, u.astype(float), float(algorithm.lam), float(eta), E, case.x0, c)
         return Made(MixingView(*floats))
     data = {
-        "weights": weights, "h": h, "c": c, "u": u, "lam": simplest(algorithm.lam), "eta": eta, "E": E,
-        "start": simplest_each(case.x0), "anchors": c,
-    }  # fmt: skip
+        "weights": weights, "h": h, "c": c, "u": u, "lam": simplest(algorithm.lam), "eta": eta,
+        "E": E, "start": simplest_each(case.x0), "anchors": c,
+    }
     return instance_of("stability", case.problem.name, to_file(data))

@@ -26,16 +26,17 @@ from fedtheory.theory.rounds.irregular_run import enumerable, law_of, local_sgd_
 from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
-    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present", "check_step_sizes", "constants_on",
-    "law_of", "local_sgd_of", "view_of",
-]  # fmt: skip
+    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present",
+    "check_step_sizes", "constants_on", "law_of", "local_sgd_of", "view_of",
+]
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
 
 
 def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | None, frozen: bool = False) -> str | None:
-    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with value and limit; None if none.
+    """The first assumption of Theorem 1 that a problem, an algorithm or its local work fails, with
+    value and limit; None if none.
 
     frozen : whether anchors are given that never move, with which lambda may be > 0
     """
@@ -43,8 +44,8 @@ def assumption_failure(problem: Problem, algorithm: Any, solver: LocalSolver | N
         return f"the statement is about EFL, not {type(algorithm).__name__}"
     if algorithm.lam != 0 and not frozen:
         return (
-            f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k has no fixed minimiser; for anchors "
-            "that never move give u_0 and v_0"
+            f"lambda = {algorithm.lam:g}, the limit is 0: while the anchors move, sum_k p^k F~_k "
+            "has no fixed minimiser; for anchors that never move give u_0 and v_0"
         )
     for name, compressor in (("compressor", algorithm.compressor), ("down_compressor", algorithm.down_compressor)):
         if compressor is not None:
@@ -72,7 +73,7 @@ def laws_along(scheme: str, law: Participation, rounds: int, weights: np.ndarray
 def check_step_sizes(
     problem: Problem, algorithm: EFL, sampling: Participation, rounds: int, solver: LocalSGD, given: Mapping[str, Any]
 ) -> None:
-    """A step size that was asked for must be the theorem's; a plain number stands for "the theorem's"."""
+    """Check that a step size asked for is the theorem's; a plain number stands for that."""
     if not callable(solver.lr):
         return
     m = moments_of_rounds(algorithm.scheme, sampling, rounds, problem.weights)
@@ -158,10 +159,11 @@ def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
 
 
 def view_of(kind: str, case: Case) -> Any:
-    """The run (kind 'run') of T = 50 rounds, where nothing else is said, or its first rounds one by one ('step').
+    """The run (kind 'run') of T = 50 rounds, where nothing else is said, or its first rounds one by
+    one ('step').
 
-    Exact second moments for quadratic losses and independent clients; real runs otherwise. A step size that is a number stands
-    for the theorem's, a schedule must be it.
+    Exact second moments for quadratic losses and independent clients; real runs otherwise. A step
+    size that is a number stands for the theorem's, a schedule must be it.
 
     Raises
     ------
@@ -201,6 +203,6 @@ def view_of(kind: str, case: Case) -> Any:
     if solver.noise_std:
         raise MissingCapability(f"noise_std = {solver.noise_std:g} is unbounded noise: G is then proved for quadratics only")
     return measured_run(
-        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed, solver.batch_size,
-        replacement=solver.replacement, given=case.given,
-    )  # fmt: skip
+        problem, algorithm.scheme, law, rounds, case.x0, case.scenarios, case.seed,
+        solver.batch_size, replacement=solver.replacement, given=case.given,
+    )

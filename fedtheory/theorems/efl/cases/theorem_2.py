@@ -67,6 +67,6 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
     away = distance_off(problem, joint) + distance_off(problem, without)
     distance = float(np.linalg.norm(old.x - new.x))
     return ShiftView(
-        event, n_others + (n_a if event == "departure" else 0), n_a, float(problem.beta_k.max()), mu, distance**2, gaps[0], gaps[1],
-        noise=2 * away * (distance + away),
-    )  # fmt: skip
+        event, n_others + (n_a if event == "departure" else 0), n_a, float(problem.beta_k.max()),
+        mu, distance**2, gaps[0], gaps[1], noise=2 * away * (distance + away),
+    )

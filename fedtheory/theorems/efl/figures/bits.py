@@ -46,7 +46,8 @@ COMPRESSORS: dict[str, Compressor] = {
 }
 L1_VALUES = (0.03, 0.01, 0.003, 0.0)
 EFL_NAME, DENSE = "EFL, ST, elastic term (λ = 0.1)", "FedAvg, dense"
-# What the curves show, name -> (colour, marker): with all of them a reader sees none; the lower panel has everything.
+# What the curves show, name -> (colour, marker): with all of them a reader sees none; the lower
+# panel has everything.
 CURVES = {"ST, q = 0.1": ("#D55E00", "o"), "scaled sign": ("#CC79A7", "^"), "QSGD, 10 levels": ("#56B4E9", "D")}
 _SPARSE = Threshold(0.0)  # the nonzeros as they are: positions and floats
 _POINTS = 100  # of a curve
@@ -59,10 +60,12 @@ def net(value: float) -> str:
 
 @dataclass
 class SparseWire:
-    """Counts what FedElasticNet's messages take on a sparse wire, both ways; give ``count`` to `simulate` as on_round.
+    """Counts what FedElasticNet's messages take on a sparse wire, both ways; give ``count`` to
+    `simulate` as on_round.
 
-    Up: each client's update without its zeros. Down: the server's step without its zeros to everybody who was there, and what was
-    missed to those who were not, never more than a dense model.
+    Up: each client's update without its zeros. Down: the server's step without its zeros to
+    everybody who was there, and what was missed to those who were not, never more than a dense
+    model.
 
     Attributes
     ----------
@@ -106,9 +109,11 @@ def _needed(curve: dict[str, Any], target: float) -> list[float]:
 
 
 def compute(rounds: int = 120, scenarios: int = 5, seed: int = 0, target: float = 0.01) -> dict[str, Any]:
-    """Error against bits, both ways: FedAvg with every compressor, with and without error feedback; FedElasticNet; EFL.
+    """Error against bits, both ways: FedAvg with every compressor, with and without error feedback;
+    FedElasticNet; EFL.
 
-    ``scenarios``: seeds of cohorts and of what compressors draw; the problem is one. ``needed``: Mbit of each seed to the target.
+    ``scenarios``: seeds of cohorts and of what compressors draw; the problem is one. ``needed``:
+    Mbit of each seed to the target.
     """
     clients, cohort, dim = 20, 10, 100
     problem = random_logistic(clients, dim, samples=40, condition=10.0, heterogeneity=1.0, ridge=0.05, seed=seed)
@@ -179,7 +184,8 @@ def _curves(ax: Any, data: dict[str, Any], suffix: str, best: float) -> None:
 
 
 def _dots(ax: Any, data: dict[str, Any]) -> None:
-    """Mbit to the target: a row a method, filled with feedback, hollow without, a line from the least to the most of the seeds."""
+    """Mbit to the target: a row a method, filled with feedback, hollow without, a line from the
+    least to the most of the seeds."""
     needed, rows = data["needed"], [DENSE, *(net(v) for v in reversed(L1_VALUES)), EFL_NAME]
     colours = {EFL_NAME: METHOD_COLOURS["efl"], **{f"FedAvg, {name}": colour for name, (colour, _) in CURVES.items()}}
     order = sorted(COMPRESSORS, key=lambda name: -min(np.median(needed[f"{name}, {s}"]) for s in ("feedback", "none")))
@@ -198,8 +204,8 @@ def _dots(ax: Any, data: dict[str, Any]) -> None:
             seen = values[np.isfinite(values)]
             ax.plot([seen.min(), seen.max()], [y + shift] * 2, color=colour, linewidth=1.2)
             ax.plot(np.median(values), y + shift, "o", color=colour, markersize=5, markerfacecolor=colour if filled else "white")
-            ax.annotate(f"{np.median(values):.2g}", (seen.max(), y + shift), xytext=(5, 8 * shift), textcoords="offset points",
-                        va="center", fontsize=6)  # fmt: skip
+            ax.annotate(f"{np.median(values):.2g}", (seen.max(), y + shift), xytext=(5, 8 * shift),
+                        textcoords="offset points", va="center", fontsize=6)
         ax.text(1.0, y, "; ".join(said), transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=6, color=GREY)
     ax.plot([], [], "o", color=GREY, markersize=5, label="with error feedback, or none needed")
     ax.plot([], [], "o", color=GREY, markersize=5, markerfacecolor="white", label="without error feedback")
@@ -211,7 +217,7 @@ def _dots(ax: Any, data: dict[str, Any]) -> None:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Above: the bits to one accuracy, of everything. Below: some curves, with feedback and without it."""
+    """Draw above the bits to one accuracy, below some curves, with feedback and without it."""
     figure, axes = page_figure(2, 2, ratio=0.66, more=1.4, height_ratios=(1.25, 1))
     grid = axes[0, 0].get_gridspec()
     for ax in axes[0]:
@@ -229,10 +235,10 @@ def draw(data: dict[str, Any]) -> Figure:
     _dots(above, data)
     legend_below(figure, lower, 4)
     headline(
-        figure,
-        verdict(data["needed"], data["target"]),
-        f"Logistic regression, d = {data['dim']}, {data['cohort']} of {data['clients']} clients a round, 5 local steps, λ₂ = 1, "
-        f"{data['rounds']} rounds, {data['scenarios']} seeds. A client that comes back is sent what it missed. EFL's elastic term "
-        "takes 2d floats more each way.",
+        figure, verdict(data["needed"], data["target"]),
+        f"Logistic regression, d = {data['dim']}, {data['cohort']} of {data['clients']} clients a "
+        f"round, 5 local steps, λ₂ = 1, {data['rounds']} rounds, {data['scenarios']} seeds. A "
+        "client that comes back is sent what it missed. EFL's elastic term takes 2d floats more "
+        "each way.",
     )
     return figure

@@ -18,13 +18,8 @@ from fedtheory.problems import random_quadratic
 from fedtheory.simulation.simulate import simulate
 
 __all__ = [
-    "VARIANTS",
-    "caption_plateaus",
-    "caption_shift",
-    "compute_plateaus",
-    "compute_shift",
-    "draw_plateaus",
-    "draw_shift",
+    "VARIANTS", "caption_plateaus", "caption_shift", "compute_plateaus", "compute_shift",
+    "draw_plateaus", "draw_shift",
 ]
 
 # Label -> (hyperparameters, colour, line style, marker)
@@ -39,7 +34,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], str, Any, str]] = {
 LAW_NAMES = {"constant": "constant steps: mean of the rounds τ/2..τ", "decaying": "decaying steps: the model itself"}
 
 
-# --- plateaus ------------------------------------------------------------------------------------------------------------
+# --- plateaus -------------------------------------------------------------------------------------
 def compute_plateaus(rounds: int = 600, scenarios: int = 8, seed: int = 0, q: float = 0.3) -> dict[str, Any]:
     """Distance to the optimum under every reading of EFL's compression, by horizon and run.
 
@@ -80,9 +75,9 @@ def caption_plateaus(data: dict[str, Any]) -> str:
     ends = _ends(data)
     parts = {law: ", ".join(f"{times(v[law])} ({name})" for name, v in ends.items() if name != "no compression") for law in LAW_NAMES}
     return (
-        f"After {int(np.max(data['horizons']))} rounds the distance to the optimum is, as a multiple of that without compression: with "
-        f"constant steps {parts['constant']}; with decaying steps {parts['decaying']}. Median and middle 80 % of "
-        f"{data['scenarios']} runs."
+        f"After {int(np.max(data['horizons']))} rounds the distance to the optimum is, as a "
+        f"multiple of that without compression: with constant steps {parts['constant']}; with "
+        f"decaying steps {parts['decaying']}. Median and middle 80 % of {data['scenarios']} runs."
     )
 
 
@@ -109,7 +104,7 @@ def draw_plateaus(data: dict[str, Any]) -> Figure:
     return figure
 
 
-# --- departure and arrival -----------------------------------------------------------------------------------------------
+# --- departure and arrival ------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Restarted:
     """A schedule that starts again in one round."""
@@ -127,10 +122,11 @@ def _optimum(problem: Any, who: slice) -> np.ndarray:
 
 
 def compute_shift(rounds: int = 500, scenarios: int = 30, seed: int = 0) -> dict[str, Any]:
-    """Distances to the optimum before ('old') and after ('new') a shift in the middle of the run, as `middle` has them.
+    """Distances to the optimum before ('old') and after ('new') a shift in the middle of the run,
+    as `middle` has them.
 
-    ``far``: a client with other data leaves. ``near``: one with similar data arrives. ``stale``: as far, elastic term, full gradients,
-    with the departed client's anchor removed and kept.
+    ``far``: a client with other data leaves. ``near``: one with similar data arrives. ``stale``: as
+    far, elastic term, full gradients, with the departed client's anchor removed and kept.
     """
     n, dim, at = 5, 2, rounds // 2
     base = random_quadratic(n, dim, condition=2.0, heterogeneity=0.5, seed=seed)

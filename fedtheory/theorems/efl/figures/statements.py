@@ -1,4 +1,5 @@
-"""EFL's theory in pictures: Theorem 1 against exact runs, the limits of the schemes, where each row of Table 1 is smallest."""
+"""EFL's theory in pictures: Theorem 1 against exact runs, the limits of the schemes, where each row
+of Table 1 is smallest."""
 
 from __future__ import annotations
 
@@ -24,18 +25,8 @@ from fedtheory.theory.judge.registry import get
 from fedtheory.theory.rounds.second_moments import oracles_of
 
 __all__ = [
-    "SCHEMES",
-    "caption_bias",
-    "caption_bounds",
-    "caption_table",
-    "compute_bias",
-    "compute_bounds",
-    "compute_table",
-    "draw_bias",
-    "draw_bounds",
-    "draw_table",
-    "limit",
-    "uneven_laws",
+    "SCHEMES", "caption_bias", "caption_bounds", "caption_table", "compute_bias", "compute_bounds",
+    "compute_table", "draw_bias", "draw_bounds", "draw_table", "limit", "uneven_laws",
 ]
 
 SCHEMES = {"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "C, corrected"}
@@ -49,7 +40,7 @@ REGIMES = {
 _E = 3
 
 
-# --- Theorem 1 -----------------------------------------------------------------------------------------------------------
+# --- Theorem 1 ------------------------------------------------------------------------------------
 def _rows(steps: list[list[int]], E: int) -> np.ndarray:
     """Laws (N, E + 1) that are uniform over the listed numbers of steps of each client."""
     law = np.zeros((len(steps), E + 1))
@@ -61,13 +52,15 @@ def _rows(steps: list[list[int]], E: int) -> np.ndarray:
 def compute_bounds(
     rounds: int = 1000, departed_rounds: int = 20_000, seed: int = 0, problem: Problem | None = None
 ) -> dict[str, Any]:
-    """E||w_tau - w*||^2 in exact second moments, and Theorem 1 as printed and as repaired, for every scheme and regime.
+    """E||w_tau - w*||^2 in exact second moments, and Theorem 1 as printed and as repaired, for
+    every scheme and regime.
 
     Parameters
     ----------
     departed_rounds : length of the run with a departure, which is deterministic and therefore cheap
-    problem : of the two other regimes, quadratic or least squares with two clients or more; the later half of its clients is away, or
-        stops early. By default heterogeneous quadratics of four clients.
+    problem : of the two other regimes, quadratic or least squares with two clients or more; the
+        later half of its clients is away, or stops early. By default heterogeneous quadratics of
+        four clients.
 
     Raises
     ------
@@ -96,12 +89,8 @@ def compute_bounds(
             view = quadratic_run(oracles, round_laws(scheme, laws, length, oracles.weights), oracles.star + away, horizons)
             panels.append(
                 {
-                    "regime": regime,
-                    "scheme": scheme,
-                    "horizons": horizons,
-                    "measured": view.lhs,
-                    "printed": printed.sides_on(view).rhs,
-                    "repaired": repaired.sides_on(view).rhs,
+                    "regime": regime, "scheme": scheme, "horizons": horizons, "measured": view.lhs,
+                    "printed": printed.sides_on(view).rhs, "repaired": repaired.sides_on(view).rhs,
                 }
             )
     return {"panels": panels, "E": _E, "problem": problem.name, "clients": n, "dim": problem.dim}
@@ -176,21 +165,22 @@ def draw_bounds(data: dict[str, Any]) -> Figure:
     crossed = "promises convergence that a departed client rules out" if _broken(drawn) else "is not crossed here"
     headline(
         figure,
-        f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, in the end at {times(least)} times "
-        "the error or more",
-        f"exact second moments, the theorem's own step sizes and constants; above: {data.get('problem', 'quadratic')}, "
-        f"N = {data.get('clients', 4)}, d = {data.get('dim', 2)}, "
-        f"E = {data['E']}, gradient noise; below: N = 2, d = 1, E = 1",
+        f"EFL's Theorem 1 as printed {crossed}; as repaired it holds in every panel, in the end at "
+        f"{times(least)} times the error or more",
+        "exact second moments, the theorem's own step sizes and constants; above: "
+        f"{data.get('problem', 'quadratic')}, N = {data.get('clients', 4)}, d = "
+        f"{data.get('dim', 2)}, E = {data['E']}, gradient noise; below: N = 2, d = 1, E = 1",
     )
     return figure
 
 
-# --- bias ----------------------------------------------------------------------------------------------------------------
+# --- bias -----------------------------------------------------------------------------------------
 def uneven_laws(c: float, E: int = 4, clients: int = 4) -> np.ndarray:
-    """Laws (N, E + 1) of s, equal for c = 0; client k is away and stops early the more often the larger c and k.
+    """Laws (N, E + 1) of s, equal for c = 0; client k is away and stops early the more often the
+    larger c and k.
 
-    Client k is away with probability 0.1 + 0.6 c k/(N - 1), else makes E steps with probability 1 - q_k and any of 1..E - 1 with
-    probability q_k = 0.1 + 0.6 c k/(N - 1) together.
+    Client k is away with probability 0.1 + 0.6 c k/(N - 1), else makes E steps with probability
+    1 - q_k and any of 1..E - 1 with probability q_k = 0.1 + 0.6 c k/(N - 1) together.
     """
     q = 0.1 + 0.6 * c * np.arange(clients) / (clients - 1)
     law = np.empty((clients, E + 1))
@@ -221,7 +211,7 @@ def _end(problem: Quadratic, scheme: str, law: np.ndarray, rounds: int, scenario
 
 
 def compute_bias(rounds: int = 200, scenarios: int = 100, seed: int = 0) -> dict[str, Any]:
-    """Distance from the limit to the optimum, exactly, and where runs with decaying steps end on average.
+    """Distance from the limit to the optimum, exactly, and where runs with decaying steps end.
 
     ``data``: against the distance between the clients' minimisers, at c = 1. ``participation``: against c, at distance 1.
     """
@@ -260,8 +250,8 @@ def draw_bias(data: dict[str, Any]) -> Figure:
         for scheme, label in SCHEMES.items():
             style = {"color": SCHEME_COLOURS[scheme], "zorder": 3 + (scheme == "C-corrected")}
             ax.plot(data[x], data[scheme][name], label=label, **style)
-            ax.plot(data[where], data[scheme][f"{name}_measured"], SCHEME_MARKERS[scheme], markersize=5, markeredgecolor="white",
-                    markeredgewidth=0.5, **style)  # fmt: skip
+            ax.plot(data[where], data[scheme][f"{name}_measured"], SCHEME_MARKERS[scheme],
+                    markersize=5, markeredgecolor="white", markeredgewidth=0.5, **style)
     axes[0, 0].set_ylim(bottom=-0.02 * axes[0, 0].get_ylim()[1])
     axes[0, 0].set(ylabel="distance of the end to the optimum", xlabel="spread of the data: minimisers lie in [−h, h]")
     axes[0, 0].set_title("uneven participation (c = 1)")
@@ -270,15 +260,15 @@ def draw_bias(data: dict[str, Any]) -> Figure:
     far = [float(data[s]["data"][-1]) for s in ("A", "B", "C")]
     headline(
         figure,
-        f"Schemes A, B and C end {min(far):.2g} to {max(far):.2g} from the optimum when data and participation differ most; the "
-        "corrected C ends at it",
-        f"N = 4 quadratics, E = 4; lines: argmin Σ E[p s] f, exact; dots: mean end of {data['scenarios']} runs of "
-        f"{data['rounds']} rounds with decaying steps",
+        f"Schemes A, B and C end {min(far):.2g} to {max(far):.2g} from the optimum when data and "
+        "participation differ most; the corrected C ends at it",
+        "N = 4 quadratics, E = 4; lines: argmin Σ E[p s] f, exact; dots: mean end of "
+        f"{data['scenarios']} runs of {data['rounds']} rounds with decaying steps",
     )
     return figure
 
 
-# --- Table 1 -------------------------------------------------------------------------------------------------------------
+# --- Table 1 --------------------------------------------------------------------------------------
 def compute_table(grid: int = 121, ratios: tuple[float, ...] = (0.1, 1.0, 10.0)) -> dict[str, Any]:
     """The smallest of the strongly convex rows over epsilon and delta/L, one map for each G/L; L = 1, mu = 1/100, S = 10."""
     epsilon, delta = np.geomspace(1e-4, 1e4, grid), np.geomspace(1e-2, 1e2, grid)
@@ -322,8 +312,8 @@ def draw_table(data: dict[str, Any]) -> Figure:
     share = _own_share(data)
     finding = "EFL's row is nowhere the smallest" if share == 0 else f"EFL's row is the smallest on at most {share:.0%} of the plane"
     headline(
-        figure,
-        f"EFL's Table 1: where δ ≤ L and ε ≤ 1, {finding}, whatever G",
-        "the printed expressions of the strongly convex rows, constants and logarithms left out as in print; L/µ = 100, S = 10",
+        figure, f"EFL's Table 1: where δ ≤ L and ε ≤ 1, {finding}, whatever G",
+        "the printed expressions of the strongly convex rows, constants and logarithms left out as "
+        "in print; L/µ = 100, S = 10",
     )
     return figure

@@ -92,9 +92,11 @@ def draw(data: dict[str, Any]) -> Figure:
         ax.plot(p["tau"], p["measured"], color=COLOURS["measured"], label="this instance")
         share, luck = p["worst"] / p["bounds"]["repaired"][at], p["worst"] / p["measured"][at]
         ax.annotate(
-            f"at τ = {at[-1] + 1}: worst case/repaired {share[-1]:.2g},\nworst case/instance {luck[-1]:,.1f}", (0.03, 0.02),
-            xycoords="axes fraction", fontsize=6.5, color=COLOURS["worst case"], va="bottom",
-        )  # fmt: skip
+            f"at τ = {at[-1] + 1}: worst case/repaired {share[-1]:.2g},\nworst case/instance "
+            f"{luck[-1]:,.1f}",
+            (0.03, 0.02), xycoords="axes fraction", fontsize=6.5, color=COLOURS["worst case"],
+            va="bottom",
+        )
         ax.set(xscale="log", yscale="log", xlabel="rounds τ", title=f"E = {p['E']} local step{'s' * (p['E'] > 1)}")
         ax.minorticks_off()
         ax.set_xticks([1, 2, 5, 10, 30], ["1", "2", "5", "10", "30"])

@@ -1,6 +1,8 @@
-"""The instances of EFL's statements other than Theorem 1: shifts, limits, the elastic term, compression, the rates of Table 1.
+"""The instances of EFL's statements other than Theorem 1: shifts, limits, the elastic term,
+compression, the rates of Table 1.
 
-Almost all of them are given in fractions, so that their views are exact and a violation is a witness as it stands.
+Almost all of them are given in fractions, so that their views are exact and a violation is a
+witness as it stands.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ from fedtheory.theorems.efl.statements.theorem_2 import ShiftView
 __all__ = ["KINDS", "DataShift", "battery", "random_instance"]
 
 KINDS = (
-    "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete", "limit", "elastic", "compression",
-    "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
-)  # fmt: skip
+    "shift", "departed", "after-shift", "inactive", "abandon", "epochs", "keep", "incomplete",
+    "limit", "elastic", "compression", "feedback", "rates", *of_claims.MAKERS, *sentences.KINDS,
+)
 COUNTS = {"shift": 60, "compression": 330, "limit": 60, "rates": 60, "inactive": 60, "feedback": 80}  # others: 40
 COUNTS |= {"compressed": 24, "compressed-partial": 24, "frozen": 24, "restart": 18, "row": 24}
 
@@ -84,7 +86,7 @@ class DataShift:
         return {"family": self.family, "event": self.event, "clients": self.clients, "seed": self.seed, "name": self.name}
 
 
-# --- one random instance of each kind ---------------------------------------------------------------------------------------
+# --- one random instance of each kind -------------------------------------------------------------
 def _shift(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     event, n = str(rng.choice(["departure", "arrival"])), int(rng.integers(2, 5))
     samples = [Fraction(int(v)) for v in rng.integers(1, 30, n)]
@@ -121,9 +123,10 @@ def _after_shift(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     gamma = Fraction(16 * max(h) / mu) + int(rng.integers(0, 40))
     sigma_sq = Fraction(0) if rng.random() < 0.6 else _size(rng) * mu**2
     data = {
-        "curvature": h, "start": [_signed(rng) for _ in h], "mu": mu, "gamma": gamma, "tau_0": int(rng.integers(0, 400)),
-        "rounds": int(rng.integers(1, 16)), "sigma_sq": sigma_sq,
-    }  # fmt: skip
+        "curvature": h, "start": [_signed(rng) for _ in h], "mu": mu, "gamma": gamma,
+        "tau_0": int(rng.integers(0, 400)), "rounds": int(rng.integers(1, 16)),
+        "sigma_sq": sigma_sq,
+    }
     return f"d={d}", to_file(data)
 
 
@@ -137,10 +140,11 @@ def _inactive(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
     idle: Any = row() if rng.random() < 0.5 else [row() for _ in range(rounds)]
     data = {
-        "idle": idle, "E": most, "T": rounds, "gamma": Fraction(4 * most) + (0 if rng.random() < 0.3 else _size(rng)), "J": _size(rng),
+        "idle": idle, "E": most, "T": rounds,
+        "gamma": Fraction(4 * most) + (0 if rng.random() < 0.3 else _size(rng)), "J": _size(rng),
         "C": _size(rng, 2.5), "y": Fraction(int(rng.integers(1, 20)), 20),
         "tau_0": int(rng.integers(rounds)) if rng.random() < 0.5 else 0,
-    }  # fmt: skip
+    }
     return f"N={n} E={most} T={rounds}", to_file(data)
 
 
@@ -172,10 +176,10 @@ def _incomplete(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     n, most = int(rng.integers(1, 5)), int(rng.integers(1, 6))
     mu, L = sorted([_size(rng), _size(rng)])
     data = {
-        "weights": _shares(rng, n), "law": [_law(rng, most, False) for _ in range(n)], "L": L, "mu": mu,
-        "G_sq": Fraction(0) if rng.random() < 0.3 else _size(rng), "sigma_sq": [_size(rng) for _ in range(n)],
-        "D": [_size(rng) for _ in range(n)],
-    }  # fmt: skip
+        "weights": _shares(rng, n), "law": [_law(rng, most, False) for _ in range(n)], "L": L,
+        "mu": mu, "G_sq": Fraction(0) if rng.random() < 0.3 else _size(rng),
+        "sigma_sq": [_size(rng) for _ in range(n)], "D": [_size(rng) for _ in range(n)],
+    }
     return f"N={n} E={most}", to_file(data)
 
 
@@ -190,10 +194,11 @@ def _limit(rng: np.random.Generator, scheme: str | None = None, long: bool = Fal
         law[0] = [Fraction(0)] * most + [Fraction(1)]
     h, step = _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)), Fraction(int(rng.integers(2, 30)))
     data = {
-        "scheme": scheme, "weights": _shares(rng, n), "h": h, "c": _rows(rng, n, d, _signed), "law": law,
-        "eta": Fraction(1, int(rng.integers(1, 20))), "x0": [_signed(rng) for _ in range(d)], "step": step,
-        "offset": step * (n * most), "rounds": 4000 if long else int(rng.integers(1, 5)),
-    }  # fmt: skip
+        "scheme": scheme, "weights": _shares(rng, n), "h": h, "c": _rows(rng, n, d, _signed),
+        "law": law, "eta": Fraction(1, int(rng.integers(1, 20))),
+        "x0": [_signed(rng) for _ in range(d)], "step": step, "offset": step * (n * most),
+        "rounds": 4000 if long else int(rng.integers(1, 5)),
+    }
     if long:
         data["arithmetic"] = "float"
     return f"{scheme} N={n} E={most} d={d}" + (" long run" if long else ""), to_file(data)
@@ -240,7 +245,8 @@ _COMPRESSORS: tuple[Callable[[np.random.Generator, int], dict[str, Any]], ...] =
 
 
 def _message(rng: np.random.Generator, n: int, size: Fraction) -> list[Fraction]:
-    """Among random ones those that are extreme for some compressor: equal entries, one large one, ties, powers of two times 4/3."""
+    """Among random ones those that are extreme for some compressor: equal entries, one large one,
+    ties, powers of two times 4/3."""
     shape = rng.integers(7)
     if shape == 0:
         return [size * int(rng.choice([-1, 1])) for _ in range(n)]
@@ -274,11 +280,13 @@ def _feedback(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     low = 1 if plain else 0
     parts = {1: ["1"], 2: ["1/2", "1/2"], 3: ["1/2", "1/4", "1/4"]}[n]
     data = {
-        "variant": variant, "weights": parts, "h": _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)),
-        "c": _rows(rng, n, d, _signed), "q": Fraction(int(rng.integers(1, d + 1)), d), "eta": Fraction(1, 2 ** int(rng.integers(0, 4))),
-        "x0": [_signed(rng) for _ in range(d)], "E": most, "rounds": int(rng.integers(1, 25)),
+        "variant": variant, "weights": parts,
+        "h": _rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)),
+        "c": _rows(rng, n, d, _signed), "q": Fraction(int(rng.integers(1, d + 1)), d),
+        "eta": Fraction(1, 2 ** int(rng.integers(0, 4))), "x0": [_signed(rng) for _ in range(d)],
+        "E": most, "rounds": int(rng.integers(1, 25)),
         "schedule": [[int(s) for s in rng.integers(low, most + 1, n)] for _ in range(3)],
-    }  # fmt: skip
+    }
     return f"{variant} N={n} d={d}", to_file(data)
 
 
@@ -293,11 +301,11 @@ def _rates(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
 
 _MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive, "abandon": _abandon,
-    "epochs": _epochs, "keep": _keep,
-    "incomplete": _incomplete, "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
+    "shift": _shift, "departed": _departed, "after-shift": _after_shift, "inactive": _inactive,
+    "abandon": _abandon, "epochs": _epochs, "keep": _keep, "incomplete": _incomplete,
+    "limit": _limit, "elastic": _elastic, "compression": _compression, "feedback": _feedback,
     "rates": _rates, **of_claims.MAKERS, **sentences.MAKERS,
-}  # fmt: skip
+}
 
 
 _LONG: dict[str, Any] = {"idle": ["0", "1/2"], "E": 1, "T": 400, "gamma": "4", "J": "1", "C": "1", "y": "1/2"}

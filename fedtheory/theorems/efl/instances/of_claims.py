@@ -1,4 +1,5 @@
-"""Instances, in fractions, of the sentences of EFL that the paper states without a formula: stability, Table 1's row, compression."""
+"""Instances, in fractions, of the sentences of EFL that the paper states without a formula:
+stability, Table 1's row, compression."""
 
 from __future__ import annotations
 
@@ -56,9 +57,9 @@ def _stability(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     start = [_signed(rng) for _ in range(d)]
     anchors = [start] * n if gentle else _rows(rng, n, d, _signed)
     data = {
-        "weights": p, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta, "E": E, "start": start,
-        "anchors": anchors,
-    }  # fmt: skip
+        "weights": p, "h": h, "c": _rows(rng, n, d, _signed), "u": u, "lam": lam, "eta": eta,
+        "E": E, "start": start, "anchors": anchors,
+    }
     return f"N={n} d={d} E={E}", to_file(data)
 
 
@@ -76,10 +77,12 @@ def _compressed(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     noisy, T = rng.random() < 0.3, int(rng.integers(1, 4))
     c = [[_signed(rng) for _ in range(d)]] * n if rng.random() < 0.3 else _rows(rng, n, d, _signed)
     data = {
-        "weights": _shares(rng, n), "h": _rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c,
-        "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7), "E": E, "T": 2 // E if noisy else T,
+        "weights": _shares(rng, n),
+        "h": _rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c,
+        "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7), "E": E,
+        "T": 2 // E if noisy else T,
         "w0": c[0] if rng.random() < 0.4 else [_signed(rng) for _ in range(d)],
-    }  # fmt: skip
+    }
     if noisy:
         data["noise"] = [[_part(rng, 8, 4) if k == 0 else Fraction(0) for _ in range(d)] for k in range(n)]
     return f"N={n} d={d} E={E}" + (" noise" if noisy else ""), to_file(data)
@@ -94,10 +97,12 @@ def _compressed_partial(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         law.append([Fraction(v, sum(parts)) for v in parts])
     c = _rows(rng, n, d, _signed)
     data = {
-        "scheme": scheme, "weights": _shares(rng, n), "h": _rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c,
-        "law": law, "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7),
-        "w0": c[0] if rng.random() < 0.4 else [_signed(rng) for _ in range(d)], "T": 1 if n * E == 4 else 2,
-    }  # fmt: skip
+        "scheme": scheme, "weights": _shares(rng, n),
+        "h": _rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c, "law": law,
+        "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7),
+        "w0": c[0] if rng.random() < 0.4 else [_signed(rng) for _ in range(d)],
+        "T": 1 if n * E == 4 else 2,
+    }
     return f"{scheme} N={n} d={d} E={E}", to_file(data)
 
 
@@ -113,9 +118,10 @@ def _row(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
 def _units(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     mu, L = sorted([_part(rng), _part(rng, 64)])
     data = {
-        "G": _part(rng, 64), "L": L, "mu": mu, "S": Fraction(int(rng.integers(1, 50))), "sigma": _part(rng, 64),
-        "clients": Fraction(int(rng.integers(1, 100))), "root": _part(rng, 16, 16),
-    }  # fmt: skip
+        "G": _part(rng, 64), "L": L, "mu": mu, "S": Fraction(int(rng.integers(1, 50))),
+        "sigma": _part(rng, 64), "clients": Fraction(int(rng.integers(1, 100))),
+        "root": _part(rng, 16, 16),
+    }
     return "random", to_file(data)
 
 

@@ -22,14 +22,8 @@ from fedtheory.theorems.efl.quantities.step import StepsView, reached
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 __all__ = [
-    "KINDS",
-    "PARTICIPATION",
-    "LeastSquaresInstance",
-    "QuadraticInstance",
-    "RealInstance",
-    "battery",
-    "participation_laws",
-    "random_instance",
+    "KINDS", "PARTICIPATION", "LeastSquaresInstance", "QuadraticInstance", "RealInstance",
+    "battery", "participation_laws", "random_instance",
 ]
 
 KINDS = ("run", "step")
@@ -39,9 +33,10 @@ PARTICIPATION = ("full", "inactive", "rare", "incomplete", "same incomplete", "d
 def participation_laws(participation: str, clients: int, E: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Laws (N, E + 1) of s_k, one a round and the last for all that follow.
 
-    'full'; 'inactive': each client with its own probability; 'rare': P(s = 0) = 0.99 for one client, 0.9 for the others; 'incomplete':
-    any law with P(s = 0) < 1; 'same incomplete': one law for all; 'departure': the last client is gone after three rounds;
-    'alternating': two laws in turn for ten rounds.
+    'full'; 'inactive': each client with its own probability; 'rare': P(s = 0) = 0.99 for one
+    client, 0.9 for the others; 'incomplete': any law with P(s = 0) < 1; 'same incomplete': one law
+    for all; 'departure': the last client is gone after three rounds; 'alternating': two laws in
+    turn for ten rounds.
     """
     full = np.zeros((clients, E + 1))
     full[:, E] = 1.0
@@ -235,11 +230,13 @@ class RealInstance:
 
 @dataclass(frozen=True)
 class LeastSquaresInstance:
-    """EFL without compression on ridge-regularised least squares with samples, in exact second moments.
+    """EFL without compression on ridge-regularised least squares with samples, in exact second
+    moments.
 
     Attributes
     ----------
-    clients, E, rounds, scheme, participation, ridge, batch_size : as in `RealInstance`; mini-batches are drawn with replacement
+    clients, E, rounds, scheme, participation, ridge, batch_size : as in `RealInstance`;
+        mini-batches are drawn with replacement
     """
 
     seed: int
@@ -357,7 +354,8 @@ def _common_draws(seed: int) -> list[QuadraticInstance]:
 
 
 def _moving(seed: int) -> list[Any]:
-    """Complete clients and anchors that move: one client, whose steps are short and pulled back, and two that are pulled together."""
+    """Complete clients and anchors that move: one client, whose steps are short and pulled back,
+    and two that are pulled together."""
     one: dict[str, Any] = {"weights": ["1"], "h": [["1"]], "c": [["0"]], "w0": ["1"], "T": 8, "lam": "511", "u": [["1"]]}
     two: dict[str, Any] = {"weights": ["1/2"] * 2, "h": [["1"], ["2"]], "c": [["1"], ["-1"]], "w0": ["1"], "T": 5, "lam": "1/2"}
     two |= {"u": [["3"], ["1"]], "laws": [[["0", "0", "1"]] * 2]}
@@ -372,11 +370,13 @@ def _moving(seed: int) -> list[Any]:
 
 
 def _complete(seed: int) -> list[Any]:
-    """All clients complete, in fractions: one client, where the round of complete clients is attained, and two that pull apart."""
+    """All clients complete, in fractions: one client, where the round of complete clients is
+    attained, and two that pull apart."""
     one: dict[str, Any] = {"weights": ["1"], "h": [["1"]], "c": [["0"]], "w0": ["1"], "law": [["0", "0", "0", "1"]]}
     two: dict[str, Any] = {
-        "weights": ["1/2"] * 2, "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "w0": ["-7/100"], "law": [["0", "0", "1"]] * 2,
-    }  # fmt: skip
+        "weights": ["1/2"] * 2, "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "w0": ["-7/100"],
+        "law": [["0", "0", "1"]] * 2,
+    }
     return [
         instance_of("step", f"{label}, {scheme}", {**data, "scheme": scheme, "tau": 0}, seed * 1000 + 990 + i)
         for label, data in (("one complete client", one), ("two complete clients that pull apart", two))

@@ -21,10 +21,10 @@ def _term(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         return rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 9)), 4))
 
     data = {
-        "lam": size(rng), "u": diagonals(), "anchors": rows(rng, n, d, signed), "next_u": diagonals(),
-        "next_anchors": rows(rng, n, d, signed), "points": rows(rng, 3, d, signed),
-        "active": [k for k in range(n) if rng.random() < 0.6],
-    }  # fmt: skip
+        "lam": size(rng), "u": diagonals(), "anchors": rows(rng, n, d, signed),
+        "next_u": diagonals(), "next_anchors": rows(rng, n, d, signed),
+        "points": rows(rng, 3, d, signed), "active": [k for k in range(n) if rng.random() < 0.6],
+    }
     return f"N={n} d={d}", to_file(data)
 
 
@@ -34,9 +34,10 @@ def _away(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     mu = min(min(row) for row in h)
     most = 16 * max(max(row) for row in h) / mu
     data = {
-        "weights": shares(rng, n), "h": h, "c": rows(rng, n, d, signed), "mu": mu, "gamma": most + int(rng.integers(0, 60)),
-        "T": int(rng.integers(2, 7)), "x0": [signed(rng) for _ in range(d)],
-    }  # fmt: skip
+        "weights": shares(rng, n), "h": h, "c": rows(rng, n, d, signed), "mu": mu,
+        "gamma": most + int(rng.integers(0, 60)), "T": int(rng.integers(2, 7)),
+        "x0": [signed(rng) for _ in range(d)],
+    }
     return f"N={n} d={d} T={data['T']}", to_file(data)
 
 
@@ -44,9 +45,10 @@ def _coefficient(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     d, most = int(rng.integers(1, 3)), int(rng.integers(1, 7))
     h, factor = [size(rng) for _ in range(d)], 1 + Fraction(int(rng.integers(1, 13)), 4)
     data = {
-        "h": h, "away": [signed(rng) for _ in h], "eta": Fraction(int(rng.integers(1, 9)), 8) / (factor * max(h)), "E": most,
+        "h": h, "away": [signed(rng) for _ in h],
+        "eta": Fraction(int(rng.integers(1, 9)), 8) / (factor * max(h)), "E": most,
         "s": int(rng.integers(1, most + 1)), "factor": factor,
-    }  # fmt: skip
+    }
     return f"E={most} s={data['s']}", to_file(data)
 
 
@@ -56,8 +58,9 @@ def _samples(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     samples[-1] *= int(rng.choice([1, 1, 10]))
     data = {
         "samples": samples, "h": curvatures(rng, n, d), "c": rows(rng, n, d, signed),
-        "fewer": samples[-1] * Fraction(int(rng.integers(1, 20)), 20), "closer": Fraction(int(rng.integers(1, 20)), 20),
-    }  # fmt: skip
+        "fewer": samples[-1] * Fraction(int(rng.integers(1, 20)), 20),
+        "closer": Fraction(int(rng.integers(1, 20)), 20),
+    }
     if rng.random() < 0.3:  # one coordinate, and a bend between a's minimiser and the others
         data |= {"h": curvatures(rng, n, 1), "c": [*rows(rng, n - 1, 1, signed), [Fraction(int(rng.integers(4, 12)))]]}
         data |= {"bend": Fraction(int(rng.integers(1, 12)), 3), "below": Fraction(int(rng.integers(1, 40)), 8)}
@@ -72,18 +75,20 @@ def _restart(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     centre = rows(rng, 1, d, signed)[0]
     data = {
         "event": event, "scheme": scheme, "weights": shares(rng, n), "h": h,
-        "c": [centre] * n if rng.random() < 0.2 else rows(rng, n, d, signed), "law": [law(rng, most, True) for _ in range(n)],
-        "w0": centre if rng.random() < 0.3 else [signed(rng) for _ in range(d)], "tau_0": int(rng.integers(1, 3)),
-        "rounds": 1,
-    }  # fmt: skip
+        "c": [centre] * n if rng.random() < 0.2 else rows(rng, n, d, signed),
+        "law": [law(rng, most, True) for _ in range(n)],
+        "w0": centre if rng.random() < 0.3 else [signed(rng) for _ in range(d)],
+        "tau_0": int(rng.integers(1, 3)), "rounds": 1,
+    }
     if rng.random() < 0.5:
         data["noise"] = rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 3))))
     return f"{event} {scheme} N={n} E={most}", to_file(data)
 
 
 MAKERS: dict[str, Callable[[np.random.Generator], tuple[str, dict[str, Any]]]] = {
-    "term": _term, "away": _away, "coefficient": _coefficient, "samples": _samples, "restart": _restart,
-}  # fmt: skip
+    "term": _term, "away": _away, "coefficient": _coefficient, "samples": _samples,
+    "restart": _restart,
+}
 KINDS = tuple(MAKERS)
 ATTAINED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("inactive", "the threshold hardly falls", {

@@ -25,14 +25,15 @@ from fedtheory.theory.judge.setting import ClosedView
 from fedtheory.theory.rounds.irregular_run import laws_of
 
 __all__ = [
-    "MOST", "Cases", "PartialView", "cases_of", "gamma_with_participation", "partial_view", "play", "steps_with_participation",
-]  # fmt: skip
+    "MOST", "Cases", "PartialView", "cases_of", "gamma_with_participation", "partial_view", "play",
+    "steps_with_participation",
+]
 
 MOST = 1296  # paths of participation
 
 
 def gamma_with_participation(E: int, L: Any, mu: Any, delta: Any, m: Moments, pi: Any) -> Any:
-    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability that a client sends."""
+    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability of sending."""
     return max(8 * E / (pi * delta), 32 * E * (1 + m.theta) * L / (mu * m.sum_ps))
 
 
@@ -72,7 +73,7 @@ class PartialView(ClosedView):
     noise: Any = 0
 
     def mean(self, x: np.ndarray) -> np.ndarray:
-        """The expectation of ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
+        """E ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
         squares = np.moveaxis((x * x).sum(axis=-1), 1, -1)
         return (squares * self.chance).sum(axis=-1)
 
@@ -107,7 +108,7 @@ class PartialView(ClosedView):
         """w + R^G + sum_k p^k R^k."""
         return self.w + self.R_G + (self.weights[:, None] * self.R).sum(axis=-2)
 
-    # --- the constants ------------------------------------------------------------------------------------------------------
+    # --- the constants ----------------------------------------------------------------------------
     @property
     def reach_sq(self) -> Any:
         """(theta E G)^2."""
@@ -115,12 +116,12 @@ class PartialView(ClosedView):
 
     @property
     def client_factor(self) -> Any:
-        """16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 where clients send uncompressed."""
+        """16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 for uncompressed clients."""
         return 0 if self.delta is None else 16 / (5 * self.delta)
 
     @property
     def server_factor(self) -> Any:
-        """(4/delta - 1)(16/(5 delta) + 1), the first delta the server's; 0 where it sends uncompressed."""
+        """(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression."""
         return 0 if self.down is None else (4 / self.down - 1) * (self.client_factor + 1)
 
     @property
@@ -140,7 +141,8 @@ class PartialView(ClosedView):
 
     @property
     def B(self) -> Any:
-        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1) G^2/3 + 2 rho^2) + 2 S rho^2."""
+        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1)
+        G^2/3 + 2 rho^2) + 2 S rho^2."""
         m, E = self.moments, self.E
         gap = 2 * (2 + m.theta) * self.L * (m.ps * self.D).sum()
         spread = self.G_sq * E * (E - 1) * (m.sum_ps + m.theta * m.overlap)
@@ -184,7 +186,7 @@ class Cases:
 
 
 def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
-    """Every s of independent clients that has a probability, law (N, E + 1); in fractions where these are.
+    """Every s of independent clients that has a probability, from their law (N, E + 1).
 
     Raises
     ------
@@ -202,8 +204,8 @@ def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
 
 
 def play(
-    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any, weights: np.ndarray, w0: np.ndarray,
-    etas: list[Any], E: int,
+    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any,
+    weights: np.ndarray, w0: np.ndarray, etas: list[Any], E: int,
 ) -> tuple[np.ndarray, Any, np.ndarray, np.ndarray, np.ndarray]:
     """Every path of participation: the paths' probabilities, the largest E||g||^2, and w, R, R_G of all rounds.
 
@@ -250,7 +252,7 @@ def steps_with_participation(E: int, mu: Any, gamma: Any, S: Any, rounds: int) -
 
 @BUILDERS.add("compressed-partial")
 def partial_view(data: dict[str, Any]) -> PartialView:
-    """From weights, h, c, scheme, law (N rows over s = 0..E), q of ST, down (true or false), w0 and T."""
+    """Made of weights, h, c, scheme, law (N rows over s = 0..E), q of ST, down, w0 and T."""
     weights, w0, h, c = vector(data["weights"], "weights"), vector(data["w0"], "w0"), table(data["h"], "h"), table(data["c"], "c")
     if h.shape != c.shape or len(weights) != len(h) or w0.shape != h.shape[1:] or not isinstance(data["down"], bool):
         raise InvalidInput("weights, h, c and w0 do not fit together: N weights, N rows of d, d numbers; down is true or false")

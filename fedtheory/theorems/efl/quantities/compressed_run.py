@@ -126,7 +126,7 @@ class CompressedView(ClosedView):
         """E||w_t - v_t||^2 (T + 1,)."""
         return self.mean(self.w - self.v)
 
-    # --- the constants ------------------------------------------------------------------------------------------------------
+    # --- the constants ----------------------------------------------------------------------------
     @property
     def client_factor(self) -> Any:
         """4/delta of the clients, 1 where they send uncompressed."""
@@ -134,7 +134,7 @@ class CompressedView(ClosedView):
 
     @property
     def whole_factor(self) -> Any:
-        """A = (4/delta)(4/delta of the server), without the factor of a side that sends uncompressed."""
+        """A = (4/delta)(4/delta of the server), without the factor of an uncompressed side."""
         return self.client_factor * (1 if self.down is None else 4 / self.down)
 
     @property
@@ -164,7 +164,7 @@ class CompressedView(ClosedView):
 
     @property
     def off(self) -> Any:
-        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in the mean square, over eta_t^2."""
+        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2."""
         return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
 
     @cached_property
@@ -172,7 +172,7 @@ class CompressedView(ClosedView):
         """(1 - eta_t mu)^E, t = 0..T - 1."""
         return (1 - self.eta[:-1] * self.mu) ** self.E
 
-    # --- within a round -----------------------------------------------------------------------------------------------------
+    # --- within a round ---------------------------------------------------------------------------
     @cached_property
     def inner(self) -> np.ndarray:
         """vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)."""
@@ -184,7 +184,8 @@ class CompressedView(ClosedView):
 
 
 def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
-    """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises `InvalidInput` for too many."""
+    """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises
+    `InvalidInput` for too many."""
     noisy = [k for k, row in enumerate(noise) if any(row)]
     if 2 ** (len(noisy) * steps) > MOST:
         raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST} are enumerated; take fewer rounds")
@@ -196,7 +197,8 @@ def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
 
 @BUILDERS.add("compressed")
 def compressed_view(data: dict[str, Any]) -> CompressedView:
-    """From weights, h, c, optional noise (N rows of d, gradients are off by +-n_k in every step), q of ST, down, w0, E and T.
+    """From weights, h, c, optional noise (N rows of d, gradients are off by +-n_k in every step), q
+    of ST, down, w0, E and T.
 
     ``down`` : true where the server compresses with the same ST, false where it sends uncompressed
     """
@@ -235,5 +237,6 @@ def compressed_view(data: dict[str, Any]) -> CompressedView:
     stacked = {name: np.stack(values) for name, values in kept.items()}
     sigma_sq = (n**2).sum(axis=1)
     return CompressedView(
-        weights, E, gamma, L, mu, G_sq, delta, delta if down else None, sigma_sq, D, star, **stacked,
-    )  # fmt: skip
+        weights, E, gamma, L, mu, G_sq, delta, delta if down else None, sigma_sq, D, star,
+        **stacked,
+    )

@@ -34,7 +34,8 @@ def round_laws(scheme: str, laws: list[np.ndarray], rounds: int, weights: np.nda
 
 
 def frozen(oracles: QuadraticOracles, lam: Any, u: np.ndarray, anchors: np.ndarray) -> tuple[QuadraticOracles, Any, Any]:
-    """The losses F~_k = f_k + lam/2 sum_i ||w - a_i||^2_{diag u_i} with anchors that stay, L~ = L + lam max U, mu~ = mu + lam min U.
+    """The losses F~_k = f_k + lam/2 sum_i ||w - a_i||^2_{diag u_i} with anchors that stay,
+    L~ = L + lam max U, mu~ = mu + lam min U.
 
     Parameters
     ----------
@@ -51,11 +52,8 @@ def frozen(oracles: QuadraticOracles, lam: Any, u: np.ndarray, anchors: np.ndarr
 
 
 def quadratic_run(
-    oracles: QuadraticOracles,
-    laws: list[RoundLaw],
-    w0: np.ndarray,
-    horizons: np.ndarray | None = None,
-    anchors: tuple[Any, np.ndarray, np.ndarray] | None = None,
+    oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray,
+    horizons: np.ndarray | None = None, anchors: tuple[Any, np.ndarray, np.ndarray] | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> EFLRun:
     """T = len(laws) rounds with Theorem 1's step sizes.
@@ -82,8 +80,8 @@ def quadratic_run(
     if G is not None:
         if not G**2 >= c.G_sq:
             raise InvalidInput(
-                f"G = {text(G)} is no bound (Assumption 4): the largest E||g||^2 is {text(c.G_sq)}, the limit is G^2 = "
-                f"{text(G**2)}: give a larger G"
+                f"G = {text(G)} is no bound (Assumption 4): the largest E||g||^2 is "
+                f"{text(c.G_sq)}, the limit is G^2 = {text(G**2)}: give a larger G"
             )
         c, how["G_sq"] = replace(c, G_sq=G**2), "given, and a bound"
     if own_sigma_sq is not None:
@@ -91,8 +89,8 @@ def quadratic_run(
         if len(short):
             k = int(short[0])
             raise InvalidInput(
-                f"sigma_sq = {text(own_sigma_sq[k])} of client {k} is no bound (Assumption 3): the largest E||g - grad F_k||^2 is "
-                f"{text(c.sigma_sq[k])}: give at least that"
+                f"sigma_sq = {text(own_sigma_sq[k])} of client {k} is no bound (Assumption 3): the "
+                f"largest E||g - grad F_k||^2 is {text(c.sigma_sq[k])}: give at least that"
             )
         c, how["sigma_sq"] = replace(c, sigma_sq=own_sigma_sq), "given, and a bound"
     if {"L", "mu"} & set(given):
@@ -105,11 +103,13 @@ def quadratic_run(
 def moving_anchors(
     oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, lam: Any, u: np.ndarray, horizons: np.ndarray
 ) -> EFLRun:
-    """T = len(laws) rounds of complete clients with the elastic term as printed, and the constants of its losses F~_k.
+    """T = len(laws) rounds of complete clients with the elastic term as printed, and the constants
+    of its losses F~_k.
 
-    The anchors of a round are the models at which the clients ended the round before, w_0 at first; the Fisher diagonals u (N, d)
-    stay. omega* is argmin sum_k p^k f_k, as no other point can be the limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and
-    G^2 are the largest F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
+    The anchors of a round are the models at which the clients ended the round before, w_0 at first;
+    the Fisher diagonals u (N, d) stay. omega* is argmin sum_k p^k f_k, as no other point can be the
+    limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and G^2 are the largest
+    F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
 
     Raises
     ------

@@ -1,10 +1,12 @@
-"""Theorem 1 on real runs: EFL without compression on a problem with samples, its constants bounded by proof, its error measured.
+"""Theorem 1 on real runs: EFL without compression on a problem with samples, its constants bounded
+by proof, its error measured.
 
-G is a supremum. With |phi'| <= c, a mini-batch gradient of a ridge-regularised linear model is ridge w plus a vector of norm at most
-a, a = c times the largest (full gradients: mean) norm of a client's samples. A local step with eta ridge <= 1 keeps ||w|| <= a/ridge;
-s steps move w by (1 - rho^s)(v - w), rho = 1 - eta ridge, for some ||v|| <= a/ridge; so the server's model stays in the ball too while
-P = sum_k p_k (1 - rho^{s_k}) <= 1, and the radius grows by the factor 2P - 1 at most where P > 1. On that ball
-E||g||^2 <= (mean norm + ridge radius)^2 + variance.
+G is a supremum. With |phi'| <= c, a mini-batch gradient of a ridge-regularised linear model is
+ridge w plus a vector of norm at most a, a = c times the largest (full gradients: mean) norm of a
+client's samples. A local step with eta ridge <= 1 keeps ||w|| <= a/ridge; s steps move w by
+(1 - rho^s)(v - w), rho = 1 - eta ridge, for some ||v|| <= a/ridge; so the server's model stays in
+the ball too while P = sum_k p_k (1 - rho^{s_k}) <= 1, and the radius grows by the factor 2P - 1 at
+most where P > 1. On that ball E||g||^2 <= (mean norm + ridge radius)^2 + variance.
 """
 
 from __future__ import annotations
@@ -39,12 +41,14 @@ __all__ = ["GradientBounds", "client_minima", "constants_of", "gradient_bounds",
 
 
 def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
-    """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after Newton steps from 0.
+    """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after
+    Newton steps from 0.
 
     Raises
     ------
     NotCertified
-        A client whose bound is further than ``gap`` (relative to max(1, |F_k|)) below F_k(y), or that is not strongly convex.
+        A client whose bound is further than ``gap`` (relative to max(1, |F_k|)) below F_k(y), or
+        that is not strongly convex.
     """
     mu = problem.mu_k
     if not (mu > 0).all():
@@ -90,8 +94,8 @@ def _slope(problem: Problem) -> float:
     if isinstance(problem, Huber):
         return problem.delta
     raise MissingCapability(
-        f"{type(problem).__name__}: G is proved for quadratics (exact expectations) and for ridge-regularised logistic and Huber "
-        "losses (a ball that iterates never leave) only"
+        f"{type(problem).__name__}: G is proved for quadratics (exact expectations) and for "
+        "ridge-regularised logistic and Huber losses (a ball that iterates never leave) only"
     )
 
 
@@ -158,17 +162,19 @@ def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights
 
 
 def constants_of(
-    problem: Problem, scheme: str, sampling: Participation, rounds: int, start: np.ndarray, batch_size: int | None = None,
-    given: Mapping[str, Any] | None = None,
-) -> tuple[EFLConstants, Optimum]:  # fmt: skip
-    """Theorem 1's constants on a problem with samples, bounded by proof, and the certified optimum of F.
+    problem: Problem, scheme: str, sampling: Participation, rounds: int, start: np.ndarray,
+    batch_size: int | None = None, given: Mapping[str, Any] | None = None,
+) -> tuple[EFLConstants, Optimum]:
+    """Theorem 1's constants on a problem with samples, bounded by proof, and the certified optimum
+    of F.
 
     Parameters
     ----------
     start : (1, d)
     given : dict
-        'G', 'L', 'mu' and 'sigma_sq' in place of what would be bounded here: L may be larger, mu smaller than the problem's; G and
-        sigma_sq are taken on trust, and needed where losses have no bounded slopes.
+        'G', 'L', 'mu' and 'sigma_sq' in place of what would be bounded here: L may be larger, mu
+        smaller than the problem's; G and sigma_sq are taken on trust, and needed where losses have
+        no bounded slopes.
 
     Raises
     ------
@@ -197,32 +203,24 @@ def constants_of(
     D = problem.client_losses(optimum.x) - whole("client minima", lambda: client_minima(problem))
     off = optimum.kkt_residual / float(problem.mu_k.min())  # ||x - w*|| of the certified point
     constants = EFLConstants(
-        E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments, float(((start - optimum.x) ** 2).sum()),
+        E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments,
+        float(((start - optimum.x) ** 2).sum()),
         {
             "L, mu": "given" if {"L", "mu"} & set(given) else "of the problem, exact",
-            "G_sq, sigma_sq": how,
-            "D": "from above, F_k^* bounded by a certificate",
-            "moments": "exact, from the laws of s_k",
-            "w*": f"certified to {off:.2g}",
+            "G_sq, sigma_sq": how, "D": "from above, F_k^* bounded by a certificate",
+            "moments": "exact, from the laws of s_k", "w*": f"certified to {off:.2g}",
         },
-    )  # fmt: skip
+    )
     return constants, optimum
 
 
 def measured_run(
-    problem: Problem,
-    scheme: str,
-    sampling: Participation,
-    rounds: int,
-    x0: Any = None,
-    scenarios: int = 200,
-    seed: int = 0,
-    batch_size: int | None = None,
-    looks: int = 8,
-    replacement: bool = True,
-    given: Mapping[str, Any] | None = None,
+    problem: Problem, scheme: str, sampling: Participation, rounds: int, x0: Any = None,
+    scenarios: int = 200, seed: int = 0, batch_size: int | None = None, looks: int = 8,
+    replacement: bool = True, given: Mapping[str, Any] | None = None,
 ) -> EFLRun:
-    """A real run of `EFL` (variant 'none', lambda = 0) with `LocalSGD` and Theorem 1's steps, its ||w_tau - w*||^2 by scenario.
+    """A real run of `EFL` (variant 'none', lambda = 0) with `LocalSGD` and Theorem 1's steps, its
+    ||w_tau - w*||^2 by scenario.
 
     given : as of `constants_of`; a G that the run shows to be none is refused
 
@@ -250,10 +248,11 @@ def measured_run(
 
 
 def _met(problem: Problem, G_sq: float) -> Callable[..., None]:
-    """Raise `InvalidInput` where a run meets full gradients at the server's model whose mean square is above a given G^2.
+    """Raise `InvalidInput` where a run meets full gradients at the server's model whose mean square
+    is above a given G^2.
 
-    E||g||^2 >= E||grad F_k||^2 at the first virtual step of every client, so that such a G is none. A mean over scenarios counts
-    where it is above by four standard errors.
+    E||g||^2 >= E||grad F_k||^2 at the first virtual step of every client, so that such a G is none.
+    A mean over scenarios counts where it is above by four standard errors.
     """
 
     def look(round_index: int, old: Any, new: Any, clients: Any) -> None:

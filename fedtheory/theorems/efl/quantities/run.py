@@ -4,14 +4,19 @@ There is no compression, and lambda = 0 or the anchors are frozen.
 
 How the constants are known:
 
-* L, mu: largest and least curvature of all clients. theta: A: N; B: 1; C: E; corrected C: E/min_k P(s^k > 0).
-* D_k = F_k(w*) - F_k^*: in closed form for quadratics; else from above, with a certified lower bound of every F_k^*.
-* G^2 (Assumption 4) must bound E||g||^2 wherever the proof evaluates a gradient: at all E steps of the virtual trajectories that all
-  clients would make from w_tau, whoever is active. For quadratics it is the largest of these expectations, computed exactly by the
-  second-moment recursion. For ridge-regularised linear models with bounded slopes it is a supremum over a ball that the iterates
-  provably never leave. The largest gradient that one run happens to meet bounds neither, and is never used.
+* L, mu: largest and least curvature of all clients. theta: A: N; B: 1; C: E; corrected C: E/min_k
+  P(s^k > 0).
+* D_k = F_k(w*) - F_k^*: in closed form for quadratics; else from above, with a certified lower
+  bound of every F_k^*.
+* G^2 (Assumption 4) must bound E||g||^2 wherever the proof evaluates a gradient: at all E steps of
+  the virtual trajectories that all clients would make from w_tau, whoever is active. For quadratics
+  it is the largest of these expectations, computed exactly by the second-moment recursion. For
+  ridge-regularised linear models with bounded slopes it is a supremum over a ball that the iterates
+  provably never leave. The largest gradient that one run happens to meet bounds neither, and is
+  never used.
 * sigma_k^2 (Assumption 3): likewise.
-* moments of (p_tau, s_tau): exact (`fedtheory.participation.moments`), never sampled; r_tau is decided from the law.
+* moments of (p_tau, s_tau): exact (`fedtheory.participation.moments`), never sampled; r_tau is
+  decided from the law.
 """
 
 from __future__ import annotations
@@ -33,9 +38,9 @@ from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
 
 __all__ = [
-    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of", "given_bounds",
-    "given_curvatures", "step_sizes", "unmet",
-]  # fmt: skip
+    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of",
+    "given_bounds", "given_curvatures", "step_sizes", "unmet",
+]
 
 EVERY_D = Fact("every D_k > 0")
 UNCORRELATED = Fact("mini-batches of different clients uncorrelated within a step")
@@ -116,7 +121,7 @@ class EFLConstants(RunConstants):
         """r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k."""
         return self.each(lambda m: self._zero + (0 if m.ratio_equal else 1))
 
-    # --- the terms of B_t ----------------------------------------------------------------------------------------------
+    # --- the terms of B_t -------------------------------------------------------------------------
     @cached_property
     def noise_term(self) -> np.ndarray:
         return self.each(lambda m: (m.p2s * self.sigma_sq).sum())
@@ -146,10 +151,8 @@ class EFLConstants(RunConstants):
 
     @cached_property
     def _drift_sharp(self) -> np.ndarray:
-        """The drift's terms: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1.
-
-        There is no G when E = 1.
-        """
+        """The drift's terms: [((1 + eta mu)/2)(1 + theta (sum p - 2)_+) + 1/3] and E - 1. There is
+        no G when E = 1."""
         n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
         return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 
@@ -169,7 +172,7 @@ class EFLConstants(RunConstants):
         """E[B_t] with what the proof needs, however the clients' mini-batches are correlated within a step."""
         return self.correlated_term + self.gap_term + self._drift_sharp
 
-    # --- J ---------------------------------------------------------------------------------------------------------------
+    # --- J ----------------------------------------------------------------------------------------
     @cached_property
     def J_t(self) -> np.ndarray:
         """32E sum E[p s] D_k/(mu S_t), (T,)."""
@@ -181,7 +184,8 @@ class EFLConstants(RunConstants):
 
     @cached_property
     def J_sharp(self) -> np.ndarray:
-        """J_t with E[p s] - c_t p^k in place of E[p s], c_t = min_k E[p s]/p^k: 0 where all ratios are equal, so no r_t is needed."""
+        """J_t with E[p s] - c_t p^k in place of E[p s], c_t = min_k E[p s]/p^k: 0 where all ratios
+        are equal, so no r_t is needed."""
 
         def one(m: Moments) -> Any:
             if m.ratio_equal:
@@ -196,7 +200,7 @@ class EFLConstants(RunConstants):
         """max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator."""
         return self.each(lambda m: 32 * self.E * self.mu * (m.ps / self.D).sum() / m.sum_ps).max()
 
-    # --- the bound -------------------------------------------------------------------------------------------------------
+    # --- the bound --------------------------------------------------------------------------------
     def b(self, B: np.ndarray) -> np.ndarray:
         """(16E/mu)^2 E[B_t]/S_t^2 (T,)."""
         return (16 * self.E / self.mu) ** 2 * (B / self.S**2)
@@ -213,17 +217,11 @@ class EFLConstants(RunConstants):
         names = ("E", "L", "mu", "theta", "G_sq", "gamma", "start_sq", "J")
         out = {k: text(getattr(self, k)) for k in names}
         out |= {
-            "N": len(self.weights),
-            "rounds": self.T,
-            "sigma_sq": _brief(self.sigma_sq),
-            "D": _brief(self.D),
-            "S_min": text(self.S.min()),
-            "eta_0": text(self.eta[0]),
-            "B_max": text(self.B().max()),
-            "r_mean": float(self.r.mean()),
+            "N": len(self.weights), "rounds": self.T, "sigma_sq": _brief(self.sigma_sq),
+            "D": _brief(self.D), "S_min": text(self.S.min()), "eta_0": text(self.eta[0]),
+            "B_max": text(self.B().max()), "r_mean": float(self.r.mean()),
             "C_T": text(self.gamma**2 * self.start_sq + self.noise_sum(self.B())[-1]),
-            "H_T": text(self.H()[-1]),
-            "how": self.how,
+            "H_T": text(self.H()[-1]), "how": self.how,
         }
         return out
 

@@ -1,7 +1,9 @@
-"""One round of Theorem 1's proof from a given state: everything the law of (p, s) and the mini-batches make possible, enumerated.
+"""One round of Theorem 1's proof from a given state: everything the law of (p, s) and the
+mini-batches make possible, enumerated.
 
-Axes: O cases of (p_tau, s_tau), P joint mini-batch paths of all clients, N clients, E steps, d coordinates. Clients' trajectories are
-virtual: each makes all its E steps; ``alpha`` says which of them count. Numbers are floats or Fractions.
+Axes: O cases of (p_tau, s_tau), P joint mini-batch paths of all clients, N clients, E steps, d
+coordinates. Clients' trajectories are virtual: each makes all its E steps; ``alpha`` says which of
+them count. Numbers are floats or Fractions.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class StepState:
         if count > MAX_ENTRIES:
             raise InvalidInput(f"one round has {count:.3g} numbers to enumerate, at most {MAX_ENTRIES} fit: take fewer clients")
 
-    # --- what may happen -------------------------------------------------------------------------------------------------
+    # --- what may happen --------------------------------------------------------------------------
     @cached_property
     def s(self) -> np.ndarray:
         """(O, N) local steps."""
@@ -145,7 +147,7 @@ class StepState:
         """(O, P, E + 1, d) w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0)."""
         return self.w0 + (self.p[:, None, :, None, None] * (self.stopped - self.w0)).sum(axis=2)
 
-    # --- sums ------------------------------------------------------------------------------------------------------------
+    # --- sums -------------------------------------------------------------------------------------
     def active(self, values: np.ndarray) -> np.ndarray:
         """sum_k p_k alpha_i^k x_i^k: (P, N, E) or (O, P, N, E) -> (O, P, E)."""
         return (self.p[:, None, :, None] * self.alpha[:, None] * values).sum(axis=2)
@@ -159,7 +161,7 @@ class StepState:
         inner = self.over_batches(values)
         return (inner * self.mass.reshape(-1, *[1] * (inner.ndim - 1))).sum(axis=0)
 
-    # --- constants at this state -------------------------------------------------------------------------------------------
+    # --- constants at this state ------------------------------------------------------------------
     @cached_property
     def sigma_sq(self) -> np.ndarray:
         """(N,) largest E||g_i^k - grad F_k(w_i^k)||^2 over i."""

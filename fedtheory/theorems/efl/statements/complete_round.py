@@ -46,37 +46,23 @@ def _judged(**change: Any) -> Any:
 
 STATEMENTS = (
     statement(
-        "complete-round",
-        "a round in which everybody does all E steps",
-        SOURCE,
+        "complete-round", "a round in which everybody does all E steps", SOURCE,
         form(
-            "repaired",
-            ROUND,
-            _judged(),
-            HOLDS,
+            "repaired", ROUND, _judged(), HOLDS,
             ("nine tenths of the first term", _judged(contraction=Fraction(9, 10))),
             ("a tenth of the second term", _judged(floor=Fraction(1, 10))),
-            ("without the second term", _judged(floor=0)),
-            kind="step",
-            needs=(COMPLETE,),
-            note="step 7 has 1 - eta mu E/4 for the first factor and eta^2 B, with G, for the second term. The first factor is "
-            "attained where all F_k have curvature mu only",
+            ("without the second term", _judged(floor=0)), kind="step", needs=(COMPLETE,),
+            note="step 7 has 1 - eta mu E/4 for the first factor and eta^2 B, with G, for the "
+            "second term. The first factor is attained where all F_k have curvature mu only",
             proof="docs/worst_cases.md#potentials-of-one-round",
         ),
         form(
-            "for every loss",
-            ROUND,
-            None,
-            "holds",
-            symbolic=local_steps_are_proved,
-            proves=True,
+            "for every loss", ROUND, None, "holds", symbolic=local_steps_are_proved, proves=True,
             kind="step",
-            note="one local step is an identity of squares in symbols, and the steps add up by sums of powers: any N, p^k, E and loss "
-            "of the class, not quadratics alone",
+            note="one local step is an identity of squares in symbols, and the steps add up by "
+            "sums of powers: any N, p^k, E and loss of the class, not quadratics alone",
         ),
-        assumptions=ASSUMPTIONS,
-        kind="sharpened",
-        t="StepState.turn",
+        assumptions=ASSUMPTIONS, kind="sharpened", t="StepState.turn",
         measures="squared distance to the optimum after a round",
     ),
 )

@@ -1,7 +1,8 @@
 """EFL's convergence with compression: the consistent form has a proof; both printed ones may fail.
 
-A run can only end at w* if the moves that it makes with the model held at w* cancel: while the steps fall slowly the residuals, divided
-by the step, follow the recursion of a constant step at w*. `FrozenView` is that recursion, over one period.
+A run can only end at w* if the moves that it makes with the model held at w* cancel: while the
+steps fall slowly the residuals, divided by the step, follow the recursion of a constant step at w*.
+`FrozenView` is that recursion, over one period.
 """
 
 from __future__ import annotations
@@ -53,14 +54,15 @@ class FrozenView(ClosedView):
 
 
 def _gap(message: np.ndarray, k: int) -> Any:
-    """Of one message (d,): its k-th largest magnitude less the next, which is 0 where there is none."""
+    """A message's (d,) k-th largest magnitude less the next, which is 0 where there is none."""
     found = sorted((abs(x) for x in message), reverse=True)
     return found[k - 1] - (found[k] if k < len(found) else 0)
 
 
 @BUILDERS.add("frozen")
 def frozen_view(data: dict[str, Any]) -> FrozenView:
-    """From variant, weights, h, c and q of ST: quadratics, coordinate by coordinate, from residuals 0 to the first period."""
+    """From variant, weights, h, c and q of ST: quadratics, coordinate by coordinate, from residuals
+    0 to the first period."""
     if data["variant"] not in VARIANTS:
         raise InvalidInput(f"variant = {data['variant']!r}: use {', '.join(VARIANTS)}")
     weights, h, c = vector(data["weights"], "weights"), table(data["h"], "h"), table(data["c"], "c")
@@ -88,7 +90,7 @@ def frozen_view(data: dict[str, Any]) -> FrozenView:
     return FrozenView(data["variant"], g, np.stack(moves[first:]), min(gaps[first:]))
 
 
-# --- both sides -----------------------------------------------------------------------------------------------------------------
+# --- both sides -----------------------------------------------------------------------------------
 def _cancel(v: FrozenView, share: Any = 0) -> Sides:
     """The moves of a period sum to 0."""
     return eq(v.moves.sum(axis=0) + share * v.gradients[0], 0 * v.moves[0], abs(v.moves).sum(axis=0))
@@ -222,10 +224,11 @@ def changed(sides: Callable[..., Sides], name: str, terms: Mapping[str, int]) ->
 
 
 def sharpened(
-    bound: str, where: str, model: Callable[..., Sides], virtual: Callable[..., Sides], of_model: Mapping[str, Mapping[str, int]],
-    of_virtual: Mapping[str, Mapping[str, int]], *, kind: str, proof: str, note: str,
-) -> tuple[Form, Form]:  # fmt: skip
-    """The sharpened bounds of the model and of the virtual iterate, of which one is said in the other.
+    bound: str, where: str, model: Callable[..., Sides], virtual: Callable[..., Sides],
+    of_model: Mapping[str, Mapping[str, int]], of_virtual: Mapping[str, Mapping[str, int]], *,
+    kind: str, proof: str, note: str,
+) -> tuple[Form, Form]:
+    """The sharpened bounds of the model and of the virtual iterate, one said in the other.
 
     Parameters
     ----------
@@ -256,10 +259,10 @@ _S = (
 )
 ASSUMPTIONS = (
     "every F_k is L-smooth and mu-strongly convex; all clients complete, p_tau^k = p^k, lambda = 0",
-    "gradients unbiased given the past of all clients, mini-batches of different clients uncorrelated within a step; "
-    "E||g||^2 <= G^2 at all local steps of the run",
-    "ST with exactly k entries, both ways, and error feedback on both sides: ||C(x) - x||^2 <= (1 - delta)||x||^2 with "
-    "delta = min(1/k, k/n), and ||C(x)|| <= ||x||",
+    "gradients unbiased given the past of all clients, mini-batches of different clients "
+    "uncorrelated within a step; E||g||^2 <= G^2 at all local steps of the run",
+    "ST with exactly k entries, both ways, and error feedback on both sides: ||C(x) - x||^2 <= (1 "
+    "- delta)||x||^2 with delta = min(1/k, k/n), and ||C(x)|| <= ||x||",
     "where the server sends uncompressed A = 4/delta",
 )
 STATEMENTS = (

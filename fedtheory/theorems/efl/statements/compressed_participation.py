@@ -1,4 +1,5 @@
-"""EFL's convergence with compression where clients are inactive or incomplete: the same theorem, with the probability of sending."""
+"""EFL's convergence with compression where clients are inactive or incomplete: the same theorem,
+with the probability of sending."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _within(v: CompressionView, omega: Any, share: Any = 1) -> Sides:
 
 
 def _complement(v: CompressionView, kept: Any) -> Sides:
-    """delta ||x||^2 <= ||x||^2 - E||C(x) - x||^2: the contraction, tight where the gain is least."""
+    """delta ||x||^2 <= ||x||^2 - E||C(x) - x||^2: the contraction, tight at the least gain."""
     return le(kept, v.square - v.error)
 
 

@@ -24,7 +24,8 @@ FEW_8, MANY_8 = (f"E (E + 1) G^2 {sign} 4 kappa nu (2E + 1)" for sign in ("<=", 
 
 @dataclass
 class EpochsView(ClosedView):
-    """The threshold for y^a as a function of E, with the constants of Theorem 1 for full participation after the removal (theta = 1).
+    """The threshold for y^a as a function of E, with the constants of Theorem 1 for full
+    participation after the removal (theta = 1).
 
     Attributes
     ----------
@@ -80,10 +81,12 @@ def epochs_view(data: dict[str, Any]) -> EpochsView:
 
 @dataclass
 class KeepView(ClosedView):
-    """Two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, scheme C; the second is inactive with probability y, or abandoned.
+    """Two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, scheme C; the second is
+    inactive with probability y, or abandoned.
 
-    Second moments of both runs around their own limits are exact, and so are the constants of (8): mu = L = 1.
-    (8) is asked for with the larger f_1 and the smaller J of Theorem 1 as printed and as repaired: it then holds with either.
+    Second moments of both runs around their own limits are exact, and so are the constants of (8):
+    mu = L = 1. (8) is asked for with the larger f_1 and the smaller J of Theorem 1 as printed and
+    as repaired: it then holds with either.
 
     Attributes
     ----------
@@ -127,7 +130,7 @@ class KeepView(ClosedView):
         return sum(self.parts(0))
 
     def parts(self, G_sq: Any) -> tuple[Any, Any]:
-        """Both parts of C over (T + gamma)^2: S = theta = 1, D = 0, gamma = 64, B = sigma^2 + 2 G^2."""
+        """C's parts over (T + gamma)^2: S = theta = 1, D = 0, gamma = 64, B = sigma^2 + 2 G^2."""
         below = (self.rounds + 64) ** 2
         return 64**2 * (self.x0 - 1) ** 2 / below, 256 * self.rounds * (self.sigma_sq + 2 * G_sq) / below
 
@@ -151,7 +154,7 @@ class KeepView(ClosedView):
         return square - 2 * centre * mean + centre**2
 
     def _alone(self) -> list[tuple[Any, Any]]:
-        """E(w_t - 1) and E(w_t - 1)^2 of client 1 alone, t = 0..T, gamma = 64, step 16/(t + 1 + 64)."""
+        """E(w_t - 1) and E(w_t - 1)^2 of client 1 alone, t = 0..T, gamma = 64, step 16/(t + 65)."""
         path = [(self.x0 - 1, (self.x0 - 1) ** 2)]
         for t in range(self.rounds):
             eta, (away, square) = Fraction(16, t + 65), path[-1]

@@ -1,7 +1,9 @@
-"""EFL's claim of fewer gradient evaluations and fewer bits: both counted, against the same local SGD without compression (FedAvg).
+"""EFL's claim of fewer gradient evaluations and fewer bits: both counted, against the same local
+SGD without compression (FedAvg).
 
-A message of ST keeps k of n entries: k positions of ceil(log2 n) bits, k signs, and one magnitude of 32 bits. A dense message has 32 n
-bits. With the elastic term every participant also sends u^k and v^k and receives U and V: four dense messages a round.
+A message of ST keeps k of n entries: k positions of ceil(log2 n) bits, k signs, and one magnitude
+of 32 bits. A dense message has 32 n bits. With the elastic term every participant also sends u^k
+and v^k and receives U and V: four dense messages a round.
 """
 
 from __future__ import annotations

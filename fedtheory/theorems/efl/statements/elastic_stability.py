@@ -110,7 +110,7 @@ class StabilityView(ClosedView):
         """sum_k (u_k - p^k U) h_k (d,)."""
         return ((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0)
 
-    # --- the recursion ----------------------------------------------------------------------------------------------------
+    # --- the recursion ----------------------------------------------------------------------------
     def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
         """r_k^E and q_k = (1 - r_k^E)/(h_k + lambda U) (N, d), r_k = 1 - eta (h_k + lambda U)."""
         stiff = self.h + lam * self.U
@@ -125,7 +125,8 @@ class StabilityView(ClosedView):
         return first + lam * second, lam * (first * second - (p * q).sum(axis=0) * (self.u * kept).sum(axis=0))
 
     def criterion(self, trace: Any, determinant: Any) -> np.ndarray:
-        """Jury's: the least of 1 - D, 1 - T + D and 1 + T + D, which is > 0 iff both eigenvalues are inside the unit circle."""
+        """Jury's: the least of 1 - D, 1 - T + D and 1 + T + D, which is > 0 iff both eigenvalues
+        are inside the unit circle."""
         return np.minimum(np.minimum(1 - determinant, 1 - trace + determinant), 1 + trace + determinant)
 
     def margin(self, lam: Any) -> np.ndarray:
@@ -141,7 +142,8 @@ class StabilityView(ClosedView):
 
     @cached_property
     def settles(self) -> np.ndarray:
-        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off three rounds, and a certificate in fractions."""
+        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off three rounds, and
+        a certificate in fractions."""
         at, zero, one = [], 0 * self.c[0], 0 * self.c[0] + 1
         for w, V in ((zero, zero), (one, zero), (zero, one)):
             y, after = self.round(w, V, self.lam)
@@ -163,9 +165,10 @@ class StabilityView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {
-            "lambda": text(self.lam), "eta": text(self.eta), "E": self.E, "eta sum p h": [text(x) for x in self.eta * self.a],
+            "lambda": text(self.lam), "eta": text(self.eta), "E": self.E,
+            "eta sum p h": [text(x) for x in self.eta * self.a],
             "eta^2 lambda b": [text(x) for x in self.eta**2 * self.lam * self.b],
-        }  # fmt: skip
+        }
 
 
 @BUILDERS.add("stability")
@@ -184,7 +187,7 @@ def stability_view(data: dict[str, Any]) -> StabilityView:
     return StabilityView(weights, h, c, u, lam, eta, E, start, anchors)
 
 
-# --- both sides ---------------------------------------------------------------------------------------------------------------
+# --- both sides -----------------------------------------------------------------------------------
 def _yes(found: Any) -> np.ndarray:
     """1 where it is so, 0 where not, as fractions."""
     return objects([Fraction(bool(x)) for x in np.ravel(found)])
@@ -213,7 +216,7 @@ def _when_some(v: StabilityView, least: int = 0, most: Any = 3) -> Sides:
 
 
 def _alike(v: StabilityView, share: Any = 1) -> Sides:
-    """One curvature: E = 1: eigenvalues 0 and 1 - eta h; else 0 and 1 - (1 - r^E) h/(h + lambda U)."""
+    """Eigenvalues of one curvature: E = 1: 0, 1 - eta h; else 0, 1 - (1 - r^E) h/(h + lambda U)."""
     kept, _ = v.factors(v.lam)
     h = v.h[0]
     return eq(_yes(abs(1 - (1 - kept[0]) * share * h / (h + v.lam * v.U)) < 1), v.settles)

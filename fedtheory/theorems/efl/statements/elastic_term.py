@@ -1,7 +1,9 @@
-"""EFL's elastic term: its limit, its fixed point for a constant step, and what a pair (u, v) that stays behind does.
+"""EFL's elastic term: its limit, its fixed point for a constant step, and what a pair (u, v) that
+stays behind does.
 
-Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, E = 1, no compression, fixed Fisher diagonals u_k: a round is
-y_k = w - eta (grad f_k(w) + lambda (U w - V)), w' = sum_k p^k y_k, V' = sum_k u_k y_k.
+Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, E = 1, no compression,
+fixed Fisher diagonals u_k: a round is y_k = w - eta (grad f_k(w) + lambda (U w - V)), w' = sum_k
+p^k y_k, V' = sum_k u_k y_k.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class ElasticView(ClosedView):
 
     @property
     def stable(self) -> bool:
-        """Sufficient for convergence to the fixed point: both coordinates of the recursion contract (checked by Jury's criterion)."""
+        """Sufficient for convergence to the fixed point: both coordinates of the recursion contract
+        (checked by Jury's criterion)."""
         a, b, c_, d_ = self.linear
         trace, determinant = a + d_, a * d_ - b * c_
         return bool((abs(trace) < 1 + determinant).all() and (determinant < 1).all())
@@ -111,7 +114,7 @@ class ElasticView(ClosedView):
         return 10 * self.eta / (10 + t)
 
     def drift(self, t: int) -> np.ndarray:
-        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond the step's, over the step."""
+        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond a step's, per step."""
         mean = (self.weights[:, None] * self.h).sum(axis=0)
         b = abs(((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0))
         return mean - 1 / (10 * self.eta) - 11 * self.lam * self.step(t) * b / 10
@@ -185,7 +188,7 @@ class ElasticView(ClosedView):
         """V at the fixed point w: there sum_k p^k grad f_k + lambda (U w - V) = 0."""
         return self.U * w + (self.weights[:, None] * self.gradients(w)).sum(axis=0) / self.lam
 
-    # --- a client that has left -----------------------------------------------------------------------------------------
+    # --- a client that has left -------------------------------------------------------------------
     @cached_property
     def rest(self) -> np.ndarray:
         """p^k of those that stay (N,), of sum 1."""
@@ -199,8 +202,8 @@ class ElasticView(ClosedView):
         return self._centre(self.rest[:, None] + 0 * self.h)
 
     def stale_limit(self, removed: bool) -> np.ndarray:
-        """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the others' anchors agree with w there, so
-        that sum p^k grad f_k + lambda u_a (w - w_a) = 0."""
+        """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the
+        others' anchors agree with w there, so that sum p^k grad f_k + lambda u_a (w - w_a) = 0."""
         if removed:
             return self.rest_star
         pull = self.lam * self.u[self.leaver]
@@ -208,7 +211,7 @@ class ElasticView(ClosedView):
         return (curvature * self.rest_star + pull * self.anchor) / (curvature + pull)
 
     def after_leaving(self, w: np.ndarray, eta: Any, removed: bool) -> np.ndarray:
-        """w - w' of one round of those that stay, all their anchors at w (to which they tend with eta)."""
+        """w - w' of one round of those that stay, all their anchors at w (the limit with eta)."""
         pull = 0 if removed else self.lam * self.u[self.leaver] * (w - self.anchor)
         return eta * ((self.rest[:, None] * self.gradients(w)).sum(axis=0) + pull)
 
@@ -293,7 +296,7 @@ def _decayed(v: ElasticView, share: Any = 1, pull: Any = 1, goal: str = "star") 
 
 
 def _stale(v: ElasticView, removed: bool, share: Any = 0) -> Sides:
-    """At the limit a round changes nothing, whatever eta (with all anchors of those that stay at w)."""
+    """At the limit a round changes nothing, whatever eta, if all that stay are anchored at w."""
     w = v.stale_limit(removed)
     return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.size(w, v.eta), noise=v.noise_of_stale(w))
 
@@ -308,30 +311,35 @@ def _ends(v: ElasticView) -> Any:
 
 STATEMENTS = (
     statement(
-        "elastic-fixed-point",
-        "what the elastic term does with a constant step",
+        "elastic-fixed-point", "what the elastic term does with a constant step",
         "sections 2 and 3.1, (2) and (3)",
         form(
-            "unbiased", r"\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k",
-            _unbiased, "violated", kind="elastic", wording="in words",
-            note="EFL is called unbiased, and the term said to alleviate bias. With a constant step it adds one, "
-            "where sum_k u^k grad f_k(omega^*) is not 0. Judged by the distance of the fixed point omega_eta (the "
-            "form \"repaired\" shows that it is one) from the argmin",
+            "unbiased", r"\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k", _unbiased, "violated",
+            kind="elastic", wording="in words",
+            note="EFL is called unbiased, and the term said to alleviate bias. With a constant "
+            "step it adds one, where sum_k u^k grad f_k(omega^*) is not 0. Judged by the distance "
+            "of the fixed point omega_eta (the form \"repaired\" shows that it is one) from the "
+            "argmin",
         ),
         form(
-            "repaired", r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]\odot\nabla f_k(\omega_\eta)=0\Rightarrow"
+            "repaired",
+            r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]\odot\nabla f_k(\omega_\eta)=0\Rightarrow"
             r"\text{a round from }(\omega_\eta,V_\eta)\text{ changes neither},\ E=1,\ V_\eta=U\omega_\eta+\tfrac1\lambda\sum_kp^k"
             r"\nabla f_k(\omega_\eta)",
             lambda v: _stays(v, v.eta, v.fixed(v.eta)), "holds",
-            ("nine tenths of eta", lambda v: _stays(v, v.eta, v.fixed(9 * v.eta / 10))), kind="elastic",
-            note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u fixed",
+            ("nine tenths of eta", lambda v: _stays(v, v.eta, v.fixed(9 * v.eta / 10))),
+            kind="elastic",
+            note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u "
+            "fixed",
             proof="docs/efl.md#the-elastic-term",
         ),
         form(
-            "matched diagonals", r"u^k/p^k\text{ the same for all }k\Rightarrow\text{a round from }(\omega^*,V_{\omega^*})"
+            "matched diagonals",
+            r"u^k/p^k\text{ the same for all }k\Rightarrow\text{a round from }(\omega^*,V_{\omega^*})"
             r"\text{ changes neither},\ \omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k",
             lambda v: _stays(v, v.eta, v.star), "holds",
-            ("the fixed point of client 0", lambda v: _stays(v, v.eta, v.c[0])), kind="elastic", needs=(MATCHED,),
+            ("the fixed point of client 0", lambda v: _stays(v, v.eta, v.c[0])), kind="elastic",
+            needs=(MATCHED,),
             proof="[repaired], where the weights p^k (1 - lambda eta U) + lambda eta u^k are "
             "proportional to p^k",
         ),
@@ -339,34 +347,34 @@ STATEMENTS = (
             "when unbiased",
             r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta u^k]h_k(\omega_\eta-\omega^*)="
             r"-\lambda\eta\sum_ku^k\nabla f_k(\omega^*)",
-            _when_unbiased, "holds", ("nine tenths of eta", lambda v: _when_unbiased(v, 9 * _ends(v) / 10)),
-            kind="elastic",
-            note="so that omega_eta = omega^* in a coordinate iff sum_k u^k grad f_k(omega^*) = 0 there: where u is "
-            "proportional to p or all clients agree, but not only there",
+            _when_unbiased, "holds",
+            ("nine tenths of eta", lambda v: _when_unbiased(v, 9 * _ends(v) / 10)), kind="elastic",
+            note="so that omega_eta = omega^* in a coordinate iff sum_k u^k grad f_k(omega^*) = 0 "
+            "there: where u is proportional to p or all clients agree, but not only there",
             proof="[repaired] less the same sum at omega^*, where sum_k p^k grad f_k = 0",
         ),
         form(
-            "distance", r"\textstyle\sum_kp^kh_k|\omega_\eta-\omega^*|\le\lambda\eta|\sum_k(u^k-p^kU)\nabla f_k(\omega_\eta)|",
-            _distance, "holds", ("nine tenths of it", lambda v: _distance(v, 9 * _ends(v) / 10)), kind="elastic",
-            note="quadratics: O(lambda eta) from the argmin, and an equality",
+            "distance",
+            r"\textstyle\sum_kp^kh_k|\omega_\eta-\omega^*|\le\lambda\eta|\sum_k(u^k-p^kU)\nabla f_k(\omega_\eta)|",
+            _distance, "holds", ("nine tenths of it", lambda v: _distance(v, 9 * _ends(v) / 10)),
+            kind="elastic", note="quadratics: O(lambda eta) from the argmin, and an equality",
             proof="[repaired] is sum_k p^k grad f_k(omega_eta) = -lambda eta sum_k (u^k - p^k U) "
             "grad f_k(omega_eta)",
         ),
         form(
-            "run", r"|\omega_T-\omega_\eta|\le10^{-6}\,(|\omega_0-\omega_\eta|+\max_k|c_k-\omega_0|),\ \omega_0=c_1",
+            "run",
+            r"|\omega_T-\omega_\eta|\le10^{-6}\,(|\omega_0-\omega_\eta|+\max_k|c_k-\omega_0|),\ \omega_0=c_1",
             lambda v: _run(v, v.eta), "holds",
             ("the argmin instead", lambda v: le(_run(v, 0 * v.eta).lhs, _run(v, v.eta).rhs)),
             kind="elastic", needs=(STABLE, LONG_RUN),
             note="that the run in floating point ends where M^T says: omega_T - omega_eta is the "
-            "first part of M^T times "
-            "(omega_0 - omega_eta, V_0 - V_eta)",
+            "first part of M^T times (omega_0 - omega_eta, V_0 - V_eta)",
             proof="note",
         ),
         assumptions=("all clients active, E = 1, fixed u^k, no compression, quadratics",),
     ),
     statement(
-        "elastic-limit",
-        "where the elastic term leads with decaying steps",
+        "elastic-limit", "where the elastic term leads with decaying steps",
         "sections 2 and 3.1, (1) and (3)",
         form(
             "repaired",
@@ -380,20 +388,17 @@ STATEMENTS = (
             r"\sum_k(u^k-p^kU)h_k,\ "
             r"t_0=\min\{t:\eta_ta\le1,\ \tfrac{11}5\lambda\eta_t|b|\le a-\tfrac1{10\eta}"
             r"\text{ in every coordinate}\}",
-            _decayed, "holds",
-            ("nine tenths of it", lambda v: _decayed(v, 9 * _ends(v) / 10)),
+            _decayed, "holds", ("nine tenths of it", lambda v: _decayed(v, 9 * _ends(v) / 10)),
             ("without the gradients at the argmin", lambda v: _decayed(v, pull=0)),
             ("to the fixed point of the first step", lambda v: _decayed(v, goal="fixed")),
             kind="elastic", needs=(DECAYS,),
             note="coordinate by coordinate, from omega_0 = c_1. Not to the minimiser with frozen "
-            "anchors: the anchors follow. "
-            "The term's gradient in round tau is lambda eta_{tau-1} sum_k (u_k - p^k U) grad "
-            "f_k(w_{tau-1}), so that it disturbs "
-            "gradient descent by O(eta^2) a round. omega_T tends to the argmin for all steps with "
-            "eta_tau -> 0 and sum eta_tau = "
-            "infinity, and (omega_T - omega^*)/eta_T to -lambda sum_k u^k grad f_k(omega^*)/(a - "
-            "1/(10 eta)) for these, "
-            "where eta a > 1/10. Proofs: docs/efl.md, the elastic term",
+            "anchors: the anchors follow. The term's gradient in round tau is lambda eta_{tau-1} "
+            "sum_k (u_k - p^k U) grad f_k(w_{tau-1}), so that it disturbs gradient descent by "
+            "O(eta^2) a round. omega_T tends to the argmin for all steps with eta_tau -> 0 and "
+            "sum eta_tau = infinity, and (omega_T - omega^*)/eta_T to -lambda sum_k u^k grad "
+            "f_k(omega^*)/(a - 1/(10 eta)) for these, where eta a > 1/10. Proofs: docs/efl.md, "
+            "the elastic term",
             proof="docs/efl.md#the-elastic-term",
         ),
         form(
@@ -403,40 +408,38 @@ STATEMENTS = (
             r"\eta_\tau=\tfrac\eta{1+\tau/10},\ \omega_0=c_1",
             _factor_5, "violated", kind="elastic", needs=(STABLE, RUN),
             note="our former repaired form, with a constant that no proof gave. As T grows the "
-            "left side is up to "
-            "(1 + lambda eta b/a) eta a/(eta a - 1/10) times (|omega_0 - omega^*| + |omega_eta - "
-            "omega^*|)/(1 + T/10), which is up to "
-            "25/3 at eta a = 1/4, and infinite at eta a = 1/10",
+            "left side is up to (1 + lambda eta b/a) eta a/(eta a - 1/10) times (|omega_0 - "
+            "omega^*| + |omega_eta - omega^*|)/(1 + T/10), which is up to 25/3 at eta a = 1/4, "
+            "and infinite at eta a = 1/10",
         ),
         assumptions=("all clients active, E = 1, fixed u^k, no compression, quadratics",),
     ),
     statement(
-        "stale-anchor",
-        "the pair (u, v) of a client that has left",
-        "Algorithm 1 with section 4.3",
+        "stale-anchor", "the pair (u, v) of a client that has left", "Algorithm 1 with section 4.3",
         form(
-            "kept", r"\omega_\infty=\text{argmin}\,\textstyle\sum_{k\ne a}\hat p^kf_k,\ \omega_\infty:\ \sum_{k\ne a}\hat p^k"
-            r"\nabla f_k(\omega_\infty)+\lambda u^a\odot(\omega_\infty-\omega^a)=0", lambda v: _unmoved(v, False),
-            "violated", kind="elastic",
-            needs=(LEAVER,),
-            note="the sum over all that ever reported keeps pulling towards the last model of one that is gone",
+            "kept",
+            r"\omega_\infty=\text{argmin}\,\textstyle\sum_{k\ne a}\hat p^kf_k,\ \omega_\infty:\ \sum_{k\ne a}\hat p^k"
+            r"\nabla f_k(\omega_\infty)+\lambda u^a\odot(\omega_\infty-\omega^a)=0",
+            lambda v: _unmoved(v, False), "violated", kind="elastic", needs=(LEAVER,),
+            note="the sum over all that ever reported keeps pulling towards the last model of one "
+            "that is gone",
         ),
         form(
-            "repaired", r"\eta\textstyle\sum_{k\ne a}\hat p^k\nabla f_k(\hat\omega)=0,\ \hat\omega=\text{argmin}\,\sum_{k\ne a}\hat "
+            "repaired",
+            r"\eta\textstyle\sum_{k\ne a}\hat p^k\nabla f_k(\hat\omega)=0,\ \hat\omega=\text{argmin}\,\sum_{k\ne a}\hat "
             r"p^kf_k:\ "
             r"\text{its pair removed, a round from }\hat\omega\text{ changes nothing}",
-            lambda v: _stale(v, True),
-            "holds", ("moved by 1/100", lambda v: _stale(v, True, _ends(v) / 100)), kind="elastic", needs=(LEAVER,),
-            proof="the definition of an argmin",
+            lambda v: _stale(v, True), "holds",
+            ("moved by 1/100", lambda v: _stale(v, True, _ends(v) / 100)), kind="elastic",
+            needs=(LEAVER,), proof="the definition of an argmin",
         ),
         form(
             "limit with the pair kept",
             r"\textstyle\sum_{k\ne a}\hat p^k\nabla f_k(\omega_\infty)+\lambda u^a\odot(\omega_\infty-\omega^a)=0",
-            lambda v: _stale(v, False), "holds", ("moved by 1/100", lambda v: _stale(v, False, _ends(v) / 100)),
-            kind="elastic",
-            needs=(LEAVER,),
-            proof="docs/efl.md#the-elastic-term",
+            lambda v: _stale(v, False), "holds",
+            ("moved by 1/100", lambda v: _stale(v, False, _ends(v) / 100)), kind="elastic",
+            needs=(LEAVER,), proof="docs/efl.md#the-elastic-term",
         ),
         assumptions=("those that stay are active in every round; quadratics",),
     ),
-)  # fmt: skip
+)

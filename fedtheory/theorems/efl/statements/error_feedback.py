@@ -33,8 +33,8 @@ SHORT = "eta <= 1/L"
 DENSE = "ST leaves nothing out"
 COUNTED = "ST both ways"
 REACHED = (
-    "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more rounds or "
-    "a larger step)"
+    "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more "
+    "rounds or a larger step)"
 )
 CHEAP = "k (1 + ceil(log2 n)) <= 32 (n - 1)"
 FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
@@ -70,7 +70,8 @@ class Costs:
         return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
 
     def _until(self, distance_sq: np.ndarray, counts: np.ndarray) -> Fraction:
-        """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in all T rounds, or more."""
+        """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in
+        all T rounds, or more."""
         there = np.flatnonzero(ACCURACY * distance_sq <= distance_sq[0])
         return Fraction(int(counts[: there[0]].sum()) if len(there) else int(counts.sum()) + 1)
 
@@ -118,11 +119,13 @@ class ServerRound:
 
 @dataclass
 class FeedbackView(ClosedView):
-    """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second implementation.
+    """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second
+    implementation.
 
     Attributes
     ----------
-    variant : 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after' (consistent, scaled after ST)
+    variant : 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
+        (consistent, scaled after ST)
     weights, h, c : (N,), (N, d), (N, d)
     q, eta, x0, E : of ST, the step, the start, and the largest number of local steps
     schedule : (T, N) local steps s_t^k (repeated over the rounds)
@@ -236,7 +239,8 @@ def _invariant(v: FeedbackView, share: Any = 0) -> Sides:
 
 
 def _mean_bias(v: FeedbackView, residuals: Any = 1, tenths: int = 10) -> Sides:
-    """|grad F| = sum p h |mean of w_0..w_{T-1} - w*| <= (|w_T - w_0| + |R^G| + sum p^k |R^k|)/(eta T), coordinate by coordinate."""
+    """|grad F| = sum p h |mean of w_0..w_{T-1} - w*| <= (|w_T - w_0| + |R^G| + sum p^k |R^k|)/(eta
+    T), coordinate by coordinate."""
     path, R_G, R, _ = v.run
     mean = path[:-1].sum(axis=0) / v.rounds
     left = abs(R_G) + (v.weights[:, None] * abs(R)).sum(axis=0)

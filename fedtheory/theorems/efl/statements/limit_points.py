@@ -1,8 +1,8 @@
 """Limits of EFL's uncompressed iterates under irregular participation, for all four schemes.
 
-On quadratics the mean of w obeys an affine recursion, coordinate by coordinate: with m_k(s) = E[p_tau^k; s^k = s],
-E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)^s)(E w - c_k). Its fixed point for a constant step, and the limit for steps that tend
-to 0, are in closed form.
+On quadratics the mean of w obeys an affine recursion, coordinate by coordinate: with
+m_k(s) = E[p_tau^k; s^k = s], E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)^s)(E w - c_k). Its
+fixed point for a constant step, and the limit for steps that tend to 0, are in closed form.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ COORDINATES = "quadratics whose coordinates do not mix"
 def facts_of(law: np.ndarray) -> set[str]:
     """Return the facts that hold of the clients' laws (N, E + 1)."""
     known = (
-        (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])), (EQUAL_LAWS, (law == law[0]).all()),
-    )  # fmt: skip
+        (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])),
+        (EQUAL_LAWS, (law == law[0]).all()),
+    )
     return {name for name, here in known if here}
 
 
@@ -144,8 +145,9 @@ class LimitView(ClosedView):
 
 @BUILDERS.add("limit")
 def limit_view(data: dict[str, Any]) -> LimitView:
-    """From scheme, weights, h, c, law (rows over s = 0..E), eta, and rounds, x0, step, offset of a run; with "arithmetic": "float"
-    the numbers are turned into floats, for long runs (which prove nothing).
+    """From scheme, weights, h, c, law (rows over s = 0..E), eta, and rounds, x0, step, offset of a
+    run; with "arithmetic": "float" the numbers are turned into floats, for long runs (which prove
+    nothing).
 
     Raises
     ------
@@ -176,7 +178,8 @@ def _constant_step(v: LimitView, factor: Any = 1) -> Sides:
 
 
 def _decaying(v: LimitView, factor: Any = 1) -> Sides:
-    """|E w_tau - limit| <= max{offset |w_0 - limit|, step^2 Q/(step M - 1)}/(tau + offset), M = sum E[ps] h, Q = max_t of `second`."""
+    """|E w_tau - limit| <= max{offset |w_0 - limit|, step^2 Q/(step M - 1)}/(tau + offset), M = sum
+    E[ps] h, Q = max_t of `second`."""
     q = v.run[0] * 0
     for w in v.run[:-1]:
         q = np.maximum(q, v.second(w))

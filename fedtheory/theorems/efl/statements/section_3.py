@@ -32,7 +32,7 @@ __all__ = ["STATEMENTS", "TermView"]
 MISSING = "some client does not take part"
 
 
-# --- (2) and (3) --------------------------------------------------------------------------------------------------------
+# --- (2) and (3) ----------------------------------------------------------------------------------
 @dataclass
 class TermView(ClosedView):
     """The elastic term of one round and of the next.
@@ -58,7 +58,7 @@ class TermView(ClosedView):
         self.facts = frozenset(set() if self.active.all() else {MISSING})
 
     def term(self, w: np.ndarray) -> np.ndarray:
-        """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points (..., d)."""
+        """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points."""
         return self.lam * (self.u * (w[..., None, :] - self.anchors) ** 2).sum(axis=(-2, -1)) / 2
 
     def expanded(self, w: np.ndarray, square: Any = 1, cross: Any = 1) -> np.ndarray:
@@ -89,7 +89,8 @@ class TermView(ClosedView):
 
 @BUILDERS.add("term")
 def term_view(data: dict[str, Any]) -> TermView:
-    """From lam, u, anchors, next_u, next_anchors, points (two or more), and active (numbers of the clients that took part)."""
+    """From lam, u, anchors, next_u, next_anchors, points (two or more), and active (numbers of the
+    clients that took part)."""
     rows = [table(data[k], k) for k in ("u", "anchors", "next_u", "next_anchors")]
     points, lam = table(data["points"], "points"), fraction(data["lam"], "lam")
     n, d = rows[0].shape
@@ -122,7 +123,7 @@ TWO = r"\tfrac\lambda2\sum_{i=1}^N(\omega-\omega^i)^\top\mathrm{diag}(I_i)(\omeg
 THREE = r"\tfrac\lambda2\omega^\top\sum_i\mathrm{diag}(I_i)\omega-\lambda\omega^\top\sum_i\mathrm{diag}(I_i)\omega^i"
 
 
-# --- (6) ----------------------------------------------------------------------------------------------------------------
+# --- (6) ------------------------------------------------------------------------------------------
 def _rounds(v: Any, change: Any) -> Sides:
     """omega_{tau+1} = omega_tau + change, round by round and coordinate by coordinate."""
     rounds: list[ServerRound] = v.rounds_seen
@@ -153,7 +154,7 @@ STEP = r"\omega^G_{\tau+1}=\omega^G_\tau+R^G_{\tau-1}"
 GRADIENTS = r"\textstyle\sum_kp^k_\tau\sum_{j=0}^{%s}\eta_\tau g^k_j"
 
 
-# --- the order of C_tau --------------------------------------------------------------------------------------------------
+# --- the order of C_tau ---------------------------------------------------------------------------
 def _C(c: EFLConstants, at: np.ndarray, largest: bool = False, rest: Any = 1) -> np.ndarray:
     """C_tau at tau = 1, 2, ...: the sum of its two parts, or their maximum with B_t as printed."""
     start, noise = c.gamma**2 * c.start_sq + 0 * c.y[at], c.noise_sum(c.B("added" if largest else "positive part"))[at]
@@ -161,7 +162,8 @@ def _C(c: EFLConstants, at: np.ndarray, largest: bool = False, rest: Any = 1) ->
 
 
 def _after_0(v: EFLRun) -> tuple[EFLConstants, np.ndarray, Callable[..., Sides]]:
-    """The constants, the horizons tau >= 1, and lhs <= sum of terms there, for every scenario alike where there are several."""
+    """The constants, the horizons tau >= 1, and lhs <= sum of terms there, for every scenario alike
+    where there are several."""
     v = replace(v, horizons=v.horizons[v.horizons > 0])
     return v.constants, v.horizons, lambda *sides: le(*(v.column(np.asarray(side)) for side in sides))
 
@@ -182,7 +184,8 @@ def _affine(v: EFLRun, share: Any = 1) -> Sides:
 
 
 def slope_of_C(c: EFLConstants) -> Any:
-    """b = theta max_k p^k sigma_k^2 + 2(2+theta)L max_k D_k + (2+mu/(2(1+theta)L))E(E-1)G^2(1+theta(theta-2)_+) + 2EG^2 theta.
+    """b = theta max_k p^k sigma_k^2 + 2(2+theta)L max_k D_k +
+    (2+mu/(2(1+theta)L))E(E-1)G^2(1+theta(theta-2)_+) + 2EG^2 theta.
 
     E[B_t] <= b S_t, since p_t^k <= theta p^k and so sum_k p_t^k <= theta.
     """

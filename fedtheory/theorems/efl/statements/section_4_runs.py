@@ -1,8 +1,11 @@
-"""EFL, sections 1, 4.3 and 5.4: what one absence, an early or late departure, and a long wait do to a run.
+"""EFL, sections 1, 4.3 and 5.4: what one absence, an early or late departure, and a long wait do to
+a run.
 
-All of it is about gradient descent on quadratics with Theorem 1's steps, E = 1, in which one client, a, is there or not. With P the
-product of the matrices I - eta_t H of the rounds that follow, a change of the model by e in some round is P e at the end. Started at
-the optimum, one round without a moves the model by eta_t p^a grad F_a(omega*), the same vector in every round but for its length.
+All of it is about gradient descent on quadratics with Theorem 1's steps, E = 1, in which one
+client, a, is there or not. With P the product of the matrices I - eta_t H of the rounds that
+follow, a change of the model by e in some round is P e at the end. Started at the optimum, one
+round without a moves the model by eta_t p^a grad F_a(omega*), the same vector in every round but
+for its length.
 """
 
 from __future__ import annotations
@@ -40,10 +43,8 @@ def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def definite(H: np.ndarray) -> bool:
-    """Return whether a symmetric matrix of fractions is positive semidefinite.
-
-    No pivot is below 0, and nothing is left beside one that is 0.
-    """
+    """Return whether a symmetric matrix of fractions is positive semidefinite. No pivot is below 0,
+    and nothing is left beside one that is 0."""
     H = H.copy()
     for i in range(len(H)):
         if H[i, i] < 0 or (H[i, i] == 0 and (H[i, i:] != 0).any()):
@@ -151,7 +152,8 @@ class AwayView(ClosedView):
         return np.array([self.clients.gap(len(self.weights) - 1, self.run(start, p)[-1]) for p in weights])
 
     def waiting(self, in_turn: bool) -> np.ndarray:
-        """grad F_a(w_m) - grad F_a(w_0) (T + 1, d) while a waits and the others work, all in every round or one after another."""
+        """grad F_a(w_m) - grad F_a(w_0) (T + 1, d) while a waits and the others work, all in every
+        round or one after another."""
         n = len(self.weights) - 1
         turns = [np.eye(n + 1, dtype=int)[t % n] + 0 * self.weights for t in range(self.T)]
         path = self.run(self.x0, turns if in_turn else [self.rest] * self.T)
@@ -210,7 +212,7 @@ def _tenths(v: Any, number: int) -> Any:
     return number * v.gamma / (10 * v.gamma)
 
 
-# --- the bounds of 4.1 as T or tau_0 changes -----------------------------------------------------------------------------
+# --- the bounds of 4.1 as T or tau_0 changes ------------------------------------------------------
 def _threshold(v: InactiveView, T: int) -> Any:
     """f_1(T)/J with C_T = T C."""
     return T * v.C / (v.J * (v.E * (T - v.tau_0) + v.gamma) ** 2)
@@ -224,7 +226,8 @@ def _slope(v: InactiveView, factor: Any = 1) -> Sides:
 
 
 def _discard(v: InactiveView, sign: int = 1) -> Sides:
-    """f_0 - f_1 falls in tau_0 = 0..T-1: f_0 = C_T/y^2 + (T - 1 - tau_0) J/y, y = TE + gamma; f_1 = C_T/(E(T - tau_0) + gamma)^2."""
+    """f_0 - f_1 falls in tau_0 = 0..T-1: f_0 = C_T/y^2 + (T - 1 - tau_0) J/y, y = TE + gamma;
+    f_1 = C_T/(E(T - tau_0) + gamma)^2."""
     tau_0, y = np.array(range(v.T), dtype=object), v.T * v.E + v.gamma
     keep = v.T * v.C / y**2 + (v.T - 1 - tau_0) * v.J / y
     leave = v.T * v.C / (v.E * (v.T - tau_0) + v.gamma) ** 2

@@ -1,7 +1,9 @@
-"""EFL, sections 4.2 and 4.4: whether a coefficient acts as a learning rate, and what is concluded from Theorem 2.
+"""EFL, sections 4.2 and 4.4: whether a coefficient acts as a learning rate, and what is concluded
+from Theorem 2.
 
-On quadratics s local steps of client k move the coordinate with curvature h from w towards its minimiser c by phi_s(eta h)(c - w),
-phi_s(x) = 1 - (1 - x)^s. This phi_s is concave on [0, 1] with phi_s(0) = 0, whence everything about coefficients.
+On quadratics s local steps of client k move the coordinate with curvature h from w towards its
+minimiser c by phi_s(eta h)(c - w), phi_s(x) = 1 - (1 - x)^s. This phi_s is concave on [0, 1] with
+phi_s(0) = 0, whence everything about coefficients.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ QUADRATIC, BENT = "quadratic losses", "an F_a of one coordinate with two curvatu
 OUTWARD = BENT + ", which does not fall away from a's minimiser"
 
 
-# --- 4.2: coefficients and learning rates ----------------------------------------------------------------------------------
+# --- 4.2: coefficients and learning rates ---------------------------------------------------------
 @dataclass
 class CoefficientView(ClosedView):
     """One round of one client, in the coordinates of its Hessian.
@@ -125,7 +127,7 @@ def _over(v: CoefficientView, tenths: int = 10) -> Sides:
     return le(_scaled(v, v.length(v.s)) - v.length(v.E), room, noise=v.noise)
 
 
-# --- after Theorem 2 --------------------------------------------------------------------------------------------------------
+# --- after Theorem 2 ------------------------------------------------------------------------------
 @dataclass
 class SamplesView(ClosedView):
     """The bounds of Theorem 2 for quadratics, with all samples of client a, with fewer, and with data more alike.
@@ -182,7 +184,8 @@ class SamplesView(ClosedView):
 
 @BUILDERS.add("samples")
 def samples_view(data: dict[str, Any]) -> SamplesView:
-    """From samples, h, c (client a last), fewer (below its samples), closer (between 0 and 1), optional bend and below of F_a."""
+    """From samples, h, c (client a last), fewer (below its samples), closer (between 0 and 1),
+    optional bend and below of F_a."""
     samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
     fewer, closer = fraction(data["fewer"], "fewer"), fraction(data["closer"], "closer")
     if h.shape != c.shape or len(h) != len(samples) or len(h) < 2 or samples.min() <= 0 or h.min() <= 0:

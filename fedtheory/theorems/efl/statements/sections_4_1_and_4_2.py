@@ -28,7 +28,7 @@ SOME = "T >= 2"
 LARGE, IDLE = "gamma >= E^2", "some client inactive with positive probability in some round"
 
 
-# --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities ---------------------------------------------------
+# --- 4.1: the heterogeneity term, and Corollary 1's rule as inequalities --------------------------
 @dataclass
 class InactiveView(ClosedView):
     """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of the two bounds.
@@ -141,7 +141,7 @@ def _rate(v: InactiveView, share: Any = 1) -> Sides:
 
 
 def _whole_rate(v: InactiveView, constant: Any, share: Any = 1) -> Sides:
-    """C_tau/(tau E + gamma)^2 + H J/(tau E + gamma) <= constant sum y_t J/(tau E + E^2), C_tau = tau C."""
+    """C_tau/(tau E + gamma)^2 + H J/(tau E + gamma) <= constant sum y_t J/(tau E + E^2)."""
     first = v.T * v.C / (v.T * v.E + v.gamma) ** 2
     return le(first + v.term(sum(v.r)), share * constant * sum(v.some_idle) * v.J / (v.T * v.E + v.E**2))
 
@@ -156,7 +156,7 @@ def _limit_term(v: InactiveView, share: Any) -> Sides:
     return eq(v.J / v.E, share * v.J)
 
 
-# --- 4.2: incomplete clients -----------------------------------------------------------------------------------------------
+# --- 4.2: incomplete clients ----------------------------------------------------------------------
 @dataclass
 class IncompleteView(ClosedView):
     """Scheme C with clients that are never inactive.

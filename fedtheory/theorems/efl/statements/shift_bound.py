@@ -1,8 +1,9 @@
-"""EFL, sections 4.3 and 4.4: Theorem 1 across a departure or an arrival, with the start that Theorem 2 leaves it.
+"""EFL, sections 4.3 and 4.4: Theorem 1 across a departure or an arrival, with the start that
+Theorem 2 leaves it.
 
-At the shift E||w - hat omega*||^2 <= (1 + alpha) E||w - omega*||^2 + (1 + 1/alpha) ||omega* - hat omega*||^2 for every
-alpha > 0: the first part is bounded by Theorem 1, the second one by Theorem 2. From there Theorem 1 starts again, for the new
-objective.
+At the shift E||w - hat omega*||^2 <= (1 + alpha) E||w - omega*||^2 + (1 + 1/alpha) ||omega* - hat
+omega*||^2 for every alpha > 0: the first part is bounded by Theorem 1, the second one by Theorem 2.
+From there Theorem 1 starts again, for the new objective.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ ALPHAS = (Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(3))
 
 @BUILDERS.add("restart")
 def restart_view(data: dict[str, Any]) -> ShiftedRunView:
-    """From event, scheme, weights (as samples), h, c and noise (client a last), law (N rows), w0, tau_0 and rounds after the shift."""
+    """From event, scheme, weights (as samples), h, c and noise (client a last), law (N rows), w0,
+    tau_0 and rounds after the shift."""
     oracles = exact_oracles({k: data[k] for k in ("h", "c", "weights", "noise") if k in data})
     clients, w0 = oracles.shape[0], vector(data["w0"], "w0")
     tau_0, rounds = integer(data["tau_0"], "tau_0", 1, 200), integer(data["rounds"], "rounds", 1, 200)
@@ -62,7 +64,7 @@ def _at_the_shift(v: ShiftedRunView, share: Any = 1, moved: Any = 1) -> Sides:
 
 
 def _afterwards(v: ShiftedRunView, kept: bool, start: Any = 1, rest: Any = 1) -> Sides:
-    """Theorem 1 from the shift on, with the least of these for the squared distance at its start."""
+    """Theorem 1 from the shift on, with the least of these for the squared distance there."""
     leg = v.kept if kept else v.fresh
     return le(leg.distance_sq, leg.bound(_start(v, kept).sum(axis=0).min(), start, rest), noise=v.noise)
 

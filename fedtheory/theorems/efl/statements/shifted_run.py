@@ -1,7 +1,9 @@
-"""A run of EFL's local SGD that the objective moves in: Theorem 1's steps before and after, exactly, on quadratics.
+"""A run of EFL's local SGD that the objective moves in: Theorem 1's steps before and after,
+exactly, on quadratics.
 
-After tau_0 rounds client a leaves or joins, so that the optimum moves from omega* to hat omega*. The run goes on with a fresh start of
-the steps, tau counted from 0 and gamma taken from the new federation, or with the steps as they are, gamma the larger of both.
+After tau_0 rounds client a leaves or joins, so that the optimum moves from omega* to hat omega*.
+The run goes on with a fresh start of the steps, tau counted from 0 and gamma taken from the new
+federation, or with the steps as they are, gamma the larger of both.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class ShiftedRunView(ClosedView):
         return len(self.before.y) - 1
 
     def moved(self, factor: int = 2, printed: bool = False) -> Any:
-        """Theorem 2's bound of ||omega* - hat omega*||^2: (10), (11) repaired, or both as printed."""
+        """Theorem 2's bound of ||omega* - hat omega*||^2: (10), (11) repaired, or as printed."""
         v = self.shift
         n = v.n + v.n_a if printed and v.event == "arrival" else v.n
         return factor * v.L * v.n_a**2 * v.D_new / (v.mu * n) ** 2
@@ -83,9 +85,10 @@ class ShiftedRunView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {
-            "event": self.shift.event, "tau_0": self.tau_0, "Theorem 1 at the shift": text(self.reached()),
-            "Theorem 2": text(self.moved()), "gamma, before and after": [text(self.before.y[0]), text(self.fresh.y[0])],
-        }  # fmt: skip
+            "event": self.shift.event, "tau_0": self.tau_0,
+            "Theorem 1 at the shift": text(self.reached()), "Theorem 2": text(self.moved()),
+            "gamma, before and after": [text(self.before.y[0]), text(self.fresh.y[0])],
+        }
 
 
 def _gamma(shift: ShiftView, laws: list[RoundLaw]) -> Any:
@@ -102,9 +105,9 @@ def _leg(
     y_0 = first * E + gamma
     path = second_moments(oracles, laws, step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
     constants = EFLConstants(
-        E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D, oracles.weights, rounds,
-        path.distance_sq[0],
-    )  # fmt: skip
+        E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D,
+        oracles.weights, rounds, path.distance_sq[0],
+    )
     return Leg(constants, np.arange(len(laws) + 1) * E + y_0, path.distance_sq), path
 
 

@@ -1,6 +1,8 @@
-"""EFL, Table 1: the rows as functions, what is claimed of them, where each is the smallest; and the accuracy, which is only claimed.
+"""EFL, Table 1: the rows as functions, what is claimed of them, where each is the smallest; and the
+accuracy, which is only claimed.
 
-The rows are orders: constants and logarithms are left out in print, so that only the printed expressions are compared.
+The rows are orders: constants and logarithms are left out in print, so that only the printed
+expressions are compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""EFL's own row of Table 1 against the number of rounds that EFL needs, and the rows of the non-convex methods beside it.
+"""EFL's own row of Table 1 against the number of rounds that EFL needs, and the rows of the
+non-convex methods beside it.
 
-The family: one client, F(w) = sum_i h_i w_i^2/2, E = 1, no noise, Theorem 1's steps, so that w* = 0 and every number is known. The loss
-in other units is c F(s w): its curvatures are c s^2 h, its start is w_0/s, and the run is the same run.
+The family: one client, F(w) = sum_i h_i w_i^2/2, E = 1, no noise, Theorem 1's steps, so that w* = 0
+and every number is known. The loss in other units is c F(s w): its curvatures are c s^2 h, its
+start is w_0/s, and the run is the same run.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class RowView(ClosedView):
 
     @cached_property
     def path(self) -> np.ndarray:
-        """w_0, w_1, ... up to the first one within epsilon. Raises `InvalidInput` for too long a run."""
+        """w_0, w_1, ... up to the first within epsilon. Raises `InvalidInput` for long runs."""
         out, w = [self.start], self.start
         while self.error(w) > self.root**2:
             if len(out) > LONGEST:
@@ -117,7 +119,8 @@ def row_view(data: dict[str, Any]) -> RowView:
 
 @dataclass
 class UnitsView(ClosedView):
-    """One point of the parameters of Table 1; ``root`` is sqrt(epsilon), of the loss for EFL, of the squared gradient for others.
+    """One point of the parameters of Table 1; ``root`` is sqrt(epsilon), of the loss for EFL, of
+    the squared gradient for others.
 
     Attributes
     ----------
@@ -137,7 +140,8 @@ class UnitsView(ClosedView):
         self.facts = frozenset(f"EFL's row at most {name}'s for F" for name in ("VRL-SGD", "FedAMP") if own <= self.row(name))
 
     def row(self, name: str, scale: Any = 1) -> Any:
-        """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times a, the squared gradient's a^2."""
+        """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times
+        a, the squared gradient's a^2."""
         a = scale * scale
         root = (scale if name == "EFL" else a) * self.root
         return rounds(name, a * self.G, a * self.L, a * self.mu, self.S, root, sigma=a * self.sigma, clients=self.clients)
@@ -161,7 +165,7 @@ def units_view(data: dict[str, Any]) -> UnitsView:
     return UnitsView(**found)
 
 
-# --- both sides -----------------------------------------------------------------------------------------------------------------
+# --- both sides -----------------------------------------------------------------------------------
 def _row(v: RowView) -> Sides:
     return le(v.needed + 0 * v.K, *(v.K * term for term in v.terms))
 
@@ -195,7 +199,7 @@ def _other_units(v: UnitsView, other: str, scale: Any) -> Sides:
 
 
 def _orders(v: UnitsView, swapped: bool = False) -> Sides:
-    """EFL's row is the smaller where the loss is times low^2, VRL-SGD's where it is times high^2."""
+    """EFL's row is smaller where the loss is times low^2, VRL-SGD's where times high^2."""
     own, theirs = v.terms, v.row("VRL-SGD")
     low, high = min(Fraction(1), theirs / sum(own)), max(Fraction(1), theirs / own[0])
     pairs = [(v.row("EFL", low), v.row("VRL-SGD", low)), (v.row("VRL-SGD", high), v.row("EFL", high))]

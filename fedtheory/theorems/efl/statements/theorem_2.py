@@ -1,8 +1,10 @@
-"""EFL, Theorem 2 and sections 4.3 and 4.4: a client leaves or joins, and the objective moves with it.
+"""EFL, Theorem 2 and sections 4.3 and 4.4: a client leaves or joins, and the objective moves with
+it.
 
-With F_o the objective of the other clients (n_o samples) and a the client that leaves or joins (n_a samples), one of the two optima
-minimises F_o, the other n_o F_o + n_a F_a. Where the larger objective is stationary, n_o grad F_o = -n_a grad F_a; strong convexity of
-either objective and ||grad F_a||^2 <= 2L (F_a - F_a*) give everything below.
+With F_o the objective of the other clients (n_o samples) and a the client that leaves or joins (n_a
+samples), one of the two optima minimises F_o, the other n_o F_o + n_a F_a. Where the larger
+objective is stationary, n_o grad F_o = -n_a grad F_a; strong convexity of either objective and
+||grad F_a||^2 <= 2L (F_a - F_a*) give everything below.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ def shift_view(data: dict[str, Any]) -> ShiftView:
     )  # fmt: skip
 
 
-# --- 4.3: H_T after a departure -----------------------------------------------------------------------------------------
+# --- 4.3: H_T after a departure -------------------------------------------------------------------
 @dataclass
 class DepartedView(ClosedView):
     """r_t of T rounds in which client a does nothing after round tau_0 (rounds from 0).
@@ -186,10 +188,11 @@ def _h_at_least(v: DepartedView, rounds: int) -> Sides:
     return le(Fraction(rounds), Fraction(sum(v.r)))
 
 
-# --- 4.3, 4.4: after the shift, with the step that has decayed and with a fresh start ------------------------------------
+# --- 4.3, 4.4: after the shift, with the step that has decayed and with a fresh start -------------
 @dataclass
 class AfterShiftView(ClosedView):
-    """Second moments of w - hat omega* after a shift at tau_0: one quadratic objective, E = 1, noise of variance sigma^2 a step.
+    """Second moments of w - hat omega* after a shift at tau_0: one quadratic objective, E = 1,
+    noise of variance sigma^2 a step.
 
     Attributes
     ----------
@@ -231,7 +234,8 @@ class AfterShiftView(ClosedView):
 
 @BUILDERS.add("after-shift")
 def after_shift_view(data: dict[str, Any]) -> AfterShiftView:
-    """From curvature, start, mu, gamma, tau_0, rounds, sigma_sq. Raises `InvalidInput` where a step exceeds 1/L, or mu a curvature."""
+    """From curvature, start, mu, gamma, tau_0, rounds, sigma_sq. Raises `InvalidInput` where a step
+    exceeds 1/L, or mu a curvature."""
     h, start = vector(data["curvature"], "curvature"), vector(data["start"], "start")
     mu, gamma, sigma_sq = (fraction(data[k], k) for k in ("mu", "gamma", "sigma_sq"))
     if len(h) != len(start) or not 0 < mu <= h.min():
@@ -243,13 +247,15 @@ def after_shift_view(data: dict[str, Any]) -> AfterShiftView:
 
 
 def rounds_that_halve(tau_0: int, gamma: float) -> float:
-    """Rounds after which the decayed step has surely halved ||w - hat omega*||: (2^{1/16} - 1)(tau_0 + gamma), by the pace above."""
+    """Rounds after which the decayed step has surely halved ||w - hat omega*||:
+    (2^{1/16} - 1)(tau_0 + gamma), by the pace above."""
     return (2 ** (1 / 16) - 1) * (tau_0 + gamma)
 
 
 _OF_SHIFT = {
-    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2", "D_new": r"\hat D_a", "D_old": "D_a",
-}  # fmt: skip
+    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
+    "D_new": r"\hat D_a", "D_old": "D_a",
+}
 SHIFT = Letters(_OF_SHIFT, ("distance_sq", "D_new", "D_old"), zero=("noise",))
 OLD_GAP = r",\quad D_a=F_a(\omega^*)-F_a^*"
 SHIFTED = (

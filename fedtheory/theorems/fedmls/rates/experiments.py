@@ -1,11 +1,13 @@
 """Rounds to epsilon, measured, on five instances, each method tuned by the same rule.
 
-Three instances are made anew for every epsilon: the two-client pull, the Arjevani-Shamir chain, and a maximum split over clients
-beside such a chain. Two are fixed: the pull with the slope it has at epsilon = 0.1, and LAD on one data set.
+Three instances are made anew for every epsilon: the two-client pull, the Arjevani-Shamir chain, and
+a maximum split over clients beside such a chain. Two are fixed: the pull with the slope it has at
+epsilon = 0.1, and LAD on one data set.
 
-The rule: what a method is tuned in is a length per slope (the step h of the subgradient method and of FedAvg, 1/mu of FedProx,
-1/alpha of FedDyn, lambda of FedMLS), on `STEPS`, the same 33 values for all; a schedule that is held and then cut has 33 holds, too.
-The best is the one with the fewest rounds until F(x) - F* <= epsilon, for every epsilon anew, within 2/epsilon^2 rounds; and within
+The rule: what a method is tuned in is a length per slope (the step h of the subgradient method and
+of FedAvg, 1/mu of FedProx, 1/alpha of FedDyn, lambda of FedMLS), on `STEPS`, the same 33 values for
+all; a schedule that is held and then cut has 33 holds, too. The best is the one with the fewest
+rounds until F(x) - F* <= epsilon, for every epsilon anew, within 2/epsilon^2 rounds; and within
 600, or twenty times what the accuracy before it leads to expect of a method with 1/epsilon^2.
 """
 
@@ -33,9 +35,9 @@ from fedtheory.theorems.fedmls.rates.competitors import Kind, Schedule, Trials, 
 from fedtheory.theorems.fedmls.rates.instances import INSTANCES, Case, bounds, cases, lad_case, lad_instance
 
 __all__ = [
-    "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS", "check_epsilons", "compute", "lad_instance",
-    "parts", "smallest_rounds", "tuned_lambda",
-]  # fmt: skip
+    "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS",
+    "check_epsilons", "compute", "lad_instance", "parts", "smallest_rounds", "tuned_lambda",
+]
 
 EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-3, 9))
 QUICK_EPSILONS = tuple(float(f"{e:.6g}") for e in np.geomspace(1e-1, 1e-2, 5))
@@ -45,14 +47,16 @@ SECONDS = {"quick": 1.0, "default": 1.5}  # that one run of FedMLS, or the tunin
 BUDGET = 4  # local steps of a run with a lambda that is tried, in units of those with Theorem 2's lambda
 
 
-# --- FedMLS -------------------------------------------------------------------------------------------------------------
+# --- FedMLS ---------------------------------------------------------------------------------------
 def smallest_rounds(
     case: Case, epsilon: float, guess: int, seconds: float, precision: float = 0.005, lam: float | None = None
 ) -> tuple[float, str]:
-    """The smallest K found by bisection at which FedMLS with line 4's T_k has F(x_K) - F* <= epsilon; lambda is Theorem 2's, or given.
+    """The smallest K found by bisection at which FedMLS with line 4's T_k has
+    F(x_K) - F* <= epsilon; lambda is Theorem 2's, or given.
 
-    Every K is a run of its own, since T_k depends on K. K reaches epsilon, and some K' >= K/(1 + precision) - 1 below it does not.
-    NaN and the reason, when one of the runs would take more than `seconds`.
+    Every K is a run of its own, since T_k depends on K. K reaches epsilon, and some
+    K' >= K/(1 + precision) - 1 below it does not. NaN and the reason, when one of the runs would
+    take more than `seconds`.
     """
     if case.gap(epsilon, 1, lam) <= epsilon:
         return 1.0, "x_0 is good enough"
@@ -74,12 +78,12 @@ def smallest_rounds(
 
 
 def tuned_lambda(case: Case, epsilon: float, known: int) -> tuple[float, float, int]:
-    """The smallest K over all lambda of `STEPS`, that lambda, and how many of them were left out; (NaN, NaN, ...) when none is smaller
-    than `known`, what Theorem 2's lambda needs.
+    """The smallest K over all lambda of `STEPS`, that lambda, and how many of them were left out;
+    (NaN, NaN, ...) when none is smaller than `known`, what Theorem 2's lambda needs.
 
-    A lambda is tried with one round less than the best so far, and bisected where that reaches epsilon. It is left out when that run
-    would take more than `BUDGET` times the local steps that Theorem 2's lambda takes: ten times the lambda asks for a hundred times
-    as many in every round.
+    A lambda is tried with one round less than the best so far, and bisected where that reaches
+    epsilon. It is left out when that run would take more than `BUDGET` times the local steps that
+    Theorem 2's lambda takes: ten times the lambda asks for a hundred times as many in every round.
     """
     theory, most = epsilon / case.lipschitz**2, BUDGET * case.with_lambda(epsilon, known, None).total_steps()
     best, winner, left_out = float(known), math.nan, 0
@@ -137,7 +141,7 @@ def _fedavg(trials: Trials, schedule: Schedule, most: int, n: int) -> float:
     return trials.fedavg(schedule, most, n)
 
 
-# --- the methods ----------------------------------------------------------------------------------------------------------
+# --- the methods ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Method:
     """A method with one way to set its steps.
@@ -179,7 +183,8 @@ _RULE: dict[Kind, str] = {"constant": "h constant", "inverse-sqrt": "h/sqrt(t)",
 
 
 def _predicted(method: Method, case: Case, rounds: float) -> float:
-    """Seconds that tuning takes when the best needs so many rounds, roughly: every step of the grid is run as far as that."""
+    """Seconds that tuning takes when the best needs so many rounds, roughly: every step of the grid
+    is run as far as that."""
     N, d = case.problem.num_clients, case.problem.dim
     if isinstance(case.problem, MaximumAndChain):
         d = case.problem.length + 2  # the share's steps are counted below
@@ -191,9 +196,9 @@ def _predicted(method: Method, case: Case, rounds: float) -> float:
 
 
 def _tuned_series(
-    name: str, method: Method, make: Callable[[float], Case | None], epsilons: Sequence[float], seconds: float,
-    tick: Callable[[str], Any],
-) -> Series:  # fmt: skip
+    name: str, method: Method, make: Callable[[float], Case | None], epsilons: Sequence[float],
+    seconds: float, tick: Callable[[str], Any],
+) -> Series:
     held = "; rounds held: 33 values from 0 to 65536" if method.kind == "hold-and-cut" else ""
     rule = f"{_RULE[method.kind]} ({method.what}); h tuned for each eps: 33 values from 1e-4 to 1e4{held}"
     series = Series(name, method.name, method.label, "measured", rule)
@@ -242,7 +247,7 @@ def _untuned(name: str, make: Callable[[float], Case | None], epsilons: Sequence
     return series
 
 
-# --- all together -------------------------------------------------------------------------------------------------------
+# --- all together ---------------------------------------------------------------------------------
 def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     """Sorted, largest first.
 
@@ -310,9 +315,10 @@ def _of_whole_instances(found: dict[int, list[Series]], todo: Sequence[_Part]) -
 
 
 def compute(
-    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0, progress: Callable[[str], Any] | None = None,
-    seconds: float | None = None, workers: int = 1, cells: Cells | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0,
+    progress: Callable[[str], Any] | None = None, seconds: float | None = None, workers: int = 1,
+    cells: Cells | None = None,
+) -> dict[str, Any]:
     """All series and their fits; with KeyboardInterrupt the instances that are finished, and ``complete`` is False.
 
     Parameters
@@ -351,8 +357,9 @@ def compute(
     series = _of_whole_instances(found, todo)
     best = [
         best_of(name, [s for s in series if s.method == name and s.instance == instance])
-        for instance in dict.fromkeys(s.instance for s in series) for name in ("FedProx", "FedAvg", "subgradient")
-    ]  # fmt: skip
+        for instance in dict.fromkeys(s.instance for s in series)
+        for name in ("FedProx", "FedAvg", "subgradient")
+    ]
     rivals = [s for s in series if s.label in ("FedMLS", "FedMLS, exact", "FedDyn, exact") or s.role == "lower bound"] + best
     return {
         "epsilons": chosen, "quick": quick, "complete": complete,

@@ -96,8 +96,8 @@ def split_case(epsilon: float) -> Case | None:
 
 
 def lad_instance(seed: int = 0, clients: int = 5, samples: int = 20, dim: int = 5) -> LAD:
-    """Heterogeneous regression: targets a_kj'(w + v_k) + noise, ||w|| = 2, columns of a_kj scaled from 1 to 0.1; noise and the entries
-    of v_k have standard deviation 1/2."""
+    """Heterogeneous regression: targets a_kj'(w + v_k) + noise, ||w|| = 2, columns of a_kj scaled
+    from 1 to 0.1; noise and the entries of v_k have standard deviation 1/2."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((clients, samples, dim)) * np.geomspace(1, 0.1, dim)
     models = 2 * np.ones(dim) / math.sqrt(dim) + 0.5 * rng.standard_normal((clients, dim))
@@ -119,9 +119,7 @@ def cases(lad: Case) -> dict[str, Callable[[float], Case | None]]:
 
 def bounds(name: str, make: Callable[[float], Case | None], epsilons: Sequence[float]) -> list[Series]:
     """Return the rounds that any method of a class needs before the server's model is good enough.
-
-    The model is in the span of what was seen.
-    """
+    The model is in the span of what was seen."""
     if name not in ("chain", "split"):
         return []
     rule = "any local work, any steps: a round for each of the chain's coordinates"

@@ -68,7 +68,8 @@ def _rounded(value, big):
 
 @njit(cache=True, inline="always")  # a call would pass as many words as it computes
 def _subgradient(f, i, u, g, h=1.0, big=0.0):
-    """g <- h times a subgradient of f_i at u without the maximum, its terms `_rounded`, those of the samples excepted; sign(0) = 0."""
+    """g <- h times a subgradient of f_i at u without the maximum, its terms `_rounded`, those of
+    the samples excepted; sign(0) = 0."""
     dim, samples, carry = u.size, f.features.shape[1], 0.0
     linear, kinks, links, at = f.linear[i], f.kinks[i], f.links[i], f.at
     for j in range(dim):
@@ -92,7 +93,8 @@ def _subgradient(f, i, u, g, h=1.0, big=0.0):
 
 @njit(cache=True)
 def fedprox(f, pace):
-    """(first round with F <= target or -1, the largest gap of a local solution) of FedProx with exact local solutions from 0."""
+    """(first round with F <= target or -1, the largest gap of a local solution) of FedProx with
+    exact local solutions from 0."""
     clients, dim = f.linear.shape
     x, u, mean, largest = np.zeros(dim), np.zeros(dim), np.zeros(dim), 0.0
     for t in range(1, pace.limit + 1):
@@ -134,9 +136,11 @@ def feddyn(f, pace):
 
 @njit(cache=True)
 def fedmls_exact(f, pace, radius):
-    """The same for FedMLS with lambda = step and exact local solutions, T_k without end, as long as they stay in the ball.
+    """The same for FedMLS with lambda = step and exact local solutions, T_k without end, as long as
+    they stay in the ball.
 
-    The server projects z_k; where a local solution leaves the ball the run ends, as not reached: it is not the one on the ball.
+    The server projects z_k; where a local solution leaves the ball the run ends, as not reached: it
+    is not the one on the ball.
     """
     clients, dim = f.linear.shape
     lam, largest = pace.step, 0.0
@@ -164,7 +168,7 @@ def fedmls_exact(f, pace, radius):
     return -1, largest
 
 
-# --- local subgradient steps -------------------------------------------------------------------------------------------------
+# --- local subgradient steps ----------------------------------------------------------------------
 @njit(cache=True)
 def _top(heap, values):
     """The largest coordinate of the share and its first index; entries that are out of date are dropped."""
@@ -197,11 +201,11 @@ def _share_round(heap, values, touched, last_touched, t, steps, length, floor, c
 
 @njit(cache=True)
 def _grid(f, pace, steps):
-    """The least slope of a link or kink, and a number whose last binary place is the unit of a walk: 0, for none, where there are
-    neither, and where the number of clients is no power of 2.
+    """The least slope of a link or kink, and a number whose last binary place is the unit of a
+    walk: 0, for none, where there are neither, and where the number of clients is no power of 2.
 
-    Moves that are multiples of the unit, and their means over the clients, add up without rounding: no coordinate takes more than 53
-    binary places from the range of the walk on.
+    Moves that are multiples of the unit, and their means over the clients, add up without rounding:
+    no coordinate takes more than 53 binary places from the range of the walk on.
     """
     clients, dim = f.linear.shape
     slope, least, furthest = f.weight, math.inf, f.floor
@@ -221,12 +225,13 @@ def _grid(f, pace, steps):
 
 @njit(cache=True)
 def fedavg(f, pace, steps):
-    """First round with F <= target, or -1, of FedAvg with that many local subgradient steps from 0 (1: the distributed subgradient
-    method).
+    """First round with F <= target, or -1, of FedAvg with that many local subgradient steps from 0
+    (1: the distributed subgradient method).
 
-    A walk along links and kinks comes back to where they do not pull, and rounding must not decide sign(0) = 0. So every move is a
-    multiple of `_grid`'s unit, 2^-50 of the walk's range with two clients: the steps are changed by half a unit at most, and what is a
-    whole number of the shortest moves stays one.
+    A walk along links and kinks comes back to where they do not pull, and rounding must not decide
+    sign(0) = 0. So every move is a multiple of `_grid`'s unit, 2^-50 of the walk's range with two
+    clients: the steps are changed by half a unit at most, and what is a whole number of the
+    shortest moves stays one.
     """
     clients, dim = f.linear.shape
     x, u, g, mean = np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros(dim)
@@ -258,10 +263,12 @@ def fedavg(f, pace, steps):
 
 @njit(cache=True)
 def _share_steps(f, T, beta, own, pull, other, away, total):
-    """T local steps on a share from z', in place: at its own client (own, towards pull) and at another (other, towards away).
+    """T local steps on a share from z', in place: at its own client (own, towards pull) and at
+    another (other, towards away).
 
-    total <- the averages, one row each. At another client no loss is felt, so that T steps are two numbers: times where they begin,
-    and times what pulls. The largest ||.||^2 on the way of a share of every client, at one client.
+    total <- the averages, one row each. At another client no loss is felt, so that T steps are two
+    numbers: times where they begin, and times what pulls. The largest ||.||^2 on the way of a share
+    of every client, at one client.
     """
     start_sq, both, pulled_sq = dot(other, other), dot(other, away), dot(away, away)
     last, after, average, mixed, largest = 1.0, 0.0, 0.0, 0.0, 0.0
@@ -290,8 +297,8 @@ def _share_steps(f, T, beta, own, pull, other, away, total):
 
 @njit(cache=True)
 def _local_steps(f, i, T, beta, u, pull, total, room):
-    """T local steps of client i from u on all but the shares, in place; total <- their average. Whether the ball's rest, ||.||^2 <=
-    room, was left, and projected onto."""
+    """T local steps of client i from u on all but the shares, in place; total <- their average.
+    Whether the ball's rest, ||.||^2 <= room, was left, and projected onto."""
     dim, left = u.size, False
     g = np.empty(dim)
     total[:] = 0.0
@@ -313,19 +320,22 @@ def _local_steps(f, i, T, beta, u, pull, total, room):
 
 @njit(cache=True)
 def fedmls(f, counts, lam, radius):
-    """x_K of FedMLS with T_k = counts[k - 1] from 0, the shares' coordinates first: line 14 averaged, the server projects, round K's
-    local work is skipped. NaN where there are shares and local steps leave the ball, or may: the largest square of a round's shares is
-    taken with that of the rest at every step.
+    """x_K of FedMLS with T_k = counts[k - 1] from 0, the shares' coordinates first: line 14
+    averaged, the server projects, round K's local work is skipped. NaN where there are shares and
+    local steps leave the ball, or may: the largest square of a round's shares is taken with that of
+    the rest at every step.
 
-    The shares are alike: kept are one of the server's, and one at its own client and at another. Rows 0 to N - 1 are the clients' other
-    coordinates, row N a share at its own client, row N + 1 at another.
+    The shares are alike: kept are one of the server's, and one at its own client and at another.
+    Rows 0 to N - 1 are the clients' other coordinates, row N a share at its own client, row N + 1
+    at another.
     """
     N, dim, share, rounds = f.linear.shape[0], f.linear.shape[1], f.share, len(counts)
     size = max(dim, share)
     x, z, y, mean = np.zeros((2, size)), np.zeros((2, size)), np.zeros((2, size)), np.zeros((2, size))  # row 1: a share
     sent, x_local, z_local, pull = (
-        np.zeros((N + 2, size)), np.zeros((N + 2, size)), np.zeros((N + 2, size)), np.zeros((N + 2, size)),
-    )  # fmt: skip
+        np.zeros((N + 2, size)), np.zeros((N + 2, size)), np.zeros((N + 2, size)),
+        np.zeros((N + 2, size)),
+    )
     total, averages = np.zeros(dim), np.zeros((2, share))
     for k in range(1, rounds + 1):
         gamma, beta, T = 2.0 / (k + 1), 4.0 / (lam * k), counts[k - 1]

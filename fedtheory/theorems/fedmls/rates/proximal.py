@@ -2,11 +2,13 @@
 
 A client's loss is, in the numbers of `Losses`,
 
-    f_i(x) = linear_i'x + sum_j kinks_ij |x_j - at_j| + sum_j links_ij |x_j - x_{j+1}| + mean_j |features_ij'x - targets_ij|
+    f_i(x) = linear_i'x + sum_j kinks_ij |x_j - at_j| + sum_j links_ij |x_j - x_{j+1}|
+             + mean_j |features_ij'x - targets_ij|
              + weight max(max of the client's share, -floor)
 
-where a coordinate has a kink or one link at a client, not both, and there are features or the rest. The share, where there is one,
-stands for itself: the clients' shares are alike, start alike and stay alike, so that one is kept.
+where a coordinate has a kink or one link at a client, not both, and there are features or the rest.
+The share, where there is one, stands for itself: the clients' shares are alike, start alike and
+stay alike, so that one is kept.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ __all__ = ["Losses", "dot", "proximal_point"]
 
 
 class Losses(NamedTuple):
-    """linear, kinks (N, d); at (d,); links (N, d), the last column 0; copies (d,): how many coordinates each stands for (all of them
-    alike, 1 otherwise); constant: added to F; features (N, n, d), targets (N, n), n = 0 for none; share, weight, floor: of the
-    maximum, share = 0 for none."""
+    """linear, kinks (N, d); at (d,); links (N, d), the last column 0; copies (d,): how many
+    coordinates each stands for (all of them alike, 1 otherwise); constant: added to F; features (N,
+    n, d), targets (N, n), n = 0 for none; share, weight, floor: of the maximum, share = 0 for
+    none."""
 
     linear: np.ndarray
     kinks: np.ndarray
@@ -70,7 +73,8 @@ def _solve(a, b):
 
 @njit(cache=True)
 def _on_kinks(rows, targets, active, signs, w, h, c, u):
-    """u <- the minimiser of c'u + ||u - w||^2/(2h) with the active residuals 0, c <- the other residuals' slope; the multipliers."""
+    """u <- the minimiser of c'u + ||u - w||^2/(2h) with the active residuals 0, c <- the other
+    residuals' slope; the multipliers."""
     samples, dim = rows.shape
     chosen = np.flatnonzero(active)
     c[:] = 0.0
@@ -94,8 +98,9 @@ def _on_kinks(rows, targets, active, signs, w, h, c, u):
 
 @njit(cache=True)
 def _line_search(rows, targets, active, signs, u, p, slope, curvature):
-    """Move u along p to the minimum of a convex piecewise quadratic; signs of residuals that are crossed flip, one that stops the way
-    becomes active. Whether the whole of p was walked, with nothing crossed."""
+    """Move u along p to the minimum of a convex piecewise quadratic; signs of residuals that are
+    crossed flip, one that stops the way becomes active. Whether the whole of p was walked, with
+    nothing crossed."""
     samples, dim = rows.shape
     at, clean = 0.0, True
     along, residual = np.empty(samples), np.empty(samples)
@@ -148,11 +153,12 @@ def _gap(rows, targets, active, signs, t, w, h, u):
 
 @njit(cache=True)
 def _absolute_deviations(rows, targets, w, h, u):
-    """u <- argmin (1/n) sum_s |rows_s'u - targets_s| + ||u - w||^2/(2h), by active sets from the given u; its duality gap.
+    """u <- argmin (1/n) sum_s |rows_s'u - targets_s| + ||u - w||^2/(2h), by active sets from the
+    given u; its duality gap.
 
-    It ends when the multipliers of the residuals that are 0 lie within 1/n. With multipliers that are clipped, the gap
-    sum_s (|r_s|/n - m_s r_s) + (h/2) ||(u - w)/h + sum_s m_s rows_s||^2 bounds ||u - u*||^2/(2h), however it was found. Infinite
-    where 500 changes were not enough.
+    It ends when the multipliers of the residuals that are 0 lie within 1/n. With multipliers that
+    are clipped, the gap sum_s (|r_s|/n - m_s r_s) + (h/2) ||(u - w)/h + sum_s m_s rows_s||^2 bounds
+    ||u - u*||^2/(2h), however it was found. Infinite where 500 changes were not enough.
     """
     samples, dim = rows.shape
     signs, active = np.ones(samples), np.zeros(samples, dtype=np.bool_)
@@ -187,7 +193,8 @@ def _absolute_deviations(rows, targets, w, h, u):
 
 @njit(cache=True)
 def proximal_point(f, i, w, h, u):
-    """u <- argmin f_i(u) + ||u - w||^2/(2h); a bound of the objective's gap, 0 for a closed form. A share's coordinate is one of x."""
+    """u <- argmin f_i(u) + ||u - w||^2/(2h); a bound of the objective's gap, 0 for a closed form. A
+    share's coordinate is one of x."""
     if f.features.shape[1]:
         return _absolute_deviations(f.features[i], f.targets[i], w, h, u)
     j = 0

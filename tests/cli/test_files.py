@@ -311,7 +311,7 @@ def descent():
 
 
 def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
-    text = call("verify", descent, "--quick", "--workers", 1, "--out", tmp_path).stdout
+    text = call("verify", descent, "--quick", "--budget", 60, "--workers", 1, "--out", tmp_path).stdout
     assert text.startswith("lemma-1: One local gradient step of everybody decreases F.")
     whole = " ".join(text.split())
     assert whole.count("printed: f1 = x²/2, start 1: lhs 0 > rhs -1/2") == 1 and "as printed" not in text
@@ -346,8 +346,10 @@ def test_a_form_that_was_never_judged_is_not_as_recorded(descent, tmp_path):
 
 
 def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
-    monkeypatch.setattr("fedtheory.parallel.local.Local._executor", lambda workers: pytest.fail("a process was started"))
+    started = []
+    monkeypatch.setattr("fedtheory.parallel.local.Local._executor", started.append)
     call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
+    assert json.loads((tmp_path / "campaign.json").read_text())["complete"] and not started
 
 
 def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_path):

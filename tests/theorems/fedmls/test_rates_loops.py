@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import cvxpy as cp
 import numpy as np
@@ -44,6 +45,19 @@ class Walk(LocalSolver):
         return GradientSteps(self.steps, self.schedule.at(rows.round_index) / self.steps).solve(problem, objective, start, rows)
 
 
+@cache
+def local_problem(problem, i):
+    """The variable of client i's local problem, root = sqrt(curvature), root * center, the linear term, and the problem in cvxpy's."""
+    x, root = cp.Variable(problem.dim), cp.Parameter(nonneg=True)
+    rooted, linear = cp.Parameter(problem.dim), cp.Parameter(problem.dim)
+    if isinstance(problem, TwoClientPull):
+        kinks = cp.multiply([problem.slopes[i], problem.shallow], cp.abs(x - problem.minimiser))
+        loss = problem.pulls[i] * x[0] + cp.sum(kinks)
+    else:
+        loss = problem.subset(np.array([i])).cvxpy_objective(x)
+    return x, root, rooted, linear, cp.Problem(cp.Minimize(loss + cp.sum_squares(root * x - rooted) / 2 - linear @ x))
+
+
 @dataclass(frozen=True)
 class Solved(LocalSolver):
     """argmin f_i - <linear, y> + curvature/2 ||y - center||^2 by a conic solver, client by client; 1/curvature as the schedule says."""
@@ -56,14 +70,10 @@ class Solved(LocalSolver):
         linear = np.broadcast_to(0.0 if objective.linear is None else objective.linear, start.shape)
         y = np.array(start)
         for i in range(problem.num_clients):
-            x = cp.Variable(problem.dim)
-            if isinstance(problem, TwoClientPull):
-                kinks = cp.multiply([problem.slopes[i], problem.shallow], cp.abs(x - problem.minimiser))
-                loss = problem.pulls[i] * x[0] + cp.sum(kinks)
-            else:
-                loss = problem.subset(np.array([i])).cvxpy_objective(x)
-            loss += curvature / 2 * cp.sum_squares(x - center[i, 0]) - linear[i, 0] @ x
-            cp.Problem(cp.Minimize(loss)).solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+            x, root, rooted, along, local = local_problem(problem, i)
+            root.value, along.value = math.sqrt(curvature), linear[i, 0]
+            rooted.value = root.value * center[i, 0]
+            local.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
             y[i, 0] = x.value
         return LocalResult(y, average=y)
 

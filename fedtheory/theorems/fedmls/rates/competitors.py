@@ -62,13 +62,13 @@ def losses(problem: Problem, exact: bool) -> Losses:
     """
     N, none = problem.num_clients, np.zeros((problem.num_clients, 0, problem.dim))
     flat, empty = np.zeros((N, problem.dim)), np.zeros((N, 0))
-    if isinstance(problem, LAD):
-        features, targets = np.ascontiguousarray(problem.features), np.ascontiguousarray(problem.targets)
+    if isinstance(problem, LAD):  # copies, as the loops would be compiled again for arrays that are read only
+        features, targets = np.array(problem.features), np.array(problem.targets)
         return Losses(flat, flat, flat[0], flat, flat[0] + 1, 0.0, features, targets, 0, 0.0, 0.0)
     if isinstance(problem, TwoClientPull):
         linear, kinks = flat.copy(), np.column_stack([problem.slopes, np.full(2, problem.shallow)])
         linear[:, 0] = problem.pulls
-        return Losses(linear, kinks, problem.minimiser, flat, flat[0] + 1, 0.0, none, empty, 0, 0.0, 0.0)
+        return Losses(linear, kinks, np.array(problem.minimiser), flat, flat[0] + 1, 0.0, none, empty, 0, 0.0, 0.0)
     if not isinstance(problem, ArjevaniShamir | MaximumAndChain):
         raise InvalidInput(f"{problem!r}: the loops know LAD, TwoClientPull, ArjevaniShamir and MaximumAndChain")
     heads, links = problem.heads, problem.links

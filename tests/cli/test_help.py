@@ -31,7 +31,7 @@ OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
 def page(*args, columns=80):
-    """Return what the command prints; the run must succeed."""
+    """What the command prints; the run must succeed."""
     done = CliRunner().invoke(
         app, [str(a) for a in args], env={"COLUMNS": str(columns)}, prog_name="fedtheory"
     )

@@ -107,7 +107,7 @@ class Clients:
         return self.spread(x)
 
     def spread(self, x: Array) -> Array:
-        """Spread what the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
+        """What the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
         return self.xp.broadcast_to(x[:, None, :], (x.shape[0], self.cohort.slots, x.shape[1]))
 
     def take(self, memory: Array) -> Array:

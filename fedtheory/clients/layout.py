@@ -29,7 +29,7 @@ def _one_row_each(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 class Layout:
-    """The places of one cohort's slots among the clients' rows.
+    """Where the slots of one cohort lie among the clients' rows.
 
     Parameters
     ----------

@@ -2,15 +2,15 @@
 quadratics, and convex piecewise quadratics a coordinate at a time.
 
 Written from the pseudocode, apart from `fedtheory.algorithms`: the second implementation that the first is compared with. The code is
-generic: with `fractions.Fraction` in object arrays every number is exact; with float64 arrays the same lines run thousands of instances
-at once, which is what a search needs.
+generic: with `fractions.Fraction` in object arrays every number is exact; with float64 arrays the same lines run fast, which is what a
+search needs.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import still_run_view
-from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array, per_instance, sqrt_upper
+from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array, sqrt_upper
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
@@ -50,14 +50,14 @@ def _checked_copies(copies: Any, rows: int) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True)
 class DiagonalInstance:
-    """A problem, the method's numbers and a starting point: Fractions (`DiagonalInstance.exact`) or float64 for B instances at once
-    (`DiagonalInstance.batch`), which then are the states of a `RoundView` and the columns of a `RunView`.
+    """A problem, the method's numbers and a starting point.
+
+    They are fractions (`DiagonalInstance.exact`), or rounded to float64 (`in_floats`).
 
     Attributes
     ----------
     losses : DiagonalLosses, or SeparableLosses in fractions
-    x0 : (B * starts, d); B = 1 when exact
-    starts : each instance starts at so many equally likely points
+    x0 : (starts, d), equally likely points
     """
 
     losses: DiagonalLosses | SeparableLosses
@@ -66,7 +66,6 @@ class DiagonalInstance:
     P: int
     rule: str
     x0: Any
-    starts: int = 1
 
     @classmethod
     def exact(
@@ -98,25 +97,18 @@ class DiagonalInstance:
             raise InvalidInput(f"cohort size P = {P!r} with m = {losses.m} clients: P must be an integer between 1 and m")
         if rule not in RULES:
             raise InvalidInput(f"rule {rule!r}: use 'sign' or 'true-gradient'")
-        return cls(losses, l1, l2, P, rule, points, len(points))
+        return cls(losses, l1, l2, P, rule, points)
 
-    @classmethod
-    def batch(
-        cls,
-        h: Any,
-        c: Any,
-        lambda1: Any,
-        lambda2: Any,
-        P: int,
-        rule: str,
-        x0: Any,
-        copies: tuple[int, ...] | None = None,
-    ) -> DiagonalInstance:
-        """B instances in float64: h, c (B, m, d), lambda1, lambda2 (B,), x0 (B, d) or (B, n, d). The caller answers for the values."""
-        h, c, l1, l2 = (per_instance(a) for a in (h, c, lambda1, lambda2))
-        x0 = np.asarray(x0, dtype=float)
-        starts = x0.shape[1] if x0.ndim == 3 else 1
-        return cls(DiagonalLosses(h, c, copies), l1, l2, P, rule, x0.reshape(-1, x0.shape[-1]), starts)
+    def in_floats(self) -> DiagonalInstance:
+        """The same, of diagonal quadratics, in float64."""
+        losses: Any = self.losses
+        rounded = replace(losses, h=losses.h.astype(float), c=losses.c.astype(float))
+        return replace(self, losses=rounded, lambda1=float(self.lambda1), lambda2=float(self.lambda2), x0=self.x0.astype(float))
+
+    @property
+    def starts(self) -> int:
+        """So many points are equally likely at the start."""
+        return len(self.x0)
 
     @property
     def m(self) -> int:
@@ -150,14 +142,6 @@ class DiagonalInstance:
         for row, cohort in zip(out, cohorts, strict=True):
             row[list(cohort)] = True
         return out
-
-    def repeat(self, count: int) -> DiagonalInstance:
-        """Every instance `count` times in a row (an exact one is the same for all states anyway)."""
-        losses = self.losses
-        if self.is_exact or not isinstance(losses, DiagonalLosses):
-            return self
-        h, c, l1, l2 = (np.repeat(np.asarray(a), count, axis=0) for a in (losses.h, losses.c, self.lambda1, self.lambda2))
-        return DiagonalInstance.batch(h, c, l1, l2, self.P, self.rule, h[:, 0], losses.copies)
 
     def start(self) -> RationalState:
         """theta^0 = x0, g_k^0 = 0, h^0 = 0."""
@@ -218,7 +202,7 @@ class DiagonalInstance:
             raise InvalidInput(f"copies = {copies}: merged clients are for runs; write the {self.m} clients out")
 
     def round_view(self, state: RationalState) -> RoundView:
-        """One round from the S given states, over all cohorts; in a batch, state i belongs to instance i."""
+        """One round from the S given states, over all cohorts."""
         self._refuse_merged()
         tilde = self.virtual(state)
         after = self.step(state, self.members, tilde)
@@ -243,7 +227,7 @@ class DiagonalInstance:
         )
 
     def run_view(self, rounds: int) -> RunView:
-        """All horizons 1..rounds over the whole tree of cohorts; in a batch, column i belongs to instance i.
+        """All horizons 1..rounds over the whole tree of cohorts.
 
         Raises
         ------
@@ -254,29 +238,27 @@ class DiagonalInstance:
         if isinstance(self.losses, DiagonalLosses) and self.losses.copies is not None and self.P < self.m:
             return still_run_view(self, self.losses, rounds)
         cohorts = len(self.members)
-        columns, paths = len(self.x0) // self.starts, self.starts
+        paths = self.starts
         if (leaves := paths * cohorts ** (rounds - 1)) > MAX_PATHS:
             raise InvalidInput(f"{rounds} rounds of {cohorts} cohorts make {leaves} paths; the limit is {MAX_PATHS}")
-        node, state = self.repeat(paths), self.start()
-        mean = self.losses.mean
+        state, losses, l1, l2 = self.start(), self.losses, self.lambda1, self.lambda2
+        mean = losses.mean
         names = ("exact", "sign", "own", "own_sign", "zeros")
         rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", *SPLIT)}
         gamma_sum, split = 0 * state.theta, dict.fromkeys(SPLIT, 0)
         sums: dict[str, Any] = {n: 0 * state.theta[:, 0] for n in names}
 
-        def expect(values: Any) -> Any:  # over the paths of each instance
-            count = Fraction(paths) if self.is_exact else paths
-            return values.reshape(columns, paths, *values.shape[1:]).sum(axis=1) / count
+        def expect(values: Any) -> Any:  # over the paths
+            return values.sum(axis=0, keepdims=True) / paths
 
         for t in range(1, rounds + 1):
-            losses, l1, l2 = node.losses, node.lambda1, node.lambda2
-            tilde = node.virtual(state)
+            tilde = self.virtual(state)
             delta = tilde - state.theta[:, None, :]
             gamma = state.theta + state.h / l2
             away = gamma - losses.theta_star
             gamma_sum = gamma_sum + gamma
             v = state.stored - losses.gradients_each(tilde) - l2 * delta  # lambda_1 s, exactly
-            own = node.minimise(state.local, state.stored)
+            own = self.minimise(state.local, state.stored)
             v_own = state.stored - losses.gradients_each(own) - l2 * (own - state.local)
             exact = mean(np.where(delta == 0, v, l1 * sgn(delta)))
             sign = l1 * mean(sgn(delta))
@@ -293,18 +275,18 @@ class DiagonalInstance:
             for name in names:
                 rows[name].append(expect(sums[name]))
             if t < rounds:
-                after = node.step(state, self.members, tilde)
+                after = self.step(state, self.members, tilde)
                 state = RationalState(*(a.reshape(-1, *a.shape[2:]) for a in after))
                 gamma_sum = np.repeat(gamma_sum, cohorts, axis=0)
                 sums = {n: np.repeat(s, cohorts) for n, s in sums.items()}
-                node, paths = node.repeat(cohorts), paths * cohorts
+                paths = paths * cohorts
         dtype = object if self.is_exact else float
         column = {k: np.array(r, dtype=dtype) for k, r in rows.items()}
         horizons = np.array(range(1, rounds + 1), dtype=object if self.is_exact else int)
         products: dict[str, Any] = {f"inner_{name}": column[name] for name in SPLIT}
         return RunView(
             losses=self.losses,
-            constants=self.plain_constants(),
+            constants=self.constants,
             rule=self.rule,
             d=self.d,
             horizons=horizons,
@@ -320,29 +302,19 @@ class DiagonalInstance:
             **self.start_constants(),
         )
 
-    def plain_constants(self) -> ElasticConstants:
-        """In a run view instances are columns: plain broadcasting from the right."""
-        if self.is_exact:
-            return self.constants
-        beta, l1, l2 = (np.asarray(a) for a in (self.losses.beta, self.lambda1, self.lambda2))
-        return ElasticConstants(float(self.m), float(self.P), beta, l1, l2)
-
     def start_constants(self) -> dict[str, Any]:
-        """E ||gamma^0 - theta*||^2 and the three readings of C_0 with g_k^0 = 0: (B,) each."""
-        losses = self.losses
-        star = np.asarray(losses.grad_star).reshape(-1, self.rows, self.d)  # B = 1 when exact
-        sq = norm_sq(star)
+        """E ||gamma^0 - theta*||^2 and the three readings of C_0 with g_k^0 = 0: (1,) each."""
+        losses, starts = self.losses, self.starts
+        sq = norm_sq(losses.grad_star)[None]
         norms = np.sqrt(sq) if not self.is_exact else np.array([[sqrt_upper(q) for q in sq[0]]], dtype=object)
-        starts = Fraction(self.starts) if self.is_exact else self.starts
 
         def mean(values: Any) -> Any:  # over the clients, the last axis
             return losses.mean(values[..., None])[..., 0]
 
-        each = self.repeat(self.starts).losses
-        true = mean(norm_sq(each.gradients(self.x0) - each.grad_star))
+        true = mean(norm_sq(losses.gradients(self.x0) - losses.grad_star))
         return {
-            "start_sq": norm_sq(self.x0 - each.theta_star).reshape(-1, self.starts).sum(axis=1) / starts,
+            "start_sq": norm_sq(self.x0 - losses.theta_star).sum(keepdims=True) / starts,
             "C0": mean(sq),
             "C0_printed": mean(norms),
-            "C0_true": true.reshape(-1, self.starts).sum(axis=1) / starts,
+            "C0_true": true.sum(keepdims=True) / starts,
         }

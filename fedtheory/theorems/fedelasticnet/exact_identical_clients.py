@@ -9,57 +9,30 @@ nobody moves is not assumed: intervals that hold every reachable state prove it,
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RunView
+from fedtheory.theorems.fedelasticnet.quantities import RunView
+from fedtheory.theory.judge.record import Missing
 
-__all__ = ["MergedClients", "still_run_view"]
-
-
-class MergedClients(Protocol):
-    """What is used of an `fedtheory.theorems.fedelasticnet.exact.DiagonalInstance`, which hands itself over."""
-
-    @property
-    def P(self) -> int: ...
-    @property
-    def rule(self) -> str: ...
-    @property
-    def x0(self) -> Any: ...
-    @property
-    def starts(self) -> int: ...
-    @property
-    def m(self) -> int: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def d(self) -> int: ...
-    @property
-    def is_exact(self) -> bool: ...
-
-    def plain_constants(self) -> ElasticConstants:
-        """Constants that broadcast against (horizons, instances)."""
-
-    def start_constants(self) -> dict[str, Any]:
-        """What a `RunView` holds of the start."""
+__all__ = ["still_run_view"]
 
 
 class _Reach:
     """Intervals around theta - theta* and every stored gradient, for each start: what can be reached."""
 
     def __init__(self, away: Any, curvature: Any, l2: Any, share: Any) -> None:
-        self.low = self.high = away  # (columns, starts, d)
+        self.low = self.high = away  # (starts, d)
         self.stored_low = self.stored_high = 0 * away
         self.curvature, self.l2, self.share, self.rounds = curvature, l2, share, 0
 
-    def still(self, l1: Any) -> Any:
-        """Whether |g_k - grad L_k(theta)| <= lambda_1 everywhere in the intervals: (columns,)."""
+    def still(self, l1: Any) -> bool:
+        """True if |g_k - grad L_k(theta)| <= lambda_1 everywhere in the intervals."""
         top = np.maximum(self.stored_high - self.curvature * self.low, self.curvature * self.high - self.stored_low)
-        return (top <= l1).all(axis=(1, 2))
+        return bool((top <= l1).all())
 
     def step(self) -> None:
         """One round: at most `share` of all clients more have stored anything."""
@@ -72,15 +45,14 @@ class _Reach:
 
 
 class _Moments:
-    """Means of a = theta - theta*, h and of the products that the next round needs; (columns, d) each.
+    """Means of a = theta - theta*, h and of the products that the next round needs; (d,) each.
 
     q is the mean square of the stored gradients, s the sum of gamma - theta* so far.
     """
 
     def __init__(self, away: Any, curvature: Any, l2: Any, m: Any, P: Any) -> None:
         self.curvature, self.l2, self.m, self.P = curvature, l2, m, P
-        starts = m / m * away.shape[1]
-        self.a, self.aa = away.sum(axis=1) / starts, (away * away).sum(axis=1) / starts
+        self.a, self.aa = away.sum(axis=0) / len(away), (away * away).sum(axis=0) / len(away)
         zero = 0 * self.a
         self.h, self.ah, self.hh, self.q = zero, zero, zero, zero
         self.ss, self.sa, self.sh = zero, zero, zero
@@ -112,16 +84,19 @@ class _Moments:
         self.ah, self.hh, self.sh = ah - hh / l2, hh, sh
 
 
-def still_run_view(instance: MergedClients, losses: DiagonalLosses, rounds: int) -> RunView:
+def still_run_view(instance: Any, losses: DiagonalLosses, rounds: int) -> RunView:
     """All horizons 1..rounds of m identical clients, P a round, while nobody moves (true-gradient rule).
 
-    In float64, horizons at which a client may have moved have excess NaN. What is anchored at
-    theta_k^{t-1} is not followed: NaN, or None when exact.
+    What is anchored at theta_k^{t-1} is not followed, and `Missing`.
+
+    Parameters
+    ----------
+    instance : `fedtheory.theorems.fedelasticnet.exact.DiagonalInstance`
 
     Raises
     ------
     InvalidInput
-        Clients of several kinds, the sign rule, or (exact) a client that can move.
+        Clients of several kinds, the sign rule, or a client that can move.
     """
     if instance.rows > 1 or instance.rule != "true-gradient":
         raise InvalidInput(
@@ -129,38 +104,31 @@ def still_run_view(instance: MergedClients, losses: DiagonalLosses, rounds: int)
             f"{instance.rule} rule: merged clients of which some stay away must all be identical (one row), under "
             "the true-gradient rule"
         )
-    exact = instance.is_exact
-    number = Fraction if exact else float
-    starts, d, m, P = instance.starts, instance.d, number(instance.m), number(instance.P)
-    plain = instance.plain_constants()
-    star = np.asarray(losses.theta_star).reshape(-1, d)
-    curvature = np.asarray(losses.h).reshape(-1, d)  # one row, and B = 1 when exact
-    away = np.asarray(instance.x0).reshape(-1, starts, d) - star[:, None]
-    l1, l2 = (np.asarray(a).reshape(-1, 1) for a in (plain.lambda1, plain.lambda2))
-    reach = _Reach(away, curvature[:, None], l2[:, None], P / m)
-    moments = _Moments(away, curvature, l2, m, P)
+    constants = instance.constants
+    [curvature], away = losses.h, instance.x0 - losses.theta_star
+    reach = _Reach(away, curvature, constants.lambda2, constants.P / constants.m)
+    moments = _Moments(away, curvature, constants.lambda2, constants.m, constants.P)
     rows: dict[str, list[Any]] = {n: [] for n in ("excess", "exact", "split")}
-    fine, whole, split = np.ones(len(away), dtype=bool), 0, 0
+    whole, split = 0, 0
     for t in range(1, rounds + 1):
-        fine &= reach.still(l1[:, None]).astype(bool)
-        if exact and not fine.all():
+        if not reach.still(constants.lambda1):
             raise InvalidInput(f"a client can move in round {t}: merged clients are followed only while nobody moves")
         more, apart, square = moments.look()
         whole, split = whole + more, split + apart
-        excess = (curvature * square).sum(axis=-1) / (2 * number(t) * t)
-        rows["excess"].append(excess if exact else np.where(fine, excess, np.nan))
-        rows["exact"].append(whole)
-        rows["split"].append(split)
+        rows["excess"].append([(curvature * square).sum() / (2 * t * t)])
+        rows["exact"].append([whole])
+        rows["split"].append([split])
         moments.step()
         reach.step()
-    own = None if exact else np.full((rounds, len(away)), np.nan)
-    column = {k: np.array(r, dtype=object if exact else float) for k, r in rows.items()}
+    own = Missing("models anchored at theta_k are not followed: write the merged clients out")
+    dtype = object if instance.is_exact else float
+    column = {k: np.array(r, dtype=dtype) for k, r in rows.items()}
     return RunView(
         losses=losses,
-        constants=plain,
+        constants=constants,
         rule=instance.rule,
-        d=d,
-        horizons=np.array(range(1, rounds + 1), dtype=object if exact else int),
+        d=instance.d,
+        horizons=np.array(range(1, rounds + 1), dtype=object if instance.is_exact else int),
         exact=True,
         excess=column["excess"],
         noise=0 * column["excess"],
@@ -171,6 +139,6 @@ def still_run_view(instance: MergedClients, losses: DiagonalLosses, rounds: int)
         inner_split=column["split"],
         inner_split_sign=0 * column["split"],
         inner_split_own_sign=own,
-        zeros=0 * column["exact"] + d,
+        zeros=0 * column["exact"] + instance.d,
         **instance.start_constants(),
     )

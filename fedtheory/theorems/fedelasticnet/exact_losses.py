@@ -1,4 +1,4 @@
-"""The losses of the exact engine: diagonal quadratics, in fractions or in float64 for many instances at once."""
+"""The losses of the exact engine: diagonal quadratics, in fractions or in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedtheory.inputs import shown
 from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.untrusted import ratio
 
-__all__ = ["DiagonalLosses", "PerInstance", "exact_array", "per_instance", "sqrt_upper"]
+__all__ = ["DiagonalLosses", "exact_array", "sqrt_upper"]
 
 
 def exact_array(values: Any) -> np.ndarray:
@@ -47,33 +47,9 @@ def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
     return Fraction(math.isqrt((n << shift) // d) + 1, 1 << (shift // 2))
 
 
-class PerInstance(np.ndarray):
-    """An array whose axis 0 counts instances: against arrays with more axes it broadcasts by its first axis and its last ones.
-
-    So (B,), (B, d) and (B, m, d) combine with (B, C, m, d), and formulas written for one instance run for B.
-    """
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in inputs]
-        closed = all(isinstance(a, PerInstance) or np.ndim(a) == 0 for a in inputs)
-        if method == "__call__":
-            most = max(np.ndim(a) for a in plain)
-            plain = [
-                p.reshape(p.shape[0], *(1,) * (most - p.ndim), *p.shape[1:]) if isinstance(a, PerInstance) else p
-                for a, p in zip(inputs, plain, strict=True)
-            ]
-        out = getattr(ufunc, method)(*plain, **options)
-        return out.view(PerInstance) if closed and isinstance(out, np.ndarray) and out.ndim else out
-
-
-def per_instance(values: Any) -> PerInstance:
-    """float64, axis 0 = instances."""
-    return np.ascontiguousarray(values, dtype=float).view(PerInstance)
-
-
 @dataclass(frozen=True)
 class DiagonalLosses:
-    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, the `Losses` of a view. h, c : (m, d) or, for B instances, (B, m, d).
+    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, the `Losses` of a view. h, c : (m, d).
 
     With ``copies`` row k stands for so many identical clients.
     """
@@ -98,12 +74,10 @@ class DiagonalLosses:
         return self.h.shape[-2] if self.copies is None else sum(self.copies)
 
     def mean(self, values: Any) -> Any:
-        """(1/m) sum over the clients of one instance, or of B: the axis before the last."""
-        exact = self.h.dtype == object
+        """(1/m) sum over the clients: the axis before the last."""
         if self.copies is not None:
-            weights = np.array(self.copies, dtype=object if exact else float)[:, None]
-            values = values * (per_instance(weights[None]) if isinstance(values, PerInstance) else weights)
-        return values.sum(axis=-2) / (Fraction(self.m) if exact else float(self.m))
+            values = values * np.array(self.copies, dtype=object if self.is_exact else float)[:, None]
+        return values.sum(axis=-2) / (Fraction(self.m) if self.is_exact else float(self.m))
 
     @cached_property
     def joint(self) -> Any:
@@ -118,9 +92,7 @@ class DiagonalLosses:
 
     @cached_property
     def grad_star(self) -> Any:
-        if isinstance(self.h, PerInstance):
-            return self.h * (self.theta_star - self.c)
-        return self.h * (self.theta_star[None, :] - self.c)
+        return self.h * (self.theta_star - self.c)
 
     @property
     def beta(self) -> Any:

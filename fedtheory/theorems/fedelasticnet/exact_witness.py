@@ -24,6 +24,7 @@ __all__ = [
     "exact_view",
     "instance_of",
     "read_version_1",
+    "state_of",
 ]
 
 MAX_ROUNDS = 2000
@@ -184,7 +185,8 @@ def instance_of(w: DiagonalWitness) -> DiagonalInstance:
     return DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0, w.copies)
 
 
-def _state_of(w: DiagonalWitness, instance: DiagonalInstance) -> RationalState:
+def state_of(w: DiagonalWitness, instance: DiagonalInstance) -> RationalState:
+    """Give the state before the round. Raises `InvalidInput` for malformed data."""
     if (w.cohorts is None) == (w.state is None):
         raise InvalidInput("a witness about one round has either cohorts (of the rounds before it) or a state, not both")
     if w.cohorts is not None:
@@ -215,15 +217,6 @@ def _assumptions(statement: Statement, form: Form, w: DiagonalWitness, instance:
         raise InvalidInput(f"{RATIO} = {ratio} is not above {least:.6g}: the assumptions of {statement.id} fail")
 
 
-def _uses_own_anchor(sides: Any, view: Any) -> bool:
-    """Whether a form needs what a view of merged clients leaves out."""
-    try:
-        sides(view)
-    except TypeError:  # arithmetic with None
-        return True
-    return False
-
-
 def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundView | RunView:
     """The view of a witness in fractions.
 
@@ -237,15 +230,12 @@ def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundVie
     if form.kind == "round":
         if w.T is not None:
             raise InvalidInput(f"{statement.id} is about one round: T = {w.T} is the horizon of a run, leave it out")
-        return instance.round_view(_state_of(w, instance))
+        return instance.round_view(state_of(w, instance))
     if form.kind != "run":
         raise InvalidInput(f"{statement.id} is about {form.kind}s: witnesses are rounds and runs of Algorithm 3")
     if not isinstance(w.T, int) or isinstance(w.T, bool) or not 1 <= w.T <= MAX_ROUNDS:
         raise InvalidInput(f"horizon T = {w.T!r}: expected an integer between 1 and {MAX_ROUNDS}")
-    view = instance.run_view(w.T)
-    if view.inner_own is None and _uses_own_anchor(form.sides, view):
-        raise InvalidInput(f"{statement.id} [{form.name}] is about models anchored at theta_k: write the merged clients out")
-    return view
+    return instance.run_view(w.T)
 
 
 def at_the_last_horizon(sides: Callable[[RunView], Sides]) -> Callable[[RunView], Sides]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
+from fedtheory.theorems.fedelasticnet.drawn import Drawn, drawn
 from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
@@ -40,12 +41,11 @@ from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.own_run import own_run
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.search import search
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.record import OwnRun, Record
-from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.search import SearchResult, Target
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
@@ -263,28 +263,19 @@ class FedElasticNetSetting(Setting):
         return found
 
     # --- the search for counterexamples -----------------------------------------------------------------------------
-    def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        """One job a form and rule: each is searched by differential evolution on shapes of its own."""
-        return [
-            (s.id, f.name, rule)
-            for s in statements
-            if s.forms[0].kind in self.kinds
-            for f in s.forms
-            for rule, verdict in f.established.items()
-            if verdict != "violated"
-        ]
+    def random_instance(self, kind: str, rng: Any) -> Drawn:
+        """Diagonal quadratics, under either rule."""
+        return drawn(kind, rng)
 
-    def run_search(
-        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+    def explore(
+        self, kind: str, targets: list[Target], budget: int, seed: int
     ) -> list[SearchResult]:
-        """One form under one rule, with the whole budget."""
-        id, form, rule = job
-        return [search(next(s for s in statements if s.id == id), form, rule, budget, seed)]
-
-    def search(
-        self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
-    ) -> SearchResult:
-        return search(statement, form, rule, budget, seed, sides=sides)
+        """As `Setting.explore`; what fails is looked for where its witnesses may be."""
+        for target in targets:
+            if target.form.established[target.rule] == "violated":
+                limits = {**target.statement.witness_limits, **target.form.limits}
+                target.form = replace(target.form, limits=limits)
+        return super().explore(kind, targets, budget, seed)
 
 
 SETTING = Joined(

@@ -412,7 +412,7 @@ class Setting:
         (lhs - rhs)/scale is at least half of what it was."""
         at = target.margin_at
         data = getattr(at, "data", None)
-        if data is None or at.kind not in self.builders:
+        if data is None or at.kind not in self.kinds:
             return None
         statement = target.statement
         witness = Witness(statement.id, target.form.name, target.rule, at.kind, data, found_by={"search": "random and local"})

@@ -83,70 +83,61 @@ def test_exact_and_float_views_agree_on_every_form(m, P, d, rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_batch_is_its_instances_one_by_one(rule):
+def test_an_instance_in_floats_is_the_one_in_fractions(rule):
     rng = np.random.default_rng(5)
-    single = [draw(rng, 3, 2, rule, 2) for _ in range(3)]
-    arrays = [np.stack([np.asarray(getattr(i.losses, n), dtype=float) for i in single]) for n in ("h", "c")]
-    l1, l2 = (np.array([float(getattr(i, n)) for i in single]) for n in ("lambda1", "lambda2"))
-    batch = DiagonalInstance.batch(*arrays, l1, l2, 2, rule, np.stack([np.asarray(i.x0[0], dtype=float) for i in single]))
     cohorts = [(0, 1), (1, 2)]
-    one, run = batch.round_view(batch.after(cohorts)), batch.run_view(3)
-    for k, instance in enumerate(single):
-        exact_one, exact_run = instance.round_view(instance.after(cohorts)), instance.run_view(3)
+    for _ in range(3):
+        exact = draw(rng, 3, 2, rule, 2)
+        one, run = ([i.round_view(i.after(cohorts)), i.run_view(3)] for i in (exact, exact.in_floats()))
         for statement, form in FORMS:
-            sides = form.sides(one if statement.scope == "round" else run)
-            exact = form.sides(exact_one if statement.scope == "round" else exact_run)
-            pick = (slice(k, k + 1),) if statement.scope == "round" else (slice(None), slice(k, k + 1))
-            scale = np.maximum(sides.scale[pick], 1e-300)
-            for a, b in ((exact.lhs, sides.lhs), (exact.rhs, sides.rhs)):
-                assert np.max(np.abs(np.asarray(a, dtype=float) - b[pick]) / scale) < 1e-9, (statement.id, form.name)
+            at = SCOPES.index(statement.scope)
+            compare(form, one[at], run[at])
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_batch_with_several_starts_and_merged_clients_is_its_instances_one_by_one(rule):
-    """Two instances, three starts each, five clients of two kinds: (2, 3, d) starts and (2, 2, d) kinds."""
+def test_several_starts_and_merged_clients_in_floats(rule):
+    """Three starts, five clients of two kinds."""
     rng = np.random.default_rng(7)
-    copies, h, c, x0 = (2, 3), abs(numbers(rng, 2, 2, 2)) + Fraction(1, 2), numbers(rng, 2, 2, 2), numbers(rng, 2, 3, 2)
-    l1, l2 = [Fraction(1, 2), Fraction(5, 4)], [Fraction(40), Fraction(75)]
-    floats = [np.array(a, dtype=float) for a in (h, c, l1, l2)]
-    run = DiagonalInstance.batch(*floats, 5, rule, x0, copies).run_view(4)
-    names = ("excess", "inner_exact", "inner_sign", "inner_own_sign", "inner_split", "inner_split_own_sign", "zeros")
-    for k in range(2):
-        exact = DiagonalInstance.exact(h[k], c[k], l1[k], l2[k], 5, rule, x0[k], copies).run_view(4)
-        for name in names:
-            np.testing.assert_allclose(getattr(run, name)[:, k], getattr(exact, name)[:, 0].astype(float), rtol=1e-9, atol=1e-9)
-        for name in ("start_sq", "C0", "C0_printed", "C0_true"):
-            assert getattr(run, name)[k] == pytest.approx(float(getattr(exact, name)[0]), rel=1e-12)
+    h, c, x0 = abs(numbers(rng, 2, 2)) + Fraction(1, 2), numbers(rng, 2, 2), numbers(rng, 3, 2)
+    instance = DiagonalInstance.exact(h, c, "1/2", 40, 5, rule, x0, (2, 3))
+    run, exact = instance.in_floats().run_view(4), instance.run_view(4)
+    for name in (*COLUMNS, "inner_own_sign", "inner_split_own_sign", *STARTS):
+        got, expected = getattr(run, name), np.asarray(getattr(exact, name), dtype=float)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-def test_a_batch_of_identical_clients_that_stand_still_is_its_instances_one_by_one():
-    """Three instances of five clients, two a round, from two starts each; in the last one a client may move in round 5."""
-    h, c = exact_array([[["1", "1/2"]], [["3/4", "2"]], [["1", "5/4"]]]), exact_array([[[1, 0]], [["1/2", -1]], [[0, "1/3"]]])
-    x0 = exact_array([[[2, 1], [0, -1]], [[1, "1/2"], ["-1/4", 0]], [[1, 0], [-1, 1]]])
-    l1, l2 = exact_array([3, 4, "31/20"]), exact_array([30, 45, 2])
-    floats = [np.array(a, dtype=float) for a in (h, c, l1, l2, x0)]
-    batch = DiagonalInstance.batch(*floats[:4], 2, "true-gradient", floats[4], (5,)).run_view(6)
-    single = [DiagonalInstance.exact(h[k], c[k], l1[k], l2[k], 2, "true-gradient", x0[k], [5]) for k in range(3)]
-    for k, rounds in enumerate((6, 6, 4)):
-        one = single[k].run_view(rounds)
-        for name in ("excess", "inner_exact", "inner_sign", "inner_split", "inner_split_sign", "zeros"):
-            got, expected = getattr(batch, name)[:rounds, k], getattr(one, name)[:, 0].astype(float)
-            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=name)
-        for name in ("start_sq", "C0", "C0_printed", "C0_true"):
-            assert getattr(batch, name)[k] == pytest.approx(float(getattr(one, name)[0]), rel=1e-12, abs=1e-12)
-        assert (one.noise == 0).all() and one.inner_own is None and (one.inner_split_sign == 0).all()
-        five = [np.repeat(a[k], 5, axis=0) for a in (h, c)]
-        whole = DiagonalInstance.exact(*five, l1[k], l2[k], 2, "true-gradient", x0[k]).run_view(3)
-        for name in ("excess", "inner_exact", "inner_split", "start_sq", "C0_true"):
-            got, expected = (np.ravel(getattr(view, name))[:3].tolist() for view in (one, whole))
-            assert got == expected, name
-    with pytest.raises(InvalidInput, match="a client can move in round 5"):
-        single[2].run_view(6)
-    assert np.isnan(batch.excess[4:, 2]).all() and np.isfinite(batch.excess[:, :2]).all()
+COLUMNS = ("excess", "inner_exact", "inner_sign", "inner_split", "zeros")
+STARTS = ("start_sq", "C0", "C0_printed", "C0_true")
+
+
+@pytest.mark.parametrize(
+    ("h", "c", "x0", "l1", "l2", "rounds"),
+    [
+        (["1", "1/2"], [1, 0], [[2, 1], [0, -1]], 3, 30, 6),
+        (["3/4", "2"], ["1/2", -1], [[1, "1/2"], ["-1/4", 0]], 4, 45, 6),
+        (["1", "5/4"], [0, "1/3"], [[1, 0], [-1, 1]], "31/20", 2, 4),  # a client may move in round 5
+    ],
+)
+def test_identical_clients_that_stand_still(h, c, x0, l1, l2, rounds):
+    """Five clients, two a round, from two starts: in floats, and written out."""
+    instance = DiagonalInstance.exact([h], [c], l1, l2, 2, "true-gradient", x0, [5])
+    one, rounded = instance.run_view(rounds), instance.in_floats().run_view(rounds)
+    for name in (*COLUMNS, "inner_split_sign", *STARTS):
+        got, expected = getattr(rounded, name), np.asarray(getattr(one, name), dtype=float)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=name)
+    assert (one.noise == 0).all() and (one.inner_split_sign == 0).all() and one.exact is True
+    whole = DiagonalInstance.exact([h] * 5, [c] * 5, l1, l2, 2, "true-gradient", x0).run_view(3)
+    for name in ("excess", "inner_exact", "inner_split", "start_sq", "C0_true"):
+        got, expected = (np.ravel(getattr(view, name))[:3].tolist() for view in (one, whole))
+        assert got == expected, name
     for name in ("inner_own", "inner_own_sign", "inner_split_own_sign"):
-        assert np.isnan(getattr(batch, name)).all()
-    assert batch.exact is True and (batch.noise[:4] == 0).all() and (batch.rule, batch.d) == ("true-gradient", 2)
-    assert batch.excess.dtype == float and batch.losses.m == 5
+        with pytest.raises(InvalidInput, match="anchored at theta_k are not followed"):
+            getattr(one, name) * 2
+    if rounds == 4:
+        for moving in (instance, instance.in_floats()):
+            with pytest.raises(InvalidInput, match="a client can move in round 5"):
+                moving.run_view(6)
+    assert rounded.excess.dtype == float and rounded.losses.m == 5 and rounded.d == 2
 
 
 CURVATURE, L2, SHARE = exact_array(["5/4", "1/3"]), Fraction(7, 2), Fraction(2, 5)
@@ -155,9 +146,9 @@ CURVATURE, L2, SHARE = exact_array(["5/4", "1/3"]), Fraction(7, 2), Fraction(2, 
 @pytest.mark.parametrize("side", [1, -1])
 def test_the_intervals_of_what_identical_clients_reach_are_those_of_one_number(side):
     """h is the mean of what is stored, and at most 2/5 more of the clients a round have stored anything."""
-    away = side * exact_array([[[2, "-3/4"], ["-1/3", "5/2"]]])  # one instance, two starts
+    away = side * exact_array([[2, "-3/4"], ["-1/3", "5/2"]])  # two starts
     reach = _Reach(away, CURVATURE, L2, SHARE)
-    alone = {at: [away[0][at]] * 2 + [0, 0] for at in np.ndindex(2, 2)}
+    alone = {at: [away[at]] * 2 + [0, 0] for at in np.ndindex(2, 2)}
     for t in range(1, 6):
         reach.step()
         for (s, i), (low, high, bottom, top) in alone.items():
@@ -165,22 +156,23 @@ def test_the_intervals_of_what_identical_clients_reach_are_those_of_one_number(s
             drawn = min(t * SHARE, 1)
             alone[s, i] = low - drawn * max(top, 0) / L2, high - drawn * min(bottom, 0) / L2, bottom, top
         for number, name in enumerate(("low", "high", "stored_low", "stored_high")):
-            assert getattr(reach, name)[0].tolist() == [[alone[s, i][number] for i in range(2)] for s in range(2)], name
+            assert getattr(reach, name).tolist() == [[alone[s, i][number] for i in range(2)] for s in range(2)], name
         # A client whose stored gradient is at one end and whose gradient is at the other has the most to do.
         most = max(max(v[3] - CURVATURE[i] * v[0], CURVATURE[i] * v[1] - v[2]) for (_, i), v in alone.items())
-        assert reach.still(most).tolist() == [True] and reach.still(most - Fraction(1, 10**9)).tolist() == [False]
+        assert reach.still(most) and not reach.still(most - Fraction(1, 10**9))
 
 
 def test_the_intervals_hold_every_state_that_is_reached():
-    """All sequences of three identical clients, one a round, whose theta* is 0; and instances are told apart."""
+    """All sequences of three identical clients, one a round, whose theta* is 0."""
     instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 3, 2, 1, "true-gradient", [1])
-    reach, state = _Reach(instance.x0[None], 1, Fraction(2), Fraction(1, 3)), instance.start()
+    reach, state = _Reach(instance.x0, 1, Fraction(2), Fraction(1, 3)), instance.start()
     for _ in range(4):
         state = RationalState(*(a.reshape(-1, *a.shape[2:]) for a in instance.step(state, instance.members)))
         reach.step()
-        assert reach.low[0, 0, 0] <= state.theta.min() and state.theta.max() <= reach.high[0, 0, 0]
-        assert reach.stored_low[0, 0, 0] <= state.stored.min() and state.stored.max() <= reach.stored_high[0, 0, 0]
-    assert _Reach(exact_array([[[1]], [[4]]]), 1, 2, 1).still(Fraction(2)).tolist() == [True, False]
+        assert reach.low[0, 0] <= state.theta.min() and state.theta.max() <= reach.high[0, 0]
+        assert reach.stored_low[0, 0] <= state.stored.min() and state.stored.max() <= reach.stored_high[0, 0]
+    for start, still in ((1, True), (4, False)):
+        assert _Reach(exact_array([[start]]), 1, 2, 1).still(Fraction(2)) is still
 
 
 def test_merged_clients_of_several_kinds_of_whom_some_stay_away_are_refused():

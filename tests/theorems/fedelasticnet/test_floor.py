@@ -17,13 +17,10 @@ from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalSta
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.theorems.fedelasticnet.search import search
-from fedtheory.theorems.fedelasticnet.shapes import EDGE_SHAPES
-from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
 from fedtheory.theorems.fedelasticnet.statements.identities import small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
-from fedtheory.theory.judge.replay import exact_check, replay
+from fedtheory.theory.judge.replay import exact_check
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")
@@ -307,35 +304,3 @@ def test_from_a_fixed_start_the_sign_rule_breaks_the_expectation_of_the_sign_onl
     kappa_0 = F(2, 200) * F(40_000 - 25 * 200 - 50, 40_000 - 25)
     rhs = (kappa * (2 * slope**2 / m) / T + kappa / (2 * m)) / kappa_0
     assert lhs > rhs * F(13, 10)
-
-
-# --- the search reaches all of this ---
-
-
-@pytest.mark.parametrize(
-    ("form", "rule", "shape"),
-    [
-        ("no floor", "sign", 0),
-        ("sign(0) = 0", "true-gradient", 1),
-        ("expectation of the sign only", "true-gradient", 2),
-    ],
-)
-def test_the_search_reaches_what_was_on_record_as_open(form, rule, shape):
-    shapes, sides = EDGE_SHAPES[shape : shape + 1], THEOREM.form(form).sides
-    found = search(THEOREM, form, rule, budget=400, shapes=shapes, sides=sides)
-    assert found.best > 1e-3
-
-
-def test_the_search_of_a_form_that_holds_leaves_out_what_cannot_be_merged():
-    result = search(THEOREM, "floor 0.28", "sign", budget=1400)
-    assert result.empty and result.evaluations > 1000
-
-
-def test_a_pair_of_opposed_slopes_becomes_short():
-    side = F("0.9821")
-    h, c = [["1.0213"], ["0.7004"]], [[str(-side)], [str(side * F("1.0213") / F("0.7004"))]]
-    numbers = "1.00301873", "21345678", 2, ["0.00000191"]
-    rough = DiagonalWitness(THEOREM.id, "no floor", "sign", h, c, *numbers, T=80)
-    short = shrink(rough)
-    assert short is not None and replay(short.witness()).verdict == "violated" and margin(short) >= margin(rough) / 2
-    assert sum(len(x) for x in (*short.h[0], *short.h[1], *short.c[0], *short.c[1], short.lambda1)) <= 20

@@ -13,7 +13,7 @@ from closed_forms import agrees
 
 from fedtheory.report.formulas import to_text
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, RationalState
 from fedtheory.theorems.fedelasticnet.letters import RUN
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theorems.fedelasticnet.statements import lemma_b5
@@ -36,9 +36,9 @@ ROUND = [(s, f) for s, f in FORMS if s.scope == "round"]
 
 def _instances(rule):
     rng = np.random.default_rng(1)
-    h, c = rng.uniform(0.2, 1, (8, 3, 2)), rng.standard_normal((8, 3, 2))
-    x0 = c.mean(axis=1) + rng.standard_normal((8, 2))
-    return DiagonalInstance.batch(h, c, rng.uniform(0.2, 0.6, 8), np.full(8, 30.0), 2, rule, x0)
+    losses = DiagonalLosses(rng.uniform(0.2, 1, (3, 2)), rng.standard_normal((3, 2)))
+    x0 = losses.c.mean(axis=0) + rng.standard_normal((8, 2))
+    return DiagonalInstance(losses, 0.8, 30.0, 2, rule, x0)
 
 
 @pytest.fixture(scope="module")

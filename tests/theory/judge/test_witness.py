@@ -12,11 +12,9 @@ from fedtheory.rational import simplest_between
 from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.fedelasticnet import exact_witness
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
-from fedtheory.theorems.fedelasticnet.search import Shape, search
-from fedtheory.theorems.fedelasticnet.shrink import margin, shrink
 from fedtheory.theory.judge import replay as witnesses
 from fedtheory.theory.judge.check import RELATIVE_TOLERANCE
-from fedtheory.theory.judge.registry import paper
+from fedtheory.theory.judge.registry import paper, setting_of
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import FORMAT, VERSION_1
 
@@ -37,7 +35,8 @@ def test_shipped_witnesses_replay(witness):
     assert (check.verdict, check.mode) == ("violated", "rational")
     assert get(witness.statement).form(witness.form).established[witness.rule] == "violated"
     assert Fraction(witness.lhs) > Fraction(witness.rhs)
-    assert margin(witness) > 1e-4
+    _, lhs, rhs, scale = witnesses.exact_check(witness.witness())
+    assert (lhs - rhs) / scale > Fraction(1, 10_000)
     assert len(witness.h) <= 4 and len(witness.h[0]) <= 8
 
 
@@ -79,7 +78,8 @@ def test_data_that_do_not_violate_are_refused():
 
 def test_assumptions_are_part_of_the_claim():
     b6 = replace(STALL, statement="fedelasticnet/theorem-b6", lambda2="50")
-    assert margin(b6) > 0
+    found, *_ = witnesses.exact_check(b6.witness())
+    assert found.verdict == "violated"
     with pytest.raises(InvalidInput, match="lambda_2/beta > 27 is not met"):
         rerun(replace(b6, lambda2="27"))
     with pytest.raises(InvalidInput, match="negative"):
@@ -237,12 +237,17 @@ def test_missing_and_binary_files_are_refused(tmp_path):
         rerun(replace(STALL, x0=["1/0"]))
 
 
+def searched(id, name, rule, budget, seed=0, **sides):
+    statement = get(id)
+    return setting_of(id).search(statement, statement.form(name), rule, budget, seed, **sides)
+
+
 def test_the_search_finds_and_proves_a_printed_mistake():
-    result = search("fedelasticnet/lemma-b4", "printed", "sign", budget=1000)
+    result = searched("fedelasticnet/lemma-b4", "printed", "sign", 200)
     assert result.witness is not None and not result.empty
     assert rerun(result.witness).verdict == "violated"
     found = DiagonalWitness.from_witness(result.witness)
-    assert found.reachable and len(found.h) == 1
+    assert len(found.h) * len(found.h[0]) <= 2
 
 
 @pytest.mark.parametrize(
@@ -260,53 +265,31 @@ def test_the_search_finds_and_proves_a_printed_mistake():
 def test_the_search_finds_planted_mistakes_and_nothing_else(statement, rule):
     """A mutant of the form is found within the budget in which the form itself comes back empty."""
     form = next(f for f in get(statement).forms if f.established.get(rule) == "holds" and f.mutants)
-    run = get(statement).scope == "run"
-    options = {"shapes": (Shape(1, 1, 1, 40), Shape(2, 1, 1, 4))} if run else {}
-    budget = 400 if run else 1200
-    assert search(statement, form, rule, budget, **options).empty
-    found = [search(statement, form, rule, budget, sides=mutant.sides, **options).best for mutant in form.mutants]
+    budget = 30 if get(statement).scope == "run" else 300
+    assert searched(statement, form.name, rule, budget).empty
+    found = [searched(statement, form.name, rule, budget, sides=m.sides).best for m in form.mutants]
     assert max(found) > 100 * RELATIVE_TOLERANCE
 
 
 def test_the_same_seed_gives_the_same_result():
-    first, again, other = (search("fedelasticnet/lemma-b5", "printed", "sign", 400, seed) for seed in (3, 3, 4))
+    first, again, other = (searched("fedelasticnet/lemma-b5", "printed", "sign", 200, seed) for seed in (3, 3, 4))
     assert (first.best, first.tightness, first.evaluations) == (again.best, again.tightness, again.evaluations)
     assert first.best != other.best or first.tightness != other.tightness
-    assert 0 < first.evaluations <= 600
+    assert 0 < first.evaluations <= 800
 
 
 def test_search_refuses_what_cannot_be_searched():
     with pytest.raises(InvalidInput, match="nothing to search"):
-        search("fedelasticnet/constants", "printed", "any")
+        searched("fedelasticnet/constants", "printed", "any", 10)
     with pytest.raises(InvalidInput, match="not claimed"):
-        search("fedelasticnet/theorem-a", "repaired", "sign")
+        searched("fedelasticnet/theorem-a", "repaired", "sign", 10)
     with pytest.raises(InvalidInput, match="budget"):
-        search("fedelasticnet/lemma-b5", "printed", "sign", budget=0)
-    with pytest.raises(UnknownName):
-        search("fedelasticnet/lemma-b5", "mended", "sign")
-
-
-def test_shrinking_gives_short_numbers_and_keeps_the_violation():
-    start = replace(STALL, h=[["0.7312"]], c=[["-0.118"]], lambda1="2.931", lambda2="35.017", x0=["1.37"])
-    short = shrink(start)
-    assert short is not None and margin(short) >= 0.01
-    assert sum(len(x) for x in (short.h[0][0], short.c[0][0], short.x0[0], short.lambda1, short.lambda2)) <= 7
-    assert rerun(short).verdict == "violated"
-    assert shrink(replace(start, lambda1="0")) is None
+        searched("fedelasticnet/lemma-b5", "printed", "sign", 0)
 
 
 def test_simplest_fractions():
     for low, high, expected in (("3/10", "2/5", "1/3"), ("31/10", "32/10", "16/5"), ("1/2", "1/2", "1/2"), ("9/10", "11/10", "1")):
         assert simplest_between(Fraction(low), Fraction(high)) == Fraction(expected)
-
-
-def test_a_shape_says_what_it_is():
-    assert str(Shape(2, 1, 1, 5)) == "m=2 P=1 d=1 T=5 start"
-    assert str(Shape(1, 1, 2, cohorts=None)) == "m=1 P=1 d=2 T=1 any state"
-    assert str(Shape(2, 1, 1, cohorts=((0,),) * 4)) == "m=2 P=1 d=1 T=1 after [[0], [0], [0], [0]]"
-    assert str(Shape(1, 1, 7, cohorts=((0,),) * 5, same=True)) == "m=1 P=1 d=7 (copies) T=1 after 5 rounds"
-    edge = Shape(7, 7, 1, 400, starts=2, edge=True, copies=(1, 6))
-    assert str(edge) == "m=7 (1+6 identical) P=7 d=1 T=400 2 starts, a client on the edge of moving" and edge.rows == 2
 
 
 def of_concentration(delta, **more):

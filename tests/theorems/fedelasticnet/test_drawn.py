@@ -1,0 +1,62 @@
+"""Random rounds and runs of Algorithm 3: of every shape, and with a client that just does not move."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedelasticnet.drawn import AT_THE_EDGE, RUNS, drawn
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
+
+RULES = ("sign", "true-gradient")
+
+
+def many(kind, count=400):
+    rng = np.random.default_rng(3)
+    return [drawn(kind, rng) for _ in range(count)]
+
+
+def test_runs_have_every_shape_and_merged_clients_are_followed():
+    found = set()
+    for made in many("run"):
+        w = DiagonalWitness("", "", made.rule, **made.data)
+        copies = tuple(w.copies or [1] * len(w.h))
+        found.add((copies, w.P, len(w.h[0]), w.T, len(w.starts)))
+        if made.data["T"] < 100:
+            try:
+                assert np.isfinite(made.view().excess).all()
+            except InvalidInput as error:
+                assert "a client can move" in str(error)
+    assert found == {*RUNS, *AT_THE_EDGE}
+
+
+def test_rounds_are_from_any_state_or_after_cohorts():
+    made = many("round")
+    assert {m.rule for m in made} == set(RULES)
+    assert 0.5 < np.mean(["state" in m.data for m in made]) < 0.7
+    before = {len(m.data["cohorts"]) for m in made if "cohorts" in m.data}
+    assert {0, 1, 2, 3} < before and max(before) > 20
+    shapes = {(len(m.data["h"]), m.data["P"], len(m.data["h"][0])) for m in made}
+    assert {(1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 2, 2), (4, 1, 1)} < shapes
+    for m in [m for m in made if len(m.data["h"][0]) >= 5][:20]:  # copies of one coordinate
+        rows = [*m.data["h"], *m.data["c"], m.data["x0"], *m.data.get("state", {}).get("stored", [])]
+        assert all(len(set(row)) == 1 for row in rows)
+    assert all(isinstance(v, F) for m in made[:20] for v in m.view().epsilon)
+
+
+@pytest.mark.parametrize("kind", ["round", "run"])
+def test_what_is_drawn_is_within_the_assumptions(kind):
+    at_the_edge = at_the_optimum = 0
+    for made in many(kind):
+        w = DiagonalWitness("", "", made.rule, **made.data)
+        one = instance_of(w)
+        ratio = one.lambda2 / one.losses.beta
+        assert one.lambda1 > 0 and 0.02 < ratio <= F(10**8) * F(102, 100)
+        slopes = abs(one.losses.gradients(one.x0)).max(axis=(0, 2))
+        at_the_edge += bool((one.lambda1 == slopes * (1 + F(1, 10**6))).any())
+        at_the_optimum += bool((one.x0 == one.losses.theta_star).all())
+    share = {"round": 0.1, "run": 0.4}[kind]
+    assert abs(at_the_edge / 400 - share) < 0.08 and at_the_optimum > 20

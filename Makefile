@@ -46,9 +46,8 @@ $(VENV)/.linted: $(BIN)/python $(SOURCES)
 verify: $(VENV)/.installed
 	$(BIN)/fedtheory verify $(ARGS)
 
-# In the order of the files: the few tests of those that take long are not left to the end.
 test: $(VENV)/.tested
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
 FILES ?= 400
 fuzz: $(VENV)/.tested

@@ -39,6 +39,7 @@ FUZZ = settings(
     max_examples=EXAMPLES, deadline=None, database=None, derandomize=EXAMPLES < 100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)  # lone surrogates, too
 
 
 @functools.cache
@@ -88,7 +89,7 @@ def test_a_file_with_other_bytes_in_it(name, data, tmp_path):
 
 @pytest.mark.parametrize("name", PARSERS)
 @FUZZ
-@given(content=st.one_of(st.binary(max_size=300), st.text(max_size=200).map(lambda t: t.encode("utf-8", "surrogatepass"))))
+@given(content=st.one_of(st.binary(max_size=300), ANY_TEXT.map(lambda t: t.encode("utf-8", "surrogatepass"))))
 def test_a_file_of_anything(name, content, tmp_path):
     if name == "hdf5":
         pytest.importorskip("h5py")
@@ -134,6 +135,8 @@ for file in sorted(Path(sys.argv[1]).iterdir()):
         except FedTheoryError as error:
             said = str(error)
         seconds = time.process_time() - begun
+        if seconds < 1:  # else once more: the first reading may import
+            break
     told[file.name] = {"said": said, "seconds": seconds, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - since) / 1024}
 print("TOLD", json.dumps(told))
 """

@@ -86,9 +86,11 @@ def batched(monkeypatch, compiled_steps: bool) -> None:
         monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("given", ["epoch-decay float64", "prox and epoch-decay float64", "prox and epoch-decay float32"])
-@pytest.mark.parametrize("algorithm", METHODS, ids=lambda a: a.name)
+GIVEN = ["epoch-decay float64", "prox and epoch-decay float64", "prox and epoch-decay float32"]
+THREADED = [(m, g, (i + j) % 2 == 0) for i, m in enumerate(METHODS) for j, g in enumerate(GIVEN)]  # all pairs
+
+
+@pytest.mark.parametrize(("algorithm", "given", "compiled"), THREADED, ids=lambda v: getattr(v, "name", str(v)))
 def test_threads_give_the_loops_numbers(algorithm, given, compiled, threads, monkeypatch):
     solver, dtype = SOLVERS["prox" in given], given.split()[-1]
     tolerance = {"float64": 1e-10, "float32": 2e-5}[dtype]
@@ -103,11 +105,13 @@ def test_threads_give_the_loops_numbers(algorithm, given, compiled, threads, mon
     np.testing.assert_allclose(got, plain, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("hidden", [(), (6,), (7, 5, 4)], ids=len)
-@pytest.mark.parametrize("tiles", [Tiles(1, 1, 1), Tiles(50, 7, 2), UNCOPIED, WHOLE], ids=["one by one", "small", "uncopied", "whole"])
-@pytest.mark.parametrize(
-    "clipping", [{}, {"clip": 0.3}, {"clip": 0.3, "clip_spares": "curvature"}, {"clip": 0.3, "l1": "prox"}], ids=str
-)
+HIDDEN = [(), (6,), (7, 5, 4)]
+TILES = [Tiles(1, 1, 1), Tiles(50, 7, 2), UNCOPIED, WHOLE]
+CLIPPING = [{}, {"clip": 0.3}, {"clip": 0.3, "clip_spares": "curvature"}, {"clip": 0.3, "l1": "prox"}]
+WALKED = [(HIDDEN[(i + j) % 3], t, c) for i, t in enumerate(TILES) for j, c in enumerate(CLIPPING)]  # all pairs
+
+
+@pytest.mark.parametrize(("hidden", "tiles", "clipping"), WALKED, ids=str)
 def test_compiled_steps_are_the_batched_ones(hidden, tiles, clipping, monkeypatch):
     """Any number of layers, products in tiles of any size: also such that do not divide the outputs or the batch."""
 
@@ -279,11 +283,7 @@ def test_kernels_are_scipys_beside_libraries_of_solvers():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    "tiles",
-    [Tiles(1, 1, 1), Tiles(50, 7, 2), UNCOPIED, WHOLE],
-    ids=["one by one", "small", "uncopied", "whole"],
-)
+@pytest.mark.parametrize("tiles", TILES, ids=["one by one", "small", "uncopied", "whole"])
 def test_products_in_tiles_are_those_of_numpy(dtype, tiles):
     """Of layers, whose widths no tile divides, and of batches; what a product is added to is scaled once."""
     rng = np.random.default_rng(0)

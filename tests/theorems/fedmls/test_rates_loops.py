@@ -47,7 +47,7 @@ class Walk(LocalSolver):
 
 @cache
 def local_problem(problem, i):
-    """The variable of client i's local problem, root = sqrt(curvature), root * center, the linear term, and the problem in cvxpy's words."""
+    """The variable of client i's local problem, root = sqrt(curvature), root * center, the linear term, and the problem in cvxpy's."""
     x, root = cp.Variable(problem.dim), cp.Parameter(nonneg=True)
     rooted, linear = cp.Parameter(problem.dim), cp.Parameter(problem.dim)
     if isinstance(problem, TwoClientPull):

@@ -309,7 +309,7 @@ def descent():
 
 
 def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
-    text = call("verify", descent, "--quick", "--workers", 1, "--out", tmp_path).stdout
+    text = call("verify", descent, "--quick", "--budget", 60, "--workers", 1, "--out", tmp_path).stdout
     assert text.startswith("lemma-1: One local gradient step of everybody decreases F.")
     whole = " ".join(text.split())
     assert whole.count("printed: f1 = x²/2, start 1: lhs 0 > rhs -1/2") == 1 and "as printed" not in text

@@ -29,7 +29,7 @@ COMMANDS = {
     "the wire": ("threshold-on-the-wire", "--problem", "quadratic", "--l1", 0, "--l2-over-beta", 30, "--epsilon", 0.01, "--rounds", 9),
     "noisy FedMLS": ("fedmls/theorem-1", "--problem", "lad", "--epsilon", 1, "--noise", 0.5),
     "local problems solved": ("fedmls/exact-prox", "--problem", "lad", "--epsilon", 0.5),
-    "MOPES": ("fedmls/mopes-bound", "--problem", "lad", "--set", "simplex", "--epsilon", 0.5, "--noise", 0.5),
+    "MOPES": ("fedmls/mopes-bound", "--problem", "lad", "--set", "simplex", "--epsilon", 2, "--noise", 0.5),
     "mini-batches": (
         "efl/theorem-1", "--problem", "breast-cancer", "--ridge", 0.1, "--inactive", 0.3, "--batch-size", 4, "-T", 6, "--scenarios", 80,
     ),
@@ -37,7 +37,7 @@ COMMANDS = {
     "residuals": ("efl/residual-invariant", "--problem", "diabetes", "--compressor", "st:q=0.2", "--down-compressor", "st:q=0.2"),
     "compressed": ("efl/compressed-convergence", "--problem", "diabetes", "--clients", 3, "-T", 8),
     "messages": ("efl/st-lemma", "--problem", "diabetes"),
-    "the elastic term": ("efl/elastic-rearrangement", "--problem", "breast-cancer", "--lam", 0.1),
+    "the elastic term": ("efl/elastic-rearrangement", "--problem", "diabetes", "--lam", 0.1),
     "a file of one's own": (f"{ROOT}/examples/descent_lemma.py::lemma-1", "--problem", "quadratic"),
     "a run of a file of one's own": (f"{ROOT}/examples/wrong_constant.py::rate", "--problem", "quadratic"),
 }  # fmt: skip

@@ -21,7 +21,7 @@ participants = 2
 rounds = 1200
 local-solver = "gradient"
 local_lr = 0.01
-seed = [0, 1, 2, 3, 4, 5, 6, 7]
+seed = [0, 1, 2, 3, 4]
 [[run]]
 method = ["fedavg", "scaffold"]
 """
@@ -61,7 +61,7 @@ def test_a_killed_driver_computes_only_what_is_missing(engine, sweep, tmp_path):
     os.kill(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL, "it was finished before it could be killed"
     before = kept(cut)
-    assert 3 <= before < 16
+    assert 3 <= before < 10
     told = json.loads(call(*given, "--out", cut).stdout)
-    assert before <= told["found_again"] < 16 and kept(cut) == 16  # what was under way may have been finished since
+    assert before <= told["found_again"] < 10 and kept(cut) == 10  # what was under way may have been finished since
     assert (cut / "sweep.csv").read_bytes() == whole

@@ -344,8 +344,10 @@ def test_a_form_that_was_never_judged_is_not_as_recorded(descent, tmp_path):
 
 
 def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
-    monkeypatch.setattr("fedtheory.parallel.local.Local._executor", lambda workers: pytest.fail("a process was started"))
+    started = []
+    monkeypatch.setattr("fedtheory.parallel.local.Local._executor", started.append)
     call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
+    assert json.loads((tmp_path / "campaign.json").read_text())["complete"] and not started
 
 
 def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_path):

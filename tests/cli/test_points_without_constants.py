@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -59,11 +60,17 @@ def test_classes_and_steps_without_a_worst_case_are_refused(words):
     refused("worst-case", *words.split())
 
 
+GRADIENT_STEP = Fraction(1, 6)  # L R^2/6, the worst gap after one step of length 1/L of the gradient method
+
+
 @pytest.mark.parametrize(
-    "words", ["fedavg --distance 0", "fedavg --heterogeneity 0", "fedavg --clients 1", "subgradient --distance 0 --step 1"]
-)
-def test_worst_cases_of_no_distance_or_difference(words, tmp_path):
-    worst_case(tmp_path, *words.split())
+    ("words", "worst"),
+    [("fedavg --distance 0", 0), ("fedavg --heterogeneity 0", GRADIENT_STEP), ("fedavg --clients 1", GRADIENT_STEP),
+     ("subgradient --distance 0 --step 1", 1)],  # from the optimum one step of length G away, along slope G
+)  # fmt: skip
+def test_worst_cases_of_no_distance_or_difference(words, worst, tmp_path):
+    found = json.loads(worst_case(tmp_path, *words.split(), "--json").stdout)
+    assert found["status"] == "proved" and worst <= Fraction(found["bound_exact"]) <= worst + 2e-8
 
 
 @pytest.mark.parametrize("name", ["flat", "alike"])

@@ -97,6 +97,9 @@ def test_what_is_open_does_not_fail(small, monkeypatch, tmp_path):
     forms = tuple(replace(f, established=dict.fromkeys(f.established, "open")) for f in statement.forms)
     instead(monkeypatch, replace(statement, forms=forms))
     call("verify", "--out", tmp_path, "--workers", 1, "--budget", 0)
+    found = json.loads((tmp_path / "campaign.json").read_text())
+    still = [r for r in found["rows"] if r["statement"] == statement.id]
+    assert found["ok"] and {r["established"] for r in still} == {"open"} and "violated" in {r["verdict"] for r in still}
 
 
 def test_a_form_without_an_instance_fails_a_whole_campaign_and_is_left_out_of_a_small_one(small, monkeypatch, tmp_path):

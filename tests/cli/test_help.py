@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,9 @@ SCREENS, OF_A_TOPIC = 48, 60  # two screens of 24 lines; a method has all its op
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
+@cache
 def page(*args, columns=80):
-    """What the command prints; the run must succeed."""
+    """What the command prints, each page once; the run must succeed."""
     done = CliRunner().invoke(
         app, [str(a) for a in args], env={"COLUMNS": str(columns)}, prog_name="fedtheory"
     )

@@ -21,9 +21,9 @@ FILES = sorted(f for f in FOLDER.glob("*.py") if "fedtheory.theory" in f.read_te
 
 
 @cache
-def studied(name, budget=60, necessity=True):
+def studied(name):
     """A study of an example, made once for all that is asked of it."""
-    return study(load_file(FOLDER / f"{name}.py"), budget=budget, necessity=necessity)
+    return study(load_file(FOLDER / f"{name}.py"), budget=60)
 
 
 def test_there_are_examples():
@@ -33,7 +33,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_an_example_says_what_is_on_record(file):
     assert len(file.read_text().splitlines()) < 100
-    paper, found = load_file(file), studied(file.stem, 150, False)
+    paper, found = load_file(file), studied(file.stem)
     assert found.ok, str(found)
     refuted = {c.form for c in found.counterexamples}
     assert refuted and refuted >= {r.form for r in found.rows if r.established == "violated"}
@@ -78,7 +78,7 @@ def test_a_figure_and_its_data(tmp_path):
 
 def test_what_the_figure_says_of_each_form():
     """The worst of every horizon: above 1 where a form was refuted, never above it where it holds."""
-    one = studied("wrong_constant", 150, False).studies[0]
+    one = studied("wrong_constant").studies[0]
     shown = figure.data(one)
     assert [r["T"] for r in shown["rounds"]["repaired"]] == [1, 2, 3, 4, 5]
     assert max(r["ratio"] for r in shown["rounds"]["printed"]) > 1 + 1e-6

@@ -122,8 +122,7 @@ def test_local_objectives_with_several_minimisers_are_refused():
         falling.minimise(zero, Q(0), zero)  # its slope at 0 is 0, and that is where it is largest
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_theorems_about_smooth_losses(seed):
+def test_theorems_about_smooth_losses():
     """With steps of 1/beta, F(x+) <= F(x) - ||grad F(x)||^2/(2 beta), so the least squared gradient of T is at most
     2 beta (F(x_0) - F*)/T, whether F is convex or not; half of that is too little, attained by x^2/2 in one step."""
 
@@ -134,7 +133,7 @@ def test_theorems_about_smooth_losses(seed):
         yield form("half", le(least, q.beta * q.gap[0] / q.T), fails=True)
 
     statement = sentence(rate, over="run", local=STEP, problems=Smooth((1, 3), (1, 2)))
-    found = study(statement, budget=200, seed=seed, necessity=False)
+    found = study(statement, budget=200, necessity=False)
     assert {r.form: r.verdict for r in found.rows} == {"printed": "holds", "half": "violated"}
     drawn = [statement.problems.draw(np.random.default_rng(k)) for k in range(100)]
     assert sum((made.h + made.m < 0).any() for made in drawn) > 40, "most of the losses are not convex"
@@ -157,10 +156,9 @@ def test_gradient_descent_does_not_find_the_minimum_of_smooth_losses():
     assert SmoothConvex((1, 3), (1, 2)).why_not(instance_of(example)) == "some client's loss is not convex"
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_convexity_is_needed_where_it_is(seed):
+def test_convexity_is_needed_where_it_is():
     statement = gap_falls(SmoothConvex((1, 3), (1, 2)))
-    found = study(statement, budget=1000, seed=seed)
+    found = study(statement, budget=1000)
     needs = {a.assumption: a for a in found.studies[0].assumptions}
     assert found.row("it", "printed").verdict == "holds" and needs["convex losses"].needed
     example = needs["convex losses"].example

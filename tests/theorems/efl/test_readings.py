@@ -106,9 +106,9 @@ def test_every_client_acts(witness):
     assert (laws[:, :, 0].min(axis=0) < 1).all()
 
 
-@pytest.mark.parametrize("witness", [w for w in LONG if w.rule in "AB"], ids=lambda w: w.name)
+@pytest.mark.parametrize("witness", {w.rule: w for w in LONG if w.rule in "AB"}.values(), ids=lambda w: w.name)
 def test_simulate_reruns_the_long_witnesses(witness):
-    """The library's algorithm and participation, the theorem's steps: the same distance after thousands of rounds."""
+    """One witness of each scheme: the library's algorithm and participation, the theorem's steps, the same distance at the end."""
     data, T = witness.data, witness.data["T"]
     view, _ = exact_sides(witness)
     tables = [np.array(law, dtype=float) for law in data["laws"]]

@@ -88,12 +88,15 @@ def reference(algorithm, solver, sampling):
     return play(algorithm, solver, sampling, "numpy", dense=False)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+CASES = [  # all pairs; option II divides by a step size
+    (algorithm, solver, list(SAMPLINGS)[(i + j) % 3])
+    for i, algorithm in enumerate(ALGORITHMS) for j, solver in enumerate(SOLVERS)
+    if solver != "exact" or not algorithm.endswith("-II")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("algorithm", "solver", "sampling"), CASES)
 def test_backends_and_layouts_agree(algorithm, solver, sampling):
-    if solver == "exact" and algorithm.endswith("-II"):
-        pytest.skip("option II divides by a step size")
     expected = reference(algorithm, solver, sampling)
     assert np.abs(np.diff(expected[0], axis=0)).max() > 1e-2
     for backend in BACKENDS:

@@ -1,12 +1,14 @@
 """Both sides of every form about MOPES, MOLES, exact proximal steps, Moreau's envelope and orders.
 
 On worked instances they are what is worked out without the package, in fractions
-(`validation/references/worked_mopes.py`).
+(`validation/references/worked_mopes.py`, and `worked_fedmls_<statement>.py` where there is one).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction as Q
+from importlib import import_module
+from importlib.util import find_spec
 from math import ceil
 
 import numpy as np
@@ -21,15 +23,14 @@ from fedtheory.theorems.fedmls.conventional_rounds import ConventionalView
 from fedtheory.theorems.fedmls.exact_prox_world import ENOUGH, ProxView
 from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
 from fedtheory.theorems.fedmls.mopes_world import MopesView, view_of_central_run
-from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.judge.registry import setting_of
 
 LOSSES = [[(Q(2), Q(0)), (Q(-1), Q(1, 2))], [(Q(-2), Q(1)), (Q(3), Q(-3))], [(Q(-1), Q(0)), (Q(1), Q(-1))]]
 LOSS = [(Q(-1), Q(0)), (Q(2), Q(-3, 2))]
 PIECES = [[Q(1), Q(-1), Q(0)], [Q(0), Q(1), Q(-2)], [Q(-1), Q(0), Q(2)]]  # their maximum on the simplex is 0 at (2, 2, 1)/5 only
-PLANE = [[([s * Q(1, 2), Q(0)], Q(1, 4)), ([s * Q(40, 41), Q(9, 41)], Q(20, 41))] for s in (1, -1)]
 
 STATED = [
     (s.id.split("/")[1], f.name)
@@ -44,10 +45,6 @@ COUNTS = [key for key in STATED if key[0] in ("theorem-2-orders", "mopes-calls")
 LOCAL = {"prox without the square": ("flat", Q(-1, 4)), "local problem solved": ("exact", Q(0)), "x_0 outside X": ("sliding", Q(3, 2)),
          "x_0 outside X'": ("sliding", Q(5, 2)), "10 and 8": ("sliding", Q(0)), "10 and 4": ("sliding", Q(0))}  # fmt: skip
 FACTORS = {"local problem solved": (8, 0), "10 and 4": (10, 4)}
-ENVELOPE = {
-    "lam": "1", "u": [["-1/2", "0"], ["1/2", "0"]], "drops": [["0", "0"], ["0", "0"]], "star": ["0", "-13/12"],
-    "slopes": [[["1/2", "0"], ["40/41", "9/41"]], [["-1/2", "0"], ["-40/41", "9/41"]]], "multipliers": [["1", "0"], ["1", "0"]],
-}  # fmt: skip
 
 
 def lines_of(losses):
@@ -71,6 +68,10 @@ def moles_case(C):
 def worked_out(statement, form):
     """(the package's sides, (lhs, rhs) of every row worked out without it)."""
     make = form_of(statement, form).sides
+    name = f"worked_fedmls_{statement.replace('-', '_')}"
+    if find_spec(name) is not None:
+        own, build = import_module(name), setting_of(f"fedmls/{statement}").builders[form_of(statement, form).kind]
+        return make(build(own.data(form))), own.sides(form)
     if statement.startswith("exact-prox"):
         lam = Q(3) if form == "rounds to epsilon" or statement.endswith("recursion") else Q(1, 2)
         given = {**lines_of(LOSSES), "lam": str(lam), "radius": "2", "x0": "-1", "rounds": 4}
@@ -96,9 +97,6 @@ def worked_out(statement, form):
             "calls a round": [(Q(c), Q(max(3, ceil(16 * 3 * 2 / C)))) for c in calls], "calls in all": [(Q(sum(calls)), Q(16 * 9))],
         }[form]
         return make(view), rows
-    if statement == "moreau-envelope":
-        rows = worked.envelope(PLANE, Q(1), [[Q(-1, 2), Q(0)], [Q(1, 2), Q(0)]], [Q(0), Q(-13, 12)])
-        return make(EnvelopeView.from_data(ENVELOPE)), [rows[form]]
     if statement == "conventional-rounds":
         if form.startswith("FedProx"):
             given = {"method": "fedprox", "shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2", "step": "1/3", "rounds": 4}
@@ -107,6 +105,7 @@ def worked_out(statement, form):
         method = "subgradient" if local == 1 else "local-steps"
         given = {"method": method, "n": n, "mu": "1/2", "step": str(step), "rounds": rounds, "local": local}
         return make(ConventionalView.from_data(given)), worked.nesterov(n, Q(1, 2), step, rounds, local)
+    assert (statement, form) in COUNTS, f"validation/references/{name}.py is to work out fedmls/{statement} a second time"
     printed = statement == "theorem-2-orders"
     rounds = "printed" if printed else "fewest"
     view = OrdersView.from_data({"reach": "5/2", "sigma": "1/2", "rounds": rounds})

@@ -94,7 +94,6 @@ def main(name: str, workers: int = 2) -> None:
     found: dict[str, Any] = {"me": os.getpid()}
     if name == "local":
         found["alone"] = {"run": run(1), "judged": judged(1)}
-        found["three workers"] = run(3)
     with use_engine(name, workers=workers) as engine:
         found["where"], found["run"], found["judged"] = where(workers), run(workers), judged(workers)
         if name == "ray":

@@ -43,10 +43,6 @@ def test_every_engine_gives_the_numbers_of_one_process_to_the_last_bit(engine: s
     assert there["error"] == "three"
 
 
-def test_nor_do_they_depend_on_how_many_workers_there_are() -> None:
-    assert on("local")["three workers"] == on("local")["alone"]["run"]
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_tasks_of_a_worker_that_was_killed_are_done_again(engine: str) -> None:
     there = on(engine)

@@ -89,16 +89,14 @@ def assert_rate(
     >>> from fedtheory.testing import assert_rate
     >>> gaps = 3 / np.arange(1, 1001)  # rounds 1 to 1000
     >>> print(assert_rate(gaps, -1, window=(10, 1000), first_round=1, against=-0.5))
-    slope -1.000 in [-1.000, -1.000] (95%, t on residuals, 12 points, window 10 to 1000; schedule:
-    not stated)
+    slope -1.000 in [-1.000, -1.000] (95%, t on residuals, 12 points, window 10 to 1000; schedule: not stated)
     >>> assert_rate(np.sqrt(gaps), -1, window=(10, 1000), first_round=1)
     Traceback (most recent call last):
     ...
     fedtheory.testing.ConvergenceFailure: Rate contradicted.
       claimed:  exponent equal to -1, tolerance 0.25: allowed [-1.25, -0.75]
-      measured: slope -0.500 in [-0.500, -0.500] (95%, t on residuals, 12 points, window 10 to 1000;
-      schedule: not stated) What to do: the values decay slower than claimed: check the claim, the
-      step sizes (not stated) and that the window lies in the ...
+      measured: slope -0.500 in [-0.500, -0.500] (95%, t on residuals, 12 points, window 10 to 1000; schedule: not stated)
+      What to do: the values decay slower than claimed: check the claim, the step sizes (not stated) and that the window lies in the ...
     """
     __tracebackhide__ = True
     _check_kind(kind)

@@ -343,9 +343,8 @@ def theorem_c(r: Run) -> Numbers:
 
 
 def theorem_c_of_clients(r: Run) -> Numbers:
-    """K = 3 (l2 + 2 b)/(l2 (l2^2 - 21 b^2)), kappa_0 = 2/l2 - 14 b K, every client's curvature at
-    least 1/2: mu E[R - R*] <= (1/kappa_0) [mu ((A0 + m/P K C_0)/T + 3/2 K l1^2 z) + 2 l1^2
-    d/l2]."""
+    """K = 3 (l2 + 2 b)/(l2 (l2^2 - 21 b^2)), kappa_0 = 2/l2 - 14 b K, curvatures at least 1/2:
+    mu E[R - R*] <= (1/kappa_0) [mu ((A0 + m/P K C_0)/T + 3/2 K l1^2 z) + 2 l1^2 d/l2]."""
     mu, share = min(min(row) for row in H), 3 * (LAMBDA_2 + 2 * BETA) / (LAMBDA_2 * (LAMBDA_2**2 - 21 * BETA**2))
     kappa_0 = 2 / LAMBDA_2 - 14 * BETA * share
     first, zeros = (r.A0 + F(M, P) * share * r.C0) / T, F(3, 2) * share * LAMBDA_1**2 * r.zeros

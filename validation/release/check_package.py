@@ -2,7 +2,9 @@
 Python there is: `make package`.
 
 A Python is one of the commands python3.11, python3.12... on PATH or among pyenv's versions, or one
-that is named: python validation/release/check_package.py [PYTHON...].
+that is named:
+
+    python validation/release/check_package.py [PYTHON...]
 """
 
 from __future__ import annotations

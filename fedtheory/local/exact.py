@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from fedtheory.arrays import Array, all_true, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, all_true, astype_like, epsilon, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import (
@@ -98,7 +98,7 @@ class Exact(LocalSolver):
         if path == "newton" and flat.any():  # not known to be strongly convex: look at the curvature where it ended
             least = np.where(rows.valid, least_curvature(problem, objective, result.y, upper), np.inf)
             least = np.where(flat, least.min(axis=1), np.inf)
-            if least.min() <= max(1e-9, 8 * float(namespace(start).finfo(start.dtype).eps)):
+            if least.min() <= max(1e-9, 8 * epsilon(start)):
                 self._not_unique(rows, int(np.argmin(least)), float(least.min()))
         return result
 
@@ -200,7 +200,7 @@ def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np
     xp = namespace(start)
     center, inverse = objective.center, inverses(problem, float(objective.curvature), start)
     center = center if center is start else xp.broadcast_to(center, start.shape)
-    fine = astype_like(REFINED / 2 * upper[:, None], start) * xp.finfo(start.dtype).eps
+    fine = astype_like(upper[:, None], start) * (REFINED / 2 * epsilon(start))
     gradient = problem.client_gradient(center)
     gradient = gradient if objective.linear is None else gradient - objective.linear
     y = center - xp.matmul(gradient, inverse)
@@ -208,7 +208,7 @@ def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np
         gradient = problem.client_gradient(y) + objective.smooth_penalty_gradient(y)
         residual = xp.max(xp.abs(gradient), axis=-1)
         done = residual <= fine * xp.max(xp.abs(y), axis=-1)
-        if refined == 2 or bool(xp.all(done)):
+        if refined == 2 or all_true(done):
             break
         y = xp.where(done[..., None], y, y - xp.matmul(gradient, inverse))
     return LocalResult(y, residual)

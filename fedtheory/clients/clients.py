@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["Clients"]
 
 
+class _once(cached_property[Any]):
+    """`cached_property` without its lock: a round's clients belong to one thread."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.attrname] = self.func(instance)
+        return value
+
+
 class Clients:
     """One round's clients.
 
@@ -159,14 +169,14 @@ class Clients:
         return astype_like(self.cohort.divisor[:, None], self._like)
 
     # --- the clients' rows --------------------------------------------------------------------------------------------
-    @cached_property
+    @_once
     def row_problem(self) -> Problem:
         """The problem of the clients that have rows, where the run computes."""
         problem = self.problem.like(self._like)
         clients = self.layout.clients
         return problem if len(clients) == self.num_clients else problem.subset(clients)
 
-    @cached_property
+    @_once
     def rows(self) -> Rows:
         """What a local solver is told of them."""
         layout = self.layout

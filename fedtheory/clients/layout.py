@@ -140,6 +140,11 @@ class Gathered(Layout):
     ) -> tuple[Array, Array] | None:
         return dual_step(memory, self._members, duals, moved, l2, l1, in_place)
 
+    def sum(self, values: Array, weights: Array | None = None) -> Array:
+        if rows_in_order(values):
+            return weighted_sum(values, weights, None)
+        return self.xp.sum(values if weights is None else weights * values, axis=1)
+
     def of_slots(self, per_client: np.ndarray) -> Array:
         return self._of_host(per_client[self.cohort.members])
 

@@ -26,6 +26,7 @@ def compiled(monkeypatch):
     """Whether loops are compiled whatever the size, or never."""
 
     def use(yes):
+        monkeypatch.setattr(moves, "FEW", 0)
         monkeypatch.setattr(moves, "worth", lambda numbers, least: yes)
 
     use(True)

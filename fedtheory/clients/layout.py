@@ -9,7 +9,7 @@ numbers in the same order.
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -205,7 +205,8 @@ class OneScenario(Gathered):
 
     @property
     def clients(self) -> np.ndarray:
-        return cast(np.ndarray, self.cohort.members)[0]
+        members: Any = self.cohort.members
+        return members[0]
 
     @property
     def valid(self) -> np.ndarray:

@@ -6,6 +6,7 @@ Everything above this floor obtains its namespace with ``xp = namespace(x)`` and
 from __future__ import annotations
 
 import math
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ __all__ = [
     "all_true",
     "astype_like",
     "broadcast_to",
+    "epsilon",
     "is_array",
     "is_numpy",
     "memory_of",
@@ -35,6 +37,7 @@ __all__ = [
     "to_numpy",
     "top_k_mask",
     "unshared",
+    "width",
 ]
 
 Array = Any  # an array of any namespace; shapes are given in the docstrings
@@ -69,14 +72,28 @@ def _reduction(usual: Any, reduce: Any, dtype: Any = None) -> Any:
 
 def all_finite(x: Array) -> bool:
     """True if no entry is NaN or infinite."""
-    xp = namespace(x)
-    finite = xp.isfinite(x)
-    return all_true(finite) if is_numpy(finite) else bool(xp.all(finite))
+    return all_true(namespace(x).isfinite(x))
 
 
-def all_true(x: np.ndarray) -> bool:
+def all_true(x: Array) -> bool:
     """True if no entry is 0 or False; counting them takes NumPy less than `numpy.all`."""
-    return np.count_nonzero(x) == x.size
+    return bool(np.count_nonzero(x) == x.size if is_numpy(x) else namespace(x).all(x))
+
+
+def epsilon(x: Array) -> float:
+    """The distance from 1 to the next float of x's dtype."""
+    return _floats(namespace(x), x.dtype)[0]
+
+
+def width(x: Array) -> int:
+    """Bits of a float of x's dtype."""
+    return _floats(namespace(x), x.dtype)[1]
+
+
+@cache
+def _floats(xp: Any, dtype: Any) -> tuple[float, int]:
+    info = xp.finfo(dtype)
+    return float(info.eps), int(info.bits)
 
 
 def _method(usual: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedtheory.inputs import whole_number
 
-__all__ = ["BLOCK", "Stream"]
+__all__ = ["BLOCK", "Ahead", "Stream"]
 
 BLOCK = 64  # scenarios that share one generator call
 MANY = 32  # keys from which hashing them together is faster
@@ -40,29 +40,39 @@ def _keys(before: list[int], numbers: np.ndarray, after: Sequence[int] = ()) -> 
     return out
 
 
-class _Ahead:
-    """The Philox keys of round after round of one purpose, step and block: the further a run gets, the more are made at once."""
+class Ahead:
+    """What is made for round after round: the further a run gets, the more is made at once.
 
-    def __init__(self, seed: int, purpose: int, step: int, block: int) -> None:
-        self.before, self.after = [int(seed), purpose], [int(step), int(block)]
-        self.known: tuple[int, list[list[int]]] = 0, []  # the first round, and a key for it and each later one
+    Parameters
+    ----------
+    make : callable(range of rounds) -> list, a thing for each
+    most : rounds that are made at once
+    """
 
-    def __call__(self, round_index: int) -> list[int]:
-        first, keys = self.known
-        if not 0 <= round_index - first < len(keys):
-            count = min(2 * len(keys), AHEAD) if round_index == first + len(keys) else 1
-            rounds = np.arange(round_index, round_index + max(1, count), dtype=np.uint64)
-            first, keys = self.known = round_index, self._made(rounds).tolist()
-        return keys[round_index - first]
+    def __init__(self, make: Callable[[range], list[Any]], most: int) -> None:
+        self.make, self.most = make, most
+        self.known: tuple[int, list[Any]] = 0, []  # the first round, and what is made for it and each later one
 
-    def _made(self, rounds: np.ndarray) -> np.ndarray:
+    def __call__(self, round_index: int) -> Any:
+        first, made = self.known
+        if not 0 <= round_index - first < len(made):
+            count = min(2 * len(made), self.most) if round_index == first + len(made) else 1
+            first, made = self.known = round_index, self.make(range(round_index, round_index + max(1, count)))
+        return made[round_index - first]
+
+
+@lru_cache(maxsize=256)
+def _ahead(seed: int, purpose: str, step: int, block: int) -> Ahead:
+    """The Philox keys of every round of one purpose, step and block."""
+    before, after = [int(seed), zlib.crc32(purpose.encode())], [int(step), int(block)]
+
+    def made(rounds: range) -> list[Any]:
         if len(rounds) >= MANY:
-            return _keys(self.before, rounds, self.after)
-        seeds = (_seeds([*self.before, int(t), *self.after]) for t in rounds)
-        return np.array([seed.generate_state(2, np.uint64) for seed in seeds])
+            return list(_keys(before, np.arange(rounds.start, rounds.stop, dtype=np.uint64), after).tolist())
+        seeds = (_seeds([*before, int(t), *after]) for t in rounds)
+        return [seed.generate_state(2, np.uint64).tolist() for seed in seeds]
 
-
-_ahead = lru_cache(maxsize=256)(_Ahead)
+    return Ahead(made, AHEAD)
 
 
 def _seeds(numbers: list[int]) -> np.random.SeedSequence:
@@ -178,9 +188,9 @@ class Stream:
         where the range ends before them.
         """
         first, last = scenarios.start // BLOCK, (scenarios.stop - 1) // BLOCK
-        crc, parts = zlib.crc32(purpose.encode()), []
+        parts = []
         for block in range(first, last + 1):
-            generator = _reused.at(_ahead(self.seed, crc, step, block)(round_index))
+            generator = _reused.at(_ahead(self.seed, purpose, step, block)(round_index))
             parts.append(draw(generator, min(BLOCK, scenarios.stop - block * BLOCK)))
         drawn = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return drawn[scenarios.start - first * BLOCK :]

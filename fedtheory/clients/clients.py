@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.arrays import Array, all_finite, astype_like, is_numpy, namespace, rows_of, take_slots, to_numpy
-from fedtheory.clients.layout import Layout
-from fedtheory.clients.moves import difference
+from fedtheory.arrays import Array, all_finite, astype_like, is_numpy, rows_of, take_slots, to_numpy, width
+from fedtheory.clients.layout import layout_of
+from fedtheory.clients.moves import FEW, difference
 from fedtheory.clients.pieces import At, Moved, compressed, large, sent_by, wanted_messages
 from fedtheory.errors import Diverged, InvalidInput, MissingCapability, diverged
-from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.objective import NUMBERS, LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.messages.base import as_uniforms
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from fedtheory.messages.compressors import Compressor
 
 __all__ = ["Clients"]
+
+
+class _once(cached_property[Any]):
+    """`cached_property` without its lock: a round's clients belong to one thread."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.attrname] = self.func(instance)
+        return value
 
 
 class Clients:
@@ -62,8 +72,8 @@ class Clients:
         self.round_index = round_index
         self.scenarios = scenarios or range(cohort.scenarios)
         self._like, self._in_place = like, in_place
-        self.layout = Layout(cohort, like)
-        self.xp = namespace(like)
+        self.layout = layout_of(cohort, like)
+        self.xp = self.layout.xp
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
@@ -108,7 +118,10 @@ class Clients:
 
     def spread(self, x: Array) -> Array:
         """What the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
-        return self.xp.broadcast_to(x[:, None, :], (x.shape[0], self.cohort.slots, x.shape[1]))
+        slots = self.cohort.slots
+        if is_numpy(x) and len(x) == 1 and slots * x.shape[1] < FEW:  # side by side, which costs less in all that is made of them
+            return x.repeat(slots, axis=0)[None]
+        return self.xp.broadcast_to(x[:, None, :], (x.shape[0], slots, x.shape[1]))
 
     def take(self, memory: Array) -> Array:
         """The cohort's rows of a per-client memory: (S, N, d) -> (S, P, d)."""
@@ -131,10 +144,12 @@ class Clients:
         moved : (S, P, d), or a `Moved`: the local models less their center
         l2, l1 : of the penalty, whose gradient is l2 moved + l1 sign(moved), sign(0) = 0
         """
-        made = self.layout.dual_step(memory, duals, moved, l2, l1, self._in_place) if type(moved) is Moved else None
-        if made is not None:
-            return made
-        delta = moved[...]
+        delta = moved
+        if type(moved) is Moved:
+            made = self.layout.dual_step(memory, duals, moved, l2, l1, self._in_place)
+            if made is not None:
+                return made
+            delta = moved[...]
         new = duals - l2 * delta
         new = new - l1 * self.xp.sign(delta) if l1 else new
         return self.put(memory, new), self.sum(new - duals)
@@ -154,21 +169,19 @@ class Clients:
         return astype_like(self.cohort.divisor[:, None], self._like)
 
     # --- the clients' rows --------------------------------------------------------------------------------------------
-    @cached_property
+    @_once
     def row_problem(self) -> Problem:
         """The problem of the clients that have rows, where the run computes."""
         problem = self.problem.like(self._like)
         clients = self.layout.clients
         return problem if len(clients) == self.num_clients else problem.subset(clients)
 
-    @cached_property
+    @_once
     def rows(self) -> Rows:
         """The rows, as a local solver is told of them."""
         layout = self.layout
-        own = layout.scenario_of_row()
-        scenarios = own + self.scenarios.start if self.scenarios.step == 1 else np.asarray(self.scenarios)[own]
         steps = None if self.cohort.members is not None or self.cohort.steps is None else self.cohort.steps.T
-        return Rows(layout.clients, scenarios, layout.valid, self.stream, self.round_index, steps)
+        return Rows(layout.clients, layout.scenario_of_row(self.scenarios), layout.valid, self.stream, self.round_index, steps)
 
     # --- the work -----------------------------------------------------------------------------------------------------
     def minimise(self, objective: LocalObjective, start: Array, solver: LocalSolver | None = None) -> LocalResult:
@@ -188,20 +201,21 @@ class Clients:
         if slots is not None and (found := solver.solve_slots(self.row_problem, objective, start, self.rows, slots)) is not None:
             self.results.append(found)
             return found
+        layout = self.layout
         seen: dict[int, Array] = {}  # the same array in two roles stays one array, which solvers may use
 
         def to_rows(values: Array) -> Array:
-            if id(values) not in seen:
-                seen[id(values)] = self.layout.to_rows(values)
-            return seen[id(values)]
+            rows = seen.get(id(values))
+            if rows is None:
+                rows = seen[id(values)] = layout.to_rows(values)
+            return rows
 
-        result = solver.solve(self.row_problem, objective.map(to_rows), to_rows(start), self.rows)
-        steps = result.step_sum
+        y, residual, steps, average = solver.solve(self.row_problem, objective.map(to_rows), to_rows(start), self.rows)
         out = LocalResult(
-            self.layout.to_slots(result.y),
-            None if result.residual is None else self.layout.to_slots(result.residual[..., None])[..., 0],
-            steps if steps is None or isinstance(steps, float | int) else self.layout.to_slots(steps),
-            None if result.average is None else self.layout.to_slots(result.average),
+            layout.to_slots(y),
+            None if residual is None else layout.to_slots(residual[..., None])[..., 0],
+            steps if steps is None or isinstance(steps, NUMBERS) else layout.to_slots(steps),
+            None if average is None else layout.to_slots(average),
         )
         self.results.append(out)
         return out
@@ -228,7 +242,7 @@ class Clients:
     @property
     def float_bits(self) -> int:
         """Bits of one uncompressed number: the width of the run's dtype."""
-        return int(self.xp.finfo(self._like.dtype).bits)
+        return width(self._like)
 
     @property
     def sent(self) -> list[Array]:

@@ -40,8 +40,9 @@ def put_rows(memory: Array, members: Array, values: Array, in_place: bool) -> Ar
 
 def difference(y: Array, start: Array) -> Any:
     """As `Clients.moved`."""
-    compiled = is_numpy(y) and y.dtype == np.float64 and worth(y.size, FEW)
-    return Moved(y, start) if compiled else y - start
+    if is_numpy(y) and y.size >= FEW and y.dtype == np.float64 and worth(y.size, FEW):
+        return Moved(y, start)
+    return y - start
 
 
 def dual_step(
@@ -60,9 +61,11 @@ def dual_step(
 def _is_worth(memory: Array, members: Array, written: bool = False, *values: Array) -> bool:
     """True if compiled loops are for a memory (S, N, d), which has the rows of members (S, P), and may be written, where it is; and for
     arrays of the shape (S, P, d)."""
-    if not (is_numpy(memory) and memory.ndim == 3 and memory.dtype == np.float64 and memory.flags.c_contiguous):
+    if not is_numpy(memory) or memory.ndim != 3 or members.size * memory.shape[2] < FEW:
         return False
-    if not worth(members.size * memory.shape[2], FEW) or (written and not memory.flags.writeable):
+    if memory.dtype != np.float64 or not memory.flags.c_contiguous or (written and not memory.flags.writeable):
+        return False
+    if not worth(members.size * memory.shape[2], FEW):
         return False
     shape = *members.shape, memory.shape[2]
     if any(v.shape != shape for v in values):

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from fedtheory.arrays import Array, all_true, astype_like, namespace, to_numpy
+from fedtheory.arrays import Array, all_true, astype_like, epsilon, namespace, to_numpy
 from fedtheory.errors import Diverged, InvalidInput, LocalSolveFailed
 from fedtheory.local.newton import least_curvature, newton
 from fedtheory.local.objective import (
@@ -27,6 +27,7 @@ from fedtheory.local.quadratic import (
     direct_solve,
     inverses,
     is_affine,
+    kept,
 )
 from fedtheory.problems.base import Problem
 
@@ -79,26 +80,30 @@ class Exact(LocalSolver):
             raise InvalidInput(f"method = {self.method!r}: use one of {', '.join(map(repr, _METHODS))}")
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
+        if self._is_direct(problem, objective):
+            fine, flat = _closeness(problem, objective, start)
+            if np.count_nonzero(flat):
+                n, (lower, upper) = int(np.argmax(flat)), curvature_bounds(problem, objective)
+                self._not_unique(rows, n, float(lower[n] / max(upper[n], 1e-300)))
+            result = _direct(problem, objective, start, fine)
+            self._check(problem, objective, result, rows)
+            return result
         lower, upper = curvature_bounds(problem, objective)
         fast = is_affine(problem, objective, start)
-        path, count = self._plan(problem, objective, lower, upper, fast)
-        flat = lower <= _FLAT * upper
-        if path == "direct":
-            if np.count_nonzero(flat):
-                self._not_unique(rows, int(np.argmax(flat)), float((lower / np.maximum(upper, 1e-300))[np.argmax(flat)]))
-            result = _direct(problem, objective, start, upper)
-        elif path == "prox":
+        path, count = self._plan(objective, lower, upper, fast)
+        if path == "prox":
             run: Callable[..., LocalResult] = cast(Any, affine_proximal_gradient) if fast else _proximal_gradient
             result = run(problem, objective, start, rows, lower, upper, count)
-            if not (self._excess(objective, upper, result, rows) <= self.tolerance).all():  # the start was very far
+            if not (self._excess(problem, objective, result, rows) <= self.tolerance).all():  # the start was very far
                 result = run(problem, objective, result.y, rows, lower, upper, count)
         else:
             result = newton(problem, objective, start, upper, self.tolerance)
-        self._check(objective, upper, result, rows)
+        self._check(problem, objective, result, rows)
+        flat = lower <= _FLAT * upper
         if path == "newton" and flat.any():  # not known to be strongly convex: look at the curvature where it ended
             least = np.where(rows.valid, least_curvature(problem, objective, result.y, upper), np.inf)
             least = np.where(flat, least.min(axis=1), np.inf)
-            if least.min() <= max(1e-9, 8 * float(namespace(start).finfo(start.dtype).eps)):
+            if least.min() <= max(1e-9, 8 * epsilon(start)):
                 self._not_unique(rows, int(np.argmin(least)), float(least.min()))
         return result
 
@@ -109,13 +114,15 @@ class Exact(LocalSolver):
         if not is_affine(problem, objective, start):
             return None
         lower, upper = curvature_bounds(problem, objective)
-        path, count = self._plan(problem, objective, lower, upper, True)
-        if path == "newton" or (path == "direct" and (lower <= _FLAT * upper).any()):
-            return None
-        if path == "direct":
+        if self._is_direct(problem, objective):
+            if (lower <= _FLAT * upper).any():
+                return None
             inverse = inverses(problem, float(objective.curvature), start)
             result = direct_solve(problem, objective, rows, slots, inverse, upper, 0.9 * self.tolerance)
         else:
+            path, count = self._plan(objective, lower, upper, True)
+            if path == "newton":
+                return None
             result = affine_proximal_gradient(problem, objective, start, rows, lower, upper, count, slots)
         if result is None or result.residual is None or all_true(result.residual <= self.tolerance):
             return result
@@ -124,15 +131,14 @@ class Exact(LocalSolver):
         scale = residual_scale(objective, result.y, each, self.tolerance)[1]
         return result if all_true(result.residual <= self.tolerance * scale) else None
 
-    def _plan(
-        self, problem: Problem, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool
-    ) -> tuple[str, int]:
-        """Path and number of proximal gradient steps."""
-        one = isinstance(objective.curvature, NUMBERS)
-        if problem.constant_hessian and not objective.l1 and one:
-            if self.method in ("auto", "direct"):
-                return "direct", 0
-        elif self.method == "direct":
+    def _is_direct(self, problem: Problem, objective: LocalObjective) -> bool:
+        """True if the path is 'direct'."""
+        plain = problem.constant_hessian and not objective.l1 and isinstance(objective.curvature, NUMBERS)
+        return bool(plain) and self.method in ("auto", "direct")
+
+    def _plan(self, objective: LocalObjective, lower: np.ndarray, upper: np.ndarray, fast: bool) -> tuple[str, int]:
+        """Another path, and number of proximal gradient steps."""
+        if self.method == "direct":
             raise InvalidInput("method = 'direct' needs a quadratic problem, one curvature and no l1: use 'auto'")
         count = _steps_needed(lower, upper)
         if self.method == "prox" and not math.isfinite(count):
@@ -145,10 +151,10 @@ class Exact(LocalSolver):
         most = _AFFINE_STEPS if fast else _PROX_STEPS
         return ("prox", int(count)) if count <= most else ("newton", 0)
 
-    def _check(self, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows) -> None:
+    def _check(self, problem: Problem, objective: LocalObjective, result: LocalResult, rows: Rows) -> None:
         if all_true(to_numpy(result.residual) <= self.tolerance):
             return  # the usual case, in which no row needs the scale
-        excess = self._excess(objective, upper, result, rows)
+        excess = self._excess(problem, objective, result, rows)
         if (excess <= self.tolerance).all():
             return
         residual, y = np.where(rows.valid, to_numpy(result.residual), 0.0), to_numpy(result.y)
@@ -170,12 +176,13 @@ class Exact(LocalSolver):
             "add curvature or a ridge"
         )
 
-    def _excess(self, objective: LocalObjective, upper: np.ndarray, result: LocalResult, rows: Rows) -> np.ndarray:
+    def _excess(self, problem: Problem, objective: LocalObjective, result: LocalResult, rows: Rows) -> np.ndarray:
         """Residuals relative to what the tolerance is relative to (N, B); the scale is left out where no row needs it."""
         residual = np.where(rows.valid, to_numpy(result.residual), 0.0)
         if (residual <= self.tolerance).all():
             return residual
-        return residual / residual_scale(objective, result.y, upper[:, None], self.tolerance)[1]
+        upper = curvature_bounds(problem, objective)[1][:, None]
+        return residual / residual_scale(objective, result.y, upper, self.tolerance)[1]
 
     def _not_unique(self, rows: Rows, n: int, curvature: float) -> None:
         raise LocalSolveFailed(
@@ -195,12 +202,24 @@ def _steps_needed(lower: np.ndarray, upper: np.ndarray) -> float:
     return 2 if contraction < 1e-8 else math.ceil(math.log(_REDUCTION) / math.log(contraction))
 
 
-def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np.ndarray) -> LocalResult:
+def _closeness(problem: Problem, objective: LocalObjective, like: Array) -> tuple[Array, np.ndarray]:
+    """Of each client (N, 1), a residual over the largest entry of y that is rounding alone; and (N,), not 0 where there is no
+    unique minimiser."""
+    unit = REFINED / 2 * epsilon(like)
+
+    def known(some: Problem) -> np.ndarray:
+        lower, upper = curvature_bounds(some, objective)
+        return np.stack([unit * upper, lower <= _FLAT * upper], axis=1)
+
+    found = kept(problem, "closeness", (unit, float(objective.curvature)), known, None)
+    return astype_like(found[:, :1], like), found[:, 1]
+
+
+def _direct(problem: Problem, objective: LocalObjective, start: Array, fine: Array) -> LocalResult:
     """(H_k + q) (y - center) = linear - grad f_k(center), by the inverse; refined, twice at most, where rounding leaves more to do."""
     xp = namespace(start)
     center, inverse = objective.center, inverses(problem, float(objective.curvature), start)
     center = center if center is start else xp.broadcast_to(center, start.shape)
-    fine = astype_like(REFINED / 2 * upper[:, None], start) * xp.finfo(start.dtype).eps
     gradient = problem.client_gradient(center)
     gradient = gradient if objective.linear is None else gradient - objective.linear
     y = center - xp.matmul(gradient, inverse)
@@ -208,7 +227,7 @@ def _direct(problem: Problem, objective: LocalObjective, start: Array, upper: np
         gradient = problem.client_gradient(y) + objective.smooth_penalty_gradient(y)
         residual = xp.max(xp.abs(gradient), axis=-1)
         done = residual <= fine * xp.max(xp.abs(y), axis=-1)
-        if refined == 2 or bool(xp.all(done)):
+        if refined == 2 or all_true(done):
             break
         y = xp.where(done[..., None], y, y - xp.matmul(gradient, inverse))
     return LocalResult(y, residual)

@@ -63,12 +63,13 @@ class LocalObjective:
 
     def map(self, change: Any) -> LocalObjective:
         """The same penalty with every array passed through ``change`` (a layout change)."""
-
-        def changed(value: Any) -> Any:
-            return value if value is None or isinstance(value, NUMBERS) else change(value)
-
-        center, linear, curvature = changed(self.center), changed(self.linear), changed(self.curvature)
-        return LocalObjective(center, linear, curvature, self.l1, changed(self.anchor), changed(self.momentum))
+        made = object.__new__(LocalObjective)  # as `dataclasses.replace` would, in a fraction of its time
+        fields = made.__dict__
+        fields.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            if value is not None and not isinstance(value, NUMBERS) and name != "l1":
+                fields[name] = change(value)
+        return made
 
     def smooth_penalty_gradient(self, y: Array) -> Array:
         """Gradient of -<linear, y> + curvature/2 ||y - center||^2."""

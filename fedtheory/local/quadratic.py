@@ -124,7 +124,7 @@ def affine_steps(
     slots: np.ndarray | None,
     count: int,
     name: Any,
-    steps: Callable[[Problem], np.ndarray],
+    steps: Callable[[Problem], float | np.ndarray],
     ends: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> LocalResult | None:
     """Run `count` proximal gradient steps on every valid row, (N, B, d) -> (N, B, d) and (N, B).
@@ -134,7 +134,7 @@ def affine_steps(
     problem, objective : with ``problem.constant_hessian`` and one curvature
     slots : (N, B) or None
         Arrays are then (S, P, d), in which row (n, b) is the flat slot slots[n, b].
-    name, steps : of the step sizes; steps(some) are those of a problem's clients (N,)
+    name, steps : of the step sizes; steps(some) are those of a problem's clients (N,), or one number
     ends : (N,) twice, or None
         How often the residual has the length of the last step, and that of y. Rows that pad come
         back as 0. None: no residual is wanted.
@@ -163,7 +163,8 @@ def affine_steps(
             views = _views(list(copies), shape)
         y, residual = (np.zeros if slots is None else np.empty)(shape), np.zeros(shape[:2])
         models, counts = (_writeable(problem, start), slope), _prefix_counts(rows.valid)
-        scalars = step, *(ends or (np.zeros_like(step),) * 2)
+        each = np.full(shape[0], step) if isinstance(step, NUMBERS) else step
+        scalars = each, *(ends or (np.zeros_like(each),) * 2)
         _solve(y, residual, slots, views, models, scalars, counts, count, curvature, l1)
         return LocalResult(y, residual)
 
@@ -171,17 +172,18 @@ def affine_steps(
         return _matrices(_hessians(some), steps(some), curvature)
 
     matrix = kept(problem, "steps", (name, curvature), matrices, start)
-    y, residual = np.empty(shape), np.zeros(shape[:2])
+    y, left = np.empty(shape), None if ends is None else np.zeros(shape[:2])
     whole = [a if a is None or a.shape == shape else broadcast_to(a, shape) for a in arrays]
-    _in_tiles(y, residual, whole, (slope, matrix), step, ends, rows.valid, count, curvature, l1)
-    return LocalResult(y, residual)
+    _in_tiles(y, left, whole, (slope, matrix), step, ends, rows.valid, count, curvature, l1)
+    return LocalResult(y, left)
 
 
-def _matrices(hessian: np.ndarray, step: np.ndarray, curvature: float) -> np.ndarray:
+def _matrices(hessian: np.ndarray, step: float | np.ndarray, curvature: float) -> np.ndarray:
     """I - step (H + curvature I): (N, d, d)."""
-    matrix = hessian * -step[:, None, None]
+    each = np.reshape(step, (-1, 1, 1))
+    matrix = hessian * -each
     diagonal = np.einsum("nii->ni", matrix)
-    diagonal += (1.0 - step * curvature)[:, None]
+    diagonal += 1.0 - each[:, 0] * curvature
     return matrix
 
 
@@ -381,7 +383,11 @@ def _in_tiles(y, residual, rows, models, step, ends, valid, count, curvature, l1
         clients, points = part
         cells = (clients.stop - clients.start, points.stop - points.start, y.shape[2])
         b, z, v, w = pool[:, : cells[0] * cells[1] * cells[2]].reshape(4, *cells)
-        m, s, a = matrix[clients], step[clients, None, None], anchor[part]
+        m, a = matrix[clients], anchor[part]
+        s = step if isinstance(step, NUMBERS) else step[clients, None, None]
+        if len(a) == 1 and not isinstance(s, NUMBERS):
+            s = s.item()  # numbers make products and the clip faster than arrays
+        low, high = -s * l1, s * l1
         if center is None:
             np.negative(slope[clients], out=w)
         else:
@@ -403,10 +409,6 @@ def _in_tiles(y, residual, rows, models, step, ends, valid, count, curvature, l1
             np.subtract(start[part], a, out=z)
             np.matmul(z, m, out=v)
             v += b
-        if l1:
-            low, high = -s * l1, s * l1
-            if cells[0] == 1:  # numbers make the clip faster than arrays
-                low, high = float(low[0, 0, 0]), float(high[0, 0, 0])
         for _ in range(count - 1):
             if l1:
                 v.clip(low, high, out=w)
@@ -430,7 +432,9 @@ def _in_tiles(y, residual, rows, models, step, ends, valid, count, curvature, l1
     if y.shape[1] > 1:
         counts = _prefix_counts(valid)
         for n in np.nonzero(counts < y.shape[1])[0]:
-            y[n, counts[n] :] = residual[n, counts[n] :] = 0.0
+            y[n, counts[n] :] = 0.0
+            if ends is not None:
+                residual[n, counts[n] :] = 0.0
 
 
 def _prefix_counts(valid: np.ndarray) -> np.ndarray:

@@ -98,9 +98,7 @@ class GradientSteps(LocalSolver):
         if not (plain and is_affine(problem, objective, start)):
             return None
         lr = self.lr * self.decay ** (rows.round_index - 1)
-        result = affine_steps(
-            problem, objective, start, rows, slots, self.steps, lr, lambda some: np.full(some.num_clients, lr)
-        )
+        result = affine_steps(problem, objective, start, rows, slots, self.steps, lr, lambda some: lr)
         return None if result is None else LocalResult(result.y, step_sum=self.steps * lr)
 
 

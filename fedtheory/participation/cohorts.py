@@ -14,7 +14,7 @@ from fedtheory.arrays import all_true, owned, sealed, take_slots, to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_array, real_number, shown, whole_number
 from fedtheory.limits import must_end, must_fit
-from fedtheory.randomness import Stream
+from fedtheory.randomness import Ahead, Stream
 
 __all__ = ["Bernoulli", "Cohort", "FedDynBernoulli", "Full", "Sampling", "Uniform"]
 
@@ -253,6 +253,7 @@ def _check_enumerable(count: int, size: int) -> None:
     must_end(what, min(count, MANY) * 1e-7, "draw them, by Monte Carlo, or take fewer clients")
 
 
+SMALL, TOGETHER = 2**10, 64  # numbers that a round draws, and the rounds that are drawn at once where it draws no more
 ENOUGH = 32  # rows from which looking for all of them at once is faster
 
 
@@ -286,8 +287,20 @@ class Uniform(Sampling):
 
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:
         self.check(num_clients)
-        u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index)
-        return Cohort.drawn(num_clients, sealed(_least(u, self.size)), self._active(num_clients))
+        if len(scenarios) * num_clients > SMALL or type(stream) is not Stream:
+            return self._drawn(stream, range(round_index, round_index + 1), scenarios, num_clients)[0]
+        return _cohorts(self.size, stream.seed, scenarios.start, scenarios.stop, num_clients)(round_index)
+
+    def _drawn(self, stream: Stream, rounds: range, scenarios: range, num_clients: int) -> list[Cohort]:
+        """The cohorts of some rounds."""
+
+        def draw(generator: np.random.Generator, count: int) -> np.ndarray:
+            return generator.random((count, num_clients))
+
+        drawn = [stream.per_scenario(draw, "cohort", scenarios, t) for t in rounds]
+        members = sealed(_least(drawn[0] if len(drawn) == 1 else np.concatenate(drawn), self.size))
+        active, size = self._active(num_clients), len(scenarios)
+        return [Cohort.drawn(num_clients, members[i * size : (i + 1) * size], active) for i in range(len(rounds))]
 
     def enumerate(self, num_clients: int) -> Cohort:
         self.check(num_clients)
@@ -306,6 +319,13 @@ class Uniform(Sampling):
     def count(self, num_clients: int) -> int:
         self.check(num_clients)
         return math.comb(num_clients, self.size)
+
+
+@lru_cache(maxsize=16)
+def _cohorts(size: int, seed: int, first: int, end: int, num_clients: int) -> Ahead:
+    """`Uniform`'s cohorts of every round, which cost less where those of many are looked for together."""
+    law, stream, scenarios = Uniform(size), Stream(seed), range(first, end)
+    return Ahead(lambda rounds: law._drawn(stream, rounds, scenarios, num_clients), TOGETHER)
 
 
 @lru_cache(maxsize=64)

@@ -401,17 +401,17 @@ class Problem:
         return other
 
     def _shared(self) -> dict[str, Any]:
-        """Give what a part has from its whole as it is: of no one client, nor worked out."""
-        of_each = {*OF_EACH, *self.client_data}
-        return {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each}
+        """Give what a part has from its whole as it is, of no one client nor worked out; and the names of what it has of each."""
+        of_each = frozenset((*OF_EACH, *self.client_data))
+        return {"_of_each": of_each, **{k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in of_each}}
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
             """Take from the whole problem, for a part of it, what it has of each client."""
-            (whole,), clients = self.__dict__.get("_whole", ((None,), None))
-            if whole is None or isinstance(clients, slice) or name not in (*OF_EACH, *whole.client_data):
+            if name not in self.__dict__.get("_of_each", ()):
                 return object.__getattribute__(self, name)  # raises what the attribute, or its absence, raises
+            (whole,), clients = self.__dict__["_whole"]
             part = part_of(getattr(whole, name), clients)
             if name == "weights":
                 total = np.add.reduce(part)

@@ -171,9 +171,20 @@ class Job:
         cohort = cohort.dense() if self.how.dense else _gathered(cohort)
         return Clients(self.problem, cohort, self.solver, x, self.stream, t, scenarios, self.how.in_place)
 
+    def _measured(
+        self, meters: dict[str, np.ndarray], t: int, old: Any, new: Any, clients: Clients, models: Array | None
+    ) -> RoundBins:
+        """Fill the meters of round t; its histograms."""
+        moved = updates(self.kept.record, clients, old.x)
+        measure(meters, self.problem, t, new.x, clients, moved, self._evaluates(t), personal(new), models)
+        found = message_bins(self.kept.record, clients, moved)
+        for name, value in entropies(self.kept.record, [found]).items():
+            meters[name][t] = value
+        return found
+
     def _prepared(self, plans: Any, t: int, scenarios: range, x: Array) -> Clients | None:
         """The clients of the next round, where a network's mini-batches are planned while a GPU is still at work on this one."""
-        if plans is None or t > self.rounds or not plans.ahead:
+        if t > self.rounds or not plans.ahead:
             return None
         try:
             clients = self._clients(t, scenarios, x)
@@ -245,19 +256,15 @@ class Job:
                 clients = upcoming or self._clients(t, scenarios, x)
                 with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
                     new = keep_idle(state, self.algorithm.round(state, clients), clients.cohort)
-                    upcoming = self._prepared(plans, t + 1, scenarios, x)
+                    upcoming = None if plans is None else self._prepared(plans, t + 1, scenarios, x)
                     check_finite_state(new, clients, t)
                     models = remember(models, clients)
-                    moved = updates(self.kept.record, clients, state.x)
-                    measure(meters, problem, t, new.x, clients, moved, self._evaluates(t), personal(new), models)
-                    bins.append(message_bins(self.kept.record, clients, moved))
+                    bins.append(self._measured(meters, t, state, new, clients, models) if meters else {})
             except (FedTheoryError, np.linalg.LinAlgError) as error:
                 board.fail(index, t)
                 return Part(meters, bins, None, None, (t, error))
             if traffic is not None:
                 traffic += clients.client_bits()
-            for name, value in entropies(self.kept.record, [bins[-1]]).items():
-                meters[name][t] = value
             if on_round is not None:
                 on_round(t, state, new, clients)
             state = new
@@ -267,7 +274,7 @@ class Job:
                 checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}, models))
             kept.keep(t, state, models, t == self.rounds)
             board.tick(index, t - self.done)
-            if bar is not None:
+            if bar is not None and bar.shown:
                 bar.update(board.done)
         return Part(meters, bins, state, states, None, traffic)
 

@@ -26,6 +26,7 @@ def compiled(monkeypatch):
     """Return a switch that compiles loops whatever the size, or never; it is on."""
 
     def use(yes):
+        monkeypatch.setattr(moves, "FEW", 0)
         monkeypatch.setattr(moves, "worth", lambda numbers, least: yes)
 
     use(True)

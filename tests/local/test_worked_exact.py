@@ -198,11 +198,11 @@ def test_proximal_gradient_is_taken_while_it_needs_few_steps(fast, most):
         contraction = 1e-16 ** (1 / (count - 0.5))
         lower, upper = np.array([1 - contraction]), np.array([1 + contraction])
         assert _steps_needed(lower, upper) == count
-        assert Exact()._plan(PROBLEM, ELASTIC, lower, upper, fast) == (path, count if path == "prox" else 0)
-    assert Exact()._plan(PROBLEM, LocalObjective(CENTER, curvature=Q), lower, upper, fast) == ("direct", 0)
-    assert Exact()._plan(PROBLEM, LocalObjective(CENTER, curvature=np.ones(2)), lower, upper, fast)[0] == "newton"
-    assert Exact(method="newton")._plan(PROBLEM, ELASTIC, 0 * lower, upper, fast) == ("newton", 0)
-    assert Exact(method="prox")._plan(PROBLEM, ELASTIC, lower, upper, fast) == ("prox", most + 1)
+        assert Exact()._plan(ELASTIC, lower, upper, fast) == (path, count if path == "prox" else 0)
+    assert Exact()._is_direct(PROBLEM, LocalObjective(CENTER, curvature=Q))
+    assert Exact()._plan(LocalObjective(CENTER, curvature=np.ones(2)), lower, upper, fast)[0] == "newton"
+    assert Exact(method="newton")._plan(ELASTIC, 0 * lower, upper, fast) == ("newton", 0)
+    assert Exact(method="prox")._plan(ELASTIC, lower, upper, fast) == ("prox", most + 1)
 
 
 def test_which_walk_is_taken(monkeypatch):
@@ -267,10 +267,11 @@ def test_what_was_not_reached_is_told_with_the_worst_row():
     residual = np.array([[1e-13, 0.25], [0.5, 1e-14]])
 
     def check(y, residual, rows=ROWS):
-        Exact()._check(ELASTIC, np.ones(2), LocalResult(y, residual), rows)
+        Exact()._check(PROBLEM, ELASTIC, LocalResult(y, residual), rows)
 
     check(START, np.full((2, 2), 1e-12))
-    relative = 0.5 / residual_scale(ELASTIC, START, np.ones((2, 1)), 1e-12)[1][1, 0]
+    upper = curvature_bounds(PROBLEM, ELASTIC)[1]
+    relative = 0.5 / residual_scale(ELASTIC, START, upper[:, None], 1e-12)[1][1, 0]
     with pytest.raises(LocalSolveFailed, match=r"round 1, client 1: local KKT residual 0\.5") as refused:
         check(START, residual)
     assert f"(relative {relative:.3g}) is above 1e-12;" in str(refused.value)

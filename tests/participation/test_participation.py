@@ -58,6 +58,24 @@ def test_scenarios_do_not_depend_on_the_chunks_and_rounds_differ(law):
     assert (law.sample(STREAM, 4, range(150), 3).steps != whole).any()
 
 
+@pytest.mark.parametrize("scenarios", [range(1), range(60, 70), range(500)])
+def test_uniform_cohorts_are_the_clients_of_the_smallest_numbers_whatever_rounds_are_asked_for(scenarios):
+    """One round after the other, so that cohorts are made ahead, then backwards, and with gaps."""
+    for t in (*range(1, 200), 7, 7, 6, 5, 1000, 1001, 1003):
+        cohort = Uniform(3).sample(STREAM, t, scenarios, 9)
+        drawn = STREAM.per_scenario(lambda g, count: g.random((count, 9)), "cohort", scenarios, t)
+        assert np.array_equal(cohort.members, np.sort(np.argsort(drawn, axis=1)[:, :3], axis=1))
+        assert not cohort.members.flags.writeable and np.array_equal(cohort.active_probability, np.full(9, 1 / 3))
+
+
+def test_a_stream_of_ones_own_is_asked_for_every_cohort():
+    class Ordered(Stream):
+        def per_scenario(self, draw, purpose, scenarios, round_index=0, step=0):
+            return np.roll(np.arange(5.0), round_index)[None]
+
+    assert [Uniform(2).sample(Ordered(0), t, range(1), 5).members.tolist() for t in (1, 3)] == [[[1, 2]], [[3, 4]]]
+
+
 def test_a_more_active_law_is_active_wherever_a_less_active_one_is():
     seldom, often = (inactive(5, 4, y).sample(STREAM, 2, range(300), 5) for y in (0.7, 0.3))
     np.testing.assert_array_equal(often.steps, 4 * often.mask)

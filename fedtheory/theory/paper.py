@@ -97,7 +97,7 @@ class AuthoredStatement:
             return {self.rule: self}
         return {
             rule: replace(
-                self, about=self.about.changed(changes), title=f"{self.title}, {rule} rule",
+                self, about=self.about.changed(changes), title=f"{self.title.rstrip('.')}, {rule} rule",
                 rules={}, rule=rule, rule_values=changes,
             )
             for rule, changes in self.rules.items()

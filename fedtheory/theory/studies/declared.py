@@ -41,7 +41,10 @@ def declared(statement: Any) -> dict[str, str]:
         "problems": str(statement.problems),
     }
     if statement.rules:
-        out["rules"] = ", ".join(statement.rules)
+        out["rules"] = "; ".join(
+            f"{rule}, {', '.join(f'{k} = {as_written(v)}' for k, v in changes.items())}"
+            for rule, changes in statement.rules.items()
+        )
     if free := [name for name, axes in statement.states.items() if isinstance(axes, str)]:
         out["state before"] = f"any {' and '.join(free)}, besides those of runs"
     span = str(least) if least == most else f"{least} to {most}"

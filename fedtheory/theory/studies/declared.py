@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import CodeType
@@ -41,10 +41,7 @@ def declared(statement: Any) -> dict[str, str]:
         "problems": str(statement.problems),
     }
     if statement.rules:
-        out["rules"] = "; ".join(
-            f"{rule}, {', '.join(f'{k} = {as_written(v)}' for k, v in changes.items())}"
-            for rule, changes in statement.rules.items()
-        )
+        out["rules"] = ", ".join(_rule(*pair) for pair in statement.rules.items())
     if free := [name for name, axes in statement.states.items() if isinstance(axes, str)]:
         out["state before"] = f"any {' and '.join(free)}, besides those of runs"
     span = str(least) if least == most else f"{least} to {most}"
@@ -53,6 +50,11 @@ def declared(statement: Any) -> dict[str, str]:
     elif statement.over == "round" and most:
         out["round"] = f"after {span} others"
     return out
+
+
+def _rule(rule: str, changes: Mapping[str, Any]) -> str:
+    sets = [f"{k} = {as_written(v)}" for k, v in changes.items() if v != rule]
+    return f"{rule} ({', '.join(sets)})" if sets else rule
 
 
 def scope(statement: Any) -> str:

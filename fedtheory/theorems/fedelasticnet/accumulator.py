@@ -28,7 +28,7 @@ class Accumulator:
         self.losses, self.algorithm = losses, algorithm
         paths, d = state.x.shape
         self.gamma_sum = np.zeros((paths, d))
-        self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own", "own_sign", "zeros")}
+        self.sums = {name: np.zeros(paths) for name in ("exact", "sign", "own_sign", "zeros")}
         self.split = dict.fromkeys(SPLIT, 0.0)
         self.products = {name: np.zeros(paths // 2) for name in SPLIT} if paired else {}
 
@@ -47,13 +47,13 @@ class Accumulator:
         stored: np.ndarray,
         y: np.ndarray,
         grad: np.ndarray,
-        own: tuple[np.ndarray, ...] | None,
+        own: np.ndarray | None,
     ) -> None:
-        """One round: gamma, theta (S, d); stored, y, grad (S, K, d) for the K clients averaged over; own = theta_k and the
-        minimiser anchored there, or only that minimiser."""
+        """Add one round: gamma, theta (S, d); stored, y, grad (S, K, d) for the K clients averaged
+        over; own, the minimiser anchored at theta_k."""
         self.gamma_sum = self.gamma_sum + gamma
         away = gamma - self.losses.theta_star
-        delta, l1, l2 = y - theta[:, None, :], self.algorithm.l1, self.algorithm.l2
+        delta, l1 = y - theta[:, None, :], self.algorithm.l1
         sign = l1 * sgn(delta)
         v = stored - grad
         exact = np.where(delta != 0, sign, np.clip(v, -l1, l1))
@@ -61,15 +61,8 @@ class Accumulator:
         self.sums["sign"] += inner(away, sign.mean(axis=1))
         self.sums["zeros"] += (delta == 0).sum(axis=-1).mean(axis=1)
         parts = [exact, sign]
-        if own is not None and len(own) == 1:  # on scenarios: the sign only
-            parts.append(l1 * sgn(own[0] - theta[:, None, :]))
-            self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
-        elif own is not None:
-            local, y_own = own
-            # The exact subgradient belongs to the anchor of the minimisation, theta_k^{t-1}.
-            residual = stored - self.losses.gradients_each(y_own) - l2 * (y_own - local)
-            self.sums["own"] += inner(away, np.clip(residual, -l1, l1).mean(axis=1))
-            parts.append(l1 * sgn(y_own - theta[:, None, :]))
+        if own is not None:
+            parts.append(l1 * sgn(own - theta[:, None, :]))
             self.sums["own_sign"] += inner(away, parts[-1].mean(axis=1))
         for name, part in zip(SPLIT, parts, strict=False):
             self.split[name] += float(inner(away.mean(axis=0), part.mean(axis=(0, 1))))

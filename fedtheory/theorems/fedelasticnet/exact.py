@@ -243,7 +243,7 @@ class DiagonalInstance:
             raise InvalidInput(f"{rounds} rounds of {cohorts} cohorts make {leaves} paths; the limit is {MAX_PATHS}")
         state, losses, l1, l2 = self.start(), self.losses, self.lambda1, self.lambda2
         mean = losses.mean
-        names = ("exact", "sign", "own", "own_sign", "zeros")
+        names = ("exact", "sign", "own_sign", "zeros")
         rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", *SPLIT)}
         gamma_sum, split = 0 * state.theta, dict.fromkeys(SPLIT, 0)
         sums: dict[str, Any] = {n: 0 * state.theta[:, 0] for n in names}
@@ -259,13 +259,11 @@ class DiagonalInstance:
             gamma_sum = gamma_sum + gamma
             v = state.stored - losses.gradients_each(tilde) - l2 * delta  # lambda_1 s, exactly
             own = self.minimise(state.local, state.stored)
-            v_own = state.stored - losses.gradients_each(own) - l2 * (own - state.local)
             exact = mean(np.where(delta == 0, v, l1 * sgn(delta)))
             sign = l1 * mean(sgn(delta))
             own_sign = l1 * mean(sgn(own - state.theta[:, None, :]))
             sums["exact"] = sums["exact"] + inner(away, exact)
             sums["sign"] = sums["sign"] + inner(away, sign)
-            sums["own"] = sums["own"] + inner(away, mean(v_own))
             sums["own_sign"] = sums["own_sign"] + inner(away, own_sign)
             sums["zeros"] = sums["zeros"] + mean(np.asarray(delta == 0).astype(int)).sum(axis=-1)
             rows["excess"].append(expect(losses.excess(gamma_sum / t)))
@@ -295,7 +293,6 @@ class DiagonalInstance:
             noise=0 * column["excess"],
             inner_exact=column["exact"],
             inner_sign=column["sign"],
-            inner_own=column["own"],
             inner_own_sign=column["own_sign"],
             **products,
             zeros=column["zeros"] / horizons[:, None],

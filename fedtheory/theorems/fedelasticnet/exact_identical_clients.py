@@ -134,7 +134,6 @@ def still_run_view(instance: Any, losses: DiagonalLosses, rounds: int) -> RunVie
         noise=0 * column["excess"],
         inner_exact=column["exact"],
         inner_sign=0 * column["exact"],
-        inner_own=own,
         inner_own_sign=own,
         inner_split=column["split"],
         inner_split_sign=0 * column["split"],

@@ -59,10 +59,6 @@ class FederatedLosses:
     def gradients_each(self, y: np.ndarray) -> np.ndarray:
         return self.problem.gradient_each(y)
 
-    def values_each(self, y: np.ndarray) -> np.ndarray:
-        flat = np.moveaxis(y.reshape(-1, *y.shape[-2:]), 1, 0)
-        return np.moveaxis(self.problem.client_value(flat), 0, 1).reshape(y.shape[:-1])
-
     def excess(self, x: np.ndarray) -> np.ndarray:
         if self._quadratic:  # no cancellation: Taylor's expansion at theta* is exact
             r = x - self.theta_star
@@ -229,7 +225,7 @@ def tree(
     state: State = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
     start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
     sums = Accumulator(losses, algorithm, state)
-    rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own", "own_sign", "zeros", *SPLIT)}
+    rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own_sign", "zeros", *SPLIT)}
     noise: list[float] = []
     if law.probability is None or not np.allclose(law.probability, 1.0 / count, rtol=1e-12):
         raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
@@ -239,7 +235,7 @@ def tree(
     sums.recall(noted)
     for t in loop.upto(rounds):
         y = whole("full round", lambda: full_round(problem, algorithm, solver, state))  # noqa: B023 - called here
-        own = state.local, whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state))  # noqa: B023
+        own = whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state))  # noqa: B023
         gamma = state.x + state.h / algorithm.l2
         sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
         rows["excess"].append(float(sums.excess(t).mean()))
@@ -268,7 +264,6 @@ def tree(
         noise=np.asarray(noise)[:, None],
         inner_exact=column["exact"],
         inner_sign=column["sign"],
-        inner_own=column["own"],
         inner_own_sign=column["own_sign"],
         zeros=column["zeros"] / horizons[:, None],
         **start,
@@ -320,7 +315,7 @@ def monte_carlo(
         if paired:  # line 5 with theta_k^{t-1} in the place of theta^{t-1}
             local = clients.take(old.local)
             objective = LocalObjective(center=local, linear=stored, curvature=algorithm.l2, l1=algorithm.l1)
-            own = (clients.minimise(objective, start=local).y,)
+            own = clients.minimise(objective, start=local).y
         sums.add(old.x + old.h / algorithm.l2, old.x, stored, y, grad, own)
         if t in wanted:
             i = wanted[t]

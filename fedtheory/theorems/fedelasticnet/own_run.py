@@ -32,7 +32,7 @@ __all__ = ["own_run"]
 
 LEFT = "R(mean of gamma_0..gamma_(T-1)) - R*, gamma_t the mean of the local models of round t (theta_t + h_t/lambda_2)"
 SPLIT_OF = {"inner_exact": "inner_split", "inner_sign": "inner_split_sign", "inner_own_sign": "inner_split_own_sign"}
-ON_THE_WAY = (*SPLIT_OF, *SPLIT_OF.values(), "inner_own")
+ON_THE_WAY = (*SPLIT_OF, *SPLIT_OF.values())
 TIMES = {STRONGLY_CONVEX: "mu times ", STRONGLY_CONVEX_CLIENTS: "mu_L times "}  # Theorem C's left side, so that mu = 0 is no case
 HOW_GAMMA = (
     "hand over {'x': models, 'h': h} with the server's h, or {'x': models, 'gamma': gamma} with the plain mean of the local models "
@@ -145,7 +145,7 @@ def _on_the_way(case: Case, record: Record, h: np.ndarray, stored: np.ndarray, l
     for t in range(record.rounds):
         state = FedElasticNetDynState(models[t], stored[t], h[t], stored[t] if local is None else local[t])
         y = full_round(problem, algorithm, solver, state)
-        own = None if local is None else (state.local, own_anchor(problem, algorithm, solver, state))
+        own = None if local is None else own_anchor(problem, algorithm, solver, state)
         sums.add(state.x + state.h / algorithm.l2, state.x, state.stored, y, losses.gradients_each(y), own)
         for name, values in sums.sums.items():
             rows[name].append(values.copy())
@@ -153,5 +153,5 @@ def _on_the_way(case: Case, record: Record, h: np.ndarray, stored: np.ndarray, l
     out["zeros"] = np.stack(rows["zeros"]) / np.arange(1, record.rounds + 1)[:, None]
     if local is None:
         unknown = missing("theta_k, each client's last local model", "hand it over as 'local', (rounds + 1, seeds, clients, d)")
-        out |= {"inner_own": unknown, "inner_own_sign": unknown}
+        out["inner_own_sign"] = unknown
     return out

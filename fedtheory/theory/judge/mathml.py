@@ -11,6 +11,7 @@ _OPENS = {"}": "{", "\\right": "\\left", "\\end": "\\begin"}
 _PAIRS = re.compile(r"\\(?:left|right)(?![a-zA-Z])|\\(?:begin|end)\s*\{([^{}]*)\}|\\.|[{}]", re.DOTALL)
 
 
+@cache
 def unbalanced(latex: str) -> str:
     r"""Which brace, `\left` or `\begin` of a formula has no partner, in words; '' where all have one."""
     open: list[tuple[str, str, int]] = []

@@ -83,6 +83,7 @@ class Quantities:
         self.constants: dict[str, Fraction] = {}
         self.uses_optimum = False
         self._kept: dict[str, Any] = {}
+        self._solved: dict[str, Any] = {}  # by the clients, the same where only what is read is moved
 
     def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what
@@ -91,6 +92,7 @@ class Quantities:
         out = type(self)(self.world, self.facts, self.path, *same)
         if corner == self.corner:
             out._kept, out.uses_optimum = self._kept, self.uses_optimum
+        out._solved = self._solved
         return out
 
     def applies(self, form: Any) -> str | None:
@@ -129,9 +131,11 @@ class Quantities:
             path = path._replace(states=[self._moved_state(s, rng) for s in path.states])
         else:
             world = Nudged(world, what, move)
-        return type(self)(
-            world, facts, path, self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed
-        )
+        same = (self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
+        out = type(self)(world, facts, path, *same)
+        if what in ("values", "gradients"):
+            out._solved = self._solved
+        return out
 
     def _moved_state(self, state: Any, rng: np.random.Generator) -> Any:
         """A state with every number moved by the share `NUDGE` of the largest there was: errors

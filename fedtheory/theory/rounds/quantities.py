@@ -247,7 +247,9 @@ def client_models(q: Any) -> Any:
 def local_models(q: Any) -> Any:
     """What the local work of every client gives from the state before the round, in the cohort
     or not."""
-    return _of_everyone(q, q._before)[:, None]
+    if "local" not in q._solved:
+        q._solved["local"] = _of_everyone(q, q._before)[:, None]
+    return q._solved["local"]
 
 
 def _of_everyone(q: Any, state: Any) -> Any:

@@ -82,11 +82,9 @@ def test_what_is_left_of_a_move_is_in_the_noise_and_no_more():
     sides = STATEMENT.on(found)["repaired"].sides
     assert sides.noise.max() < 2e-12
     near = found.other()
-    near.path, near._kept = (
-        found.path._replace(
-            states=[s._replace(x=s.x + np.array([0.25, 0])) for s in found.path.states]
-        ),
-        {},
+    near._kept, near._solved = {}, {}
+    near.path = found.path._replace(
+        states=[s._replace(x=s.x + np.array([0.25, 0])) for s in found.path.states]
     )
     off = STATEMENT.on(near)["repaired"].sides
     left = abs(((near.local_models - near.x[..., None, :]) * [[0.75], [0.25]]).sum(axis=-2)).max()

@@ -130,7 +130,7 @@ def test_identical_clients_that_stand_still(h, c, x0, l1, l2, rounds):
     for name in ("excess", "inner_exact", "inner_split", "start_sq", "C0_true"):
         got, expected = (np.ravel(getattr(view, name))[:3].tolist() for view in (one, whole))
         assert got == expected, name
-    for name in ("inner_own", "inner_own_sign", "inner_split_own_sign"):
+    for name in ("inner_own_sign", "inner_split_own_sign"):
         with pytest.raises(InvalidInput, match="anchored at theta_k are not followed"):
             getattr(one, name) * 2
     if rounds == 4:

@@ -195,7 +195,7 @@ def test_merged_clients_in_every_round_may_be_of_several_kinds(rule):
     h, c = [[1, F(1, 2)], [F(1, 3), 0]], [[3, 0], [-4, 1]]
     merged = DiagonalInstance.exact(h, c, F(1, 2), 30, 5, rule, [1, 1], copies=[3, 2]).run_view(6)
     whole = DiagonalInstance.exact([h[0]] * 3 + [h[1]] * 2, [c[0]] * 3 + [c[1]] * 2, F(1, 2), 30, 5, rule, [1, 1]).run_view(6)
-    for name in (*SIDES, "inner_split", "inner_own", "inner_own_sign", "C0_printed", "C0_true"):
+    for name in (*SIDES, "inner_split", "inner_own_sign", "C0_printed", "C0_true"):
         assert (np.ravel(getattr(merged, name)) == np.ravel(getattr(whole, name))).all(), name
 
 

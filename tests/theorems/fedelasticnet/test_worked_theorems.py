@@ -292,8 +292,6 @@ def test_the_constants_are_numbers():
     assert c.theorem_e == (F(1, 240), F(1, 160), F(1, 30)), "lambda_2 = 30 beta"
     near = ElasticConstants(F(3), F(2), F(2), F(5), F(4))
     assert near.theorem_e == (F(1, 8), F(3, 16), F(1, 4)), "lambda_2 = 2 beta"
-    both = ElasticConstants(3.0, 2.0, 2.0, np.array([5.0, 5.0]), np.array([60.0, 4.0])).theorem_e
-    np.testing.assert_allclose(both, [[1 / 240, 1 / 8], [1 / 160, 3 / 16], [1 / 30, 1 / 4]], rtol=1e-15)
     assert worked.constants_of_e(F(4)) == near.theorem_e[1:] and worked.constants_of_e() == c.theorem_e[1:]
     assert c.theorem_b() == (F(31, 35160), F(31, 23440), F(38, 4395))
     ours = [worked.PRINTED, worked.THEOREM_A, worked.THEOREM_B]
@@ -429,8 +427,6 @@ def test_where_a_form_is_not_claimed():
     form = _form("theorem-b1", "printed")  # lambda_2 > 27 beta
     at, above = (ElasticConstants(F(3), F(2), F(2), F(1, 2), 2 * ratio) for ratio in (F(27), F("27.001")))
     assert at.outside(form, "sign") == "lambda_2/beta = 27 is not above 27" and above.outside(form, "sign") is None
-    several = ElasticConstants(3.0, 2.0, np.array([2.0, 4.0]), np.array([0.5, 0.25]), np.array([60.0, 60.0]))
-    assert several.outside(form, "sign") == "lambda_2/beta = 15 is not above 27"
     none = ElasticConstants(F(3), F(2), F(2), F(0), F(60))
     assert none.outside(form, "sign") == "lambda_1 = 0 is not above 0, as Algorithm 3 asks"
     assert above.outside(_form("theorem-b", "repaired"), "true-gradient") == "not claimed for the true-gradient rule"

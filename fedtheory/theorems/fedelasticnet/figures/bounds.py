@@ -26,7 +26,7 @@ from fedtheory.theory.judge.registry import get
 __all__ = ["RATIOS", "caption", "compute", "draw", "draw_summary", "ordinary_run", "panel", "stalled_instance", "stalled_run"]
 
 RATIOS = (30.0, 100.0, 1000.0)
-SUMS = [f"inner_{name}" for name in ("exact", "sign", "own", "own_sign", *SPLIT)]  # over the rounds
+SUMS = [f"inner_{name}" for name in ("exact", "sign", "own_sign", *SPLIT)]  # over the rounds
 _CONFIDENCE = 0.999
 _STALLED_PULL = 0.95  # size of every client's gradient at the start, in units of lambda_1: below 1, so nobody moves
 

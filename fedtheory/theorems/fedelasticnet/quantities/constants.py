@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theory.judge.statement import Form, Undefined
 
@@ -31,7 +29,7 @@ class ElasticConstants:
         kappa_0 = (2/l2) (l2^2 - c b l2 - 2 c b^2)/(l2^2 - c b^2)."""
         b, l2 = self.beta, self.lambda2
         core = l2 * l2 - c * b * b
-        if np.ndim(core) == 0 and core == 0:
+        if core == 0:
             raise Undefined(f"kappa and kappa_0 divide by lambda_2^2 - {c} beta^2, which is 0 here: take another lambda_2")
         a = lead * (l2 + b) / (l2 * core)
         return a, a * self.m / self.P, 2 * (core - c * b * l2 - c * b * b) / (l2 * core)
@@ -68,7 +66,7 @@ class ElasticConstants:
     @property
     def theorem_e_large(self) -> tuple[Any, Any, Any]:
         """Of Theorem E beyond."""
-        if np.ndim(self.beta) == 0 and self.beta == 0:
+        if self.beta == 0:
             raise Undefined("kappa of Theorem E divides by beta, which is 0 here: the losses have no curvature")
         a = 1 / (2 * self.beta * self.lambda2)
         return a, a * self.m / self.P, 2 / self.lambda2
@@ -76,18 +74,14 @@ class ElasticConstants:
     @property
     def theorem_e(self) -> tuple[Any, Any, Any]:
         """Of Theorem E (true-gradient rule): the best of this potential for one participant."""
-        small, large = self.theorem_e_small, self.theorem_e_large
         near = self.lambda2 * self.lambda2 <= 4 * self.beta * (self.lambda2 + self.beta)
-        if np.ndim(near) == 0:
-            return small if near else large
-        a, kappa, kappa_0 = (np.where(near, x, y) for x, y in zip(small, large, strict=True))
-        return a, kappa, kappa_0
+        return self.theorem_e_small if near else self.theorem_e_large
 
     def outside(self, form: Form, rule: str) -> str | None:
         """Why the form is not claimed for these constants and this rule of Algorithm 3, or None."""
         if rule not in form.established:
             return f"not claimed for the {rule} rule"
-        if not np.all(self.lambda1 > 0):
-            return f"lambda_1 = {np.min(self.lambda1)} is not above 0, as Algorithm 3 asks"
-        ratio, limit = np.min(self.lambda2 / self.beta), form.limits.get(RATIO, 0)
+        if not self.lambda1 > 0:
+            return f"lambda_1 = {self.lambda1} is not above 0, as Algorithm 3 asks"
+        ratio, limit = self.lambda2 / self.beta, form.limits.get(RATIO, 0)
         return None if ratio > limit else f"{RATIO} = {float(ratio):.6g} is not above {limit:.6g}"

@@ -7,7 +7,7 @@ of the C possible cohorts, so that conditional expectations are finite sums. Its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -62,9 +62,6 @@ class Losses(Protocol):
     def gradients_each(self, y: Any) -> Any:
         """grad L_k(y_k): (..., m, d) -> (..., m, d)."""
 
-    def values_each(self, y: Any) -> Any:
-        """L_k(y_k): (..., m, d) -> (..., m)."""
-
     def excess(self, x: Any) -> Any:
         """R(x) - R(theta*), judged against the certified lower bound: (..., d) -> (...)."""
 
@@ -103,7 +100,6 @@ class RoundView:
     h_next: Any
     stored_next: Any
     local_next: Any
-    extra: dict[str, Any] = field(default_factory=dict)
     exact = True  # all cohorts are enumerated
 
     def applies(self, form: Form) -> str | None:
@@ -309,9 +305,8 @@ class RunView:
     C0 : (1/m) sum_k ||g_k^0 - grad L_k(theta*)||^2
     C0_printed : the same without the square, and with the gradients the algorithm stores (0)
     C0_true : squared, but from grad L_k(theta^0)
-    inner_exact, inner_sign, inner_own : (K, S)
-        sum_{t <= T} <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k^t>, with the exact subgradient, with sign(0) = 0, and with the
-        model anchored at theta_k^{t-1}.
+    inner_exact, inner_sign : (K, S)
+        sum_{t <= T} <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k^t>, with the exact subgradient and with sign(0) = 0.
     inner_own_sign : (K, S) or None
         The same with the sign of theta_tilde_k - theta^{t-1}, theta_tilde anchored at theta_k^{t-1}, as (13) prints it.
     inner_split, inner_split_sign, inner_split_own_sign : (K, 1) or (K, S) or None
@@ -338,13 +333,11 @@ class RunView:
     inner_exact: Any
     inner_sign: Any
     zeros: Any
-    inner_own: Any = None
     inner_split: Any = None
     inner_own_sign: Any = None
     inner_split_sign: Any = None
     inner_split_own_sign: Any = None
     pairs: RunView | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def mu(self) -> Any:

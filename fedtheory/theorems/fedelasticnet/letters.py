@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+from fedtheory.theory.judge.record import Missing
 from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.judge.symbolic import Letters, symbol, written
 
@@ -134,7 +135,8 @@ class _Run(_Elastic):
 
     def values(self, view: Any) -> dict[Any, Any]:
         """The letters on a view, with every theorem's constants; the sums without their factor lambda_1."""
-        inner = {n: getattr(view, n) for n in self._latex if n.startswith("inner_") and getattr(view, n, None) is not None}
+        sums = {n: getattr(view, n, None) for n in self._latex if n.startswith("inner_")}
+        inner = {n: v for n, v in sums.items() if not isinstance(v, Missing) and v is not None}
         own = {n: getattr(view, n) for n in self._latex if n in ("d", "T", "mu", "mu_each") or (n in self._measured and n not in inner)}
         constants = {n: getattr(view.constants, n) for n in _CONSTANTS}
         out = {super(_Run, self).__getattr__(n): value for n, value in (own | constants).items() if not n.startswith("inner_")}

@@ -223,3 +223,8 @@ def test_a_constant_of_a_step_size_is_told_ours():
 def test_classes_with_keywords_are_copied_and_pickled():
     for made in (SmoothConvex(clients=(1, 3), weights="any"), GradientSteps(2, lr=1)):
         assert copy.deepcopy(made) == made and pickle.loads(pickle.dumps(made)) == made
+
+
+def test_a_misspelt_keyword_of_a_paper_is_told():
+    with pytest.raises(UnknownName, match="keyword of Paper 'headlines': did you mean 'headline'"):
+        Paper("any", headlines="somewhere")

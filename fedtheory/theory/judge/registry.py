@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from copy import copy
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName, suggest
@@ -31,6 +32,12 @@ __all__ = [
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
+
+
+MORE = (
+    "about", "printed", "rules", "aliases", "figures", "experiments", "reviews", "headline",
+    "witnesses", "rule_order", "rule_words", "rule_short",
+)  # fmt: skip
 
 
 class RegisteredPaper:
@@ -68,32 +75,22 @@ class RegisteredPaper:
     statements: tuple[Statement, ...]
     setting: Setting
 
-    def __init__(
-        self,
-        id: str,
-        title: str = "",
-        source: str = "",
-        *,
-        about: str = "",
-        printed: str = "as the file says it",
-        rules: str = "",
-        aliases: Mapping[str, str] | None = None,
-        figures: str = "",
-        experiments: str = "",
-        reviews: str = "",
-        headline: str = "",
-        witnesses: str = "",
-        rule_order: tuple[str, ...] = (),
-        rule_words: Mapping[str, str] | None = None,
-        rule_short: Mapping[str, str] | None = None,
-    ) -> None:
+    about: str
+    printed: str = "as the file says it"
+    rules: str = ""
+    aliases: Mapping[str, str] = MappingProxyType({})
+    figures = experiments = reviews = headline = witnesses = ""
+    rule_order: tuple[str, ...] = ()
+    rule_words: Mapping[str, str] = MappingProxyType({})
+    rule_short: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, id: str, title: str = "", source: str = "", **more: Any) -> None:
         self.id, self.title, self.source = id, title or id, source
-        self.about = about or ". ".join(v for v in (title, source) if v) or id
-        self.printed, self.rules, self.aliases = printed, rules, aliases or {}
-        self.figures, self.experiments, self.reviews = figures, experiments, reviews
-        self.headline, self.witnesses = headline, witnesses
-        self.rule_order, self.rule_words = rule_order, rule_words or {}
-        self.rule_short = rule_short or {}
+        self.about = ". ".join(v for v in (title, source) if v) or id
+        for name, value in more.items():
+            if name not in MORE:
+                raise suggest(name, MORE, "keyword of Paper")
+            setattr(self, name, value)
         self.proofs: list[Proof] = []
         self.declared: list[Any] = []  # its statements, as they were written
         self._setting: Setting | None = None

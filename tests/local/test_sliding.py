@@ -56,7 +56,7 @@ def walk(problem, scenarios=2, beta=0.05, seed=0, round_index=1, **options):
     rng = np.random.default_rng(11)
     shape = (problem.num_clients, scenarios, problem.dim)
     start, linear = rng.standard_normal(shape), 0.3 * rng.standard_normal(shape)
-    solver = SubgradientSliding(**{"steps": 100, "radius": 1.5} | options)
+    solver = SubgradientSliding(**{"steps": 400, "radius": 1.5} | options)
     rows = rows_of(problem.num_clients, scenarios, round_index, seed)
     return solver.solve(problem, LocalObjective(start, linear=linear, curvature=beta), start, rows)
 

@@ -28,7 +28,7 @@ from fedtheory.neural import models  # noqa: E402
 from fedtheory.neural import threads as cores  # noqa: E402
 from fedtheory.neural.engines import compiled  # noqa: E402
 from fedtheory.neural.engines.chain import ACTIVATIONS, activated  # noqa: E402
-from fedtheory.neural.engines.kernels import activate  # noqa: E402
+from fedtheory.neural.engines.kernels import activate, shrink  # noqa: E402
 from fedtheory.neural.engines.products import UNCOPIED, WHOLE, Tiles, add_turned, along, back_through  # noqa: E402
 from fedtheory.neural.penalty import Penalty  # noqa: E402
 from fedtheory.neural.plans import Plan, _table  # noqa: E402
@@ -132,6 +132,16 @@ def test_compiled_steps_are_the_batched_ones(hidden, tiles, clipping, monkeypatc
     assert len(walked) == taken
     if clipping:  # and it was clipped
         assert abs(got - run(problem(network), method, replace(solver, clip=1e9))).max() > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_step_of_prox_by_hand(dtype):
+    """l1 = 1/8, and steps of 1 and 2: of what moved 3/16 a sixteenth is left, or nothing."""
+    moved = np.array([1, 0.1875, 0.0625, 0, -1, -0.1875, -0.0625, np.nan])
+    y = (0.5 + np.stack([moved, moved])).astype(dtype)
+    shrink(y, np.array([1, 2], dtype), np.full((2, 8), 0.5, dtype), dtype(0.125))
+    left = [[0.875, 0.0625, 0, 0, -0.875, -0.0625, 0, np.nan], [0.75, 0, 0, 0, -0.75, 0, 0, np.nan]]
+    np.testing.assert_array_equal(y - dtype(0.5), np.array(left, dtype))
 
 
 class Dropping(nn.Module):

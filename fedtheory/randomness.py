@@ -41,7 +41,7 @@ def _keys(before: list[int], numbers: np.ndarray, after: Sequence[int] = ()) -> 
 
 
 class Ahead:
-    """What is made for round after round: the further a run gets, the more is made at once.
+    """Numbers made ahead, round after round: the further a run gets, the more at once.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class Clients:
         return self.spread(x)
 
     def spread(self, x: Array) -> Array:
-        """What the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
+        """Give what the cohort holds already, or computes: (S, d) -> (S, P, d), not counted."""
         slots = self.cohort.slots
         if is_numpy(x) and len(x) == 1 and slots * x.shape[1] < FEW:  # side by side, which costs less in all that is made of them
             return x.repeat(slots, axis=0)[None]

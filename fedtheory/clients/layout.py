@@ -39,7 +39,7 @@ def _column(count: int, value: int | bool) -> np.ndarray:
 
 
 class Layout:
-    """Where the slots of one cohort lie among the clients' rows: of a dense cohort, slot k of scenario s is row s of client k.
+    """The slots of one cohort among the clients' rows: of a dense cohort row s of client k is its slot.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Layout:
         return broadcast_to(numbers, (self.cohort.num_clients, len(scenarios)))
 
     def _broadcast(self, values: Array) -> Array:
-        """What broadcasts to (S, P, d), as that shape."""
+        """Broadcast to (S, P, d)."""
         shape = self.cohort.scenarios, self.cohort.slots, values.shape[-1]
         return values if values.shape == shape else self.xp.broadcast_to(values, shape)
 

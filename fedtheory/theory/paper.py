@@ -346,7 +346,7 @@ class Paper(RegisteredPaper):
 
     @property
     def setting(self) -> Setting:  # type: ignore[override]
-        """What judges them: those about rounds and runs, those over worlds, and claims."""
+        """The setting that judges them: those about rounds and runs, those over worlds, and claims."""
         if self._setting is None:
             worlds = [s for s in self.authored.values() if s.of_world]
             claims = len(self.declared) > len(self.authored)

@@ -115,7 +115,7 @@ class _Searched:
 
 
 class AuthoredSetting(Setting):
-    """How the statements of a file are judged."""
+    """Judges the statements of a file about rounds and runs."""
 
     own_method = True
     study_searches = True

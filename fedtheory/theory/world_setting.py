@@ -45,7 +45,7 @@ NUMBERS = LocalWork(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was made of a user's run, as an instance."""
+    """An instance made of a user's run."""
 
     made: Any
 

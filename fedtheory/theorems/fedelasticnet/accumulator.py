@@ -1,4 +1,4 @@
-"""What is summed up along a run of Algorithm 3, path by path."""
+"""The sums along a run of Algorithm 3, path by path."""
 
 from __future__ import annotations
 

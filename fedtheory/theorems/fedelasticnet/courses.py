@@ -42,7 +42,7 @@ LINES = {  # of a `RunView`: what is summed over the rounds, from a round
 
 @dataclass
 class _Sums:
-    """What a run's view needs of its rounds, along every path."""
+    """The sums that a run's view needs of its rounds, along every path."""
 
     expect: Callable[[Any], Any]
     gamma: Any = None

@@ -74,7 +74,7 @@ def drawn(kind: str, rng: Any) -> Drawn:
 
 
 def _may(rule: str, copies: tuple[int, ...], P: int) -> bool:
-    """Whether merged clients are followed: all in every round, or under the true-gradient rule."""
+    """True if merged clients are followed: all in every round, or under the true-gradient rule."""
     return rule != "sign" or P == sum(copies) or max(copies) == 1
 
 

@@ -65,12 +65,12 @@ class DiagonalLosses:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the numbers are fractions."""
+        """True if the numbers are fractions."""
         return self.h.dtype == object
 
     @property
     def m(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return self.h.shape[-2] if self.copies is None else sum(self.copies)
 
     def mean(self, values: Any) -> Any:

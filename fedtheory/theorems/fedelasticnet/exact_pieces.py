@@ -84,7 +84,7 @@ class Piece:
 
     @cached_property
     def breakpoints(self) -> list[Fraction]:
-        """Where the slope bends or jumps, in order."""
+        """The points at which the slope bends or jumps, in order."""
         return sorted({x for p, q, _ in self.ramps for x in (p, q)})
 
     @property
@@ -213,7 +213,7 @@ class SeparableLosses:
 
     @property
     def m(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return len(self.pieces)
 
     @property

@@ -92,12 +92,12 @@ class DiagonalWitness:
 
     @property
     def m(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return sum(self.copies or [1] * len(self.h))
 
     @property
     def reachable(self) -> bool:
-        """Whether the state is that of a real run started at g_k = 0."""
+        """True if the state is that of a real run started at g_k = 0."""
         return self.state is None
 
     @property
@@ -107,14 +107,14 @@ class DiagonalWitness:
 
     @property
     def size(self) -> str:
-        """How large the instance is, in words."""
+        """The size of the instance, in words."""
         starts = f", {len(self.x0)} starts" if isinstance(self.x0[0], list) else ""
         when = f"T = {self.T}{starts}" if self.T is not None else "one round" + ("" if self.reachable else " from an arbitrary state")
         return f"m = {self.m}, P = {self.P}, d = {len(self.h[0])}, {when}"
 
 
 def _malformed(data: dict[str, Any]) -> str:
-    """What is wrong with the fields of an instance; '' where nothing is."""
+    """Say what is wrong with the fields of an instance; '' where nothing is."""
     missing = [k for k in _NEEDED if k not in data]
     unknown = sorted(set(data) - {*_NEEDED, *_OPTIONAL})
     if missing or unknown:

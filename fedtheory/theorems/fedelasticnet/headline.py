@@ -1,4 +1,4 @@
-"""What is found of FedElasticNet, in one sentence."""
+"""The finding on FedElasticNet, in one sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _repairs() -> dict[str, Any]:
 
 
 def _conditions() -> dict[str, Any]:
-    """What lambda_2/beta must exceed as printed, and in Theorem E."""
+    """The numbers that lambda_2/beta must exceed as printed, and in Theorem E."""
     printed = get("fedelasticnet/theorem-3.1").form("printed").limits["lambda_2/beta"]
     enough = get("fedelasticnet/theorem-e").form("repaired").limits["lambda_2/beta"]
     return {"printed": printed, "enough": enough, "factor": printed / enough}

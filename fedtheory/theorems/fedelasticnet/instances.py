@@ -73,7 +73,7 @@ class ProblemInstance:
         return self.l1 * scale, self.ratio * float(problem.beta_k.max())
 
     def start(self, problem: Problem) -> np.ndarray:
-        """Where runs start: a seeded normal point around the optimum."""
+        """The start of runs: a seeded normal point around the optimum."""
         if self.family == "stalled":
             return problem.optimum().x + 1.0  # where the gradient is beta, below lambda_1 = 1.01 beta
         rng = Stream(self.seed).generator("start")

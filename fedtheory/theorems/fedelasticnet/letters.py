@@ -53,7 +53,7 @@ class _ConstantsOfRun(_Constants):
 
 
 def definition(of: str) -> str:
-    """What kappa and kappa_0 of Theorem A, B, C or E are, from the code that computes them."""
+    """The formulas of kappa and kappa_0 of Theorem A, B, C or E, from the code that computes them."""
     constants = ElasticConstants(*(getattr(ROUND, name) for name in _CONSTANTS))
     if of == "E":
         return _definition_of_e(constants)

@@ -1,4 +1,4 @@
-"""What FedElasticNet's files share: symbols, rules, thresholds, notes, and a short constructor."""
+"""Symbols, rules, thresholds, notes and a short constructor for FedElasticNet's files."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _on_scenarios(statement: Statement, form: Form, view: RunView, case: Case, l
 
 
 def _enumerates(mode: str, rounds: int | None, count: int, depth: int) -> bool:
-    """Whether a run is judged on all sequences of cohorts; a single cohort has one, however long the run."""
+    """True if a run is judged on all sequences of cohorts; a single cohort has only one."""
     return mode == "exact" or (mode == "auto" and (count == 1 or ((rounds or 0) <= depth and depth >= 3)))
 
 

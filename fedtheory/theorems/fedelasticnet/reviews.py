@@ -1,4 +1,4 @@
-"""What the four reviewers of the FedElasticNet paper asked (ICLR 2023), in our words, and what settles it.
+"""The questions of FedElasticNet's four reviewers (ICLR 2023), in our words, and their answers.
 
 Numbers stand here only where they follow from a definition or from a fixed instance in fractions. What a run gives is left to its
 command, since it depends on seed and size.

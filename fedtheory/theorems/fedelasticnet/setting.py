@@ -1,4 +1,4 @@
-"""How FedElasticNet's statements are judged: on the instances of a campaign, on a problem of the user's, and in fractions."""
+"""Judge FedElasticNet's rounds and runs: in a campaign, on a user's problem, in fractions."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def above(q, scale=1):
     },
 )
 def conventional_rounds(q):
-    """How long other methods stay above a floor, on functions made for it."""
+    """Other methods stay above a floor for so many rounds, on functions made for it."""
     more = wrong("1.1 times as much", lambda: above(q, Fraction(11, 10)))
     yield form(
         "one subgradient a round", lambda: above(q),

@@ -200,7 +200,7 @@ def search_plan(
 
 
 def _of(chosen: RegisteredPaper) -> dict[str, Any]:
-    """Which of a paper's statements, and where the paper is from."""
+    """The ids of some of a paper's statements, and the file that the paper is from."""
     some = chosen.statements != paper(chosen.id).statements
     return {"only": tuple(s.id for s in chosen.statements) if some else (), "source": chosen.file}
 

@@ -30,7 +30,7 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class Plan:
-    """How large a campaign is.
+    """The size of a campaign.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class Check:
 
     @property
     def place(self) -> str:
-        """Where it is worst, in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' where there is one comparison only."""
+        """The worst entry in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' of one comparison."""
         return in_words(self.where, self.count)
 
 

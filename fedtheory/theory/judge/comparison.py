@@ -191,7 +191,7 @@ def _with_longer(
 
 
 def _beyond(last: int, longer: Sequence[Check], reruns: bool) -> dict[str, Any] | None:
-    """How far the picture goes beyond what was judged, and by how many scenarios (None: exactly); None where it does not."""
+    """The way that the picture goes beyond what was judged, with its scenarios; None for no way."""
     ends = [int(c.series.at.max()) for c in longer if c.series is not None and c.series.at is not None]
     if not ends:
         return None

@@ -79,7 +79,7 @@ def _one_run(again: Again, last: int, rounds: int, forms: Sequence[str], tell: A
 
 
 def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> tuple[int, int]:
-    """How many rounds of how many scenarios there is time for, from the time that a few take; 0 rounds where that is too long."""
+    """The rounds and scenarios that there is time for, from the time of a few; 0 where that is long."""
     pilot = min(last + PILOT, rounds)
     most, took = (0, 0), 0.0
     for before, scenarios in pairwise((1, *SCENARIOS)):

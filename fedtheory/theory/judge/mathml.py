@@ -13,7 +13,7 @@ _PAIRS = re.compile(r"\\(?:left|right)(?![a-zA-Z])|\\(?:begin|end)\s*\{([^{}]*)\
 
 @cache
 def unbalanced(latex: str) -> str:
-    r"""Which brace, `\left` or `\begin` of a formula has no partner, in words; '' where all have one."""
+    r"""Name a brace, `\left` or `\begin` of a formula that has no partner; '' where all have one."""
     open: list[tuple[str, str, int]] = []
     for found in _PAIRS.finditer(latex):
         name = found.group().partition("{")[0].strip() or found.group()

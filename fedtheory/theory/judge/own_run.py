@@ -160,7 +160,7 @@ def bound(
 
 
 def _what_it_knows(run: Any, sampling: Any, local_solver: Any) -> tuple[Any, Any]:
-    """Who took part and the local work: as said, else as a `fedtheory.Trajectory` knows them."""
+    """The cohorts and the local work: as said, else as a `fedtheory.Trajectory` knows them."""
     known = getattr(run, "sampling", None), getattr(run, "local_solver", None)
     return (known[0] if sampling is None else sampling), (known[1] if local_solver is None else local_solver)
 

@@ -224,7 +224,7 @@ class Walk:
         return slack > 1e-12 * (abs(float(self.lhs)) + abs(float(self.rhs)))
 
     def _without_slack(self, parts: Sequence[tuple[float, str]]) -> str:
-        """Where nothing is left between both sides: no step loses anything, or what they lose cancels."""
+        """Say why nothing is left between both sides: no step loses anything, or losses cancel."""
         most = max(abs(value) for value, _ in parts)
         if most <= 1e-9 * (abs(float(self.lhs)) + abs(float(self.rhs))):
             return f"{self.name} is attained on this run: no step loses anything."

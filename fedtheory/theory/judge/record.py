@@ -56,7 +56,7 @@ class Record:
 
     @property
     def seeds(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return 1 if self.models is None else self.models.shape[1]
 
     def start(self, case_x0: np.ndarray) -> np.ndarray:

@@ -344,7 +344,7 @@ def paper_of(statement: str | Statement) -> RegisteredPaper:
 
 
 def setting_of(statement: str | Statement) -> Setting:
-    """How a statement is judged."""
+    """The setting that judges a statement."""
     return paper_of(statement).setting
 
 

@@ -50,7 +50,7 @@ class Request(Protocol):
         """The law of the local steps that clients complete, of E = ``steps``."""
 
     def participation_in_words(self, problem: Any) -> str:
-        """Who takes part, for the line above the table."""
+        """The clients that take part, for the line above the table."""
 
     def algorithm(self, method: str, problem: Any, **defaults: Any) -> Any:
         """The method with the hyperparameters that were given, else these defaults, else its own."""

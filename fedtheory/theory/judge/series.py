@@ -126,7 +126,7 @@ def _terms(sides: Sides, shape: tuple[int, ...]) -> np.ndarray | None:
 
 
 def _chosen(slack: np.ndarray, violated: np.ndarray) -> np.ndarray:
-    """Which entries are kept, in order: all of a few; of many the tightest half, and others evenly.
+    """The entries that are kept, in order: all of a few; of many the tightest half, others evenly.
 
     The first that is violated and the last that is not are kept too, so that words about where a form
     fails first, and whether it does from there on, stay true.

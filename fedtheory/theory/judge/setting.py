@@ -1,4 +1,4 @@
-"""How the statements of one paper are judged: the protocol that a paper implements, with what most of them share.
+"""The protocol by which a paper's statements are judged, with the parts that most papers share.
 
 A paper's setting knows *kinds* of instances. An instance has a *view*: everything that one round or one run of it makes
 measurable, in floats, in fractions, or over scenarios. The forms of a statement name the kind they are judged on, and what
@@ -35,7 +35,7 @@ __all__ = ["Case", "ClosedView", "DataInstance", "Instance", "LocalWork", "Plan"
 
 
 class Setting:
-    """How the statements of one paper are judged. Subclasses say what their instances are; the rest follows.
+    """Judges the statements of one paper. Subclasses say what their instances are; the rest follows.
 
     Attributes
     ----------
@@ -376,7 +376,7 @@ class Setting:
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
         checks: Sequence[Check] = (),
     ) -> Any:  # fmt: skip
-        """How tight a statement is, and what of it is needed: how small its constants may become, which assumption can go.
+        """Study how tight a statement is, how small its constants may become, which assumption can go.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ def apart(left: float, right: float, digits: int = 4, show: Callable[[float, int
 
 
 def reading(check: Any, statement: Statement | None = None) -> str:
-    """How a form reads the statement: 'as printed', 'as repaired', "in the form 'sharpened'"."""
+    """The reading of a form in words: 'as printed', 'as repaired', "in the form 'sharpened'"."""
     form = _form(check, statement)
     return READINGS.get((form.wording if form else "") or check.form, f"in the form '{check.form}'")
 

@@ -364,7 +364,7 @@ def _made(
 
 
 def _last_line(function: Callable[..., Any]) -> int:
-    """Where a function that is no generator most likely returns."""
+    """The line at which a function that is no generator most likely returns."""
     code = function.__code__
     return max(line or 0 for *_, line in code.co_lines()) or code.co_firstlineno
 

@@ -77,7 +77,7 @@ class MethodSetting:
 
     # --- instances --------------------------------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
-        """What the statement leaves open of the method and of the local work, by name."""
+        """The numbers that the statement leaves open of the method and of the local work, by name."""
         own = self.method.hyperparameters if isinstance(self.method, Method) else {}
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Family)}

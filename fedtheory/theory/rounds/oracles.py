@@ -1,4 +1,4 @@
-"""Where a method runs: separable losses (in fractions or floats), or any problem of the package;
+"""The problems on which a method runs: separable losses (in fractions or floats), or any other;
 and what is known of the optimum.
 
 An optimum carries its uncertainty: F* lies in [F_low, F_high], and x_star is within `radius` of

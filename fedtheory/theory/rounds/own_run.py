@@ -153,7 +153,7 @@ def _view(
 
 
 def _rows(sides: Sides, seeds: int) -> int:
-    """How many horizons the sides are about."""
+    """The number of horizons that the sides are about."""
     return int(np.size(sides.lhs)) // seeds if np.shape(sides.lhs) and np.shape(sides.lhs)[-1] == seeds else int(np.size(sides.lhs))
 
 

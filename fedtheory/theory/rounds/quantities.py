@@ -245,7 +245,7 @@ def client_models(q: Any) -> Any:
 
 @_quantity(of_round="(S, 1, N, d)", latex=r"\tilde y_k")
 def local_models(q: Any) -> Any:
-    """What the local work of every client gives from the state before the round, in the cohort
+    """The local models of all clients from the state before the round, in the cohort
     or not."""
     if "local" not in q._solved:
         q._solved["local"] = _of_everyone(q, q._before)[:, None]

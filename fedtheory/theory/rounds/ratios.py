@@ -1,4 +1,4 @@
-"""Where lhs/rhs says how tight a bound is, and where it says nothing.
+"""Tell the forms whose lhs/rhs says how tight they are from those where it says nothing.
 
 F is known up to a constant only: F and F + c have the same minimisers, rounds and gaps. A form
 whose sides move with c, as F(x+) <= F(x) - ..., has any ratio one likes; and of sides that may be

@@ -33,7 +33,7 @@ __all__ = ["Path", "QuadraticOracles", "is_exact", "oracles_of", "second_moments
 
 
 def is_exact(values: np.ndarray) -> bool:
-    """Whether an array holds Fractions."""
+    """True if an array holds Fractions."""
     return values.dtype == object
 
 

@@ -214,7 +214,7 @@ def _with(instance: Draw, name: str, k: int, i: int, value: Any) -> Draw:
 
 
 def cost(value: Fraction) -> int:
-    """How long a fraction is to write; signs count."""
+    """The length of a fraction as it is written; signs count."""
     return (
         len(str(value.numerator)) * 2
         + (len(str(value.denominator)) * 3 if value.denominator != 1 else 0)

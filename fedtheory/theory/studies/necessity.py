@@ -36,7 +36,7 @@ MOST = 64.0  # times itself: a constant is not made larger than that
 
 @dataclass(frozen=True)
 class ConstantNeed:
-    """How far one constant of a form may be tightened.
+    """The share by which one constant of a form may be tightened.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def first_proof(
 
 
 def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:
-    """How far a constant may be tightened: bisection on the worst instances, then searches at
+    """Find how far a constant may be tightened: bisection on the worst instances, then searches at
     what it leaves."""
     setting, aim = search.setting, (form, constant)
     if aim not in search.best:

@@ -82,7 +82,7 @@ class Study:
 
     @property
     def tightness(self) -> list[Tightness]:
-        """Where each form is tightest."""
+        """The instance of each form on which it is tightest."""
         return [t for s in self.studies for t in s.tightness]
 
     @property
@@ -298,7 +298,7 @@ def _refute(
 
 
 def _conclude(out: StatementStudy, setting: MethodSetting, search: Search, seed: int, budget: int) -> None:
-    """How tight the forms are, from all that is known by now, and that no row says more than that."""
+    """Say how tight the forms are, from all that is known by now, and nothing beyond in a row."""
     out.tightness, out.horizons = [], {}
     tightness(out, setting, search)
     agree(out, setting, seed, budget)

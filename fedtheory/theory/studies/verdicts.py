@@ -105,7 +105,7 @@ def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
 
 
 def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
-    """Where each form is tightest; of forms that hold no more than 1, as more is rounding."""
+    """Find where each form is tightest; a form that holds has at most 1, as more is rounding."""
     holding = {r.form for r in out.rows if r.verdict == "holds"}
     if setting.scope == "run":
         for (form, rounds), elite in search.horizons.items():

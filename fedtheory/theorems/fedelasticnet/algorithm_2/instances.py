@@ -175,7 +175,7 @@ def random_instance(kind: str, rng: Any, label: str = "drawn", seed: int = 0) ->
 
 
 def battery(seed: int, scale: float) -> list[DataInstance]:
-    """What a campaign runs: the instances worked out by hand, then random ones."""
+    """The instances of a campaign: those worked out by hand, then random ones."""
     out = [DataInstance(BUILDERS, kind, label, data, seed) for kind, label, data in BY_HAND]
     for kind in KINDS:
         rng = Stream(seed).generator(f"fedelasticnet {kind}")

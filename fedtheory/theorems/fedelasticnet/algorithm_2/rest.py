@@ -1,4 +1,4 @@
-"""Where Algorithm 2 rests with everybody taking part, and what it does near such a point.
+"""The points at which Algorithm 2 rests with everybody taking part, and its rounds near them.
 
 On L_k(x) = sum_i a_ki (x_i - c_ki)^2/2 write q = 1 - eta_l (a + lambda_2) for every client and coordinate,
 S_n = 1 + ... + q^(n-1), and r_k = grad L_k(theta) - c_k + c. The B local steps of line 7 are
@@ -110,14 +110,14 @@ class RestView(ClosedView):
         return self.h * (self.theta + self.shift - self.c) - c_k + c_k.sum(axis=0) / self.m
 
     def jump(self, odd: int = -1) -> Any:
-        """What the signs give near r = 0, where a client rests with r = 0; 0 elsewhere: (m, d)."""
+        """The terms of the signs near r = 0, where a client rests with r = 0; 0 elsewhere: (m, d)."""
         B, q = self.method.B, self.q
         size = self.method.eta * self.method.lambda1 * (1 - (-q) ** (B - 1)) / (1 + q)
         return np.where(self.sigma == 0, odd**B * size * np.sign(self.residual), 0 * size)
 
     @cached_property
     def _steady(self) -> bool:
-        """Whether the signs of the round from close by are those that the formulas assume."""
+        """True if the signs of the round from close by are those that the formulas assume."""
         c_k = self.c_k + self.shift_k
         _, signs, _ = trace(self.world, self.method, self.theta + self.shift, c_k, c_k.sum(axis=0) / self.m)
         first = np.sign(self.residual)

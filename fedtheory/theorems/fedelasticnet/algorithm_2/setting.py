@@ -1,4 +1,4 @@
-"""How the statements about Algorithm 2 and the threshold are judged: on instances in fractions, some on a problem, too."""
+"""Judge the statements about Algorithm 2 and the threshold: in fractions, some on a problem."""
 
 from __future__ import annotations
 

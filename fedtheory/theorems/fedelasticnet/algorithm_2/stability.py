@@ -1,4 +1,4 @@
-"""Where SCAFFOLD with everybody taking part is stable on quadratics, whatever the clients: one round is a linear map.
+"""The parameters for which SCAFFOLD with everybody is stable on quadratics, whatever the clients.
 
 Let the clients have Hessians H_k, S_k = sum_{j<B} (I - eta_l (H_k + lambda_2))^j, and (theta, c_1, ..., c_m) be the state
 less its fixed point. A round moves client k by -eta_l S_k r_k with r_k = H_k theta - c_k + c. The new c is

@@ -102,7 +102,7 @@ class StoppedView(ClosedView):
 
     @property
     def moved(self) -> Any:
-        """How far the whole state moves in a round with the threshold, but for the clients' own models."""
+        """The move of the whole state in a round with the threshold, without the clients' own models."""
         parts = [n for n in self.state._fields if n != "local"]
         return np.array([abs(getattr(self.after_state, n) - getattr(self.state, n)).max() for n in parts])
 

@@ -1,1 +1,1 @@
-"""What FedElasticNet does in the long run when everyone takes part: runs of Algorithm 3, fixed points of Algorithm 1, in fractions."""
+"""FedElasticNet in the long run with everyone: Algorithm 3's runs, Algorithm 1's fixed points."""

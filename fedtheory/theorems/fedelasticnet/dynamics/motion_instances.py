@@ -184,7 +184,7 @@ def _refusal(case: Case) -> str | None:
 
 
 def _follows_in_floats(problem: Any, rounds: int) -> bool:
-    """Whether a run is followed in float64: of losses that are not separable, or too many numbers for fractions.
+    """True if a run is followed in float64: losses not separable, or too many numbers.
 
     Raises
     ------
@@ -268,7 +268,7 @@ def _loss_in_words(p: dict[str, Any], name: str) -> str:
 
 
 def facts(witness: Witness) -> Sequence[tuple[str, Any]]:
-    """What is shown of a run when it is replayed."""
+    """The rows that are shown of a run when it is replayed."""
     data = witness.data
     rows: list[tuple[str, Any]] = [("losses", "the slope L_k'" + (", a coordinate after the other" if len(data["theta"]) > 1 else ""))]
     for k, row in enumerate(data["losses"]):

@@ -103,7 +103,7 @@ class MotionView(ClosedView):
 
     @cached_property
     def delta(self) -> Any:
-        """What the clients move in rounds 1..T: (T, m, d)."""
+        """The moves of the clients in rounds 1..T: (T, m, d)."""
         return self.y - self.theta[:-1, None, :]
 
     @cached_property
@@ -113,7 +113,7 @@ class MotionView(ClosedView):
 
     @cached_property
     def push(self) -> Any:
-        """What of v_k is left beyond lambda_1, in rounds 1..T: (T, m, d)."""
+        """The part of v_k beyond lambda_1, in rounds 1..T: (T, m, d)."""
         v = self.pull[:-1]
         return sgn(v) * np.maximum(abs(v) - self.lambda1, 0 * v)
 
@@ -124,7 +124,7 @@ class MotionView(ClosedView):
 
     @cached_property
     def still(self) -> Any:
-        """Whether no client moves in round t = 1..T: (T,) bool."""
+        """True where no client moves in round t = 1..T: (T,) bool."""
         return ~np.asarray(self.delta != 0).any(axis=(1, 2))
 
     @property
@@ -138,7 +138,7 @@ class MotionView(ClosedView):
         return values.sum(axis=-2) / (Fraction(m) if values.dtype == object else m)
 
     def same(self, s: int, t: int) -> bool:
-        """Whether the states s and t are one."""
+        """True if the states s and t are one."""
         pairs = ((a[s], a[t]) for a in (self.theta, self.stored))
         return all(bool((abs(a - b) <= self.rounding * (1 + abs(a).max())).all()) for a, b in pairs)
 
@@ -150,7 +150,7 @@ class MotionView(ClosedView):
 
     @cached_property
     def gradient_noise(self) -> float:
-        """What states that are equal up to rounding leave in a gradient."""
+        """The error that states equal up to rounding leave in a gradient."""
         if not self.rounding:
             return 0.0
         size = abs(self.theta).max() * (float(self.beta or 0) + self.lambda2) + abs(self.stored).max() + abs(self.grad).max()
@@ -158,7 +158,7 @@ class MotionView(ClosedView):
 
     @property
     def excess_noise(self) -> Any:
-        """What states that are equal up to rounding leave in R - R*, which is at most ||grad R||_inf ||theta - theta*||_1."""
+        """The error of such states in R - R*, at most ||grad R||_inf ||theta - theta*||_1."""
         if not self.rounding:
             return self.noise
         away = abs(self.theta[-1] - self.theta_star).sum() + abs(self.h[-1]).sum() / self.lambda2

@@ -1,4 +1,4 @@
-"""How a run of Algorithm 3 with full participation is followed: in fractions from a file's data, or on a problem of a user's."""
+"""Follow a run of Algorithm 3 with everyone: in fractions from a file, or on a user's problem."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lambdas_of(data: dict[str, Any]) -> tuple[Fraction, Fraction]:
 def data_of(
     pieces: Sequence[Sequence[Piece]], lambda1: Any, lambda2: Any, rule: str, theta: Any, rounds: int, stored: Any = None
 ) -> dict[str, Any]:
-    """What a file holds of a run: fractions as strings."""
+    """The fields of a file about a run: fractions as strings."""
     data = {
         "losses": [[p.to_file() for p in row] for row in pieces], "lambda1": to_file(Fraction(lambda1)),
         "lambda2": to_file(Fraction(lambda2)), "rule": rule, "theta": [str(Fraction(x)) for x in theta], "rounds": rounds,
@@ -116,7 +116,7 @@ def _follow(losses: SeparableLosses, instance: DiagonalInstance, stored: np.ndar
 
 
 def _frozen(losses: SeparableLosses, theta: np.ndarray, h: np.ndarray, stored: np.ndarray, instance: DiagonalInstance) -> bool:
-    """Whether |g_k - L_k'| <= lambda_1 on the whole way of theta, from here on and to infinity where h is not 0.
+    """True if |g_k - L_k'| <= lambda_1 on the whole way of theta, to infinity where h is not 0.
 
     Slopes are nondecreasing, so the two ends of the way decide. Under the true-gradient rule a round without moves stores
     grad L_k(theta), so only a state with these gradients and h = 0 is frozen.

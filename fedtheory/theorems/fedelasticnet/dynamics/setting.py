@@ -1,4 +1,4 @@
-"""How the statements on the dynamics are judged: runs of Algorithm 3 and fixed points of Algorithm 1 with everyone in every round."""
+"""Judge the statements on the dynamics, of Algorithm 3 and of Algorithm 1 with everyone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Algorithm 1 stands still when everyone takes part, a coordinate at a time and in fractions: all its fixed points."""
+"""All fixed points of Algorithm 1 with everyone taking part, by coordinates, in fractions."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class StandstillView(ClosedView):
         return sorted(corners) or [ZERO]
 
     def _zeros(self, i: int) -> tuple[Fraction, Fraction]:
-        """Where the mean move of coordinate i is 0; it is nonincreasing in the model."""
+        """The points at which the mean move of coordinate i, nonincreasing in the model, is 0."""
 
         def move(x: Fraction) -> Fraction:
             local = (row[i].minimise(x, ZERO, self.lambda1, self.lambda2) for row in self.pieces)

@@ -34,7 +34,7 @@ MOST = 4000  # clients x coordinates x rounds in fractions
 def _data(
     pieces: Sequence[Sequence[Piece]], weights: Sequence[Any], l1: Any, l2: Any, theta: Sequence[Any], rounds: int
 ) -> dict[str, Any]:
-    """What a file holds."""
+    """The fields of a file."""
     return {
         "losses": [[p.to_file() for p in row] for row in pieces], "counts": [str(F(w)) for w in weights], "lambda1": str(F(l1)),
         "lambda2": str(F(l2)), "theta": [str(F(x)) for x in theta], "rounds": rounds,

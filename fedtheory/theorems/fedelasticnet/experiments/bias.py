@@ -27,12 +27,12 @@ START = 4.0
 
 
 def linear_rate(l2: float) -> float:
-    """What a round leaves of the distance, without l1."""
+    """The share of the distance that a round leaves, without l1."""
     return 1 - float((H / (H + l2)).mean())
 
 
 def linear_end(l2: float) -> float:
-    """Where it ends without l1."""
+    """The point at which it ends without l1."""
     p = H / (H + l2)
     return float((p * C).sum() / p.sum())
 

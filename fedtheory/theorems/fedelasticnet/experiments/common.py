@@ -1,4 +1,4 @@
-"""What the experiments share: problems of real data at a strength of heterogeneity, local work, and the best of a grid."""
+"""Problems of real data by heterogeneity, local work, and the best of a grid, for experiments."""
 
 from __future__ import annotations
 

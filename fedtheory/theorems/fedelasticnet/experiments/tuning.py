@@ -1,4 +1,4 @@
-"""What lambda_1, lambda_2 and the threshold epsilon do to Algorithm 3: where it ends and what it sends, over a grid."""
+"""Algorithm 3's end and traffic over a grid of lambda_1, lambda_2 and the threshold epsilon."""
 
 from __future__ import annotations
 

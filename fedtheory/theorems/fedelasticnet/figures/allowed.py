@@ -1,4 +1,4 @@
-"""Which lambda_2 is allowed: the thresholds of the theorems, and the least one at which the paper's potential can go down at all."""
+"""The allowed lambda_2: the theorems' thresholds, and the least at which the potential can fall."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def _crossed(data: dict[str, Any]) -> tuple[float, int]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """Where the printed bound is crossed, and how loose the repaired one is on an ordinary run."""
+    """Say where the printed bound is crossed, and how loose the repaired one is."""
     ratio, first = _crossed(data)
     ordinary, ratios = data["ordinary"], [float(p["ratio"]) for p in data["ordinary"]]
     loose = [float(p["repaired"][-1] / p["measured"][-1]) for p in ordinary]

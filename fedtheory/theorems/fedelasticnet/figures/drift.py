@@ -32,7 +32,7 @@ def compute(rounds: int = 250) -> dict[str, Any]:
 
 
 def _growth(data: dict[str, Any], name: str) -> float:
-    """What R gains a round, over the second half of a run."""
+    """The gain of R a round, over the second half of a run."""
     excess = np.asarray(data["runs"][name]["excess"])
     return float((excess[-1] - excess[len(excess) // 2]) / (len(excess) - 1 - len(excess) // 2))
 

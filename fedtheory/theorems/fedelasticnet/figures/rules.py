@@ -136,7 +136,7 @@ def _counts(data: dict[str, Any]) -> tuple[int, int, int, float]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """Where runs end, and what small lambda_2 does."""
+    """Say where runs end, and what small lambda_2 does."""
     starts, stuck, wandering, far = _counts(data)
     scan, ratios = data["against_ratio"], np.asarray(data["against_ratio"]["ratios"])
     settled = ratios[np.asarray(scan["true-gradient"]) < 1e-6]

@@ -1,4 +1,4 @@
-"""How tight each statement is against lambda_2/beta, over a family of instances."""
+"""The tightness of each statement against lambda_2/beta, over a family of instances."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _worst(data: dict[str, Any]) -> dict[str, float]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """Which statements are attained, and how tight the others are at most."""
+    """Say which statements are attained, and how tight the others are at most."""
     worst = _worst(data)
     attained = [title for title, value in worst.items() if value > 0.99]
     others = [f"{title} {value:.2g}" for title, value in worst.items() if value <= 0.99]

@@ -1,4 +1,4 @@
-"""What is sent: nonzeros, entropy, and suboptimality against cumulated nonzeros, on real data."""
+"""The traffic: nonzeros, entropy, and suboptimality against cumulated nonzeros, on real data."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _late(data: dict[str, Any], name: str, metric: str) -> float:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """What the l1 term saves, and what it costs."""
+    """Say what the l1 term saves, and what it costs."""
     saved = [
         f"{name} {_late(data, name, 'nonzeros'):.0f} ({plain}: {_late(data, plain, 'nonzeros'):.0f})"
         for name, plain in (("Algorithm 1", "FedProx"), ("Algorithm 2", "SCAFFOLD"), (SIGN, "FedDyn"), (TRUE, "FedDyn"))

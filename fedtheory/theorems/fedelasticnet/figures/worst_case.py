@@ -82,7 +82,7 @@ def _said(data: dict[str, Any]) -> tuple[float, str]:
 
 
 def caption(data: dict[str, Any]) -> str:
-    """What is lost in the theorems, and what in the run."""
+    """Say what is lost in the theorems, and what in the run."""
     luck, above = _said(data)
     share = [
         f"{np.max(p['worst'] / np.min(np.stack(list(p['bounds'].values())), axis=0)[np.asarray(p['horizons']) - 1]):.2g} "

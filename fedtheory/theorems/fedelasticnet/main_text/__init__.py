@@ -1,1 +1,1 @@
-"""What the statements about the main text and B.3 are judged on: local problems, rounds, messages."""
+"""The instances of the main text and B.3: local problems, rounds, messages."""

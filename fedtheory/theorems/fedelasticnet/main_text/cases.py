@@ -49,7 +49,7 @@ class EachOf(ClosedView):
 
     @property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of all of them."""
+        """The facts that hold of all of them."""
         return frozenset.intersection(*(v.facts for v in self.each))
 
     def sides_of(self, sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:

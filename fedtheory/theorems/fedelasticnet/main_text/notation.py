@@ -1,4 +1,4 @@
-"""What the statements about the main text and Appendix B.3 share: builders of views, instances, and short constructors."""
+"""Builders of views, instances and short constructors for the main text and Appendix B.3."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def statement(
 
 
 def claim(id: str, title: str, source: str, latex: str, note: str, shown_by: str) -> Statement:
-    """What the paper says and nothing here can judge: the note says why, the command measures what it is about."""
+    """A claim that nothing here can judge: the note says why, the command measures its subject."""
     only = form("printed", latex, None, "open", note=note, kind=CLAIM)
     made = notation.statement(id, title, source, only, kind="claim", scope=CLAIM, assumptions=(), symbols={})
     return replace(made, shown_by=shown_by)

@@ -59,7 +59,7 @@ def solve(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 class Quadratics:
-    """What views of m clients with L_k(y) = y'H_k y/2 - q_k'y share; theirs are H (m, d, d), q (m, d) and theta (d,)."""
+    """A view of m clients with L_k(y) = y'H_k y/2 - q_k'y: H (m, d, d), q (m, d), theta (d,)."""
 
     H: np.ndarray
     q: np.ndarray
@@ -84,7 +84,7 @@ class Quadratics:
 
 
 def semidefinite(A: np.ndarray) -> bool:
-    """Whether a symmetric matrix (d, d) is positive semidefinite: no negative pivot, and 0 only with a zero row."""
+    """True if a symmetric matrix (d, d) is positive semidefinite: no pivot < 0, 0 with a zero row."""
     A = A.copy()
     for i in range(len(A)):
         if A[i, i] < 0 or (A[i, i] == 0 and (A[i, i:] != 0).any()):

@@ -1,4 +1,4 @@
-"""How the main text's statements are judged: on instances in fractions, a problem of a user's, and what a file holds."""
+"""Judge the main text's statements: on instances in fractions, a user's problem, a file."""
 
 from __future__ import annotations
 

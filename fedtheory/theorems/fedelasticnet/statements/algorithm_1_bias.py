@@ -31,7 +31,7 @@ def _stays(v: StandstillView) -> Sides:
 
 
 def _way(v: StandstillView, goal: Any = None) -> Sides:
-    """What is left of the way after a round, and the round's move, against what was left: rounds and coordinates."""
+    """The way left after a round, and the round's move, against the way left before it."""
     left = abs(v.path - (v.limit if goal is None else goal))
     return eq(left[1:] + abs(v.path[1:] - v.path[:-1]), left[:-1], axes=("round", "coordinate"))
 

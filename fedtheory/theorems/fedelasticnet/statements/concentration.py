@@ -61,7 +61,7 @@ class SignsView(ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         signs = [self._law(outcomes, _sign) for _, outcomes in self.laws]
         mirrored = [{-v: p for v, p in law.items()} for law in signs]
         facts = {ONE_LAW} if len(self.laws) == 1 else set()

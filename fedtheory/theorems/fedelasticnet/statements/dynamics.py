@@ -81,7 +81,7 @@ def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tupl
 
 
 def _moves(v: MotionView, most: bool) -> Sides:
-    """What v_k has beyond lambda_1, against the move that it makes: a round and a client each."""
+    """Sides of the part of v_k beyond lambda_1 and the move that it makes: a round and a client each."""
     move, push = norm_sq(v.delta), norm_sq(v.push)
     if most:
         return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise, axes=("round", "client"))
@@ -128,7 +128,7 @@ def _bias(v: MotionView) -> Sides:
 
 
 def _growth(v: MotionView) -> Sides:
-    """What R rises by in a round without moves that is followed by another one."""
+    """The rise of R in a round without moves that is followed by another one."""
     two = np.flatnonzero(v.still[:-1] & v.still[1:])
     rise = v.excess[two + 1] - v.excess[two]
     return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise, axes=("pair of rounds without moves",))

@@ -49,7 +49,7 @@ def _c_from_the_gradients(v: RoundView, of_members: Any) -> Sides:
 
 
 def stored_virtual(v: RoundView) -> Any:
-    """What each client would store if it took part: (S, m, d)."""
+    """The gradients that each client would store if it took part: (S, m, d)."""
     return v.stored - v.lambda2 * v.delta - v.lambda1_sign if v.rule == "sign" else v.grad_tilde
 
 

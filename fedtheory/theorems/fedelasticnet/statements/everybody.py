@@ -59,7 +59,7 @@ class EverybodyView(Quadratics, ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         facts = {SOLVED} if self.star is not None else set()
         still = not (self.stored_next != self.stored).any() and not (self.theta_next != self.theta).any()
         return frozenset(facts | ({AT_REST} if still else set()))

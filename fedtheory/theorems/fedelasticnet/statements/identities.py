@@ -60,7 +60,7 @@ def constants_identities(threshold: int = 27) -> bool:
 
 @cache
 def small_floor(share: str = "3/25", tau: str = "6") -> bool:
-    """Whether the potential with share * kappa decreases up to the floor share (1 + 1/tau) kappa P/m lambda_1^2 z.
+    """True if the potential with share * kappa falls up to share (1 + 1/tau) kappa P/m lambda_1^2 z.
 
     With E = sqrt(epsilon), F = sqrt(2 beta D), G = sqrt(C) and (lambda_2 - beta) E <= G + F, for
     every lambda_2 > 26.861 beta: (1 + b) E^2 + K (1 + tau)(beta E + F)^2 <= K G^2

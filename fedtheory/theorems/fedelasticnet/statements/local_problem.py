@@ -53,7 +53,7 @@ class LocalView(ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         diagonal = not (self.H - np.diag(np.diagonal(self.H))).any()
         facts = {CONVEX} if semidefinite(self.H) else set()
         facts |= {PLAIN} if not self.g.any() else set()
@@ -79,7 +79,7 @@ class LocalView(ClosedView):
         return self.H @ y - self.q
 
     def objective(self, y: np.ndarray) -> Any:
-        """What the client minimises, at y."""
+        """The function that the client minimises, at y."""
         away = y - self.theta
         loss = (y * (self.H @ y)).sum() / 2 - ((self.q + self.g) * y).sum()
         return loss + self.lambda2 / 2 * sq(away) + self.lambda1 * abs(away).sum()

@@ -54,7 +54,7 @@ class MessageView(ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         facts = {WHOLE} if (self.threshold / self.bin).denominator == 1 else set()
         on_grid = all((v / self.bin).denominator == 1 for v in (*self.x, *self.theta))
         return frozenset(facts | ({ON_GRID} if on_grid else set()))
@@ -116,7 +116,7 @@ class DensityView(ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         return frozenset({SAME} if self.variance == self.own_variance else set())
 
     @property

@@ -45,7 +45,7 @@ class ObjectiveView(ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         facts = {EQUAL} if len(set(self.counts)) == 1 else set()
         facts |= {SOLVED} if self.star is not None else set()
         facts |= {PRACTICE} if self.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)) else set()

@@ -55,7 +55,7 @@ class RegressionView(ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         facts = {FEW} if self.d <= WIDEST else set()
         facts |= {RIDGE} if self.lambda2 > 0 else set()
         facts |= {UNIT} if (np.diagonal(self.gram) == 1).all() else set()

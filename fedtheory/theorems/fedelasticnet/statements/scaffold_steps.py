@@ -55,7 +55,7 @@ class StepsView(Quadratics, ClosedView):
 
     @cached_property
     def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """What holds of this instance."""
+        """The facts that hold of this instance."""
         facts = {PLAIN} if self.lambda1 == self.lambda2 == 0 else {PENALISED}
         facts |= {L1} if self.lambda1 > 0 else set()
         facts |= {FRESH} if not (self.controls != self.gradients([self.theta] * self.m)).any() else set()
@@ -147,7 +147,7 @@ def _subgradient(v: StepsView, level: Any = 1) -> Sides:
 
 
 def _as_prox(v: StepsView) -> Sides:
-    """Where |grad L_k(theta) - c_k + c| <= lambda_1, a minimiser with the l1 norm stays; there the update is 0."""
+    """A minimiser with the l1 norm stays, its update 0, if |grad L_k(theta) - c_k + c| <= lambda_1."""
     pull = v.gradients([v.theta] * v.m) - v.controls + v.mean_control
     within = (abs(pull) <= v.lambda1) * Fraction(1)
     return le(within * abs(v.moves), 0 * v.moves)

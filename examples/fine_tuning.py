@@ -39,8 +39,7 @@ class Network(nn.Module):
 
 
 def pretrained(images, labels, epochs=20):
-    """The network after Adam on the digits 0 to 4, with a new head; its BatchNorm keeps the
-    statistics of that time."""
+    """The network after Adam on the digits 0 to 4, BatchNorm's statistics kept, with a new head."""
     network = Network(nn.BatchNorm2d)
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     old = torch.from_numpy(np.flatnonzero(labels < 5))
@@ -55,8 +54,7 @@ def pretrained(images, labels, epochs=20):
 
 
 def train(rounds=20, seed=0):
-    """Name -> the run of the best step size: megabits up and down, and accuracy on the digits 5 to
-    9, (rounds + 1,) each."""
+    """Name -> the run of the best step size: megabits, and accuracy on 5 to 9, (rounds + 1,) each."""
     torch.manual_seed(seed)
     data = digits()
     whole = pretrained(data.inputs(data.train_x), data.train_y)
@@ -68,23 +66,20 @@ def train(rounds=20, seed=0):
     later = data.test_y >= 5
     test = data.inputs(data.test_x[later]), data.test_y[later] - 5
     found = {}
-    for name, network in {
-        "head": head_only, "everything": whole, "from scratch": Network(partial(nn.GroupNorm, 4))
-    }.items():
+    scratch = Network(partial(nn.GroupNorm, 4))
+    starts = {"head": head_only, "everything": whole, "from scratch": scratch}
+    for name, network in starts.items():
         problem = neural.NeuralProblem(
             network, images, labels, clients, nn.CrossEntropyLoss(), test=test
         )
         runs = []
         for lr in (0.03, 0.1, 0.3):
-            solver, record = (
-                local.SGD(10, lr, epochs=2, clip=1.0), ["objective", "test_accuracy", "bits"]
-            )
+            solver = local.SGD(10, lr, epochs=2, clip=1.0)
+            record = ["objective", "test_accuracy", "bits"]
             run = neural.train(
                 problem, algorithms.FedAvg(), rounds, None, solver, seed, record, progress=False
             )
-            runs.append(
-                {measured: values[:, 0] for measured, values in run.metrics.items()} | {"lr": lr}
-            )
+            runs.append({what: v[:, 0] for what, v in run.metrics.items()} | {"lr": lr})
         best = min(runs, key=lambda run: run["objective"][-1])
         found[name] = {
             "trained": problem.dim, "lr": best["lr"], "megabits": best["bits"] / 1e6,
@@ -96,10 +91,9 @@ def train(rounds=20, seed=0):
 def finding(found):
     head, whole, new = found.values()
     reached = np.flatnonzero(whole["accuracy"] >= head["accuracy"][-1])
-    takes = (
-        f"takes {whole['megabits'][reached[0]]:.0f} megabits to get there" if len(reached)
-        else "does not get there"
-    )
+    takes = "does not get there"
+    if len(reached):
+        takes = f"takes {whole['megabits'][reached[0]]:.0f} megabits to get there"
     return (
         f"The head alone ends at {head['accuracy'][-1]:.1%} accuracy with "
         f"{head['megabits'][-1]:.1f} megabits; trained as a whole the network {takes} and ends at "
@@ -111,9 +105,7 @@ def draw(found, file):
     figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
     for name, run in found.items():
         ax.plot(run["megabits"][1:], run["accuracy"][1:], "o-", markersize=3, label=name)
-    ax.set(
-        xscale="log", xlabel="megabits sent, up and down", ylabel="accuracy on the digits 5 to 9"
-    )
+    ax.set(xscale="log", xlabel="megabits sent", ylabel="accuracy on the digits 5 to 9")
     ax.legend()
     figure.savefig(file, dpi=150)
     return file
@@ -124,9 +116,7 @@ if __name__ == "__main__":
     print("trained".ljust(14), "numbers  step  megabits  accuracy after 1, 5, 20 rounds")
     for name, run in found.items():
         after = "  ".join(f"{run['accuracy'][t]:.3f}" for t in (1, 5, 20))
-        print(
-            name.ljust(14),
-            f"{run['trained']:7,}  {run['lr']:4}  {run['megabits'][-1]:8.1f}  {after}",
-        )
+        numbers = f"{run['trained']:7,}  {run['lr']:4}  {run['megabits'][-1]:8.1f}"
+        print(name.ljust(14), f"{numbers}  {after}")
     print(finding(found))
     print("wrote", draw(found, sys.argv[1] if len(sys.argv) > 1 else "fine_tuning.png"))

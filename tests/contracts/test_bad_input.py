@@ -279,7 +279,7 @@ NONE = [
         ) for bad in (None, "fedavg", {"kind": "potential"}, worst_cases.Certificate)
     ),
     (lambda: worst_cases.worst_function(worst_cases.Losses(1.0)), "the WorstCase that"),
-    *((lambda bad=bad: judge.register(bad), r"paper = .*use a Paper\(id") for bad in (None, "efl", theorems)),
+    *((lambda bad=bad: judge.register(bad), r"paper = .*use fedtheory.theory.Paper\(id") for bad in (None, "efl", theorems)),
     (lambda: judge.judge_worst(None, None), "statement = None: use a Statement"),
     (lambda: judge.judge_worst("efl/eq-5", None), "statement = 'efl/eq-5'"),
     (lambda: judge.judge_worst(THEOREM, "printed"), "form = 'printed': use a Form"),

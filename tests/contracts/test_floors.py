@@ -61,7 +61,7 @@ def test_the_core_names_no_paper_method_or_problem():
     from fedtheory import algorithms, problems
     from fedtheory.theory.judge import papers
 
-    named = {p.id for p in papers()} | {p.name for p in papers()} | {"MOPES"}
+    named = {p.id for p in papers()} | {p.title for p in papers()} | {"MOPES"}
     named |= {name for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)} - {"Algorithm"}
     named |= {name for name in problems.__all__ if isinstance(getattr(problems, name), type)} - {"Problem", "Constants"}
     word = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, named)) + r")(?![\w-])")

@@ -131,7 +131,7 @@ OURS = [
 OURS = [
     s
     for s in OURS[[s.id for s in OURS].index("fedelasticnet/eq-40") :]
-    if s.id.partition("/")[2] not in FILE.statements
+    if s.id.partition("/")[2] not in FILE.authored
 ]
 ROWS = [(rule, *key) for rule, table in WORKED.items() for key in table]
 

@@ -135,7 +135,7 @@ def compute(
                         continue
                     statement = get(f"fedelasticnet/{name}")
                     form = statement.form(forms[rule])
-                    if name in FILE.statements:  # judged from states of its own
+                    if name in FILE.authored:  # judged from states of its own
                         how = {"sampling": sampling, "x0": x0, "seed": seed, "forms": [form.name]}
                         [check] = statement.verify(problem, algorithm, **how)
                         out[title][rule][i, j] = check.tightness

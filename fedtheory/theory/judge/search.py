@@ -24,6 +24,7 @@ __all__ = ["VISIBLE", "SearchResult", "Tape", "Target", "changed", "explore", "s
 
 VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
 
+Proved = Callable[["Target"], tuple[Witness | None, float | None]]
 Draw = Callable[["Tape", Sequence["Target"]], tuple[Any, Any] | None]
 
 
@@ -199,7 +200,7 @@ def explore(
     *,
     budget: int,
     width: int = 64,
-    proved: Callable[[Target], Witness | None] = lambda target: None,
+    proved: Proved = lambda target: (None, None),
 ) -> list[SearchResult]:
     """Instances at random for all targets, then small changes of the nearest one for each.
 
@@ -210,8 +211,9 @@ def explore(
     at_random, nearby : how many instances for all, and how many for each target
     budget : what was asked for, for the record
     width : uniforms that a tape starts with
-    proved : callable(target) -> Witness or None
-        The violation as a witness; asked only where the form's own sides are violated.
+    proved : callable(target) -> (Witness or None, float or None)
+        The violation as a witness, and (lhs - rhs)/scale in fractions, None where nothing says it;
+        asked only where the form's own sides are violated.
     """
     for i in range(at_random):
         _see(draw, Tape(rng.random(width), seed * 100_003 + i), targets)
@@ -224,11 +226,12 @@ def explore(
     return [_result(t, budget, seed, proved) for t in targets]
 
 
-def _result(t: Target, budget: int, seed: int, proved: Callable[[Target], Witness | None]) -> SearchResult:
+def _result(t: Target, budget: int, seed: int, proved: Proved) -> SearchResult:
     found = t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides
+    witness, exact = proved(t) if found else (None, None)
     worst, tightest = ({} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at))
     return SearchResult(
         t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations,
         max(t.margin, -1.0),  # -1: nothing it applies to was met
-        t.ratio if np.isfinite(t.ratio) else float("nan"), worst, tightest, proved(t) if found else None,
+        t.ratio if np.isfinite(t.ratio) else float("nan"), worst, tightest, witness, exact,
     )  # fmt: skip

@@ -407,30 +407,42 @@ class Setting:
         nearby = max(4, budget // (3 * len(targets)))
         return explore(draw, targets, 2 * budget // 3, nearby, rng, seed, budget=budget, proved=self.proved)
 
-    def proved(self, target: Target) -> Witness | None:
-        """The violation at the target's instance as a witness, where its numbers are fractions: shrunk to simpler ones as long as
-        (lhs - rhs)/scale is at least half of what it was."""
+    def proved(self, target: Target) -> tuple[Witness | None, float | None]:
+        """Judge the target's worst instance in fractions, where its data are.
+
+        Returns
+        -------
+        Witness or None
+            Shrunk to simpler numbers as long as (lhs - rhs)/scale is at least half of what it was.
+        float or None
+            (lhs - rhs)/scale of the instance; None where it is not judged in fractions.
+        """
         at = target.margin_at
         data = getattr(at, "data", None)
         if data is None or at.kind not in self.kinds:
-            return None
+            return None, None
         statement = target.statement
         witness = Witness(statement.id, target.form.name, target.rule, at.kind, data, found_by={"search": "random and local"})
         violation = self._violation(statement, witness)
-        if violation <= 0:
-            return None
-        small = simpler(data, lambda changed: 2 * self._violation(statement, replace(witness, data=changed)) >= violation)
+        if violation is None or violation <= 0:
+            return None, None if violation is None else float(violation)
+
+        def keeps(changed: Any) -> bool:
+            left = self._violation(statement, replace(witness, data=changed))
+            return left is not None and 2 * left >= violation
+
+        small = simpler(data, keeps)
         if small != data:
             witness = replace(witness, data=small, found_by={"search": "random and local, then shrunk"})
         _, lhs, rhs, _ = self.exact_check(statement, witness)
-        return witness.claiming(lhs, rhs)
+        return witness.claiming(lhs, rhs), float(violation)
 
-    def _violation(self, statement: Statement, witness: Witness) -> Fraction:
-        """(lhs - rhs)/scale in fractions; -1 of data that the form is not about, or that no view is made from."""
+    def _violation(self, statement: Statement, witness: Witness) -> Fraction | None:
+        """(lhs - rhs)/scale in fractions; None of data that the form is not about, or make no view."""
         try:
             _, lhs, rhs, scale = self.exact_check(statement, witness)
         except (FedTheoryError, ArithmeticError, LookupError, ValueError):
-            return Fraction(-1)
+            return None
         return (lhs - rhs) / scale if scale else Fraction(0)
 
 

@@ -12,6 +12,7 @@ from fedtheory.theorems import get
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.search import Tape, Target
 from fedtheory.theory.judge.shrink import simpler
+from fedtheory.theory.judge.statement import le
 
 
 @pytest.fixture
@@ -62,23 +63,52 @@ def test_a_counterexample_of_a_search_is_shrunk_and_still_proves_it(paper):
     for seed in range(6):
         at = setting.random_instance("clients", Tape(np.random.default_rng([seed, 1]).random(64)))
         target = Target(statement, statement.form("printed"), "any", statement.form("printed").sides, margin_at=at)
-        found = setting.proved(target)
+        found, excess = setting.proved(target)
         if found is None:  # one client, or curvatures that do not matter
-            assert at.view().mean_c == at.view().x_star
+            assert at.view().mean_c == at.view().x_star and excess <= 0
             continue
         _, lhs, rhs, scale = setting.exact_check(statement, replace(found, data=at.data))
         check, small_lhs, small_rhs, small_scale = setting.exact_check(statement, found)
         assert check.verdict == "violated" and (found.lhs, found.rhs) == (str(small_lhs), str(small_rhs))
+        assert excess == pytest.approx(float((lhs - rhs) / scale))
         assert 2 * (small_lhs - small_rhs) / small_scale >= (lhs - rhs) / scale
         assert size(found.data) < size(at.data) and set(found.data["x"]) == {"0"}, "the models do not matter there"
-        assert setting.proved(target) == found and "shrunk" in found.found_by["search"]
+        assert setting.proved(target) == (found, excess) and "shrunk" in found.found_by["search"]
 
 
 def test_what_no_view_is_made_from_is_no_violation(paper):
-    statement, found = paper.statements[0], paper.setting.proved(_target(paper))
+    statement, (found, _) = paper.statements[0], paper.setting.proved(_target(paper))
     assert paper.setting._violation(statement, found) > 0
     for data in ({"h": ["0"], "c": ["1"], "x": ["1"]}, {"h": ["1"]}, {"h": ["1"], "c": [["1"]], "x": ["1"]}):
-        assert paper.setting._violation(statement, replace(found, data=data)) == -1
+        assert paper.setting._violation(statement, replace(found, data=data)) is None
+
+
+def test_a_violation_in_floats_that_fractions_deny_is_not_found(paper, monkeypatch):
+    """The form holds with equality; its sides in floats are pushed apart by what nothing bounds."""
+    setting, statement = paper.setting, paper.statements[0]
+    holds = replace(
+        statement.form("printed"), established={"any": "holds"}, mutants=(),
+        sides=lambda v: le(v.x_star, v.x_star, noise=0) if v.exact else le(v.x_star + 1, v.x_star),
+    )  # fmt: skip
+    changed = replace(statement, forms=(holds,))
+    drawn = setting.random_instance
+
+    class InFloats:
+        def __init__(self, instance):
+            self.instance, self.data, self.kind = instance, instance.data, instance.kind
+
+        def view(self):
+            seen = self.instance.view()
+            object.__setattr__(seen, "exact", False)
+            return seen
+
+        def to_json(self):
+            return self.data
+
+    monkeypatch.setattr(setting, "random_instance", lambda kind, rng: InFloats(drawn(kind, rng)))
+    [result] = setting.run_search(("clients",), [changed], 100, 0)
+    assert result.best > 0.1 and result.witness is None
+    assert result.exact_best == 0 and result.empty
 
 
 def _target(paper):

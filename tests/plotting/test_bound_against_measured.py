@@ -246,6 +246,9 @@ def test_entries_that_are_no_horizons_are_shares_of_their_bounds():
     assert ax.get_ylabel().replace("\n", " ") == "measured/bound of mean squared error of the stored gradients after a round"
     assert finding(data).startswith(f"As printed it is violated in {bad} of {len(rows)} cases by a factor of up to {shares[0]:.3g}")
     assert any(list(li.get_ydata()) == [1, 1] for li in ax.lines) and not overlaps(figure)
+    fewer = drawn({**data, "rows": [r for r in data["rows"] if r not in rows[1:]]})
+    most = max(len([r for r in data["rows"] if r["form"] == c.form]) for c in checks[1:])
+    assert fewer.axes[0].get_xlabel() == f"{most} states, the nearest to its bound first" and most > 1
 
 
 def test_a_bound_on_the_last_round_is_judged_again_at_shorter_horizons():

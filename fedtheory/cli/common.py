@@ -106,8 +106,13 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 def find_statement(name: str) -> Any:
     """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first.
 
-    Raises ------ UnknownName With the nearest ids, or with all of that name where several papers
-    have one. FedTheoryError As `fedtheory.theory.judge.registry.load_file` raises it."""
+    Raises
+    ------
+    UnknownName
+        With the nearest ids, or with all of that name where several papers have one.
+    FedTheoryError
+        As `fedtheory.theory.judge.registry.load_file` raises it.
+    """
     from fedtheory.theory.judge.registry import all_statements, get, papers
 
     file, name = in_file(name)
@@ -122,6 +127,9 @@ def find_statement(name: str) -> Any:
     for paper in () if "/" in name else papers():
         with suppress(UnknownName):
             return get(f"{paper.id}/{name}")  # an alias
+    before, colon, own = name.rpartition(".py:")
+    if meant := f"{before}.py::{own}" if colon else f"{name}.py" if _is_file(f"{name}.py") else "":
+        raise UnknownName(f"unknown statement {name!r}: of a file write {meant}")
     if "/" not in name:  # near ids without their papers, or short ids are always the nearest
         near = difflib.get_close_matches(name.lower(), {s.id.split("/", 1)[-1] for s in all_statements()}, n=3, cutoff=0.6)
         ids = [s.id for tail in near for s in all_statements() if s.id.split("/", 1)[-1] == tail][:4]
@@ -136,6 +144,13 @@ def in_file(name: str) -> tuple[Path | None, str]:
     if file.endswith(".py") or (("::" in name or "/" in name) and Path(file).is_file()):
         return Path(file), inside
     return None, name
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # no path at all
+        return False
 
 
 def paper_named(name: str) -> RegisteredPaper | None:

@@ -115,7 +115,11 @@ def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
     """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words;
     None where nothing is given.
 
-    Raises ------ InvalidInput No name, no value, or a name twice."""
+    Raises
+    ------
+    InvalidInput
+        No name, no value, or a name twice.
+    """
     out: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -227,9 +231,14 @@ def _without_none(hint: Any) -> Any:
 def compressor_of(text: str, option: str = "--compressor") -> Compressor:
     """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option.
 
-    Raises ------ UnknownName A name that `fedtheory.messages.get` does not know. InvalidInput A
-    parameter that the compressor does not have, one that is missing or not of its type, values out
-    of range."""
+    Raises
+    ------
+    UnknownName
+        A name that `fedtheory.messages.get` does not know.
+    InvalidInput
+        A parameter that the compressor does not have, one that is missing or not of its type,
+        values out of range.
+    """
     from fedtheory import messages
 
     name, _, rest = text.partition(":")

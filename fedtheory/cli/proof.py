@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import check_out, emit, find_statement, in_words, out_console, progress, save, slug
+from fedtheory.cli.common import (
+    check_out,
+    emit,
+    find_statement,
+    in_file,
+    in_words,
+    out_console,
+    progress,
+    save,
+    slug,
+    statements_in,
+)
 from fedtheory.cli.options import given_values
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
@@ -74,7 +85,7 @@ def prove(
     how : rounds, scenarios, mode
     show : form, witness, round, details, figure
     """
-    theorem = find_statement(name)
+    theorem = _theorem(name)
     on_problem = problem_name is not None or options.get("data") is not None
     if show["witness"] is not None and on_problem:
         raise InvalidInput(
@@ -178,6 +189,15 @@ def _unexpected(walk: Walk) -> list[Any]:
             if verdicts.get(walk.rule, verdicts.get("any", "open")) == "holds":
                 found.append(tally)
     return found
+
+
+def _theorem(name: str) -> Any:
+    """Find a statement by its name; of a file alone the only one that has a proof."""
+    file, own = in_file(name)
+    if file is not None and not own:
+        ids = {proof.theorem for paper in statements_in(file) for proof in paper.proofs}
+        name = f"{file}::{ids.pop().partition('/')[2]}" if len(ids) == 1 else name
+    return find_statement(name)
 
 
 def _told(walk: Walk, seed: int, at: int | None, details: bool) -> dict[str, Any]:

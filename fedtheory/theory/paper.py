@@ -544,10 +544,16 @@ class Paper(RegisteredPaper):
         UnknownName, InvalidInput
             No such statement or form; a theorem that is not about a run; steps of another kind.
         """
-        from fedtheory.theory.proofs import core_proof
+        from fedtheory.theory.proofs import ProofStep, core_proof
 
         chosen = self[theorem] if isinstance(theorem, str) else theorem
-        made = core_proof(chosen, form, list(steps), note)
+        found = [
+            replace(one, what=self[one.what])
+            if isinstance(one, ProofStep) and one.sides is None and isinstance(one.what, str)
+            else one
+            for one in steps
+        ]
+        made = core_proof(chosen, form, found, note)
         self.proofs.append(made)
         return made
 

@@ -60,7 +60,8 @@ def step(
 
     Parameters
     ----------
-    what : a statement of the paper with over='round', which is judged in every round; or with ``at_end`` a label
+    what : a statement of the paper with over='round', or its name, which is judged in every round;
+        with ``at_end`` a label
     at_end : callable(q) -> ``le(...)``, q the quantities of the run: a step that is taken once, when the rounds are added up
     form : of the statement
     weight : what one unit of its slack adds to the slack of the theorem: a number, or callable(q) -> a number, or one for each
@@ -71,11 +72,12 @@ def step(
     Raises
     ------
     InvalidInput
-        A label without ``at_end``, or a statement with it.
+        A statement with ``at_end``.
     """
-    if (at_end is not None) != isinstance(what, str):
+    if at_end is not None and not isinstance(what, str):
         raise InvalidInput(
-            f"step {what!r}: give a statement that is judged in every round, or a label and the sides of a step at the end"
+            f"step {what!r}: a step at the end has a label, and one that is judged in every round "
+            "is a statement, or its name"
         )
     return ProofStep(what, form, weight, why, at_end, formula)
 

@@ -197,6 +197,14 @@ def test_a_file_that_is_not_there():
         assert "nowhere.py: no such file" in refused(command, "nowhere.py")
 
 
+def test_a_file_that_is_named_almost_is_told(mine, monkeypatch):
+    monkeypatch.chdir(mine.parent)
+    assert "of a file write mine.py::young" in refused("explain", "mine.py:young")
+    assert "of a file write mine.py" in refused("explain", "mine")
+    (mine.parent / "theorem-3.1.py").write_text(MINE)
+    assert "fedelasticnet/theorem-3.1" in call("explain", "theorem-3.1").stdout
+
+
 def test_a_file_that_is_read_again_replaces_what_it_had(mine):
     (first,) = registry.load_file(mine)
     mine.write_text(MINE.replace("Young's inequality", "Young's"))

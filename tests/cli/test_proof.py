@@ -136,6 +136,11 @@ def test_a_file_of_ones_own(own_file):
     assert "monotone" in told and "round 2: holds" in told
 
 
+def test_of_a_file_the_only_theorem_with_a_proof_is_meant(own_file):
+    file = str(own_file).partition("::")[0]
+    assert "walked-proof/rate [repaired]" in call("proof", file, "--form", "repaired").stdout
+
+
 def test_the_other_papers_on_a_problem():
     efl = json.loads(call("proof", "efl/theorem-1", "--problem", "quadratic", "--rounds", "3", "--json").stdout)
     mls = json.loads(

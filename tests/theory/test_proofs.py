@@ -135,8 +135,11 @@ def test_what_no_proof_is_made_of():
     for steps, why in (([], "no steps"), ([one_round], "is no step"), ([step(rate)], "is not judged in a round")):
         with pytest.raises(InvalidInput, match=why):
             paper.proof(rate, steps=steps)
-    with pytest.raises(InvalidInput, match="give a statement that is judged in every round, or a label"):
-        step("only a label")
+    with pytest.raises(UnknownName, match="statement of walked-proof 'one-roun': did you mean"):
+        paper.proof(rate, steps=[step("one-roun")])
+    with pytest.raises(InvalidInput, match="a step at the end has a label"):
+        step(one_round, lambda q: None)
+    assert paper.proof(rate, steps=[step("one-round")]).steps[0].statement == one_round.id
     with pytest.raises(InvalidInput, match="step 'one-round' has no weight and others have"):
         paper.proof(rate, steps=[step(one_round), step(one_round, weight=1)])
     with pytest.raises(InvalidInput, match="is about a round"):

@@ -164,7 +164,9 @@ class WorldSetting(Setting):
     def example(self, statement: Statement) -> str | None:
         """Options of `fedtheory verify` that show the statement at work, or None."""
         world = self._world(statement)
-        return None if world is None else world.example or None
+        if world is None or (not world.example and not world.of_problems()):
+            return None
+        return world.example or f"--problem {world.problem}"
 
     def rule_of(self, case: Case) -> str:
         """The one rule that there is."""

@@ -166,6 +166,8 @@ def test_what_has_no_exact_moments_is_named(paper, problem, how, said):
 
 def test_the_command_line_takes_a_law_of_participation(paper):
     how = ("--problem", "quadratic", "--inactive", 0.3, "--local-steps", 2, "--rounds", 8, "--json")
+    told = call("explain", FILE).stdout
+    assert "::drift --problem quadratic" in " ".join(told.split())
     rows = json.loads(call("verify", f"{FILE}::drift", *how).stdout)["checks"]
     assert {r["form"]: r["verdict"] for r in rows}["repaired"] == "holds"
     with_step = (*how[:2], "--rounds", 8, "--local-lr", 10)

@@ -112,7 +112,7 @@ def statements() -> dict[str, str]:
     pages = {}
     for paper in papers():
         told = f"Every form, as it is on record. `fedtheory verify {paper.id}/` judges them anew."
-        lines = [f"# All statements of {paper.name}", "", told, ""]
+        lines = [f"# All statements of {paper.title}", "", told, ""]
         for s in paper.statements:
             lines += [f"({anchor(s.id)})=", f"## `{s.id.partition('/')[2]}`", "", f"```{{statement}} {s.id}", ":witness:", "```", ""]
         pages[paper.id] = "\n".join(lines)

@@ -84,7 +84,7 @@ class CampaignOptions:
     Attributes
     ----------
     out : folder
-    budget : instances that the search tries for each form; 0 for no search
+    budget : instances of the search; forms of one kind share a quarter; 0 for no search
     papers : the papers it is about, with the statements that are judged; None for all
     own : whether they are a user's that are being worked on: of a file, or of a package without
         witnesses. Then forms on record as violated are searched as well.

@@ -123,7 +123,7 @@ def verify_command(
     )] = True,
     budget: Annotated[int | None, _all(
         "--budget", min=0, metavar="N",
-        help="Instances that are searched for a counterexample to each form (default 1,000).",
+        help="Size of the search for counterexamples (default 1,000).",
     )] = None,
     workers: Workers = None,
     engine: Engine = "local",

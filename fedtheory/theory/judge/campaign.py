@@ -193,7 +193,7 @@ def search_plan(
     budget: int, seed: int = 0, only: Sequence[RegisteredPaper] | None = None, violated: bool = False
 ) -> list[SearchTask]:
     """The jobs of a search of every form not on record as violated, or with ``violated`` of every form."""
-    whole_number("budget", budget, remedy="it is the number of instances to try for each form")
+    whole_number("budget", budget, remedy="it is the number of instances of the search")
     check_budget(budget)
     chosen = papers() if only is None else only
     return [SearchTask(p.id, job, budget, seed, violated, **_of(p)) for p in chosen for job in p.setting.searches(p.statements)]

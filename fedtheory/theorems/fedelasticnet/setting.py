@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
@@ -276,6 +278,19 @@ class FedElasticNetSetting(Setting):
                 limits = {**target.statement.witness_limits, **target.form.limits}
                 target.form = replace(target.form, limits=limits)
         return super().explore(kind, targets, budget, seed)
+
+    def proved(self, target: Target) -> tuple[Witness | None, float | None]:
+        """As `Setting.proved`; a run ends at the horizon at which the form fails most."""
+        at = target.margin_at
+        if isinstance(at, Drawn) and at.kind == "run":
+            sides = target.sides(at.view())
+            lhs, rhs, scale = (np.asarray(v, dtype=float) for v in (sides.lhs, sides.rhs, sides.scale))
+            with np.errstate(all="ignore"):
+                excess = (lhs - rhs) / scale
+            excess = np.where(np.isfinite(excess), excess, -np.inf).reshape(len(excess), -1)
+            T = 1 + int(excess.max(axis=1).argmax())
+            target = replace(target, margin_at=replace(at, data={**at.data, "T": T}))
+        return super().proved(target)
 
 
 SETTING = Joined(

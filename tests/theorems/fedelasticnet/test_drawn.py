@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.drawn import AT_THE_EDGE, RUNS, drawn
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
+from fedtheory.theory.judge.registry import get, setting_of
+from fedtheory.theory.judge.search import Target
+from fedtheory.theory.judge.statement import le
 
 RULES = ("sign", "true-gradient")
 
@@ -60,3 +64,20 @@ def test_what_is_drawn_is_within_the_assumptions(kind):
         at_the_optimum += bool((one.x0 == one.losses.theta_star).all())
     share = {"round": 0.1, "run": 0.4}[kind]
     assert abs(at_the_edge / 400 - share) < 0.08 and at_the_optimum > 20
+
+
+def test_a_run_that_fails_on_its_way_is_proved_where_it_fails():
+    """At the last horizon the form holds, and the witness is the run to the third one."""
+    statement = get("fedelasticnet/theorem-3.1")
+    setting = setting_of(statement).part(statement)
+
+    def sides(v):
+        third = np.reshape([F(int(t == 3)) for t in v.horizons], (-1, 1)) + 0 * v.excess
+        return le(third, 0 * third, F(1, 2) + 0 * third)
+
+    wrong = replace(statement.form("repaired"), sides=sides, letters=None, limits={})
+    changed = replace(statement, forms=(wrong,), witness_limits={})
+    at = next(m for m in many("run") if m.rule == "sign" and 5 < m.data["T"] < 13)
+    target = Target(changed, wrong, "sign", sides, margin_at=at)
+    witness, excess = setting.proved(target)
+    assert excess > 0 and witness.data["T"] == 3 and (witness.lhs, witness.rhs) == ("1", "1/2")

@@ -28,7 +28,8 @@ __all__ = ["CudaGraph", "Graph", "SideStreams", "Walks", "of_problem"]
 
 ALIGNED = 128  # bytes
 STREAMS = 8
-KEPT = 2  # recordings of a problem, each of which holds its models and gradients
+KEPT = 16  # recordings of a problem, each of which holds its models and gradients
+FILLED = 0.5  # of a GPU's memory, above which old recordings make room for a new one
 
 
 class Graph(Protocol):
@@ -48,11 +49,35 @@ class CudaGraph:
         self._graph = torch.cuda.CUDAGraph()
 
     def record(self, work: Callable[[], None]) -> None:
-        with torch.cuda.graph(self._graph):
-            work()
+        _without_the_host(work)  # a capture that fails on its way leaves its pool of memory open
+        stream = torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(self._graph):
+                work()
+        except BaseException:
+            torch.cuda.set_stream(stream)  # which torch leaves at the capture's
+            raise
 
     def replay(self) -> None:
         self._graph.replay()
+
+
+def _without_the_host(work: Callable[[], None]) -> None:
+    """Do the work. Raises RuntimeError where it waits for the device on the way."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        work()
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+def _crowded(y: Tensor) -> bool:
+    """True if the GPU of y has little memory left for more recordings."""
+    if y.device.type != "cuda":
+        return False
+    whole = torch.cuda.get_device_properties(y.device).total_memory
+    return torch.cuda.memory_reserved(y.device) > FILLED * whole
 
 
 class SideStreams:
@@ -107,7 +132,9 @@ class Walks:
         step = self._steps.pop(key, None)
         try:
             if step is None:
-                while len(self._steps) >= KEPT:
+                if _crowded(y):
+                    self._steps.clear()
+                elif len(self._steps) >= KEPT:
                     del self._steps[next(iter(self._steps))]  # the one not used for longest
                 step = _Step(problem, penalty, clip, y, tables, room, self._graph(), self._lanes)
             else:

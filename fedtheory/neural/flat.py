@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,7 +20,7 @@ from fedtheory.neural.parts import Parts, mapped, unpacked
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy"]
+__all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy", "unmoved"]
 
 _THREAD = threading.local()
 MANY = 8  # times the few samples that a module is tried on
@@ -124,6 +125,25 @@ def own_copy(module: Any) -> nn.Module:
             f"{type(module).__name__} cannot be copied, which every thread needs ({type(error).__name__}: {error}): keep nothing in it "
             "but parameters, buffers and modules"
         ) from error
+
+
+def unmoved(module: nn.Module) -> nn.Module:
+    """Keep the recurrent layers of a module from moving the parameters they are given.
+
+    On a GPU torch calls `flatten_parameters` once a layer has other parameters than before. It
+    points them at memory of cuDNN's own, so that views of a vector of all parameters would be
+    views of it no more, and a step on them would leave the vector as it was.
+    """
+    for part in module.modules():
+        if isinstance(part, torch.nn.RNNBase):
+            part.flatten_parameters = _leave_in_place
+            # torch advises to call what is switched off here
+            warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous")
+    return module
+
+
+def _leave_in_place() -> None:
+    """Do nothing."""
 
 
 def _places(module: nn.Module, names: list[str]) -> list[tuple[dict[str, Any], str, str]]:

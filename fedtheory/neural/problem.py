@@ -17,10 +17,10 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
-from fedtheory.neural.device import as_device, as_dtype, check_precision
+from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_kernels
 from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
-from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy
+from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy, unmoved
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.models import check_model
 from fedtheory.neural.parts import Parts, check_alike, made, repeated
@@ -122,7 +122,7 @@ class NeuralProblem(Problem):
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
         self.precision = check_precision(precision, self.device, self.dtype)
         given = own_copy(module)
-        self.flat = FlatModule(copy.deepcopy(given).to(self.device, self.dtype))
+        self.flat = FlatModule(unmoved(copy.deepcopy(given).to(self.device, self.dtype)))
         self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none
         if isinstance(loss, torch.nn.Module):  # class weights lie where the module does
@@ -153,20 +153,24 @@ class NeuralProblem(Problem):
         first = torch.from_numpy(largest[np.linspace(0, len(largest) - 1, min(TRIED, len(largest))).astype(int)]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
         sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
-        self.flat.settle(few[0])
-        self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
-        self._check_finite()
-        if self.loss.weighted and isinstance(self.targets, Parts):
-            raise InvalidInput(f"targets have several parts, and the loss {self.loss.name} takes one tensor: give a loss of your own")
-        check_targets(self.flat, self.loss, few[0], sets, self._clients)
-        own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
-        check_model(own, loss, few, (self.inputs, self.targets))
-        check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
-        if not isinstance(loss, str):
-            check_labels(self.flat.module, loss, self.inputs, self.targets, self._clients)
-        if self.test is not None:
-            check_tested(self.flat, self.loss, self.test, TRIED)
-        self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
+        with exact_kernels(self.device):
+            self.flat.settle(few[0])
+            self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
+            self._check_finite()
+            if self.loss.weighted and isinstance(self.targets, Parts):
+                raise InvalidInput(
+                    f"targets have several parts, and the loss {self.loss.name} takes one tensor: "
+                    "give a loss of your own"
+                )
+            check_targets(self.flat, self.loss, few[0], sets, self._clients)
+            own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
+            check_model(own, loss, few, (self.inputs, self.targets))
+            check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
+            if not isinstance(loss, str):
+                check_labels(self.flat.module, loss, self.inputs, self.targets, self._clients)
+            if self.test is not None:
+                check_tested(self.flat, self.loss, self.test, TRIED)
+            self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     @classmethod
     def from_dataset(

@@ -280,7 +280,8 @@ def test_rows_of_recordings_begin_where_a_gpu_reads_best(on_pretend):
     assert step.y.stride(0) - step.y.shape[1] < captured.ALIGNED // 8 and step.penalty.recorded
 
 
-def test_one_recording_serves_all_rounds(on_pretend):
+def test_one_recording_serves_all_rounds(on_pretend, monkeypatch):
+    monkeypatch.setattr(captured, "KEPT", 4)
     walks, before = on_pretend(PretendGraph), PretendGraph.records
     p = problem(clients=EVEN)
     run(p, algorithms.FedDyn(0.5), SGD(4, 0.1, epochs=2, decay=0.9), rounds=4)
@@ -288,7 +289,10 @@ def test_one_recording_serves_all_rounds(on_pretend):
     for batch in (2, 3, 4, 5, 6, 7):
         run(p, algorithms.FedDyn(0.5), SGD(batch, 0.1, epochs=1), rounds=1)
     (kept,) = walks.values()
-    assert len(kept._steps) == captured.KEPT
+    assert len(kept._steps) == 4
+    monkeypatch.setattr(captured, "_crowded", lambda y: True)
+    run(p, algorithms.FedDyn(0.5), SGD(8, 0.1, epochs=1), rounds=1)
+    assert len(kept._steps) == 1
 
 
 @pytest.mark.parametrize("asks", [lambda v: v * float(v > -1), lambda v: v[v > -9].mean()], ids=["number", "mask"])

@@ -241,3 +241,42 @@ def test_what_is_sent_is_counted_on_the_gpu_to_the_same_bins():
             here = message.astype(dtype)
             for found, right in zip(bin_counts(torch.from_numpy(here).to("cuda")), bin_counts(here), strict=True):
                 np.testing.assert_array_equal(found, right)
+
+
+def own_loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets) + 1e-3 * outputs.square().mean()
+
+
+def test_recurrent_weights_train_in_a_loop_that_is_not_recorded():
+    """cuDNN would move the parameters of a layer out of the vector that is trained."""
+    runs = []
+    for device in ("cpu", "cuda"):
+        p = problem("lstm", device, loss=own_loss, engine="loop", dtype="float64")
+        runs.append(run(p, record=()).x)
+        assert not p.walks._steps
+    np.testing.assert_allclose(runs[1], runs[0], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_convolutions_are_stacked_whatever_torch_rounds_to(tf32, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", tf32)
+    torch.manual_seed(0)
+    net, data = cnn((3, 32, 32), 10, 5, (384, 192)), RNG.normal(size=(60, 3, 32, 32))
+    engines = {e: NeuralProblem(net, data, LABELS, CLIENTS, device="cuda", engine=e).engine.name for e in ("stacked", "auto")}
+    assert engines == {"stacked": "stacked", "auto": "loop"}
+
+
+def test_a_refused_recording_leaves_stream_and_memory_as_they_were():
+    def asks(outputs, targets):
+        return nn.functional.cross_entropy(outputs, targets) * (1.0 if outputs.abs().max().item() > -1 else 2.0)
+
+    even, before = np.split(np.arange(60), 4), torch.cuda.current_stream()
+    p = NeuralProblem(network("mlp"), IMAGES, LABELS, even, asks, device="cuda", engine="loop")
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        run(p, record=())
+    assert p.walks.refused and torch.cuda.current_stream() == before
+    big = torch.empty(2**28, device="cuda")
+    del big
+    held = torch.cuda.memory_reserved()
+    torch.cuda.empty_cache()
+    assert held - torch.cuda.memory_reserved() >= 2**30

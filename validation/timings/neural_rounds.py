@@ -34,8 +34,8 @@ from fedtheory.neural.problem import NeuralProblem
 from fedtheory.randomness import Stream
 
 __all__ = [
-    "CLIENTS", "COHORT", "METHODS", "SEED", "ByHand", "Figure", "Usual", "a_round", "check_by_hand", "check_same", "client_models",
-    "clock", "instance", "simulated", "wait",
+    "CLIENTS", "COHORT", "LR", "METHODS", "SEED", "ByHand", "Figure", "Usual", "a_round",
+    "check_by_hand", "check_same", "client_models", "clock", "instance", "simulated", "wait",
 ]  # fmt: skip
 
 CLIENTS, COHORT, RIDGE, LR, ALPHA, L1, SEED, CLIP = 100, 10, 1e-4, 0.05, 0.1, 1e-4, 1, 10.0

@@ -287,7 +287,9 @@ def main(
 
         rows += [Row(*figure) for figure in neural_rows()]
         if torch.cuda.is_available():
-            rows += [Row(*figure) for figure in neural_rows(device="cuda")]
+            from networks_on_gpu import gpu_figures
+
+            rows += [Row(*figure) for figure in gpu_figures("cuda")]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
     rows.append(Row("peak memory", peak, "MiB", note=f"this process; largest worker that ended: {workers:.0f} MiB"))

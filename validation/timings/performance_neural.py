@@ -1,6 +1,6 @@
 """Speed of training networks, beside the usual loop over the clients and the best page by hand.
 
-    python validation/timings/performance_neural.py [--device cuda] [--by-hand] [--out FILE]
+    python validation/timings/performance_neural.py [--by-hand] [--out FILE]
 
 All are in neural_rounds.py. Their client models are compared before anything is timed; repetitions
 alternate, and medians count. ``neural_rows()`` gives the figures to performance.py.
@@ -13,7 +13,6 @@ import math
 import os
 import pstats
 import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -39,12 +38,10 @@ from neural_rounds import (
     instance,
 )
 
-from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import Rows
 from fedtheory.local.sgd import sample_order
 from fedtheory.neural import sgd as walking
 from fedtheory.neural import training
-from fedtheory.neural.device import as_device
 from fedtheory.neural.engines import compiled, products
 from fedtheory.provenance import provenance, write_json
 from fedtheory.randomness import Stream
@@ -298,78 +295,6 @@ def fisher_of_texts(name: str, samples: int) -> Figure:
     return Figure(f"{name}: Fisher diagonal, side by side", times[1] / times[0], "x", "", f"{1e3 * times[0] / samples:.2f} ms a sample")
 
 
-def on_gpu(
-    name: str,
-    batch: int,
-    method: str,
-    held: int,
-    repeats: int,
-    usual_steps: int,
-    device: str,
-    cohort: int,
-    engines: tuple[str, ...],
-    **options: str,
-) -> Iterator[Figure]:
-    """Seconds a round and client-steps a second on a GPU, peak memory of each, and the ratio for
-    each engine.
-
-    The loop computes in the precision that ours does (options: `precision`, `autocast`).
-    """
-    problems = {engine: instance(name, held, device=device, engine=engine, **options) for engine in engines}
-    problem, module = problems[engines[0]]
-    place, every = problem.device, math.ceil(held / batch)
-    usual = Usual(problem, module, batch, method, cohort)
-    for engine in engines:
-        check_same(name, batch, method, device, engine)
-    times: dict[str, list[float]] = {key: [] for key in ("usual", *engines)}
-    peaks: dict[str, int] = {}
-
-    def timed(key: str, work: Any) -> None:
-        torch.cuda.reset_peak_memory_stats(place)
-        times[key].append(work())
-        peaks[key] = torch.cuda.max_memory_allocated(place)
-
-    usual(1)  # kernels are loaded at their first use
-    for _ in range(repeats):
-        timed("usual", lambda: clock(lambda: usual(usual_steps), place)[0] * every / min(every, usual_steps))
-        for engine in engines:
-            timed(engine, lambda engine=engine: a_round(problems[engine][0], batch, method, cohort=cohort)[0])
-    title, steps = " ".join([f"{name} b={batch} {method} P={cohort}", *options.values()]), every * cohort
-    samples = sum(p.inputs.nbytes + p.targets.nbytes for p, _ in problems.values()) / 2**20
-    share = f"allocated, {samples:.0f} of them samples"
-    slow = float(np.median(times["usual"]))
-    yield Figure(f"{title}: usual loop, a round", slow, "s", "", f"{steps} client-steps, {1e6 * slow / steps:,.0f} us each; {device}")
-    yield Figure(f"{title}: usual loop, peak memory", peaks["usual"] / 2**20, "MiB", "", share)
-    for engine in engines:
-        took = times[engine]
-        ours, spread = float(np.median(took)), 100 * float(np.ptp(took) / np.median(took))
-        made = f"engine {problems[engine][0].engine.name}, {device}"
-        note = f"{steps / ours:,.0f} client-steps/s, {1e6 * ours / steps:,.1f} us each; {made}"
-        yield Figure(f"{title}: ours, a round", ours, "s", "", note)
-        yield Figure(f"{title}: ours, peak memory", peaks[engine] / 2**20, "MiB", "", f"{share}; {made}")
-        yield Figure(f"{title}: ours against the loop", slow / ours, "x", ">= 10", f"wall time; spread by {spread:.0f} %; {made}")
-
-
-def gpu_figures(device: str, repeats: int = 5, held: int = 600, cohorts: tuple[int, ...] = (10, 50, 100)) -> Iterator[Figure]:
-    """Each method with ten clients, then larger cohorts and mixed precision; convolutions stacked
-    and in a loop, which is not settled for GPUs."""
-    for method in METHODS:
-        yield from on_gpu("mlp-200-100", 10, method, held, repeats, 10, device, cohorts[0], ("auto",))
-    for cohort in cohorts[1:]:
-        yield from on_gpu("mlp-200-100", 10, "FedDyn", held, repeats, 10, device, cohort, ("auto",))
-    yield from on_gpu("mlp-200-100", 50, "FedDyn", held, repeats, 6, device, cohorts[0], ("auto",))
-    for cohort in cohorts:
-        yield from on_gpu("cnn-384-192", 50, "FedDyn", held, repeats, 6, device, cohort, ("stacked", "loop"))
-    for cohort in cohorts:
-        yield from on_gpu("char-lstm", 50, "FedDyn", held, repeats, 6, device, cohort, ("auto",))
-    for options in ({"precision": "tf32"}, {"autocast": "bfloat16"}):
-        for name in ("mlp-200-100", "cnn-384-192", "char-lstm"):
-            engine = "stacked" if name.startswith("mlp") and "autocast" not in options else "auto"
-            yield from on_gpu(name, 50, "FedDyn", held, repeats, 6, device, cohorts[0], (engine,), **options)
-    for name, batch in (("mlp-200-100", 10), ("cnn-384-192", 50)):
-        yield from measuring(name, batch, "FedDyn", held, device)
-
-
 def by_hand_figures(repeats: int = 5) -> Iterator[Figure]:
     """All batches beside the page by hand."""
     torch.set_num_threads(os.cpu_count() or 1)
@@ -407,13 +332,12 @@ def neural_figures(repeats: int = 5) -> Iterator[Figure]:
     yield from memory_figures()
 
 
-def neural_rows(repeats: int = 5, device: str = "cpu") -> list[Figure]:
-    """All figures of this file for that device."""
-    return list(neural_figures(repeats) if device == "cpu" else gpu_figures(device, repeats))
+def neural_rows(repeats: int = 5) -> list[Figure]:
+    """All figures of this file."""
+    return list(neural_figures(repeats))
 
 
 def main(
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
     repeats: Annotated[
         int, typer.Option(min=1, help="Interleaved repetitions; medians count.")
     ] = 5,
@@ -423,23 +347,14 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Where the figures go as JSON.")] = None,
 ) -> None:
     """Time networks beside the usual loop and the page by hand."""
-    try:
-        place = as_device(device)
-    except InvalidInput as error:
-        print(f"nothing measured: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
-    if by_hand:
-        figures = by_hand_figures(repeats)
-    else:
-        figures = neural_figures(repeats) if place.type == "cpu" else gpu_figures(device, repeats)
     rows = []
-    for row in figures:
+    for row in by_hand_figures(repeats) if by_hand else neural_figures(repeats):
         rows.append(row._asdict())
         print(
             f"{row.name:46s} {row.value:10.4g} {row.unit:4s} {row.target:6s} {row.note}", flush=True
         )
     if out is not None:
-        write_json(out, {"provenance": provenance(SEED, device, "float32", "torch"), "rows": rows})
+        write_json(out, {"provenance": provenance(SEED, "cpu", "float32", "torch"), "rows": rows})
 
 
 if __name__ == "__main__":

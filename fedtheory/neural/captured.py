@@ -65,7 +65,9 @@ class CudaGraph:
 def _without_the_host(work: Callable[[], None]) -> None:
     """Do the work. Raises RuntimeError where it waits for the device on the way."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("error")
     try:
         work()
     finally:

@@ -152,12 +152,19 @@ def test_tf32_rounds_training_steps_and_nothing_that_is_measured():
     assert 1e-6 < abs(moved[0] - moved[1]).max() / abs(moved[0]).max() < 0.05
 
 
-@pytest.mark.parametrize("kind", ["cnn", "grouped"])
-def test_gradients_are_those_of_single_precision(kind):
+ONE_CHANNEL = pytest.mark.xfail(
+    strict=True, reason="cuDNN 9.19's deterministic gradient of one channel's weights is off by 8e-4 on an H200"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"), [("cnn", "stacked"), ("grouped", "loop"), pytest.param("cnn", "loop", marks=ONE_CHANNEL)]
+)
+def test_gradients_are_those_of_single_precision(kind, engine):
     """Beside double precision: eps = 6e-8 times what is summed; TF32 has eps = 5e-4."""
     points = {}
     for dtype in ("float64", "float32"):
-        p = problem(kind, "cuda", dtype=dtype)
+        p = problem(kind, "cuda", dtype=dtype, engine=engine)
         y = p.initial().expand(4, 1, -1)
         points[dtype] = p.client_gradient(y).double(), p.client_value(y).double(), p.fisher_diagonal(y, "empirical").double()
     for found, right in zip(points["float32"], points["float64"], strict=True):

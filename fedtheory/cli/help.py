@@ -188,7 +188,8 @@ def _shown(param: Any, choices: tuple[str, ...], words: str) -> Any:
 def _epilog(command: HelpfulCommand, named: str, path: str, full: bool, topic: Topic) -> str:
     """Examples, and on the first page where the rest is."""
     usual = re.findall(r"^`(.*)`$", command.epilog or "", re.M)
-    examples = (*(e for e in usual if not named or e.startswith(f"{path} ")), *topic.examples)
+    own = (e for e in usual if not named or e.startswith(f"{path} "))
+    examples = tuple(dict.fromkeys((*own, *topic.examples)))
     short = [line for line in examples if len(line) <= _WIDE] or examples[:1]
     lines = [f"`{line}`" for line in (examples if full else short[:_EXAMPLES])]
     parts = ["  \n".join(["**Examples**", *lines])] if lines else []

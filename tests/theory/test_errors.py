@@ -25,6 +25,8 @@ from fedtheory.theory import (
     study,
     upto,
 )
+from fedtheory.theory.judge import registry
+from fedtheory.theory.judge.replay import builtin_witnesses
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
@@ -54,6 +56,11 @@ HERE = r"test_errors\.py, line \d+, test-sentence/it: "
         (lambda q: [printed(le(q.constant("c", 1) * q.F, q.constant("c", 2) * q.F))], InvalidInput, "declared twice"),
         (lambda q: [printed(le(q.G_sq, q.F))], MissingCapability, "G_sq does not exist here"),
         (lambda q: [printed(le(q.x + missing, q.x))], InvalidInput, "NameError"),  # noqa: F821
+        (
+            lambda q: [repaired(le(q.F, q.F))],  # noqa: F821
+            InvalidInput,
+            "'repaired' is not defined: write `from fedtheory.theory import repaired`",
+        ),
         (
             lambda q: [form("own", le(q.gap[:, :, None] * np.ones((1, 5, 1)), q.F[..., None]))],
             InvalidInput,
@@ -137,6 +144,7 @@ def test_names_are_checked():
         ("x = (", "line 1: "),
         ("import fedtheory\nimport no_such_module", "line 2: it cannot be imported, ModuleNotFoundError"),
         ("x = 1", "no paper in it: write paper = Paper"),
+        ("x = 1\nGradientSteps(1)", "line 2: .*write `from fedtheory.theory import GradientSteps`"),
         ("from fedtheory.theory import Paper\na, b = Paper('a'), Paper('b')", "2 papers: keep one"),
         ("from fedtheory.theory import Paper\na = Paper('a')", "has no statement: decorate"),
     ],
@@ -228,3 +236,24 @@ def test_classes_with_keywords_are_copied_and_pickled():
 def test_a_misspelt_keyword_of_a_paper_is_told():
     with pytest.raises(UnknownName, match="keyword of Paper 'headlines': did you mean 'headline'"):
         Paper("any", headlines="somewhere")
+
+
+def test_a_witness_that_a_form_names_must_be_there(tmp_path):
+    text = (
+        "from fedtheory.algorithms import FedAvg\n"
+        "from fedtheory.theory import *\n"
+        "paper = Paper('named')\n"
+        "@paper.statement('it', about=FedAvg(), local=GradientSteps(1, lr=1), problems=Quadratics())\n"
+        "def it(q):\n"
+        "    yield printed(le(q.F, q.F), witness='first')\n"
+    )
+    (tmp_path / "mine.py").write_text(text)
+    registry.load_file(tmp_path / "mine.py")
+    with pytest.raises(InvalidInput, match=r"named/it \[printed\] names witness='first'.*none is there"):
+        builtin_witnesses("named")
+    (tmp_path / "witnesses").mkdir()
+    (tmp_path / "witnesses" / "firs.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="did you mean 'firs'"):
+        builtin_witnesses("named")
+    (tmp_path / "witnesses" / "firs.json").rename(tmp_path / "witnesses" / "first.json")
+    assert builtin_witnesses("named", "named/other") == []

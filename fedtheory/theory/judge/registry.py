@@ -28,7 +28,8 @@ from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
     "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours",
-    "load_file", "paper", "paper_of", "papers", "read_file", "register", "rule_words", "setting_of",
+    "load_file", "missing_import", "paper", "paper_of", "papers", "read_file", "register",
+    "rule_words", "setting_of",
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
@@ -279,10 +280,19 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
                 text = f"{path}{text.removeprefix(where.name)}"
             whole = text if text.startswith(str(path)) else f"{path}{line}: {text}"
             raise InvalidInput(whole) from error
+        if told := missing_import(error):
+            raise InvalidInput(f"{path}{line}: {told}") from error
         raise InvalidInput(
             f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; "
             f"it must run by itself, as `python {path}` shows"
         ) from error
+
+
+def missing_import(error: BaseException) -> str:
+    """Say which import a file lacks, where it uses a name of `fedtheory.theory`; else ''."""
+    name = error.name if isinstance(error, NameError) else None
+    known = name in importlib.import_module("fedtheory.theory").__all__
+    return f"{error}: write `from fedtheory.theory import {name}`" if known else ""
 
 
 def _installed_from(where: Path) -> list[RegisteredPaper]:

@@ -204,6 +204,11 @@ def builtin_witnesses(id: str | None = None, statement: str = "") -> list[Witnes
     Parameters
     ----------
     id : the paper's, default all papers
+
+    Raises
+    ------
+    InvalidInput
+        A form names a witness that is not there.
     """
     if id is None:
         return [w for p in papers() for w in builtin_witnesses(p.id)]
@@ -211,10 +216,23 @@ def builtin_witnesses(id: str | None = None, statement: str = "") -> list[Witnes
     folder: Any = Path(known.file).parent / "witnesses"
     if known.witnesses:
         folder = resources.files(known.witnesses) / "witnesses"
-    elif not known.file or not folder.is_dir():
-        return []
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
+    there = folder.iterdir() if known.witnesses or (known.file and folder.is_dir()) else ()
+    files = sorted((f for f in there if f.name.endswith(".json")), key=lambda f: f.name)
+    _check_named(known, folder, {f.name.removesuffix(".json") for f in files})
     texts = ((f.name, f.read_text(encoding="utf-8")) for f in files)
     found = [parse(text, name) for name, text in texts if statement in text]
     mine = [w for w in found if w.statement.startswith(f"{id}/")]
     return [w for w in mine if statement in ("", w.statement)]
+
+
+def _check_named(known: Any, folder: Any, names: set[str]) -> None:
+    """Raise `InvalidInput` where a form of a paper names a witness that is none of these."""
+    for made in getattr(known, "authored", {}).values():
+        for form in made.forms.values():
+            if form.witness and form.witness not in names:
+                there = str(suggest(form.witness, sorted(names), "witness")) if names else "none is there"
+                raise InvalidInput(
+                    f"{made.id} [{form.name}] names witness={form.witness!r}, and there is no file "
+                    f"{folder}/{form.witness}.json ({there}): put there what `fedtheory verify` "
+                    "wrote under witnesses/, or leave witness= out"
+                )

@@ -18,6 +18,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.inputs import flag, shown
 from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.mathml import unbalanced
+from fedtheory.theory.judge.registry import missing_import
 from fedtheory.theory.judge.statement import Sides, Verdict
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.rational_clients import NotInFractions
@@ -275,7 +276,7 @@ def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: 
     except (TypeError, AttributeError, LookupError, NameError, ValueError) as error:
         where = place(function, error, statement, line)
         raise InvalidInput(
-            f"{where}: {_keyword(error) or f'{type(error).__name__}: {error}'}"
+            f"{where}: {_remedy(error) or f'{type(error).__name__}: {error}'}"
         ) from error
     if not isinstance(found, Sides):
         where = place(function, None, statement, line)
@@ -355,7 +356,7 @@ def _made(
             raise NotInFractions(
                 f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
             ) from error
-        told = _keyword(error) or f"{type(error).__name__}: {error}"
+        told = _remedy(error) or f"{type(error).__name__}: {error}"
         raise InvalidInput(f"{place(function, error, statement, line)}: {told}") from error
     if not out.order:
         raise InvalidInput(
@@ -369,8 +370,11 @@ def _last_line(function: Callable[..., Any]) -> int:
     return max(line or 0 for *_, line in code.co_lines()) or code.co_firstlineno
 
 
-def _keyword(error: Exception) -> str:
-    """The nearest keywords of a function of this file, where one got another."""
+def _remedy(error: Exception) -> str:
+    """The nearest keywords of a function of this file, where one got another, or the import that
+    its author forgot."""
+    if told := missing_import(error):
+        return told
     found = re.fullmatch(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
     functions: dict[str, Callable[..., Any]] = {"form": form, "le": le, "eq": eq, "wrong": wrong}
     if found is None or found[1] not in functions:

@@ -31,6 +31,7 @@ from fedtheory.theory.judge.registry import papers
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds import judging as of_rounds
+from fedtheory.theory.rounds.forms import reduced
 
 FILE = Path(__file__).with_name("sides.json.gz")
 MOST, ROUNDS, SCENARIOS, SEED = 20, 200, 200, 0
@@ -83,9 +84,15 @@ def sides_of(task: Task) -> list[tuple[Key, str, dict[str, Any]]]:
 
         return noted
 
-    usual = judged.judge, judged.judge_statistical
-    for module in (judged, of_rounds):
-        module.judge, module.judge_statistical = map(noting, usual)  # type: ignore[attr-defined]
+    def of_terms(statement: Any, view: Any, name: str, *args: Any, **more: Any) -> Any:
+        check = of_rounds_judged(statement, view, name, *args, **more)
+        if check.verdict in ("holds", "violated"):  # an estimate of rounding is no part of the sides
+            check.where["sides"] = _least(reduced(view, statement.on(view)[name]))
+        return check
+
+    usual, of_rounds_judged = (judged.judge, judged.judge_statistical), of_rounds.judged
+    judged.judge, judged.judge_statistical = map(noting, usual)
+    of_rounds.judged = of_terms
     try:
         return [
             ((c.statement, c.form, c.rule), c.instance, {"verdict": c.verdict, **c.where["sides"]})
@@ -93,8 +100,8 @@ def sides_of(task: Task) -> list[tuple[Key, str, dict[str, Any]]]:
             if c.verdict in ("holds", "violated")
         ]
     finally:
-        for module in (judged, of_rounds):
-            module.judge, module.judge_statistical = usual  # type: ignore[attr-defined]
+        judged.judge, judged.judge_statistical = usual
+        of_rounds.judged = of_rounds_judged
 
 
 def collected(only: str, workers: int) -> dict[Key, dict[str, dict[str, Any]]]:

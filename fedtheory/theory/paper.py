@@ -103,13 +103,17 @@ class AuthoredStatement:
             for rule, changes in self.rules.items()
         }  # fmt: skip
 
-    def on(self, view: Any) -> Forms:
-        """The forms with their sides on a view; over a world made anew, as they hold the world."""
+    def on(self, view: Any, mutants: bool = True) -> Forms:
+        """The forms with their sides on a view; over a world made anew, as they hold the world.
+
+        mutants : False leaves them out, and does not call those that are functions
+        """
         if self.of_world:
             return outlined(self.function, view, self.id)
-        if "yielded" not in view.__dict__:
-            view.__dict__["yielded"] = evaluate(self.function, view, self.id)
-        return view.__dict__["yielded"]
+        kept = view.__dict__.setdefault("yielded", {})
+        if mutants not in kept:
+            kept[mutants] = evaluate(self.function, view, self.id, mutants)
+        return kept[mutants]
 
     @property
     def of_world(self) -> bool:

@@ -289,8 +289,12 @@ def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: 
     return found
 
 
-def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str) -> Forms:
+def evaluate(
+    function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str, mutants: bool = True
+) -> Forms:
     """The forms of a statement on one view, by name; what one cannot is nothing to another.
+
+    mutants : False leaves them out
 
     Raises
     ------
@@ -302,11 +306,11 @@ def evaluate(function: Callable[[Any], Iterable[Claimed]], view: Any, statement:
     """
     out = Forms()
     try:
-        _made(out, function, view, view, statement)
+        _made(out, function, view, view, statement, mutants=mutants)
     except SILENT as error:
         out = Forms()
         try:
-            _made(out, function, Loose(view), view, statement)
+            _made(out, function, Loose(view), view, statement, mutants=mutants)
         except FedTheoryError:
             out.ended = error
     errors = [error for _, error in out.absent.values()] + ([] if out.ended is None else [out.ended])
@@ -322,10 +326,11 @@ def _made(
     view: Any,
     statement: str,
     later: bool = False,
+    mutants: bool = True,
 ) -> None:
     """Add the forms to ``out``; the function is given the view, or a loose one.
 
-    With ``later`` no sides are made.
+    With ``later`` no sides are made, and without ``mutants`` none of theirs.
     """
     line: int | None = None  # of the form that is looked at
     try:
@@ -337,7 +342,7 @@ def _made(
             for claimed in found:
                 frame = getattr(found, "gi_frame", None)
                 line = _last_line(function) if frame is None else frame.f_lineno
-                _add(out, claimed, view, line, place(function, None, statement, line), later)
+                _add(out, claimed, view, line, place(function, None, statement, line), later, mutants)
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
     except NotInFractions as error:
@@ -387,7 +392,9 @@ def _kind(error: FedTheoryError) -> type[FedTheoryError]:
     return next((k for k in kinds if isinstance(error, k)), InvalidInput)
 
 
-def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool) -> None:
+def _add(
+    out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool, mutants: bool
+) -> None:
     if not isinstance(claimed, Claimed):
         raise InvalidInput(f"{_told(claimed)} is no form: yield printed(le(lhs, rhs)), repaired(...) or form(name, ...)")
     if claimed.name in out.order:
@@ -417,9 +424,13 @@ def _add(out: Forms, claimed: Any, view: Any, line: int, where: str, later: bool
     if lacking := [words for words, met in dict(claimed.needs).items() if not np.all(met)]:
         gone = Absent(Undefined(f"{', '.join(lacking)} is not met"))
         claimed = replace(claimed, sides=Sides(gone, gone, gone, "<="))
-    mutants = tuple(Wrong(m.name, _numbers_or_absent(m.sides, view, name, where)) for m in claimed.mutants)
+    made_wrong = tuple(
+        Wrong(m.name, _numbers_or_absent(m.sides, view, name, where))
+        for m in claimed.mutants
+        if mutants
+    )
     sides = _numbers_or_absent(claimed.sides, view, name, where)
-    made = replace(claimed, sides=sides, mutants=mutants)
+    made = replace(claimed, sides=sides, mutants=made_wrong)
     if isinstance(sides.lhs, Absent):
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:

@@ -3,7 +3,7 @@ inexact optimum may do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import NotCertified
-from fedtheory.theory.judge.check import CONFIDENCE, Check, judge, judge_statistical
+from fedtheory.theory.judge.check import CONFIDENCE, RELATIVE_TOLERANCE, Check, judge, judge_statistical
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import Claimed, Undefined, reduced
-from fedtheory.theory.rounds.measured import NUDGE, NUDGED, ROUNDING, Quantities, RunQuantities
+from fedtheory.theory.rounds.measured import NUDGE, ROUNDING, Quantities, RunQuantities
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.ratios import with_ratio
 from fedtheory.theory.rounds.undefined import SILENT
@@ -22,44 +22,51 @@ from fedtheory.theory.rounds.undefined import SILENT
 __all__ = ["check", "exact_sides", "judged", "with_noise"]
 
 MET = 5  # runs in which every client must take part before draws decide anything
-CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # F* and ||x - x*|| at the ends of what is known of them
+NUDGES = 6  # each of three moves, and its opposite
+CORNERS = ((1, -1), (1, 1))  # F* as high as it may be, and ||x - x*|| as small, or as large, as it may be
 
 
 def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
     """A form's sides in floats, with what rounding may do and what is not known of the optimum
-    as their noise."""
+    as their noise.
+
+    Noise never makes a form that holds fail. Where it holds with what one move and its opposite show,
+    by which it is seen that its sides exist, further ones can change nothing and are not made.
+    """
 
     def sides_on(v: Quantities) -> Sides:
-        claimed: Claimed = statement.on(v)[name]
+        claimed: Claimed = statement.on(v, pick is not None)[name]
         return reduced(v, claimed, None if pick is None else pick(claimed))
+
+    def reach(make: Callable[..., Quantities], *how: Any) -> Any:
+        if how not in kept:
+            kept[how] = make(*how)
+        moved = sides_on(kept[how])
+        return np.abs(moved.rhs - moved.lhs - slack)
+
+    def doubtful() -> Any:
+        scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+        return slack + RELATIVE_TOLERANCE * scale + rounding < 0
 
     sides = sides_on(view)
     if view.rational:
         return sides
-    slack = sides.rhs - sides.lhs
-    rounding, optimum = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
-    kept = view.__dict__.setdefault("companions", {})
-    for what in NUDGED:  # how far rounding reaches, whatever cancels inside the author's formulas
-        reach = 0 * slack
-        for again in range(3):
-            if (what, again) not in kept:
-                kept[what, again] = view.nudged(what, again)
-            moved = sides_on(kept[what, again])
-            reach = np.maximum(reach, np.abs(moved.rhs - moved.lhs - slack))
-        rounding = rounding + reach * (ROUNDING / NUDGE)
-    for corner in CORNERS if view.uses_optimum else ():
-        if corner not in kept:
-            kept[corner] = view.other(view.overrides, corner)
-        moved = sides_on(kept[corner])
-        optimum = np.maximum(optimum, np.abs(moved.rhs - moved.lhs - slack))
+    slack, kept = sides.rhs - sides.lhs, view.__dict__.setdefault("companions", {})
+    own = rounding = np.asarray(sides.noise, dtype=float) + 0 * slack
+    farthest = optimum = 0 * slack
+    for again in range(NUDGES):  # how far rounding reaches, whatever cancels inside the author's formulas
+        farthest = np.maximum(farthest, reach(view.nudged, again))
+        rounding = own + farthest * (ROUNDING / NUDGE)
+        if again == 1 and not (view.sampled or doubtful().any()):
+            break
+    for corner in CORNERS[: view.uses_optimum + view.uses_distance]:
+        optimum = optimum + reach(view.at_corner, *corner)
     undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
     if undecided.any():  # as the root of a gap that rounding makes negative
         raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
-    scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
-    doubtful = slack + 1e-9 * scale + rounding < 0
-    if (doubtful & (slack + optimum >= 0) & (optimum > 1e-6 * scale)).any():
+    if (doubtful() & (slack + optimum >= 0) & (optimum > 1e-6 * (sides.scale + rounding / ROUNDING))).any():
         raise NotCertified("what is not known of the optimum is as large as the slack")
-    return replace(sides, scale=scale, noise=rounding + optimum)
+    return replace(sides, scale=sides.scale + rounding / ROUNDING, noise=rounding + optimum)
 
 
 def judged(
@@ -79,8 +86,7 @@ def judged(
         return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
     if view.rational:
         return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides, view)
-    claimed = statement.on(view)[name]
-    if view.sampled and not claimed.pathwise and sides.relation == "<=":
+    if view.sampled and sides.relation == "<=" and not statement.on(view, pick is not None)[name].pathwise:
         lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
         count = view.path.states[-1].x.shape[0]
         if lhs.ndim and lhs.shape[-1] == count:

@@ -15,11 +15,10 @@ from fedtheory.theory.rounds.declare import Facts, alias, number
 from fedtheory.theory.rounds.quantities import FUNCTIONS, ROUND, RUN, Named, of_the_other, sq
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
-__all__ = ["NUDGE", "NUDGED", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
+__all__ = ["NUDGE", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
 
 NUDGE = 2.0**-36
 ROUNDING = 64 * 2.0**-52  # relative errors that are allowed for: of losses, gradients, models and constants
-NUDGED = ("values", "gradients", "states", "facts")
 
 
 class UnknownQuantity(UnknownName, AttributeError):
@@ -27,28 +26,25 @@ class UnknownQuantity(UnknownName, AttributeError):
 
 
 class Nudged:
-    """A world whose losses, or gradients, are moved a little."""
+    """A world whose losses and gradients are moved a little."""
 
-    def __init__(self, world: Any, what: str, move: Callable[[Any], Any]) -> None:
-        self._world, self._what, self._move = world, what, move
+    def __init__(self, world: Any, move: Callable[[Any], Any]) -> None:
+        self._world, self._move = world, move
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
 
     def values(self, x: Any) -> Any:
-        """f_k(x), moved where asked for."""
-        out = self._world.values(x)
-        return self._move(out) if self._what == "values" else out
+        """f_k(x), moved."""
+        return self._move(self._world.values(x))
 
     def gradients(self, x: Any) -> Any:
-        """grad f_k(x), moved where asked for."""
-        out = self._world.gradients(x)
-        return self._move(out) if self._what == "gradients" else out
+        """grad f_k(x), moved."""
+        return self._move(self._world.gradients(x))
 
     def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k), moved where asked for."""
-        out = self._world.gradients_each(y)
-        return self._move(out) if self._what == "gradients" else out
+        """grad f_k(y_k), moved."""
+        return self._move(self._world.gradients_each(y))
 
 
 class Quantities:
@@ -81,7 +77,7 @@ class Quantities:
         self.rational, self.sampled, self.exact = world.exact, sampled, not sampled
         self.overrides, self.corner = overrides or {}, corner
         self.constants: dict[str, Fraction] = {}
-        self.uses_optimum = False
+        self.uses_optimum = self.uses_distance = False
         self._kept: dict[str, Any] = {}
         self._solved: dict[str, Any] = {}  # by the clients, the same where only what is read is moved
 
@@ -91,7 +87,7 @@ class Quantities:
         same = (self.probability, self.method, self.sampled, overrides, corner, self.fixed)
         out = type(self)(self.world, self.facts, self.path, *same)
         if corner == self.corner:
-            out._kept, out.uses_optimum = self._kept, self.uses_optimum
+            out._kept, out.uses_optimum, out.uses_distance = self._kept, self.uses_optimum, self.uses_distance
         out._solved = self._solved
         return out
 
@@ -112,45 +108,39 @@ class Quantities:
         """Say what is wrong with the shape of a side, or give None."""
         return None
 
-    def nudged(self, what: str, again: int = 0) -> Any:
-        """The same run with one kind of number moved by a share of up to `NUDGE`, to see how far rounding
-        errors reach.
+    def nudged(self, again: int = 0) -> Any:
+        """The same run with losses, gradients, states and constants each moved by a share of up to `NUDGE`,
+        to see how far rounding errors reach.
 
-        what : one of `NUDGED`; again : another number for other moves, as two may cancel
+        again : of an even number a move of its own, as those of one may cancel; of the next one its opposite
         """
-        rng = np.random.default_rng(7 + again)
+        rng, size = np.random.default_rng(7 + again // 2), NUDGE * (-1) ** again
 
         def move(v: Any) -> Any:
             floats = isinstance(v, float) or getattr(getattr(v, "dtype", None), "kind", "") == "f"
-            return v * (1 + NUDGE * rng.uniform(-1, 1, np.shape(v))) if floats else v
+            return v * (1 + size * rng.uniform(-1, 1, np.shape(v))) if floats else v
 
-        world, facts, path = self.world, self.facts, self.path
-        if what == "facts":
-            facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in facts.items()})
-        elif what == "states":
-            path = path._replace(states=[self._moved_state(s, rng) for s in path.states])
-        else:
-            world = Nudged(world, what, move)
+        facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in self.facts.items()})
         same = (self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
-        out = type(self)(world, facts, path, *same)
-        if what in ("values", "gradients"):
-            out._solved = self._solved
-        return out
+        return type(self)(Nudged(self.world, move), facts, self._moved_path(size, rng), *same)
 
-    def _moved_state(self, state: Any, rng: np.random.Generator) -> Any:
-        """A state with every number moved by the share `NUDGE` of the largest there was: errors
-        of early rounds stay in later ones."""
-        largest = [max((float(np.abs(s[i]).max(initial=0.0)) for s in self.path.states), default=0.0) for i in range(len(state))
-                   if state[i] is not None]  # fmt: skip
+    def _moved_path(self, size: float, rng: np.random.Generator) -> Any:
+        """The run with every number of a state moved by the share ``size`` of the largest there was:
+        errors of early rounds stay in later ones."""
+        states = self.path.states
+        fields = [i for i, v in enumerate(states[0]) if v is not None]
+        largest = {i: max(float(np.abs(s[i]).max(initial=0.0)) for s in states) for i in fields}
         largest[0] = self._size
-        sizes = iter(largest)
-        moved: list[Any] = []
-        for v in state:
-            if v is None:
-                moved.append(None)
-                continue
-            moved.append(v + NUDGE * (next(sizes) + np.abs(v)) * rng.uniform(-1, 1, np.shape(v)))
-        return type(state)(*moved)
+
+        def moved(i: int, v: Any) -> Any:
+            most = largest.get(i)
+            return v if most is None else v + size * (most + np.abs(v)) * rng.uniform(-1, 1, np.shape(v))
+
+        return self.path._replace(states=[type(s)(*map(moved, range(len(s)), s)) for s in states])
+
+    def at_corner(self, F_star: int, distance: int) -> Any:
+        """The same run with the optimum at the edge of what is known of it."""
+        return self.other(self.overrides, (F_star, distance))
 
     @property
     def _size(self) -> float:
@@ -248,6 +238,7 @@ class Quantities:
 
     def _distance_sq(self, x: Any) -> Any:
         """||x - x_star||^2, moved by what is not known of x_star."""
+        self.uses_distance = True
         out, side = sq(x - self.x_star), self.corner[1]
         if not side or self.rational:
             return out

@@ -101,7 +101,7 @@ def theorem_b6(q: Any) -> Any:
         return le(v.kappa_0 * v.D, *before, *after, floor * v.unit, last)
 
     def told(name: str, floor: Any, words: str, *more: Any, **how: Any) -> Any:
-        small = wrong("kappa a hundred times smaller", step(floor, kappa=v.kappa / 100))
+        small = wrong("kappa a hundred times smaller", lambda: step(floor, kappa=v.kappa / 100))
         how = {"needs": as_repaired, **how}
         return form(name, step(floor), STEP % (words, "s_k^t"), small, *more, **how)
 
@@ -113,7 +113,7 @@ def theorem_b6(q: Any) -> Any:
     )  # fmt: skip
     yield told(
         "repaired", half * v.d, FLOOR % (r"\tfrac{\kappa P}{2m}", "d"),
-        wrong("last term dropped", step(0, 0 * v.s)),
+        wrong("last term dropped", lambda: step(0, 0 * v.s)),
         note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
         proof=PROOF_OF_B6, holds=True,
     )  # fmt: skip

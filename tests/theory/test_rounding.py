@@ -1,0 +1,89 @@
+"""How far rounding reaches is found by moving numbers, as often as the verdict may hang on it."""
+
+import numpy as np
+import pytest
+from statements_at_hand import instance, sentence
+
+from fedtheory.problems import random_quadratic
+from fedtheory.theory import Uniform, form, le, printed, verify, wrong
+from fedtheory.theory.rounds.judging import NUDGES, check, with_noise
+from fedtheory.theory.rounds.measured import NUDGE, Quantities
+from fedtheory.theory.rounds.method_setting import MethodSetting
+
+
+@pytest.fixture
+def moves(monkeypatch):
+    """The numbers of the moves made, as they are."""
+    made, nudged = [], Quantities.nudged
+
+    def noted(self, again=0):
+        made.append(again)
+        return nudged(self, again)
+
+    monkeypatch.setattr(Quantities, "nudged", noted)
+    return made
+
+
+def floats(statement):
+    return MethodSetting.of(statement).view(instance([["1/3"], [2]], [[0], ["7/5"]], [3]), exact=False)
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict", "count"), [(1.001, "holds", 2), (1 + 1e-13, "holds", 2), (0.999, "violated", NUDGES)]
+)
+def test_more_moves_are_made_where_a_verdict_may_hang_on_them(share, verdict, count, moves):
+    """F <= share F: where it holds after a move and its opposite, no further one can make it fail."""
+    statement = sentence(lambda q: [printed(le(q.F, share * q.F)), form("same", le(share * q.F, share * q.F))])
+    found = check(statement, floats(statement))
+    assert [c.verdict for c in found] == [verdict, "holds"] and moves == list(range(count))
+
+
+def test_moves_come_with_their_opposite():
+    """To first order F moves as far up as down, and gradients, states and constants do, too."""
+    view = floats(sentence(lambda q: [printed(le(q.F, q.F))]))
+    for again in (0, 2, 4):
+        there, back = view.nudged(again), view.nudged(again + 1)
+        for name in ("F", "gradient", "x_next", "beta"):
+            here = getattr(view, name)
+            up, down = (np.asarray(getattr(v, name) - here) for v in (there, back))
+            assert (abs(up + down) <= 1e-4 * NUDGE * (1 + abs(here))).all()
+            assert (abs(up) > 1e-4 * NUDGE * abs(here)).all() and not np.array_equal(up, 0 * up)
+
+
+def test_what_cancels_inside_a_side_is_felt():
+    """Losses are taken from each other before a side is made, of which its one term shows nothing."""
+    statement = sentence(lambda q: [printed(le(abs(q.F_next - q.value(q.x_next) + 1e-16 * q.F), 0 * q.F))])
+    view = floats(statement)
+    sides = with_noise(statement, view, "printed")
+    assert (sides.lhs > 0).all() and (sides.noise > 1e-16 * view.F_next).all() and (sides.scale > 0.01).all()
+    assert check(statement, view)[0].verdict == "holds"
+
+
+def test_wrong_variants_are_made_where_they_are_asked_for():
+    """A check of the forms makes none that is a function."""
+    made = []
+
+    def lazy(q):
+        """A wrong variant that notes that it is made."""
+        yield printed(le(q.F, 2 * q.F), "a", wrong("half", lambda: made.append(q) or le(q.F, q.F / 2)))
+
+    statement = sentence(lazy)
+    check(statement, floats(statement))
+    assert made  # it was looked over
+    made.clear()
+    assert check(statement, floats(statement))[0].verdict == "holds" and not made
+    sides = with_noise(statement, floats(statement), "printed", lambda claimed: claimed.mutants[0].sides)
+    assert made and (sides.lhs > sides.rhs).all()
+
+
+def test_no_view_is_made_anew_for_another_form(moves):
+    statement = sentence(lambda q: [form(str(i), le(q.F, (2 + i) * q.F)) for i in range(5)])
+    assert {c.verdict for c in check(statement, floats(statement))} == {"holds"} and moves == [0, 1]
+
+
+def test_draws_are_judged_with_all_moves(moves):
+    """Their verdict hangs on what is allowed for rounding, whichever side the slack is on."""
+    statement = sentence(lambda q: [printed(le(q.F[-1], 2 * q.F[0]))], over="run", sampling=Uniform(2), rounds=9)
+    problem = random_quadratic(3, 2, seed=1)
+    [found] = verify(statement, problem, scenarios=100)
+    assert found.mode == "statistical" and moves[:NUDGES] == list(range(NUDGES))

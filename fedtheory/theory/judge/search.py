@@ -1,31 +1,36 @@
 """The search for counterexamples, over all shapes of the parameters of a kind of instance.
 
-Every kind of instance has a generator that draws from a stream of uniforms. Random streams come first and serve all forms of the kind
-at once; then, form by form, the stream that came nearest to a violation is changed in a few places at a time, and kept where that
-brings it nearer. A violation found on an instance in fractions is a witness as it stands.
+Instances are drawn from a tape of uniforms. Tapes at random come first and serve all forms of the
+kind at once; then, more and more often, one that came near to a violation is changed in a few
+places, and kept where that brings it nearer. A violation found on an instance in fractions is a
+witness as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Container, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 import scipy  # its special is loaded when first used
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.theory.judge.check import RELATIVE_TOLERANCE
+from fedtheory.theory.judge.shrink import Data, numbers, put
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["VISIBLE", "SearchResult", "Tape", "Target", "changed", "explore", "scores"]
+__all__ = ["VISIBLE", "Elite", "Search", "SearchResult", "Tape", "Target", "explore", "moved", "scores"]
 
 VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
+WIDTH = 64  # uniforms that a tape starts with
 
 Proved = Callable[["Target"], tuple[Witness | None, float | None]]
-Draw = Callable[["Tape", Sequence["Target"]], tuple[Any, Any] | None]
+Draw = Callable[["Tape"], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ class Tape:
 
 @dataclass
 class Target:
-    """One form under one rule, and the nearest to a violation so far."""
+    """One form under one rule, and the instances on which it was nearest to a violation."""
 
     statement: Statement
     form: Form
@@ -129,28 +134,20 @@ class Target:
     sides: Callable[[Any], Sides]
     margin: float = -np.inf
     ratio: float = -np.inf
-    margin_tape: np.ndarray | None = None
-    ratio_tape: np.ndarray | None = None
     margin_at: Any = None
     ratio_at: Any = None
     evaluations: int = 0
 
-    def see(self, instance: Any, view: Any, tape: np.ndarray) -> bool:
-        """Judge one instance, where the form applies to it; whether it came nearer than any before."""
-        return view.rule == self.rule and view.applies(self.form) is None and self.judge(instance, view, tape)
-
-    def judge(self, instance: Any, view: Any, tape: np.ndarray) -> bool:
-        """True if the instance came nearer than any before."""
+    def judge(self, instance: Any, view: Any) -> tuple[float, float]:
+        """Score one instance: its ratio, where it has one, and its margin."""
         with np.errstate(all="ignore"):
-            sides = self.sides(view)
-            margin, ratio = scores(sides)
+            margin, ratio = scores(self.sides(view))
         self.evaluations += 1
-        nearer = ratio > self.ratio or (margin > self.margin and not np.isfinite(self.ratio))
         if margin > self.margin:
-            self.margin, self.margin_tape, self.margin_at = margin, tape, instance
+            self.margin, self.margin_at = margin, instance
         if ratio > self.ratio:
-            self.ratio, self.ratio_tape, self.ratio_at = ratio, tape, instance
-        return nearer
+            self.ratio, self.ratio_at = ratio, instance
+        return ratio, margin
 
 
 def scores(sides: Sides) -> tuple[float, float]:
@@ -166,6 +163,92 @@ def scores(sides: Sides) -> tuple[float, float]:
     return float(margins.max()), ratio
 
 
+# --- the search ----------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Elite:
+    """An instance, its score under one aim, and the uniforms it was drawn with, where it was."""
+
+    score: Any
+    instance: Any
+    tape: np.ndarray | None = None
+
+
+class Search:
+    """A search for instances of large scores, under several aims at once.
+
+    Attributes
+    ----------
+    best : dict aim -> elites, best first
+    kept : so many of them
+    """
+
+    kept = 10
+
+    def __init__(self, rng: np.random.Generator, seed: int = 0) -> None:
+        self.rng, self.seed = rng, seed
+        self.best: dict[Any, list[Elite]] = {}
+
+    def draw(self, tape: Tape) -> Any:
+        """Draw an instance, or None."""
+        raise NotImplementedError
+
+    def near(self, instance: Any) -> Any:
+        """Change some numbers of an instance; None where that makes none."""
+        return None
+
+    def look(self, instance: Any, tape: np.ndarray | None = None, aim: Any = None) -> Any:
+        """Score an instance, and `keep` it; a search may look at the ``aim`` alone that it is a change for."""
+        raise NotImplementedError
+
+    def enters(self, aim: Hashable, score: Any) -> bool:
+        """True if an instance of this score is among the best under an aim."""
+        elites = self.best.get(aim, [])
+        return len(elites) < self.kept or score > elites[-1].score
+
+    def keep(self, aim: Hashable, elite: Elite) -> None:
+        """Keep an instance where it is among the best under an aim."""
+        if self.enters(aim, elite.score):
+            elites = self.best.setdefault(aim, [])
+            elites.append(elite)
+            elites.sort(key=lambda e: e.score, reverse=True)
+            del elites[self.kept :]
+
+    def run(
+        self,
+        budget: int,
+        aims: Container[Any] | None = None,
+        enough: Callable[[Self], bool] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Look at `budget` instances: random ones, then more and more changes of the best.
+
+        Parameters
+        ----------
+        aims : whose elites are changed (default: all)
+        enough : stops early
+        """
+        for i in range(budget):
+            known = [aim for aim in self.best if aims is None or aim in aims]
+            uniforms = aim = made = used = None
+            if known and self.rng.random() >= 1 - 0.9 * i / budget:
+                aim = known[int(self.rng.integers(len(known)))]
+                elite = self.best[aim][int(len(self.best[aim]) * self.rng.random() ** 2)]
+                uniforms = None if elite.tape is None else changed(elite.tape, self.rng)
+                if uniforms is None or self.rng.random() < 0.5:
+                    made = self.near(elite.instance)
+            if made is None:
+                uniforms = self.rng.random(WIDTH) if uniforms is None else uniforms
+                tape = Tape(uniforms, self.seed * 100_003 + i)
+                made, used = self.draw(tape), tape.used.copy()
+            if made is not None:
+                self.look(made, used, aim)
+            if on_progress is not None and i % 20 == 19:
+                on_progress(i + 1, budget)
+            if enough is not None and i % 20 == 19 and enough(self):
+                break
+        return self
+
+
 def changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A few uniforms drawn anew, or moved a little."""
     out = tape.copy()
@@ -177,52 +260,74 @@ def changed(tape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return out
 
 
-def _see(draw: Draw, tape: Tape, targets: Sequence[Target]) -> None:
-    """One instance, seen by all targets."""
-    try:
-        drawn = draw(tape, targets)
-    except FedTheoryError:  # data that the statement is not about
-        return
-    if drawn is not None:
-        used = tape.used.copy()
-        for target in targets:
+def moved(data: Data, rng: np.random.Generator) -> Data:
+    """The data of an instance with one to three of its fractions changed."""
+    found = {place: value for place, value in numbers(data) if isinstance(value, Fraction)}
+    places = list(found)
+    for _ in range(1 + int(rng.integers(3)) if places else 0):
+        place = places[int(rng.integers(len(places)))]
+        found[place] = _moved(found[place], rng)
+        data = put(data, place, str(found[place]))
+    return data
+
+
+def _moved(value: Fraction, rng: np.random.Generator) -> Fraction:
+    """A number near it, twice or half of it, or its negative."""
+    kind = rng.random()
+    if kind < 0.25:
+        return value * (Fraction(1, 2), Fraction(2), Fraction(-1))[int(12 * kind)]
+    step = float(10.0 ** rng.uniform(-3.5, 0.3)) * float(rng.normal())
+    new = float(value) * (1 + step) if value and rng.random() < 0.7 else float(value) + step
+    small = 0 < abs(new) < 0.1  # a small number stays one
+    unit = Fraction(10) ** math.floor(math.log10(abs(new))) if small else Fraction(1)
+    return unit * Fraction(new / float(unit)).limit_denominator(int(rng.choice([8, 64, 1024])))
+
+
+class _OnTargets(Search):
+    """A search over one kind of instances, for the forms that are judged on them."""
+
+    kept = 1
+
+    def __init__(self, make: Draw, targets: list[Target], rng: np.random.Generator, seed: int) -> None:
+        super().__init__(rng, seed)
+        self.make, self.targets = make, targets
+
+    def draw(self, tape: Tape) -> Any:
+        """An instance and its view; None for data that the statements are not about."""
+        try:
+            return self.make(tape)
+        except FedTheoryError:
+            return None
+
+    def look(self, drawn: Any, tape: np.ndarray | None = None, aim: Any = None) -> None:
+        """Judge the forms that apply there; what came nearest is known by its tape."""
+        instance, view = drawn
+        for i in range(len(self.targets)) if aim is None else [aim]:
+            target = self.targets[i]
             with suppress(FedTheoryError):  # a form that says nothing there
-                target.see(*drawn, used)
+                if view.rule == target.rule and view.applies(target.form) is None:
+                    self.keep(i, Elite(target.judge(instance, view), None, tape))
 
 
 def explore(
-    draw: Draw,
+    make: Draw,
     targets: list[Target],
-    at_random: int,
-    nearby: int,
+    budget: int,
     rng: np.random.Generator,
     seed: int,
-    *,
-    budget: int,
-    width: int = 64,
     proved: Proved = lambda target: (None, None),
 ) -> list[SearchResult]:
-    """Instances at random for all targets, then small changes of the nearest one for each.
+    """Search all targets over one kind of instances; for many of them longer.
 
     Parameters
     ----------
-    draw : callable(tape, targets) -> (instance, view), or None
+    make : callable(tape) -> (instance, view)
         Raises `FedTheoryError` for data that the statements are not about.
-    at_random, nearby : how many instances for all, and how many for each target
-    budget : what was asked for, for the record
-    width : uniforms that a tape starts with
     proved : callable(target) -> (Witness or None, float or None)
         The violation as a witness, and (lhs - rhs)/scale in fractions, None where nothing says it;
         asked only where the form's own sides are violated.
     """
-    for i in range(at_random):
-        _see(draw, Tape(rng.random(width), seed * 100_003 + i), targets)
-    for target in targets:
-        for _ in range(nearby):
-            start = target.ratio_tape if target.ratio_tape is not None else target.margin_tape
-            if start is None:
-                break
-            _see(draw, Tape(changed(start, rng), seed), [target])
+    _OnTargets(make, targets, rng, seed).run(2 * budget // 3 + max(4 * len(targets), budget // 3))
     return [_result(t, budget, seed, proved) for t in targets]
 
 

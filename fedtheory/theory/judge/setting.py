@@ -394,18 +394,19 @@ class Setting:
         """
         return None
 
-    def explore(self, kind: str, targets: list[Target], budget: int, seed: int) -> list[SearchResult]:
-        """Two thirds of the budget at random, for all; the rest shared evenly by the targets."""
+    def explore(
+        self, kind: str, targets: list[Target], budget: int, seed: int
+    ) -> list[SearchResult]:
+        """Search all targets over instances of one kind."""
 
-        def draw(tape: Any, _: Sequence[Target]) -> tuple[Any, Any]:
+        def made(tape: Any) -> tuple[Any, Any]:
             instance = self.random_instance(kind, tape)
             return instance, instance.view()
 
         least = LEAST if kind in self.share and len(targets) > 1 else 24
         budget = max(least, round(budget * self.share.get(kind, 1.0)))
         rng = np.random.default_rng([seed, len(kind), *kind.encode()])
-        nearby = max(4, budget // (3 * len(targets)))
-        return explore(draw, targets, 2 * budget // 3, nearby, rng, seed, budget=budget, proved=self.proved)
+        return explore(made, targets, budget, rng, seed, self.proved)
 
     def proved(self, target: Target) -> tuple[Witness | None, float | None]:
         """Judge the target's worst instance in fractions, where its data are.

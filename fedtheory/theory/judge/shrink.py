@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
 from fedtheory.rational import complexity, near, round_numbers
 
-__all__ = ["simpler"]
+__all__ = ["Data", "numbers", "put", "simpler"]
 
-WIDTHS = tuple(Fraction(1, n) for n in (2, 4, 10, 30, 100, 1000))  # relative distances within which a simpler fraction is tried
-PASSES = 4
+WIDTHS = tuple(Fraction(1, n) for n in (2, 4, 10, 30, 100, 1000))  # relative, of simpler fractions
 TRIALS = 600
 
+Data = dict[str, Any]
 Place = tuple[Any, ...]
 
 
-def simpler(data: dict[str, Any], keeps: Callable[[dict[str, Any]], bool], trials: int = TRIALS) -> dict[str, Any]:
+def simpler(
+    data: Data,
+    keeps: Callable[[Data], bool],
+    trials: int = TRIALS,
+    shorter: Callable[[Data], Iterable[Data]] | None = None,
+) -> Data:
     """Shorten the lists of the data and simplify their numbers; the same data give the same result.
 
     An entry is left out of several lists of one length at once, as a client stands in several.
@@ -26,43 +31,41 @@ def simpler(data: dict[str, Any], keeps: Callable[[dict[str, Any]], bool], trial
     Parameters
     ----------
     data : dict
-        Of a `fedtheory.theory.judge.witness.Witness`: fractions as strings, whole numbers, lists and dicts of them. Other strings
-        and truth values are left alone.
+        Of a `fedtheory.theory.judge.witness.Witness`: fractions as strings, whole numbers, lists
+        and dicts of them. Other strings and truth values are left alone.
     keeps : callable(data) -> bool
         Whether changed data still prove what they are there for.
     trials : the most data that `keeps` is asked about
+    shorter : the data with something left out, of a kind whose lists hang together otherwise
     """
     left = trials
-    for _ in range(PASSES + sum(_lengths(data))):
-        before = data
-        for trial in _shorter(data):
+
+    def first(made: Iterable[Data]) -> Data | None:
+        nonlocal left
+        for trial in made:
             if left == 0:
-                return data
+                return None
             left -= 1
             if keeps(trial):
-                data = trial
-                break
-        if data is not before:
+                return trial
+        return None
+
+    while True:
+        if (found := first((shorter or _shorter)(data))) is not None:
+            data = found
             continue
-        for place, old in list(_numbers(data)):
-            for new in _candidates(old):
-                if left == 0:
-                    return data
-                left -= 1
-                trial = _with(data, place, new if isinstance(old, int) else str(new))
-                if keeps(trial):
-                    data = trial
-                    break
+        before = data
+        for place, old in list(numbers(data)):
+            data = first(put(data, place, new) for new in _candidates(old)) or data
         if data is before:
-            break
-    return data
+            return data
 
 
-def _numbers(value: Any, place: Place = ()) -> Iterator[tuple[Place, int | Fraction]]:
+def numbers(value: Any, place: Place = ()) -> Iterator[tuple[Place, int | Fraction]]:
     """(place, number) of every number in the data; a whole number is an int only where it is not written as a string."""
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _numbers(part, (*place, key))
+            yield from numbers(part, (*place, key))
     elif isinstance(value, int) and not isinstance(value, bool):
         yield place, value
     elif isinstance(value, str):
@@ -79,7 +82,7 @@ def _lengths(value: Any) -> set[int]:
     return inside | ({len(value)} if isinstance(value, list) else set())
 
 
-def _shorter(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _shorter(data: Data) -> Iterator[Data]:
     """Leave one entry out of all lists of a length, or of all but those under one name.
 
     The longest lists come first.
@@ -102,17 +105,24 @@ def _shorter(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _candidates(old: int | Fraction) -> list[Any]:
-    """Simpler numbers than this one, the simplest first."""
+    """Simpler numbers than this one as data have them, the simplest first."""
     if isinstance(old, int):
-        sign = -1 if old < 0 else 1
-        return sorted({sign * n for n in (0, 1, 2, abs(old) // 2, abs(old) - 1) if 0 <= n < abs(old)}, key=abs)
-    tried = {Fraction(0), Fraction(1), Fraction(-1)}
+        sign, least = -1 if old < 0 else 1, abs(old)
+        tried = {sign * n for n in (0, 1, 2, least // 2, least - 1) if 0 <= n < least}
+        return sorted(tried, key=abs)
+    new = {Fraction(0), Fraction(1), Fraction(-1), abs(old)}
     if old:
-        tried |= {*(near(old, width) for width in WIDTHS), *round_numbers(old)}
-    return sorted((x for x in tried if complexity(x) < complexity(old)), key=lambda x: (complexity(x), abs(x - old), x))
+        new |= {*(near(old, width) for width in WIDTHS), *round_numbers(old)}
+
+    def length(x: Fraction) -> tuple[float, bool]:
+        return complexity(x), x < 0
+
+    found = (x for x in new if length(x) < length(old))
+    return list(map(str, sorted(found, key=lambda x: (complexity(x), abs(x - old), x))))
 
 
-def _with(data: dict[str, Any], place: Place, new: Any) -> dict[str, Any]:
+def put(data: Data, place: Place, new: Any) -> Data:
+    """The data with another number at a place."""
     out = copy.deepcopy(data)
     *outer, last = place
     part: Any = out

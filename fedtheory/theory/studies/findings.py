@@ -11,13 +11,13 @@ import numpy as np
 from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import MutantFate
-from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.search import Elite, SearchResult
 from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import NO_RATIO
 from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed
-from fedtheory.theory.studies.search import VISIBLE, Elite, Search
+from fedtheory.theory.studies.search import VISIBLE, Search
 
 __all__ = ["Row", "StatementStudy", "Tightness"]
 

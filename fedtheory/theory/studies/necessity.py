@@ -17,6 +17,7 @@ from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.studies.counterexamples import instance_of, prove
 from fedtheory.theory.studies.search import Search
 
@@ -278,6 +279,8 @@ def _fate(
             proof = prove(setting, form, instance, moved, pick=pick, budget=120)
         except NotInFractions:
             return MutantFate(form, words, True)
+        except SILENT:  # no minimiser or no fixed point there
+            continue
         if proof is not None:
             return MutantFate(form, words, True, str(instance_of(proof)), example=proof)
     return MutantFate(form, words, False)

@@ -1,5 +1,4 @@
-"""The search for a counterexample, and for the instances on which a bound is tightest: random
-instances first, then changes of the best.
+"""The search of a study: for counterexamples, and for the instances on which a bound is tightest.
 
 Instances have short fractions from the start and are looked at in floats, all forms of a
 statement together. Each form has two kinds of score: how far it is from being violated, and, of
@@ -9,39 +8,30 @@ The second does not take an instance on which nothing moves for a tight one.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.errors import MissingCapability
 from fedtheory.randomness import Stream
+from fedtheory.theory.judge import search
+from fedtheory.theory.judge.search import Elite, Tape, moved
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.forms import Undefined, reduced
-from fedtheory.theory.rounds.instances import ARRAYS, Draw
+from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.losses import Unbounded
-from fedtheory.theory.rounds.method_setting import MethodSetting, at_minimiser
+from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import same_at_start
-from fedtheory.theory.rounds.units import CURVATURES, POSITIONS, POWERS, WIDTHS, rescaled
 
-__all__ = ["Elite", "Scores", "Search", "moves", "mutate", "scores"]
+__all__ = ["Scores", "Search", "moves", "scores"]
 
 STEP = Fraction(1, 16)  # by which share a constant is moved to see what it does
-KEPT = 10
 VISIBLE = 1e-7  # relative: a violation in floats that is worth a proof
-
-
-@dataclass(frozen=True, eq=False)
-class Elite:
-    """An instance and its score under one aim."""
-
-    score: float
-    instance: Draw
 
 
 @dataclass
@@ -108,7 +98,7 @@ def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, i
     """The share by which a constant could be moved, and where to, from the change of the slack
     when it grew by `STEP`."""
     slack = np.asarray(before.rhs - before.lhs, dtype=float).ravel()
-    seen = (np.abs(change) > 1e-5 * np.maximum(size, 1e-300)) & np.isfinite(change)
+    seen = (np.abs(change) > 1e-5 * np.maximum(size, 1e-300)) & np.isfinite(change + slack)
     if before.relation == "==" or not seen.any():
         return None
     shares = float(STEP) * slack[seen] / np.abs(change[seen])
@@ -128,8 +118,7 @@ def moves(view: Any) -> bool:
 Aim = tuple[str, str | None]
 
 
-@dataclass(eq=False)
-class Search:
+class Search(search.Search):
     """One search over a setting.
 
     Attributes
@@ -137,10 +126,11 @@ class Search:
     best : dict (form, constant or None) -> elites, best first
         Of None the score is the excess; of a constant minus the leeway.
     tightest : dict form -> Elite with the largest lhs/rhs
+    horizons : dict (form, T) -> the same of runs of T rounds
     chosen : dict (form, name, value) -> Elite with the largest excess among those that seem to
         violate the form, of each value of a drawn number
-    directions : dict (form, constant) -> +1 where a larger one is a stronger claim, -1 where a smaller
-    one is
+    directions : dict (form, constant) -> +1 where a larger one is a stronger claim, -1 where a
+        smaller one is
     tried, skipped : int
         Instances; skipped ones are those on which the statement says nothing (no minimiser, a
         division by 0).
@@ -150,60 +140,58 @@ class Search:
         What an assumption is dropped from.
     finite : Counter form -> instances on which its sides were numbers, not both 0; of a search
         without an assumption only those that break it
+    silent : dict form -> why it said nothing on the last instance where it did not
     """
 
-    setting: MethodSetting
-    seed: int = 0
-    best: dict[Aim, list[Elite]] = field(default_factory=dict)
-    tightest: dict[str, Elite] = field(default_factory=dict)
-    chosen: dict[tuple[str, str, Fraction], Elite] = field(default_factory=dict)
-    horizons: dict[tuple[str, int], Elite] = field(default_factory=dict)
-    directions: dict[tuple[str, str], int] = field(default_factory=dict)
-    tried: int = 0
-    skipped: int = 0
-    largest: tuple[int, int] = (0, 0)
-    without: MethodSetting | None = None
-    finite: Counter[str] = field(default_factory=Counter)
-    overrides: dict[str, Any] = field(default_factory=dict)
-    refused: str = ""
-    silent: dict[str, str] = field(default_factory=dict)  # form -> why it said nothing on the last instance where it did not
+    def __init__(
+        self, setting: MethodSetting, seed: int = 0, without: MethodSetting | None = None,
+        overrides: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        of = setting.of_statement.id
+        super().__init__(Stream(seed).generator(f"authoring search {of}"), seed)
+        self.setting, self.without, self.overrides = setting, without, overrides or {}
+        self.tightest: dict[str, Elite] = {}
+        self.chosen: dict[tuple[str, str, Fraction], Elite] = {}
+        self.horizons: dict[tuple[str, int], Elite] = {}
+        self.directions: dict[tuple[str, str], int] = {}
+        self.tried, self.skipped, self.largest, self.refused = 0, 0, (0, 0), ""
+        self.finite: Counter[str] = Counter()
+        self.silent: dict[str, str] = {}
+        open_numbers = setting.open_numbers().items()
+        self._among = [name for name, v in open_numbers if isinstance(v, Among)]
 
-    def __post_init__(self) -> None:
-        self.rng = Stream(self.seed).generator(f"authoring search {self.setting.of_statement.id}")
-        self._among = [name for name, v in self.setting.open_numbers().items() if isinstance(v, Among)]
-
-    def run(
-        self, budget: int, aims: Sequence[Aim] | None = None, starts: Sequence[Draw] = (),
+    def run(  # type: ignore[override]
+        self, budget: int, aims: Container[Aim] | None = None, starts: Sequence[Draw] = (),
         enough: Callable[[Search], bool] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Search:  # fmt: skip
-        """Look at `budget` instances: those given, then random ones, then more and more changes
-        of the best.
-
-        aims : which elites are worked on (default: all). enough : stops early.
-        """
+        """Look at instances that are given first."""
         for instance in starts:
-            if self.setting.why_not(instance) is None and self.setting.few(instance):
+            if self._known(instance):
                 self.look(instance)
-        for i in range(budget):
-            keys, known = [k for k in self.best if aims is None or k in aims], True
-            if not keys or self.rng.random() < 0.8 - 0.7 * i / budget:
-                instance = self.setting.random_instance(self.rng)  # one of the setting's
-            else:
-                elites = self.best[keys[int(self.rng.integers(len(keys)))]]
-                instance = mutate(elites[int(len(elites) * self.rng.random() ** 2)].instance, self.rng, self.setting)
-                known = self.setting.why_not(instance) is None and self.setting.few(instance)
-            if known:
-                self.look(instance)
-            if on_progress is not None and i % 20 == 19:
-                on_progress(i + 1, budget)
-            if enough is not None and i % 20 == 19 and enough(self):
-                break
-        return self
+        return super().run(budget, aims, enough, on_progress)
 
-    def look(self, instance: Draw, counted: bool = True) -> Scores | None:
-        """Score one instance of the setting's, and keep it where it is among the best. Not counted is one that another
-        search found."""
+    def _known(self, instance: Draw) -> bool:
+        return self.setting.why_not(instance) is None and self.setting.few(instance)
+
+    def draw(self, tape: Tape) -> Draw:
+        """One of the setting's instances."""
+        return self.setting.random_instance(tape)  # type: ignore[arg-type]
+
+    def near(self, instance: Draw) -> Draw | None:
+        """Change numbers of the losses, the start, the state, and what is drawn."""
+        data = instance.to_data()
+        weights = {"weights": data.pop("weights")}
+        made = Draw.from_data(moved(data, self.rng) | weights)
+        return made if self._known(made) else None
+
+    def look(
+        self, instance: Draw, tape: np.ndarray | None = None, aim: Any = None, counted: bool = True
+    ) -> Scores | None:
+        """Score one instance of the setting's, and keep it where it is among the best.
+
+        Not counted is one that another search found.
+        """
         self.tried += counted
         try:
             view = self.setting.view(instance, exact=False)
@@ -230,10 +218,10 @@ class Search:
                 key = name, drawn, instance.drawn[drawn]
                 if key not in self.chosen or self.chosen[key].score < score:
                     self.chosen[key] = Elite(score, instance)
-            if score <= VISIBLE or not self._enters((name, None), score) or violated(name):
-                self._keep((name, None), score, instance)
+            if score <= VISIBLE or not self.enters((name, None), score) or violated(name):
+                self.keep((name, None), Elite(score, instance, tape))
         for (name, constant), (leeway, direction) in found.leeway.items():
-            self._keep((name, constant), -leeway, instance)
+            self.keep((name, constant), Elite(-leeway, instance, tape))
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
             at = name, instance.rounds
@@ -260,17 +248,6 @@ class Search:
         """True if a violation is one beyond rounding, whatever cancels inside the formulas."""
         return judged(self.setting.of_statement, view, form).verdict == "violated"
 
-    def _enters(self, aim: Aim, score: float) -> bool:
-        elites = self.best.get(aim, [])
-        return bool(np.isfinite(score)) and (len(elites) < KEPT or score > elites[-1].score)
-
-    def _keep(self, aim: Aim, score: float, instance: Draw) -> None:
-        if self._enters(aim, score):
-            elites = self.best.setdefault(aim, [])
-            elites.append(Elite(score, instance))
-            elites.sort(key=lambda e: -e.score)
-            del elites[KEPT:]
-
     def violating(self, form: str) -> list[Draw]:
         """Instances on which a form is violated in floats, the clearest first."""
         own = [
@@ -282,112 +259,3 @@ class Search:
         ]
         ordered = [e.instance for e in sorted(own, key=lambda e: -e.score)]
         return list({id(instance): instance for instance in ordered}.values())
-
-
-# --- changes ------------------------------------------------------------------------------------------------------------------
-def mutate(instance: Draw, rng: np.random.Generator, setting: MethodSetting) -> Draw:
-    """A neighbour: one to three changes of numbers, of clients, or of the horizon."""
-    for _ in range(1 + int(rng.integers(3))):
-        try:
-            instance = _change(instance, rng, setting)
-        except (InvalidInput, IndexError):
-            continue
-    return instance
-
-
-def _change(instance: Draw, rng: np.random.Generator, setting: MethodSetting) -> Draw:
-    what = rng.random()
-    n, d = instance.num_clients, instance.dim
-    if what < 0.08 and instance.drawn:
-        name = list(instance.drawn)[int(rng.integers(len(instance.drawn)))]
-        return instance.changed(drawn={**instance.drawn, name: setting.redraw(name, rng)})
-    if what < 0.14:
-        least, most = setting.of_statement.rounds
-        rounds = int(rng.integers(least, most + 1))
-        return instance.changed(rounds=rounds, before=_cohorts(instance, rounds, rng))
-    if what < 0.20 and n > 1:
-        return without_client(instance, int(rng.integers(n)))
-    if what < 0.24 and d > 1:
-        return without_coordinate(instance, int(rng.integers(d)))
-    if what < 0.28 and n > 1 and setting.problems.weights == "any":
-        raw = [Fraction(int(rng.integers(1, 30))) for _ in range(n)]
-        return instance.changed(weights=_vector([v / sum(raw) for v in raw]))
-    if what < 0.30:
-        return at_minimiser(instance)
-    if what < 0.36:
-        factors = [Fraction(1, 2), Fraction(2), *POWERS]
-        part = ("curvature", "position", "start")[int(rng.integers(3))]
-        return rescaled(instance, part, factors[int(rng.integers(len(factors)))])
-    if what < 0.48:
-        start = instance.start.copy()
-        i = int(rng.integers(d))
-        start[i] = _moved(start[i], rng, POSITIONS)
-        return instance.changed(start=start)
-    there = {f: any(v is not None and v != 0 for v in getattr(instance, f).ravel()) for f in ARRAYS}
-    names = [f for f in ARRAYS if f in ("h", "c") or there[f]]
-    name = names[int(rng.integers(len(names)))]
-    values = getattr(instance, name).copy()
-    k, i = int(rng.integers(n)), int(rng.integers(d))
-    rows = slice(None) if setting.problems.identical else k
-    if values[k, i] is None:
-        return instance
-    special = {"c": POSITIONS, "delta": WIDTHS}.get(name, CURVATURES)
-    values[rows, i] = _moved(values[k, i], rng, special)
-    return instance.changed(**{name: values})
-
-
-def _moved(value: Fraction, rng: np.random.Generator, special: Sequence[Fraction]) -> Fraction:
-    """A number near it, a multiple of it, or a special one."""
-    kind = rng.random()
-    if kind < 0.2:
-        return special[int(rng.integers(len(special)))]
-    if kind < 0.35:
-        return value * (Fraction(1, 2) if rng.random() < 0.5 else 2)
-    if kind < 0.4:
-        return -value
-    step = float(10.0 ** rng.uniform(-3.5, 0.3)) * float(rng.normal())
-    new = float(value) * (1 + step) if value and rng.random() < 0.7 else float(value) + step
-    unit = Fraction(10) ** math.floor(math.log10(abs(new))) if 0 < abs(new) < 0.1 else 1  # a small number stays one
-    return unit * Fraction(new / float(unit)).limit_denominator(int(rng.choice([8, 64, 1024])))
-
-
-def _vector(values: Sequence[Fraction]) -> np.ndarray:
-    out = np.empty(len(values), dtype=object)
-    out[:] = list(values)
-    return out
-
-
-def _cohorts(instance: Draw, rounds: int, rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
-    size, n = instance.cohort_size, instance.num_clients
-    if size is None or size == n:
-        return ()
-    return tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
-
-
-def without_client(instance: Draw, k: int) -> Draw:
-    """The instance without one client; the others' weights grow in proportion."""
-    keep = [i for i in range(instance.num_clients) if i != k]
-    total = instance.weights[keep].sum()
-    if not keep or total == 0:
-        raise InvalidInput("no client would be left")
-    size, fields = instance.cohort_size, {f: getattr(instance, f)[keep] for f in ARRAYS}
-    size = None if size is None else min(size, len(keep))
-    before = tuple(tuple(j - (j > k) for j in cohort if j != k) for cohort in instance.before)
-    if any(len(c) != size for c in before):
-        before = tuple(tuple(range(size or 0)) for _ in before)
-    return instance.changed(
-        **fields, weights=_vector(list(instance.weights[keep] / total)), cohort_size=size, before=before
-    )
-
-
-def without_coordinate(instance: Draw, i: int) -> Draw:
-    """The instance without one coordinate."""
-    keep = [j for j in range(instance.dim) if j != i]
-    if not keep:
-        raise InvalidInput("no coordinate would be left")
-    return instance.changed(**{f: getattr(instance, f)[:, keep] for f in ARRAYS}, start=instance.start[keep])
-
-
-def failed(error: FedTheoryError) -> str:
-    """Say what went wrong, in one line."""
-    return str(error).splitlines()[0]

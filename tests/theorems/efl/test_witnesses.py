@@ -177,7 +177,8 @@ def test_the_search_finds_and_proves_a_printed_mistake():
     found = search("efl/theorem-2-arrival", "printed", budget=60, seed=1)
     assert not found.empty and isinstance(found.witness, Witness)
     check = replay(found.witness)
-    assert check.verdict == "violated" and 1 < check.tightness <= found.tightness * (1 + 1e-9)  # with simpler numbers
+    assert check.verdict == "violated" and check.tightness > 1
+    assert -2 * check.slack >= found.exact_best  # with simpler numbers
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_the_search_comes_close_to_what_is_attained():
 
 def test_the_same_seed_gives_the_same_search():
     first, again, other = (search("efl/incomplete-rate", "printed", budget=60, seed=s) for s in (3, 3, 4))
-    assert first == again and first.tightness != other.tightness
+    assert first == again and first.tightest_instance != other.tightest_instance
 
 
 def test_search_refuses_what_cannot_be_searched():

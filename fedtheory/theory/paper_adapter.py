@@ -19,6 +19,7 @@ from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import Among, Minimise
 from fedtheory.theory.rounds.forms import Undefined
@@ -47,29 +48,10 @@ _NOT_OURS = (
 
 
 @dataclass(frozen=True)
-class DrawnInstance:
-    """An instance of a statement, as its data."""
+class DrawnInstance(DataInstance):
+    """An instance of a campaign, judged in fractions where it is ``rational``."""
 
-    kind: str
-    label: str
-    data: dict[str, Any]
     rational: bool = False
-    rule: str = "any"
-    family: str = "separable losses"
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}: {self.label}"
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "data": self.data,
-            "rational": self.rational,
-            "rule": self.rule,
-        }
 
 
 @dataclass(frozen=True)
@@ -95,23 +77,6 @@ class DrawnProblem:
             "seed": self.seed,
             "rule": self.rule,
         }
-
-
-class _Searched:
-    """An instance and its setting, as the search for counterexamples knows instances."""
-
-    def __init__(self, setting: MethodSetting, instance: Draw) -> None:
-        self.kind, self.data = setting.of_statement.name, instance.to_data()
-        self.name, self._of = str(instance), (setting, instance)
-
-    def view(self) -> Any:
-        """In floats."""
-        setting, instance = self._of
-        return setting.view(instance, exact=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-        return {"kind": self.kind, "name": self.name, "data": self.data}
 
 
 class AuthoredSetting(Setting):
@@ -154,11 +119,9 @@ class AuthoredSetting(Setting):
             for i, instance in enumerate(
                 islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))
             ):
-                out.append(
-                    DrawnInstance(
-                        kind, _label(setting, instance), instance.to_data(), i % 3 == 0, rule
-                    )
-                )
+                label, data = _label(setting, instance), instance.to_data()
+                told = {"seed": None, "rule": rule, "of": "separable losses"}
+                out.append(DrawnInstance({}, kind, label, data, rational=i % 3 == 0, **told))
             if setting.refusal() is None:
                 numbers = range(max(2, round(PROBLEMS * plan.scale)))
                 out += [DrawnProblem(kind, i, plan.seed, rule) for i in numbers]
@@ -300,7 +263,9 @@ class AuthoredSetting(Setting):
         """One instance of a statement, under any of its rules."""
         every = self._settings(kind)
         setting = every[int(rng.integers(len(every)))] if len(every) > 1 else every[0]
-        return _Searched(setting, setting.random_instance(rng))
+        instance, rule = setting.random_instance(rng), setting.of_statement.rule
+        in_floats = {kind: lambda data: setting.view(Draw.from_data(data), exact=False)}
+        return DataInstance(in_floats, kind, str(instance), instance.to_data(), None, rule)
 
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """As `Setting.exact_view`; also of data that older files have."""

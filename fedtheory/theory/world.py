@@ -38,13 +38,6 @@ class Draws(NamedTuple):
 class WorldInstance(DataInstance):
     """An instance of a world, as its data."""
 
-    of: str = ""
-
-    @property
-    def family(self) -> str:
-        """The name of its world for reports."""
-        return self.of or self.kind
-
     def view(self) -> Any:
         """Make the world, or say what its `from_data` stumbled over."""
         try:

@@ -5,8 +5,8 @@ Their data are those of a witness, in short fractions; of a run a search takes f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from fedtheory.rational import near, to_file
 from fedtheory.theorems.fedelasticnet.exact import DiagonalLosses
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of, state_of
 from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theory.judge.view import DataInstance
 
-__all__ = ["Drawn", "drawn"]
+__all__ = ["drawn"]
 
 FINE = Fraction(1, 1000)  # relative width within which a number is the simplest
 RATIOS = (0.02, 1.54, 10.69, 22.84, 26.862, 27.001)  # lambda_2/beta is above one of them
@@ -31,27 +32,20 @@ AT_THE_EDGE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """An instance of a kind, 'round' or 'run', under a rule of Algorithm 3."""
-
-    kind: str
-    rule: str
-    data: dict[str, Any]
-
-    def view(self) -> Any:
-        """Make a round in fractions, or a run in floats."""
-        w = DiagonalWitness("", "", self.rule, **self.data)
-        made = instance_of(w)
-        return made.round_view(state_of(w, made)) if w.T is None else made.in_floats().run_view(w.T)
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-        return {"kind": self.kind, "rule": self.rule, "data": self.data}
+def _view(rule: str, data: dict[str, Any]) -> Any:
+    """Make a round in fractions, or a run in floats."""
+    w = DiagonalWitness("", "", rule, **data)
+    made = instance_of(w)
+    return made.round_view(state_of(w, made)) if w.T is None else made.in_floats().run_view(w.T)
 
 
-def drawn(kind: str, rng: Any) -> Drawn:
-    """Draw one instance."""
+def drawn(kind: str, rng: Any) -> DataInstance:
+    """Draw an instance of a kind, 'round' or 'run', under a rule of Algorithm 3."""
+    rule, data = _drawn(kind, rng)
+    return DataInstance({kind: partial(_view, rule)}, kind, rule, to_file(data), None, rule)
+
+
+def _drawn(kind: str, rng: Any) -> tuple[str, dict[str, Any]]:
     rule = RULES[int(rng.integers(2))]
     edge = bool(rng.random() < (0.4 if kind == "run" else 0.1))
     if kind == "run":
@@ -59,7 +53,7 @@ def drawn(kind: str, rng: Any) -> Drawn:
         copies, P, d, T, starts = shapes[int(rng.integers(len(shapes)))]
         data, scale = _numbers(rng, copies, P, d, starts, edge, T)
         data |= {"T": T} | ({"copies": copies} if max(copies) > 1 else {})
-        return Drawn(kind, rule, to_file(data))
+        return rule, data
     m, d = 1 + int(4 * rng.random() ** 2), 1 + int(3 * rng.random() ** 2)
     P, same = 1 + int(rng.integers(m)), bool(rng.random() < 0.2)  # coordinates that are copies
     data, scale = _numbers(rng, (1,) * m, P, d, 1, edge, 0, same)
@@ -70,7 +64,7 @@ def drawn(kind: str, rng: Any) -> Drawn:
     else:
         rounds = int(rng.integers(60 if m == 1 and rng.random() < 0.3 else 4))
         data["cohorts"] = [sorted(int(k) for k in rng.permutation(m)[:P]) for _ in range(rounds)]
-    return Drawn(kind, rule, to_file(data))
+    return rule, data
 
 
 def _may(rule: str, copies: tuple[int, ...], P: int) -> bool:

@@ -14,7 +14,7 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
-from fedtheory.theorems.fedelasticnet.drawn import Drawn, drawn
+from fedtheory.theorems.fedelasticnet.drawn import drawn
 from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
@@ -48,7 +48,7 @@ from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.search import SearchResult, Target
-from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.setting import Case, DataInstance, LocalWork, Plan, Prepared, Request, Setting
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.paper_adapter import AuthoredSetting
@@ -265,7 +265,7 @@ class FedElasticNetSetting(Setting):
         return found
 
     # --- the search for counterexamples -----------------------------------------------------------------------------
-    def random_instance(self, kind: str, rng: Any) -> Drawn:
+    def random_instance(self, kind: str, rng: Any) -> DataInstance:
         """Diagonal quadratics, under either rule."""
         return drawn(kind, rng)
 
@@ -282,7 +282,7 @@ class FedElasticNetSetting(Setting):
     def proved(self, target: Target) -> tuple[Witness | None, float | None]:
         """As `Setting.proved`; a run ends at the horizon at which the form fails most."""
         at = target.margin_at
-        if isinstance(at, Drawn) and at.kind == "run":
+        if at is not None and at.kind == "run":
             sides = target.sides(at.view())
             lhs, rhs, scale = (np.asarray(v, dtype=float) for v in (sides.lhs, sides.rhs, sides.scale))
             with np.errstate(all="ignore"):

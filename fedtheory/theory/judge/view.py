@@ -130,28 +130,37 @@ class DataInstance:
 
     Attributes
     ----------
-    builders : of the paper's setting
+    builders : what makes a view of the data, by kind
     kind, data : the kind, and what its builder takes: whole numbers, and fractions as strings
     label : what tells it from others of its kind
+    seed : None where the label alone tells it
+    rule : the variant of the method that it is drawn for
+    of : its family, default the kind
     """
 
     builders: Mapping[str, Builder] = field(repr=False, hash=False, compare=False)
     kind: str
     label: str
     data: dict[str, Any] = field(hash=False)
-    seed: int = 0
+    seed: int | None = 0
+    rule: str = "any"
+    of: str = ""
 
     @property
     def family(self) -> str:
-        return self.kind
+        """The name of its family for reports."""
+        return self.of or self.kind
 
     @property
     def name(self) -> str:
-        return f"{self.kind}: {self.label} seed={self.seed}"
+        seed = "" if self.seed is None else f" seed={self.seed}"
+        return f"{self.kind}: {self.label}{seed}"
 
     def view(self) -> Any:
-        """The exact view."""
+        """Make its view."""
         return self.builders[self.kind](self.data)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "seed": self.seed, "data": self.data}
+        """All its parameters."""
+        rule = {} if self.rule == "any" else {"rule": self.rule}
+        return {"kind": self.kind, "name": self.name, "seed": self.seed, "data": self.data, **rule}

@@ -22,18 +22,11 @@ from fedtheory.errors import InvalidInput, suggest
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.participation.laws import check_max_steps, fractions, numbers
 
-__all__ = ["SCHEMES", "Scheme", "check_coefficients", "check_scheme", "check_weights", "coefficients", "theta", "when_complete"]
+__all__ = ["SCHEMES", "Scheme", "check_scheme", "check_weights", "coefficients", "theta", "when_complete"]
 
 Scheme = Literal["A", "B", "C", "C-corrected"]
 SCHEMES: tuple[str, ...] = get_args(Scheme)
 TOLERANCE = 1e-9  # on sums of floats, relative; sums of Fractions must be exact
-
-_REQUIRED = {
-    "A": "sum_k p_tau^k / p^k = N, or 0 when nobody is complete",
-    "B": "sum_k p_tau^k = sum_k p^k",
-    "C": "sum_k p_tau^k s^k = E * (sum of p^k over the active clients)",
-    "C-corrected": "sum_k p_tau^k s^k = E * (sum of p^k / P(active) over the active clients)",
-}
 
 
 def check_scheme(scheme: str) -> None:
@@ -173,60 +166,6 @@ def when_complete(scheme: Scheme, cohort: Cohort, weights: Any) -> tuple[np.ndar
     if scheme == "C-corrected":
         return w / cohort.of_each(_active(cohort.active_probability, None, cohort.num_clients)), w
     return w, w
-
-
-def check_coefficients(
-    scheme: Scheme,
-    given: Any,
-    steps: Any,
-    max_steps: int,
-    weights: Any,
-    active_probability: Any = None,
-    present: Any = None,
-) -> None:
-    """Check given coefficients (S, N): their sums are the scheme's, none is negative, and none is > 0 where the scheme drops.
-
-    Raises
-    ------
-    InvalidInput
-        Names the row, its sum and the sum the scheme requires.
-    """
-    wanted = coefficients(scheme, steps, max_steps, weights, active_probability, present)
-    p, s = numbers(given, "the coefficients"), np.asarray(steps)
-    if p.shape != wanted.shape:
-        raise InvalidInput(f"coefficients of shape {p.shape}: expected {wanted.shape}, one a scenario and client")
-    if p.dtype != wanted.dtype:
-        p, wanted = p.astype(float), wanted.astype(float)
-    exact = p.dtype == object
-    negative = np.argwhere(~(p >= 0))
-    if len(negative):
-        i, k = (int(v) for v in negative[0])
-        raise InvalidInput(f"row {i} gives client {k} the coefficient {p[i, k]}: it must be >= 0")
-    kept = np.argwhere((p > 0) & (wanted == 0))
-    if len(kept):
-        i, k = (int(v) for v in kept[0])
-        raise InvalidInput(
-            f"row {i} gives client {k} the coefficient {p[i, k]} at s = {s[i, k]} of E = {max_steps}: scheme {scheme!r} gives it 0"
-        )
-    total, required = _scheme_sum(scheme, p, s, weights), _scheme_sum(scheme, wanted, s, weights)
-    off = np.nonzero(total != required if exact else np.abs(total - required) > TOLERANCE * np.maximum(1, required))[0]
-    if len(off):
-        i = int(off[0])
-        raise InvalidInput(
-            f"row {i} of the coefficients sums to {total[i]}: scheme {scheme!r} requires {required[i]} ({_REQUIRED[scheme]}); "
-            "use fedtheory.participation.coefficients.coefficients"
-        )
-
-
-def _scheme_sum(scheme: str, p: np.ndarray, steps: np.ndarray, weights: Any) -> np.ndarray:
-    """(S,) the sum that the scheme fixes."""
-    if scheme == "A":
-        w = numbers(weights, "the weights")
-        w = w if p.dtype == object else w.astype(float)
-        return (p / np.where(w == 0, 1, w)).sum(axis=1)
-    if scheme == "B":
-        return p.sum(axis=1)
-    return (p * (steps.astype(object) if p.dtype == object else steps)).sum(axis=1)
 
 
 def theta(

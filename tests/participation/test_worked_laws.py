@@ -35,7 +35,6 @@ from fedtheory.participation import (
 )
 from fedtheory.participation.coefficients import (
     SCHEMES,
-    check_coefficients,
     check_weights,
     coefficients,
     when_complete,
@@ -272,8 +271,7 @@ def test_ratios_of_floats_are_equal_up_to_a_trillionth(chance):
 
 @pytest.mark.parametrize(("off", "fine"), [(0.95e-9, True), (1.05e-9, False)])
 def test_floats_sum_to_one_up_to_a_billionth(off, fine):
-    """Weights, laws of steps, tables of cases and coefficients that are given."""
-    steps, three = np.array([[3, 3]]), [0.5, 0.5]
+    """Weights, laws of steps and tables of cases."""
     for sign in (1, -1):
         share = 0.5 * (1 + sign * off)
         calls = [
@@ -281,9 +279,6 @@ def test_floats_sum_to_one_up_to_a_billionth(off, fine):
             lambda share=share: check_weights([share, share, 0], present=[True, True, False]),
             lambda share=share: Irregular(1, [[share, share]] * 2),
             lambda share=share: JointLaw([[0, 1], [1, 0]], [share, share]),
-            lambda share=share: check_coefficients("B", [[share, share]], steps, 3, three),
-            lambda share=share: check_coefficients("A", [[share, share]], steps, 3, three),
-            lambda share=share: check_coefficients("C", [[share, share]], steps, 3, three),
         ]
         for call in calls:
             if fine:
@@ -446,7 +441,6 @@ def test_coefficients_at_their_edges():
                 check_weights(weights, [True, False])
     with pytest.raises(InvalidInput, match="client 1 is not present"):
         coefficients("B", np.array([[1, 1]]), 2, [1.0, 0.5], present=[True, False])
-    check_coefficients("B", [[0.6, 0.4]], np.array([[0, 3]]), 3, [0.5, 0.5])
     scalar = coefficients("C-corrected", np.array([[1, 2]]), 2, [0.5, 0.5], 0.5)
     assert scalar.tolist() == [[2.0, 1.0]]
     assert inactive(2, 1, 0.0).law(1).tolist() == [[0, 1]] * 2
@@ -599,35 +593,6 @@ def test_coefficients_are_fractions_where_the_weights_are():
     assert coefficients("C-corrected", steps, 2, [0.25, 0.75], [F(1, 2), F(1, 4)]).dtype == float
 
 
-THIRD, UNEQUAL = [F(1, 3), F(2, 3)], [0.25, 0.75]
-
-
-@pytest.mark.parametrize(
-    ("scheme", "given", "weights", "present", "fine"),
-    [
-        ("A", [0.5, 0.0], UNEQUAL, None, True), ("A", [0.75, 0.25], UNEQUAL, None, False),
-        ("B", [0.5, 0.5], UNEQUAL, None, True), ("B", [0.25, 0.7], UNEQUAL, None, False),
-        ("C", [0.5, 0.5], UNEQUAL, None, True), ("C", [0.75, 0.75], UNEQUAL, None, False),
-        ("A", [1.0, 0.0], [1.0, 0.0], [True, False], True),
-        ("A", [0.5, 0.0], [1.0, 0.0], [True, False], False),
-        ("A", THIRD, THIRD, None, True), ("A", [1 / 3, 2 / 3], THIRD, None, True),
-        ("A", [F(1, 3) + TINY, F(2, 3)], THIRD, None, False), ("B", THIRD, THIRD, None, True),
-        ("B", [F(1, 3) + TINY, F(2, 3)], THIRD, None, False),
-        ("B", [1 / 3, 2 / 3], THIRD, None, True),
-        ("C", [F(1, 3) + TINY, F(2, 3)], THIRD, None, False),
-        ("A", [1 / 3, 2 / 3 + 1e-6], THIRD, None, False),
-    ],
-)  # fmt: skip
-def test_which_given_coefficients_have_the_sum_of_their_scheme(
-    scheme, given, weights, present, fine
-):
-    """A: sum p/p^k = N; B: sum p = 1; C: sum p s = E, of clients that all complete E = 3 steps."""
-    steps = np.array([[3, 3 if present is None else 0]])
-    if fine:
-        check_coefficients(scheme, [given], steps, 3, weights, None, present)
-    else:
-        with pytest.raises(InvalidInput, match="of the coefficients sums to"):
-            check_coefficients(scheme, [given], steps, 3, weights, None, present)
 
 
 def test_a_table_of_floats_is_divided_by_its_sum_in_fractions():

@@ -21,7 +21,7 @@ from fedtheory.theory.judge.statement import CONFIDENCE, Form, Sides, Statement,
 
 __all__ = [
     "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
-    "judge_view", "judge_worst", "outside", "with_instance", "worst_sides",
+    "judge_view", "judge_worst", "outside", "worst_sides",
 ]  # fmt: skip
 
 AT_A_POINT = "proved at a point"
@@ -324,8 +324,3 @@ def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
     entries = list(zip(*(np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale)), strict=True))
     lhs, rhs, scale = min(entries, key=lambda e: e[1] - e[0])
     return Fraction(lhs), Fraction(rhs), Fraction(scale)
-
-
-def with_instance(check: Check, instance: str) -> Check:
-    """The check, labelled."""
-    return replace(check, instance=instance)

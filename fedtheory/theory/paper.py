@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,8 +14,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from fedtheory.errors import InvalidInput, UnknownName, suggest
+from fedtheory.errors import InvalidInput, NotCertified, UnknownName, suggest
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.registry import RegisteredPaper, read_file
 from fedtheory.theory.judge.setting import Setting
@@ -283,6 +284,14 @@ class AuthoredStatement:
             letters=letters,
             **more,
         )
+
+    def unjudged(
+        self, forms: Iterable[str], why: str | Exception, instance: str = "", verdict: Any = None
+    ) -> list[Check]:
+        """Give the checks of forms that were not run; one by an error says what it means."""
+        told: Any = verdict or ("inconclusive" if isinstance(why, NotCertified) else "not applicable")
+        fields: dict[str, Any] = {"reason": str(why), "instance": instance}
+        return [Check(self.id, f, self.rule, told, "exact", **fields) for f in forms]
 
     def alone(self) -> Paper:
         """Give a paper of this statement alone."""

@@ -4,17 +4,18 @@ each statement."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified, suggest
+from fedtheory.errors import InvalidInput, suggest
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
 from fedtheory.rational import Builders, fraction
-from fedtheory.theory.judge.check import Check, outside
+from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
@@ -22,16 +23,15 @@ from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import Among, Minimise
-from fedtheory.theory.rounds.forms import Undefined
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
-from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.on_problem import verify as on_problem
 from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.reads import read_there
+from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.studies.declared import declared, scope, symbols
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class AuthoredSetting(Setting):
             self.builders.add(name)(partial(_view, MethodSetting.of(statement)))
 
     def _of(self, kind: str, rule: str = "") -> MethodSetting:
-        """The setting of a statement under a rule, by default its first."""
+        """The setting of a statement, by its name or its id, under a rule, by default its first."""
         statement = self.authored[kind]
         if rule and rule not in statement.variants:
             raise suggest(rule, statement.variants, f"rule of {statement.id}")
@@ -106,7 +106,7 @@ class AuthoredSetting(Setting):
 
     def _chosen(self, statement: Statement, algorithm: Any) -> MethodSetting:
         """The setting under the rule that a user's method has."""
-        every = self._settings(statement.id.partition("/")[2])
+        every = self._settings(statement.id)
         return next((s for s in every if s.has_rule_of(algorithm)), every[0])
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
@@ -136,36 +136,33 @@ class AuthoredSetting(Setting):
         if not self.concerns(instance, statements):
             return []
         setting = self._of(instance.kind, instance.rule)
-        statement = setting.of_statement
+        statement, found, name = setting.of_statement, list[Check](), instance.name
         try:
             if isinstance(instance, DrawnProblem):
-                rng = Stream(instance.seed).generator(f"authoring problems {statement.id}", instance.number)
+                where = f"authoring problems {statement.id}"
+                rng = Stream(instance.seed).generator(where, instance.number)
                 _, problem = next(iter(setting.problems.problems(rng, 1, instance.number)))
                 view = setting.problem_views(problem, rng, seed=instance.seed)
-            else:
-                made = Draw.from_data(instance.data)
-                try:
-                    view = setting.view(made, exact=instance.rational)
-                    statement.on(view)
-                except (NotInFractions, InvalidInput):
-                    view = setting.view(made, exact=False)
-                found = check(statement, view, None, instance.name)
-                others = [f for f in statement.forms if f not in {c.form for c in found}]  # in floats only
-                return found + (check(statement, setting.view(made, exact=False), others, instance.name) if others else [])
-            return check(statement, view, None, instance.name)
-        except NotCertified as error:
-            return [_outside(statement, f, str(error), instance.name, "inconclusive") for f in statement.forms]
-        except (Unbounded, Undefined, MissingCapability) as error:
-            return [_outside(statement, f, str(error), instance.name) for f in statement.forms]
+                return check(statement, view, None, name)
+            made = Draw.from_data(instance.data)
+            if instance.rational:
+                with suppress(NotInFractions, InvalidInput):  # then in floats
+                    found = check(statement, setting.view(made, exact=True), None, name)
+            others = [f for f in statement.forms if f not in {c.form for c in found}]
+            if others:
+                found += check(statement, setting.view(made, exact=False), others, name)
+            return found
+        except SILENT as error:
+            return statement.unjudged(statement.forms, error, name)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
         """Why the statement does not run on a user's problem, or None where it does."""
-        return self._of(statement.id.partition("/")[2]).refusal()
+        return self._of(statement.id).refusal()
 
     def local_work(self, statement: Statement) -> LocalWork:
         """None but the statement's own; a run of anyone's is judged by its points."""
-        if isinstance(self._of(statement.id.partition("/")[2]).local, Minimise):
+        if isinstance(self._of(statement.id).local, Minimise):
             words = (
                 "the statement is about exact local solutions; leave local_solver out, or use Exact()"
             )
@@ -185,9 +182,7 @@ class AuthoredSetting(Setting):
             scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence, at_once=case.at_once,
         )  # fmt: skip
         why = f"not claimed for the {authored.rule} rule"
-        return found + [
-            outside(statement, f, authored.rule, why) for f in forms if f.name not in claimed
-        ]
+        return found + authored.unjudged([f.name for f in forms if f.name not in claimed], why)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
@@ -195,7 +190,7 @@ class AuthoredSetting(Setting):
 
     def refuses(self, statement: Statement) -> tuple[str, ...]:
         """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
-        free = self._of(statement.id.partition("/")[2]).sampling is Uniform
+        free = self._of(statement.id).sampling is Uniform
         return _NOT_OURS if free else (*_NOT_OURS, "participants")
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
@@ -206,7 +201,7 @@ class AuthoredSetting(Setting):
             raise InvalidInput(f"{statement.id}: {reason}")
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse(_NOT_OURS, own)
-        setting = self._of(statement.id.partition("/")[2])
+        setting = self._of(statement.id)
         if not setting.free:  # of a file's method everything is said
             request.refuse_hyperparameters(own)
         problem = request.problem("quadratic")
@@ -256,7 +251,7 @@ class AuthoredSetting(Setting):
 
     def scope_in_words(self, statement: Statement) -> str:
         """One round, runs of which horizons, a fixed point; and the law of the cohorts."""
-        return f"about {scope(self._of(statement.id.partition('/')[2]).of_statement)}"
+        return f"about {scope(self._of(statement.id).of_statement)}"
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
@@ -377,16 +372,3 @@ def _view(setting: MethodSetting, data: dict[str, Any]) -> Any:
     if reason is not None:
         raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
     return setting.view(instance, exact=True)
-
-
-def _outside(
-    statement: Any, form: str, reason: str, instance: str, verdict: Any = "not applicable"
-) -> Check:
-    return outside(
-        statement.statement,
-        statement.statement.form(form),
-        statement.rule,
-        reason,
-        instance,
-        verdict,
-    )

@@ -196,9 +196,7 @@ def _walked(
 def _course(setting: MethodSetting, case: Case) -> core.Course:
     """The run of a user's problem, from x_0."""
     problem, n = case.problem, case.problem.num_clients
-    reason = (
-        setting.refusal() or setting.problems.why_not_problem(problem) or setting.not_its_law(case.sampling, problem)
-    )
+    reason = setting.not_about(problem, case.sampling)
     if reason is not None:
         raise InvalidInput(f"{setting.of_statement.id}: {reason}")
     sampling = case.sampling if setting.sampling is Uniform and case.sampling is not None else setting.sampling

@@ -11,7 +11,6 @@ from fedtheory.algorithms import FedProx
 from fedtheory.theory import (
     GradientSteps,
     Minimise,
-    Paper,
     SmoothConvex,
     StronglyConvex,
     Uniform,
@@ -179,9 +178,8 @@ def test_the_horizon_and_the_law_are_named(how, says):
     statement = sentence(it, **how)
     assert scope(statement) == says
     assert f"weights; {says}" in " ".join(str(study(statement, budget=20, necessity=False)).split())
-    paper = AuthoredSetting(Paper("test-scope"))
-    paper.authored.authored["it"] = statement
-    assert paper.scope_in_words(statement.statement) == f"about {says}"
+    judge = AuthoredSetting(statement.alone())
+    assert judge.scope_in_words(statement.statement) == f"about {says}"
 
 
 def test_changes_of_an_instance_keep_its_cohorts_few():

@@ -25,7 +25,8 @@ from fedtheory.theory.judge.setting import Plan, Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "Campaign", "Row", "SearchTask", "Task", "check_budget", "contents", "plan", "run", "search_plan", "search_told", "summarise",
+    "Campaign", "Row", "SearchTask", "Task", "check_budget", "contents", "plan", "row_of", "run",
+    "search_plan", "search_told", "summarise",
 ]  # fmt: skip
 
 
@@ -279,11 +280,18 @@ def summarise(
         for form in statement.forms:
             for rule, established in form.established.items():
                 key = (statement.id, form.name, rule)
-                rows.append(_row(key, established, groups.get(key, []), files.get(key)))
+                rows.append(row_of(key, established, groups.get(key, []), files.get(key)))
     return rows
 
 
-def _row(key: tuple[str, str, str], established: str, group: list[Check], witness: str | None) -> Row:
+def row_of(
+    key: tuple[str, str, str],
+    established: str,
+    group: list[Check],
+    witness: str | None,
+    failing: bool = False,
+) -> Row:
+    """Sum up the checks of one form under one rule; ``failing``: worst and modes of those that fail."""
     worst_of_all = [c for c in group if c.mode == AT_A_POINT]
     group = [c for c in group if c.mode != AT_A_POINT or c.verdict == "inconclusive"]
     judged = [c for c in group if c.verdict in ("holds", "violated")]
@@ -297,7 +305,8 @@ def _row(key: tuple[str, str, str], established: str, group: list[Check], witnes
         verdict = "holds" if judged else "not applicable"
     signed = any("no_ratio" in c.where for c in judged)  # lhs/rhs says nothing of the form
     tight = [c for c in judged if np.isfinite(c.tightness) and not signed]
-    worst = min(judged, key=lambda c: c.slack, default=None)
+    shown = violated if failing and violated else judged
+    worst = min(shown, key=lambda c: c.slack, default=None)
     tightest = max(tight, key=lambda c: c.tightness, default=None)
     return Row(
         *key,
@@ -314,7 +323,7 @@ def _row(key: tuple[str, str, str], established: str, group: list[Check], witnes
         worst_slack=worst.slack if worst else float("nan"),
         worst=worst.instance if worst else "",
         worst_where=worst.where if worst else {},
-        modes=sorted({c.mode for c in (*judged, *worst_of_all)}),
+        modes=sorted({c.mode for c in (*shown, *worst_of_all)}),
         witness=witness,
         worst_case=max((c.tightness for c in worst_of_all), default=float("nan")),
         worst_case_at="; ".join(c.where["point"] for c in worst_of_all),

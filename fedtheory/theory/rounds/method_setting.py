@@ -486,8 +486,10 @@ class MethodSetting:
             return self.problems.why_not_problem(None)
         return None
 
-    def not_its_law(self, sampling: Sampling | None, problem: Any) -> str | None:
-        """Why cohorts of that law are none that the statement is about, or None."""
+    def not_about(self, problem: Any, sampling: Sampling | None) -> str | None:
+        """Why a problem, or cohorts of a law, are none that the statement is about, or None."""
+        if (reason := self.refusal() or self.problems.why_not_problem(problem)) is not None:
+            return reason
         if sampling is None or sampling == self.sampling:
             return None
         size = problem.num_clients if type(sampling) is Full else getattr(sampling, "size", None)

@@ -62,7 +62,7 @@ def verify(
     """
     chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
     setting, rng = MethodSetting.of(statement), Stream(seed).generator(f"authoring problem {statement.id}")
-    reason = setting.refusal() or setting.problems.why_not_problem(problem) or setting.not_its_law(sampling, problem)
+    reason = setting.not_about(problem, sampling)
     if reason is None and algorithm is not None:
         rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
         if sampling is None and setting.sampling is Uniform:
@@ -73,10 +73,7 @@ def verify(
         except InvalidInput as error:
             reason = str(error)
     if reason is not None:
-        return [
-            Check(statement.id, f, statement.rule, "not applicable", "exact", reason=reason)
-            for f in chosen
-        ]
+        return list(statement.unjudged(chosen, reason))
     begun = rng.bit_generator.state
 
     def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
@@ -85,10 +82,7 @@ def verify(
             view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, choice)
             return check(statement, view, names, problem.name, each)
         except NotCertified as error:
-            return [
-                Check(statement.id, f, statement.rule, "inconclusive", "exact", reason=str(error))
-                for f in names
-            ]
+            return list(statement.unjudged(names, error))
 
     first, *others = setting.choices()
     looks = scenarios if at_once else FIRST

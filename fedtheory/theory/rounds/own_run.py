@@ -55,7 +55,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     where = f"{statement.id} [{form.name}]"
     if setting.scope != "run":
         raise InvalidInput(not_about_runs(f"{where} is about a {setting.scope.replace('-', ' ')}"))
-    reason = setting.refusal() or setting.problems.why_not_problem(case.problem) or setting.not_its_law(case.sampling, case.problem)
+    reason = setting.not_about(case.problem, case.sampling)
     reason = reason or not_shares(case.problem)  # the run was made by others, whose server may have averaged by samples
     if reason is not None:
         raise InvalidInput(reason)

@@ -85,28 +85,16 @@ class StatementStudy:
         return next((c.where[NO_RATIO] for c in self.checks if c.form == form and NO_RATIO in c.where), "")
 
     def _row(self, form: str) -> Row:
+        statement, found = self.statement, self.counterexamples.get(form)
         group = [c for c in self.checks if c.form == form]
-        judged = [c for c in group if c.verdict in ("holds", "violated")]
-        violated = [c for c in judged if c.verdict == "violated"]
-        unclear = [c for c in group if c.verdict == "inconclusive"]
-        verdict = "violated" if violated else "inconclusive" if unclear else "holds" if judged else "not applicable"
-        tight = [] if self.no_ratio(form) else [c for c in judged if np.isfinite(c.tightness)]
-        worst = min(violated or judged, key=lambda c: c.slack, default=None)
-        tightest = max(tight, key=lambda c: c.tightness, default=None)
-        found = self.counterexamples.get(form)
-        return Row(
-            self.statement.id, form, self.statement.rule, self.statement.forms[form].established, verdict,
-            len(judged), len(violated), len(unclear),
-            sum(c.verdict == "not applicable" for c in group), sum(c.count for c in judged),
-            tightest.tightness if tightest else float("nan"), float(np.median([c.tightness for c in tight])) if tight else float("nan"),
-            tightest.instance if tightest else "", worst.slack if worst else float("nan"), worst.instance if worst else "",
-            worst.where if worst else {}, sorted({c.mode for c in violated or judged}), None if found is None else found.name,
-            note=self._note(form, verdict, group, worst),
-        )  # fmt: skip
+        established, name = statement.forms[form].established, None if found is None else found.name
+        row = campaign.row_of((statement.id, form, statement.rule), established, group, name, True)
+        return Row(**vars(row), note=self._note(form, row.verdict, group))
 
-    def _note(self, form: str, verdict: str, group: list[Check], worst: Check | None) -> str:
+    def _note(self, form: str, verdict: str, group: list[Check]) -> str:
         """Say what the columns do not: on which instance, or why."""
-        if verdict == "violated" and worst is not None and form not in self.counterexamples:
+        if verdict == "violated" and form not in self.counterexamples:
+            worst = min((c for c in group if c.verdict == verdict), key=lambda c: c.slack)
             how = {"rational": "in fractions", "statistical": "by Monte Carlo"}.get(worst.mode, "in floats")
             return f"{how}, on {worst.instance or 'an instance without a name'}: lhs {worst.lhs:.6g} > rhs {worst.rhs:.6g}"
         reasons = Counter(c.reason for c in group if c.verdict == verdict and c.reason)

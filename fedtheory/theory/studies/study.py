@@ -337,18 +337,7 @@ def _checks(
             view = setting.problem_views(problem, rng, seed=seed)
             out.checks += check(statement, view, None, name)
         except NotCertified as error:
-            out.checks += [
-                Check(
-                    statement.id,
-                    f,
-                    statement.rule,
-                    "inconclusive",
-                    "exact",
-                    reason=str(error),
-                    instance=name,
-                )
-                for f in statement.forms
-            ]
+            out.checks += statement.unjudged(statement.forms, error, name)
         except (InvalidInput, MissingCapability):
             continue
     return refuting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -99,9 +99,8 @@ def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
             return found[0]
         reason = found[0].reason if found else reason
     why = f"the search found it violated on {name}, which could not be judged again: {reason}"
-    return Check(
-        statement.id, form, statement.rule, "inconclusive", "exact", reason=why, instance=name
-    )
+    [told] = statement.unjudged([form], why, name, "inconclusive")
+    return cast(Check, told)
 
 
 def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
@@ -151,17 +150,7 @@ def agree(out: StatementStudy, setting: MethodSetting, seed: int, budget: int) -
         if not found.empty or ratio > 1 + VISIBLE:
             name = found.best_instance.get("name", "") if not found.empty else found.tightest_instance.get("name", "")
             why = f"the search found it violated on {name}, and it was not decided"
-            out.checks.append(
-                Check(
-                    out.statement.id,
-                    row.form,
-                    row.rule,
-                    "inconclusive",
-                    "exact",
-                    reason=why,
-                    instance=name,
-                )
-            )
+            out.checks += out.statement.unjudged([row.form], why, name, "inconclusive")
         elif (
             out.search is not None
             and not out.search.finite[row.form]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +16,7 @@ from fedtheory.inputs import shown
 from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.untrusted import ratio
 
-__all__ = ["DiagonalLosses", "exact_array", "sqrt_upper"]
+__all__ = ["DiagonalLosses", "RationalLosses", "exact_array", "sqrt_upper"]
 
 
 def exact_array(values: Any) -> np.ndarray:
@@ -47,37 +48,60 @@ def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
     return Fraction(math.isqrt((n << shift) // d) + 1, 1 << (shift // 2))
 
 
-@dataclass(frozen=True)
-class DiagonalLosses:
-    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, the `Losses` of a view. h, c : (m, d).
+class RationalLosses:
+    """The `Losses` of a view, a coordinate at a time.
 
     With ``copies`` row k stands for so many identical clients.
     """
 
-    h: Any
-    c: Any
-    copies: tuple[int, ...] | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and coordinates."""
-        return self.h.shape[-2:]
-
-    @property
-    def is_exact(self) -> bool:
-        """True if the numbers are fractions."""
-        return self.h.dtype == object
+    copies: tuple[int, ...] | None
+    shape: tuple[int, int]  # rows and coordinates
+    is_exact: bool  # of fractions
+    values_each: Callable[[Any], Any]
+    gradients_each: Callable[[Any], Any]
 
     @property
     def m(self) -> int:
         """The number of clients."""
-        return self.h.shape[-2] if self.copies is None else sum(self.copies)
+        return self.shape[0] if self.copies is None else sum(self.copies)
 
     def mean(self, values: Any) -> Any:
         """(1/m) sum over the clients: the axis before the last."""
         if self.copies is not None:
             values = values * np.array(self.copies, dtype=object if self.is_exact else float)[:, None]
         return values.sum(axis=-2) / (Fraction(self.m) if self.is_exact else float(self.m))
+
+    def values(self, x: Any) -> Any:
+        return self.values_each(self._of_each(x))
+
+    def gradients(self, x: Any) -> Any:
+        return self.gradients_each(self._of_each(x))
+
+    def _of_each(self, x: Any) -> Any:
+        """One point for every row: (..., d) -> (..., m, d)."""
+        return np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape))
+
+    def noise(self, x: Any) -> Any:
+        return 0 * x.sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class DiagonalLosses(RationalLosses):
+    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2. h, c : (m, d)."""
+
+    h: Any
+    c: Any
+    copies: tuple[int, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and coordinates."""
+        return self.h.shape[-2:]
+
+    @property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """True if the numbers are fractions."""
+        return self.h.dtype == object
 
     @cached_property
     def joint(self) -> Any:
@@ -123,15 +147,6 @@ class DiagonalLosses:
         """The gradients at y_k, whatever they should be near."""
         return self.gradients_each(y)
 
-    def values(self, x: Any) -> Any:
-        return self.values_each(x[..., None, :])
-
-    def gradients(self, x: Any) -> Any:
-        return self.gradients_each(x[..., None, :])
-
     def excess(self, x: Any) -> Any:
         away = x - self.theta_star
         return (self.joint * away * away).sum(axis=-1) / 2
-
-    def noise(self, x: Any) -> Any:
-        return 0 * x.sum(axis=-1)

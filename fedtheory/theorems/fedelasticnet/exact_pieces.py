@@ -10,6 +10,7 @@ the slope -1 with the ramp (c, c, 2), and a Huber loss of width w is the slope -
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction
+from fedtheory.theorems.fedelasticnet.exact_losses import RationalLosses
+from fedtheory.theory.rounds.losses import Unbounded, corners, minimum
 
 __all__ = ["Piece", "SeparableLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
 
@@ -51,19 +54,16 @@ class Piece:
         ramps = tuple((p, q, factor * g) for p, q, g in self.ramps)
         return Piece(factor * self.slope, factor * self.curvature, self.centre, ramps)
 
+    @cached_property
+    def corners(self) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
+        """The slope's `fedtheory.theory.rounds.losses.corners`."""
+        return corners(self.curvature, self.slope - self.curvature * self.centre, self.ramps)
+
     def slopes(self, x: Fraction) -> tuple[Fraction, Fraction]:
         """The least and the largest subgradient at x."""
-        base = self.slope + self.curvature * (x - self.centre)
-        low = high = base
-        for p, q, g in self.ramps:
-            if x > q:
-                low, high = low + g, high + g
-            elif x == q == p:
-                high = high + g
-            elif x > p:
-                part = g * (x - p) / (q - p)
-                low, high = low + part, high + part
-        return low, high
+        points, pieces = self.corners
+        (k, s), (k2, s2) = pieces[bisect_left(points, x)], pieces[bisect_right(points, x)]
+        return k * x + s, k2 * x + s2
 
     def value(self, x: Fraction) -> Fraction:
         """L(x), with L = curvature (x - centre)^2/2 + slope x left of all ramps."""
@@ -78,22 +78,19 @@ class Piece:
     @property
     def limits(self) -> tuple[Fraction | None, Fraction | None]:
         """The slopes at minus and plus infinity; None where they are infinite."""
-        if self.curvature:
-            return None, None
-        return self.slope, self.slope + sum((g for _, _, g in self.ramps), ZERO)
+        pieces = self.corners[1]
+        return (None, None) if self.curvature else (pieces[0][1], pieces[-1][1])
 
-    @cached_property
+    @property
     def breakpoints(self) -> list[Fraction]:
         """The points at which the slope bends or jumps, in order."""
-        return sorted({x for p, q, _ in self.ramps for x in (p, q)})
+        return self.corners[0]
 
     @property
     def beta(self) -> Fraction | None:
         """The largest curvature; None where the slope jumps."""
-        if any(p == q for p, q, _ in self.ramps):
-            return None
-        rates = [(p, q, g / (q - p)) for p, q, g in self.ramps]
-        return self.curvature + max((sum((r for p, q, r in rates if p <= x < q), ZERO) for x, _, _ in rates), default=ZERO)
+        jumps = any(p == q for p, q, _ in self.ramps)
+        return None if jumps else max(k for k, _ in self.corners[1])
 
     @property
     def least_curvature(self) -> Fraction:
@@ -102,25 +99,11 @@ class Piece:
 
     def where(self, level: Fraction) -> tuple[Fraction | None, Fraction | None] | None:
         """The closed interval of the x at which `level` is a subgradient; None for an end at infinity, or for no such x."""
-        points = self.breakpoints
-        if not points:
-            if self.curvature:
-                x = self.centre + (level - self.slope) / self.curvature
-                return x, x
-            return (None, None) if level == self.slope else None
-        low, high = self.slopes(points[0])[0], self.slopes(points[-1])[1]
-        found: list[Fraction | None] = []
-        if level <= low:  # the first end, left of all breakpoints
-            found += [points[0] - (low - level) / self.curvature] if self.curvature else [None] if level == low else []
-        for x, after in zip(points, [*points[1:], None], strict=True):
-            left, right = self.slopes(x)
-            if left <= level <= right:
-                found.append(x)
-            if after is not None and right < level < self.slopes(after)[0]:
-                found.append(x + (level - right) * (after - x) / (self.slopes(after)[0] - right))
-        if level >= high:
-            found += [points[-1] + (level - high) / self.curvature] if self.curvature else [None] if level == high else []
-        return (found[0], found[-1]) if found else None
+        points, pieces = self.corners
+        try:
+            return minimum(points, [(k, s - level) for k, s in pieces])[:2]
+        except Unbounded:
+            return None
 
     def minimise(self, anchor: Fraction, g: Fraction, l1: Fraction, l2: Fraction) -> Fraction:
         """argmin over y of L(y) - g y + l2/2 (y - anchor)^2 + l1 |y - anchor|, l2 > 0."""
@@ -193,7 +176,7 @@ def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class SeparableLosses:
+class SeparableLosses(RationalLosses):
     """L_k(x) = sum_i L_ki(x_i) of m clients in d coordinates, the `Losses` of a view, in fractions.
 
     Attributes
@@ -206,23 +189,11 @@ class SeparableLosses:
     pieces: Sequence[Sequence[Piece]]
     near: Any = None
     copies: None = None
+    is_exact = True
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
         return len(self.pieces), len(self.pieces[0])
-
-    @property
-    def m(self) -> int:
-        """The number of clients."""
-        return len(self.pieces)
-
-    @property
-    def is_exact(self) -> bool:
-        return True
-
-    def mean(self, values: Any) -> Any:
-        """(1/m) sum over the clients: the axis before the last."""
-        return values.sum(axis=-2) / Fraction(self.m)
 
     @cached_property
     def joint(self) -> list[Piece]:
@@ -306,19 +277,10 @@ class SeparableLosses:
 
         return _each(one, y, g)
 
-    def values(self, x: Any) -> Any:
-        return self.values_each(np.stack([x] * self.m, axis=-2))
-
-    def gradients(self, x: Any) -> Any:
-        return self.gradients_each(np.stack([x] * self.m, axis=-2))
-
     def excess(self, x: Any) -> Any:
         """R(x) - R*: (..., d) -> (...)."""
         gap = _each(lambda at, v: self.joint[at[-1]].value(v) - self.joint[at[-1]].value(self.theta_star[at[-1]]), x)
         return gap.sum(axis=-1)
-
-    def noise(self, x: Any) -> Any:
-        return 0 * x.sum(axis=-1)
 
     def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
         """The local models of (10): (..., m, d) each."""

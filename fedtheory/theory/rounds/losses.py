@@ -12,6 +12,7 @@ beyond. Minimisers are global: of a sum that is not convex all pieces are gone t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +25,9 @@ from fedtheory.inputs import flag
 
 ZERO = Fraction(0)
 
-__all__ = ["Pieces", "SeparableLosses", "Unbounded", "fractions", "interval", "minimisers"]
+__all__ = [
+    "Pieces", "SeparableLosses", "Unbounded", "corners", "fractions", "minimisers", "minimum",
+]  # fmt: skip
 
 
 class Unbounded(InvalidInput):
@@ -141,11 +144,6 @@ class Pieces(NamedTuple):
         return best
 
 
-def interval(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None]:
-    """`minimisers` without the last."""
-    return minimisers(h, c, m, a, delta)[:2]
-
-
 def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None, bool]:
     """The global minimisers of sum_k h_k phi(x - c_k) + ... over one number x, in fractions.
 
@@ -158,7 +156,13 @@ def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | N
     Unbounded
         There is none.
     """
-    points, pieces = _slopes(list(zip(h, c, m, a, delta, strict=True)))
+    return minimum(*_slopes(list(zip(h, c, m, a, delta, strict=True))))
+
+
+def minimum(
+    points: list[Fraction], pieces: list[tuple[Fraction, Fraction]]
+) -> tuple[Fraction | None, Fraction | None, bool]:
+    """Give the `minimisers` of a function whose slope has these corners and pieces."""
     (first, before), (everywhere, after) = pieces[0], pieces[-1]  # curvature and slope at 0 far away
     if everywhere < 0:
         raise Unbounded("F is not convex, and falls for ever: it has no least value")
@@ -179,22 +183,34 @@ def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | N
 
 
 def _slopes(rows: list[tuple[Any, ...]]) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
-    """The corners of the slope of sum_k h_k phi(x - c_k) + ..., in order, and its pieces between them: (k, s) stands for
-    k x + s."""
-    curvature, slope = ZERO, ZERO
-    change: dict[Any, Any] = {}
+    """The `corners` of the slope of sum_k h_k phi(x - c_k) + ...."""
+    curvature, slope, ramps = ZERO, ZERO, []
     for h, c, m, a, delta in rows:
         curvature, slope = curvature + m, slope - m * c - a
         if delta is None:
             curvature, slope = curvature + h, slope - h * c
         elif h:
             slope = slope - h * delta
-            for x, turn in ((c - delta, h), (c + delta, -h)):
-                k, s = change.get(x, (ZERO, ZERO))
-                change[x] = k + turn, s - turn * x
+            ramps.append((c - delta, c + delta, 2 * h * delta))
         if a:
-            k, s = change.get(c, (ZERO, ZERO))
-            change[c] = k, s + 2 * a
+            ramps.append((c, c, 2 * a))
+    return corners(curvature, slope, ramps)
+
+
+def corners(
+    curvature: Fraction, slope: Fraction, ramps: Iterable[tuple[Fraction, Fraction, Fraction]]
+) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
+    """Give the corners of a slope, in order, and its pieces between them: (k, s) stands for k x + s.
+
+    It is curvature x + slope and the ramps (p, q, G), of which each rises by G from p to q, or
+    jumps where these are one.
+    """
+    change: dict[Fraction, tuple[Fraction, Fraction]] = {}
+    for p, q, g in ramps:
+        rate = g / (q - p) if q != p else ZERO
+        for x, k, s in ((p, rate, -rate * p), (q, -rate, rate * q)) if rate else ((p, ZERO, g),):
+            before = change.get(x, (ZERO, ZERO))
+            change[x] = before[0] + k, before[1] + s
     points, pieces = sorted(change), [(curvature, slope)]
     for x in points:
         k, s = change[x]

@@ -6,7 +6,7 @@ Over all sequences of cohorts where these are few, on scenarios that are drawn w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,11 +18,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.randomness import Stream
+from fedtheory.theorems.fedelasticnet.accumulator import Accumulator, over_paths
 from fedtheory.theorems.fedelasticnet.exact import RationalState, sqrt_upper
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
-from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, inner, norm_sq
+from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView, norm_sq
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
@@ -35,9 +36,9 @@ SCENARIOS = 200  # the most that are walked
 FEW = 40  # scenarios below which cohorts are not enumerated in every round
 WHOLE = "printed, whole expectation"
 NUMBERS = 2_000_000  # of the models of all clients, in all states, of one round
-LINES = {  # of a `RunView`: what is summed over the rounds, from a round
-    "exact": lambda v: v.lambda1_s, "sign": lambda v: v.lambda1_sign, "own_sign": lambda v: v.lambda1_sign_own,
-}  # fmt: skip
+PARTS: tuple[Callable[[RoundView], Any], ...] = (  # what is summed over the rounds
+    lambda v: v.lambda1_s, lambda v: v.lambda1_sign, lambda v: v.lambda1_sign_own,
+)  # fmt: skip
 
 
 @dataclass
@@ -45,28 +46,20 @@ class _Sums:
     """The sums that a run's view needs of its rounds, along every path."""
 
     expect: Callable[[Any], Any]
-    gamma: Any = None
-    inner: dict[str, Any] = field(default_factory=dict)
-    split: dict[str, Any] = field(default_factory=dict)
-    zeros: Any = 0
+    sums: Accumulator | None = None
     first: RoundView | None = None
     last: RoundView | None = None
 
     def add(self, view: RoundView) -> None:
-        self.first = self.first or view
-        self.last = view
-        self.gamma = view.gamma if self.gamma is None else self.gamma + view.gamma
-        away = view.gamma - view.losses.theta_star
-        for name, part in LINES.items():
-            mean = view.mean_k(part(view))
-            self.inner[name] = self.inner.get(name, 0) + self.expect(inner(away, mean))
-            self.split[name] = self.split.get(name, 0) + inner(_mean(away), _mean(mean))
-        self.zeros = self.zeros + self.expect(view.zeros)
+        self.first, self.last = self.first or view, view
+        self.sums = self.sums or Accumulator(view.losses, None, view.gamma)
+        parts = [view.mean_k(part(view)) for part in PARTS]
+        self.sums.add_means(view.gamma, parts, view.zeros)
 
     def run(self, T: int, exact: bool) -> RunView:
         """The view of T rounds: one column, or one for each scenario."""
-        first, last = self.first, self.last
-        if first is None or last is None:
+        first, last, sums = self.first, self.last, self.sums
+        if first is None or last is None or sums is None:
             raise InvalidInput("a run without a round has no view: walk it to its end first")
         losses, rational = last.losses, last.theta.dtype == object
         number = Fraction(T) if rational else float(T)
@@ -75,9 +68,7 @@ class _Sums:
             return np.asarray(value, dtype=object if rational else float).reshape(1, -1)
 
         star = norm_sq(first.stored - first.grad_star)
-        norms = _roots(star)
         scattered = losses.gradients(first.theta) - first.grad_star
-        split = {f"inner_split{'' if n == 'exact' else '_' + n}": row(value) for n, value in self.split.items()}
         return RunView(
             losses=losses,
             constants=last.constants,
@@ -85,21 +76,13 @@ class _Sums:
             d=last.d,
             horizons=np.array([T], dtype=object if rational else int),
             exact=exact,
-            excess=row(self.expect(losses.excess(self.gamma / number))),
-            noise=0 if rational else float(np.max(losses.noise(self.gamma / number))),
-            start_sq=_mean(first.A),
-            C0=_mean(first.C),
-            C0_printed=_mean(first.mean_k(norms)),
-            C0_true=_mean(first.mean_k(norm_sq(scattered))),
-            **{f"inner_{n}": row(value) for n, value in self.inner.items()},
-            **split,
-            zeros=row(self.zeros / number),
+            noise=0 if rational else float(np.max(losses.noise(sums.gamma_sum / number))),
+            start_sq=over_paths(first.A),
+            C0=over_paths(first.C),
+            C0_printed=over_paths(first.mean_k(_roots(star))),
+            C0_true=over_paths(first.mean_k(norm_sq(scattered))),
+            **{name: row(value) for name, value in sums.row(number, self.expect).items()},
         )
-
-
-def _mean(values: Any) -> Any:
-    """Over equally likely states: the first axis."""
-    return values.sum(axis=0) / (Fraction(len(values)) if values.dtype == object else len(values))
 
 
 def _roots(squares: Any) -> Any:
@@ -127,7 +110,7 @@ def _rounds(
             count = len(view.members)
             state = _after(view)
             if draw is None:
-                sums.gamma = np.repeat(sums.gamma, count, axis=0)
+                sums.sums.repeat(count)  # type: ignore[union-attr]
             else:  # of each state's cohorts the one that was drawn
                 rows = np.arange(len(view.theta)) * count + draw(t, count)
                 state = RationalState(*(a[rows] for a in state))
@@ -138,7 +121,7 @@ def _made(
     conditional: bool = False,
 ) -> Course:  # fmt: skip
     """``draw`` (round, number of cohorts) gives each scenario's cohort; None: all are taken."""
-    sums = _Sums(_mean if exact else lambda values: values)
+    sums = _Sums(over_paths if exact else lambda values: values)
     return Course(name, rule, T, _rounds(start, T, view_of, sums, draw), lambda: sums.run(T, exact), exact, conditional)
 
 

@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedelasticnet.accumulator import Accumulator
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import still_run_view
 from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array, sqrt_upper
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, norm_sq, sgn
 
 __all__ = ["DiagonalInstance", "DiagonalLosses", "RationalState", "exact_array", "sqrt_upper"]
 
 MAX_PATHS = 20_000
-SPLIT = ("split", "split_sign", "split_own_sign")  # of `RunView`: the expectation taken of the sign only
 
 
 class RationalState(NamedTuple):
@@ -241,61 +241,29 @@ class DiagonalInstance:
         paths = self.starts
         if (leaves := paths * cohorts ** (rounds - 1)) > MAX_PATHS:
             raise InvalidInput(f"{rounds} rounds of {cohorts} cohorts make {leaves} paths; the limit is {MAX_PATHS}")
-        state, losses, l1, l2 = self.start(), self.losses, self.lambda1, self.lambda2
-        mean = losses.mean
-        names = ("exact", "sign", "own_sign", "zeros")
-        rows: dict[str, list[Any]] = {n: [] for n in (*names, "excess", *SPLIT)}
-        gamma_sum, split = 0 * state.theta, dict.fromkeys(SPLIT, 0)
-        sums: dict[str, Any] = {n: 0 * state.theta[:, 0] for n in names}
-
-        def expect(values: Any) -> Any:  # over the paths
-            return values.sum(axis=0, keepdims=True) / paths
-
+        state, rows, number = self.start(), list[dict[str, Any]](), Fraction if self.is_exact else float
+        sums = Accumulator(self.losses, self.lambda1, state.theta, self.losses.mean)
         for t in range(1, rounds + 1):
-            tilde = self.virtual(state)
-            delta = tilde - state.theta[:, None, :]
-            gamma = state.theta + state.h / l2
-            away = gamma - losses.theta_star
-            gamma_sum = gamma_sum + gamma
-            v = state.stored - losses.gradients_each(tilde) - l2 * delta  # lambda_1 s, exactly
-            own = self.minimise(state.local, state.stored)
-            exact = mean(np.where(delta == 0, v, l1 * sgn(delta)))
-            sign = l1 * mean(sgn(delta))
-            own_sign = l1 * mean(sgn(own - state.theta[:, None, :]))
-            sums["exact"] = sums["exact"] + inner(away, exact)
-            sums["sign"] = sums["sign"] + inner(away, sign)
-            sums["own_sign"] = sums["own_sign"] + inner(away, own_sign)
-            sums["zeros"] = sums["zeros"] + mean(np.asarray(delta == 0).astype(int)).sum(axis=-1)
-            rows["excess"].append(expect(losses.excess(gamma_sum / t)))
-            for name, part in zip(SPLIT, (exact, sign, own_sign), strict=True):
-                split[name] = split[name] + inner(expect(away), expect(part))
-                rows[name].append(split[name])
-            for name in names:
-                rows[name].append(expect(sums[name]))
+            tilde, own = self.virtual(state), self.minimise(state.local, state.stored)
+            gamma = state.theta + state.h / self.lambda2
+            grad = self.losses.gradients_each(tilde)
+            sums.add(gamma, state.theta, state.stored, tilde, grad, own)
+            rows.append(sums.row(number(t)))
             if t < rounds:
                 after = self.step(state, self.members, tilde)
                 state = RationalState(*(a.reshape(-1, *a.shape[2:]) for a in after))
-                gamma_sum = np.repeat(gamma_sum, cohorts, axis=0)
-                sums = {n: np.repeat(s, cohorts) for n, s in sums.items()}
-                paths = paths * cohorts
+                sums.repeat(cohorts)
         dtype = object if self.is_exact else float
-        column = {k: np.array(r, dtype=dtype) for k, r in rows.items()}
-        horizons = np.array(range(1, rounds + 1), dtype=object if self.is_exact else int)
-        products: dict[str, Any] = {f"inner_{name}": column[name] for name in SPLIT}
+        columns: dict[str, Any] = {k: np.array([[r[k]] for r in rows], dtype=dtype) for k in rows[0]}
         return RunView(
             losses=self.losses,
             constants=self.constants,
             rule=self.rule,
             d=self.d,
-            horizons=horizons,
+            horizons=np.array(range(1, rounds + 1), dtype=object if self.is_exact else int),
             exact=True,
-            excess=column["excess"],
-            noise=0 * column["excess"],
-            inner_exact=column["exact"],
-            inner_sign=column["sign"],
-            inner_own_sign=column["own_sign"],
-            **products,
-            zeros=column["zeros"] / horizons[:, None],
+            noise=0 * columns["excess"],
+            **columns,
             **self.start_constants(),
         )
 

@@ -23,8 +23,7 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.steps import Loop, whole
-from fedtheory.theorems.fedelasticnet.accumulator import Accumulator
-from fedtheory.theorems.fedelasticnet.exact import SPLIT
+from fedtheory.theorems.fedelasticnet.accumulator import SPLIT, Accumulator
 from fedtheory.theorems.fedelasticnet.pairs import with_pairs
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, RunView, inner, norm_sq
 from fedtheory.theorems.fedelasticnet.states import State, uncompressed
@@ -223,9 +222,9 @@ def tree(
     least = 2.0 * starts * paths * problem.num_clients * problem.dim
     must_fit(f"a tree of {paths:.3g} paths", least, "take fewer rounds, or Monte Carlo")
     state: State = algorithm.init(check_start(problem, x0, starts), problem.num_clients)
-    start: dict[str, Any] = {**_start_constants(losses, state, algorithm)}
-    sums = Accumulator(losses, algorithm, state)
-    rows: dict[str, list[float]] = {k: [] for k in ("excess", "exact", "sign", "own_sign", "zeros", *SPLIT)}
+    start = _start_constants(losses, state, algorithm)
+    sums = Accumulator(losses, algorithm.l1, state.x)
+    rows: dict[str, list[float]] = {name: [] for name in sums.row(1)}
     noise: list[float] = []
     if law.probability is None or not np.allclose(law.probability, 1.0 / count, rtol=1e-12):
         raise InvalidInput("the tree weighs all cohorts equally: use uniform or full sampling")
@@ -238,34 +237,25 @@ def tree(
         own = whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state))  # noqa: B023
         gamma = state.x + state.h / algorithm.l2
         sums.add(gamma, state.x, state.stored, y, losses.gradients_each(y), own)
-        rows["excess"].append(float(sums.excess(t).mean()))
         noise.append(float(losses.noise(sums.gamma_sum / t).mean()))
-        for name in sums.sums:
-            rows[name].append(float(sums.sums[name].mean()))
-        for name in SPLIT:
-            rows[name].append(sums.split[name])
+        for name, value in sums.row(t).items():
+            rows[name].append(float(value))
         if t < rounds:
             nodes = state.x.shape[0]
             clients = Clients(problem, _tile(law, nodes), solver, state.x)
             state = type(state)._make(whole("next level", lambda: tuple(algorithm.round(_expand(state, count), clients))))  # noqa: B023
             sums.repeat(count)
         loop.state = state, sums.noted(), noise, *rows.values()
-    column = {k: np.asarray(v)[:, None] for k, v in rows.items()}
-    horizons = np.arange(1, rounds + 1)
-    start |= {f"inner_{name}": column[name] for name in SPLIT}
+    found: dict[str, Any] = {k: np.asarray(v)[:, None] for k, v in rows.items()}
     return RunView(
         losses=losses,
         constants=constants_of(problem, algorithm, sampling),
         rule=algorithm.rule,
         d=problem.dim,
-        horizons=horizons,
+        horizons=np.arange(1, rounds + 1),
         exact=True,
-        excess=column["excess"],
         noise=np.asarray(noise)[:, None],
-        inner_exact=column["exact"],
-        inner_sign=column["sign"],
-        inner_own_sign=column["own_sign"],
-        zeros=column["zeros"] / horizons[:, None],
+        **found,
         **start,
     )
 
@@ -303,7 +293,7 @@ def monte_carlo(
     wanted = {int(t): i for i, t in enumerate(horizons)}
     start_state = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
     begun = algorithm.init(check_start(problem, x0, scenarios), problem.num_clients)
-    sums = Accumulator(losses, algorithm, begun, paired)
+    sums = Accumulator(losses, algorithm.l1, begun.x, paired=paired)
     names = ("exact", "sign", "own_sign") if paired else ("exact", "sign")
     out = {k: np.zeros((len(horizons), scenarios)) for k in ("excess", *names, "zeros")}
     products = {k: np.zeros((len(horizons), scenarios // 2)) for k in SPLIT}

@@ -140,7 +140,7 @@ def _on_the_way(case: Case, record: Record, h: np.ndarray, stored: np.ndarray, l
     problem, algorithm, solver = case.problem, case.algorithm, Exact()
     models: Any = record.models
     local = record.memory("local", (problem.num_clients, problem.dim))
-    sums = Accumulator(losses, algorithm, FedElasticNetDynState(models[0], stored[0], h[0], stored[0]))
+    sums = Accumulator(losses, algorithm.l1, models[0])
     rows: dict[str, list[Any]] = {name: [] for name in sums.sums}
     for t in range(record.rounds):
         state = FedElasticNetDynState(models[t], stored[t], h[t], stored[t] if local is None else local[t])

@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
-from fedtheory.theorems.fedelasticnet.exact import SPLIT
+from fedtheory.theorems.fedelasticnet.accumulator import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
 from fedtheory.theorems.fedelasticnet.pairs import RANDOM
 from fedtheory.theorems.fedelasticnet.quantities import RunView

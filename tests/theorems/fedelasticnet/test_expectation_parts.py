@@ -14,7 +14,8 @@ from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.exact import SPLIT, DiagonalInstance
+from fedtheory.theorems.fedelasticnet.accumulator import SPLIT
+from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.expectation import (
     FederatedLosses,
     look_horizons,

@@ -7,7 +7,7 @@ from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.exact import SPLIT
+from fedtheory.theorems.fedelasticnet.accumulator import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo, tree
 from fedtheory.theorems.fedelasticnet.pairs import crossed
 from fedtheory.theorems.fedelasticnet.stages import growing_views

@@ -17,7 +17,7 @@ from fedtheory.plotting.style import COLOURS, headline, legend_below, page_figur
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.exact import SPLIT
+from fedtheory.theorems.fedelasticnet.accumulator import SPLIT
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
 from fedtheory.theorems.fedelasticnet.notation import Rule
 from fedtheory.theorems.fedelasticnet.quantities import RunView

@@ -45,28 +45,39 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
         return np.abs(moved.rhs - moved.lhs - slack)
 
     def doubtful() -> Any:
-        scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
-        return slack + RELATIVE_TOLERANCE * scale + rounding < 0
+        return mean(slack) + mean(RELATIVE_TOLERANCE * scale + rounding) < 0
+
+    def mean(values: Any) -> Any:
+        return view.expectation(values) if by_draws else values
 
     sides = sides_on(view)
     if view.rational:
         return sides
+    by_draws = _by_draws(statement, view, name, sides, pick)
     slack, kept = sides.rhs - sides.lhs, view.__dict__.setdefault("companions", {})
-    own = rounding = np.asarray(sides.noise, dtype=float) + 0 * slack
-    farthest = optimum = 0 * slack
+    own, farthest = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
     for again in range(NUDGES):  # how far rounding reaches, whatever cancels inside the author's formulas
         farthest = np.maximum(farthest, reach(view.nudged, again))
         rounding = own + farthest * (ROUNDING / NUDGE)
-        if again == 1 and not (view.sampled or doubtful().any()):
+        scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+        if again == 1 and not doubtful().any():
             break
+    optimum = 0 * slack
     for corner in CORNERS[: view.uses_optimum + view.uses_distance]:
         optimum = optimum + reach(view.at_corner, *corner)
     undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
     if undecided.any():  # as the root of a gap that rounding makes negative
         raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
-    if (doubtful() & (slack + optimum >= 0) & (optimum > 1e-6 * (sides.scale + rounding / ROUNDING))).any():
+    if (doubtful() & (mean(slack + optimum) >= 0) & (mean(optimum) > 1e-6 * mean(scale))).any():
         raise NotCertified("what is not known of the optimum is as large as the slack")
-    return replace(sides, scale=sides.scale + rounding / ROUNDING, noise=rounding + optimum)
+    return replace(sides, scale=scale, noise=rounding + optimum)
+
+
+def _by_draws(statement: Any, view: Quantities, name: str, sides: Sides, pick: Any) -> bool:
+    """True if the mean over the scenarios is what a form is about, and draws estimate it."""
+    if not view.sampled or sides.relation == "==" or statement.on(view, pick is not None)[name].pathwise:
+        return False
+    return bool(np.ndim(sides.lhs)) and np.shape(sides.lhs)[-1] == len(view.path.states[-1].x)
 
 
 def judged(
@@ -86,15 +97,12 @@ def judged(
         return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
     if view.rational:
         return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides, view)
-    if view.sampled and sides.relation == "<=" and not statement.on(view, pick is not None)[name].pathwise:
-        lhs, rhs, scale = (np.asarray(v) for v in (sides.lhs, sides.rhs, sides.scale))
-        count = view.path.states[-1].x.shape[0]
-        if lhs.ndim and lhs.shape[-1] == count:
-            flat = [v.reshape(-1, count) for v in (lhs, rhs, scale)]
-            sides = replace(sides, lhs=flat[0], rhs=flat[1], scale=flat[2])
-            made = judge_statistical(sides, confidence, mode="statistical", **fields)
-            means = replace(sides, lhs=sides.lhs.mean(axis=1), rhs=sides.rhs.mean(axis=1), scale=sides.scale.mean(axis=1))
-            return _met(with_ratio(made, statement, name, means, view), view)
+    if _by_draws(statement, view, name, sides, pick):
+        lhs, rhs, scale = (np.reshape(v, (-1, np.shape(v)[-1])) for v in (sides.lhs, sides.rhs, sides.scale))
+        sides = replace(sides, lhs=lhs, rhs=rhs, scale=scale)
+        made = judge_statistical(sides, confidence, mode="statistical", **fields)
+        means = replace(sides, lhs=lhs.mean(axis=1), rhs=rhs.mean(axis=1), scale=scale.mean(axis=1))
+        return _met(with_ratio(made, statement, name, means, view), view)
     return with_ratio(judge(sides, mode="exact", **fields), statement, name, sides, view)
 
 

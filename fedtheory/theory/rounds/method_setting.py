@@ -174,10 +174,13 @@ class MethodSetting:
         """The fields of the state that ``count`` scenarios begin in, the free ones and the rest."""
         if not state:
             return None
-        whole = {k: v if exact else np.asarray(v, dtype=float) for k, v in state.items()}
-        rules = {k: v for k, v in self.of_statement.states.items() if callable(v)}
-        whole |= {k: np.asarray(made(whole)) for k, made in rules.items()}
-        return {k: np.repeat(v[None], count, axis=0) for k, v in whole.items()}
+        free = {k: v if exact else np.asarray(v, dtype=float) for k, v in state.items()}
+        return {k: np.repeat(v[None], count, axis=0) for k, v in self._with_rest(free).items()}
+
+    def _with_rest(self, free: dict[str, Any]) -> dict[str, Any]:
+        """A state's free fields, and those that follow from them."""
+        rules = {k: made for k, made in self.of_statement.states.items() if callable(made)}
+        return free | {k: np.asarray(made(free)) for k, made in rules.items()}
 
     def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
         """A new value of something that varies."""
@@ -347,13 +350,11 @@ class MethodSetting:
         shapes = self._shapes(n, world.dim).items()
         units = size[:, 0] * rng.choice([1.0, facts.beta], count)  # of a model, or of a gradient
         begun = [
-            self._begun({k: unit * rng.standard_normal(shape) for k, shape in shapes}, 1, False)
-            or {}
+            self._with_rest({k: unit * rng.standard_normal(shape) for k, shape in shapes})
             for unit in units
         ]
-        both = {k: np.concatenate([kept[k], *(b[k] for b in begun)]) for k in begun[0]} | {
-            "x": np.concatenate([kept["x"], x])
-        }
+        added = {k: np.stack([b[k] for b in begun]) for k in begun[0]} | {"x": x}
+        both = {k: np.concatenate([kept[k], v]) for k, v in added.items()}
         each = {k: np.repeat(v, law.scenarios, axis=0) for k, v in both.items()}
         last = rows(law, np.tile(np.arange(law.scenarios), len(both["x"])))
         return self._made(world, each["x"], sampling, [last], law.probability, drawn, state=each)

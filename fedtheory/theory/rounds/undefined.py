@@ -14,16 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.errors import MissingCapability, NotCertified
+from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = ["SILENT", "Absent", "Loose", "Undefined", "absent_among"]
-
-
-class Undefined(InvalidInput):
-    """A side divides by 0 on an instance: the statement says nothing there."""
-
 
 SILENT = (Undefined, Unbounded, NotCertified, MissingCapability)  # errors that are about one instance, of forms that use the number
 

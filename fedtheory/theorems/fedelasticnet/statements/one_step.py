@@ -27,6 +27,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     SYMBOLS,
 )
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
 from fedtheory.theory.rounds.declare import above, method
 from fedtheory.theory.rounds.forms import form, le, printed, wrong
 from fedtheory.theory.rounds.problem_classes import SmoothConvex
@@ -45,9 +46,8 @@ SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
 
 def letters(q: Any) -> Any:
     """Give the paper's letters on one round."""
-    l1, l2, b, m = q.method.l1, q.method.l2, q.beta, q.N
-    core = l2 * l2 - 25 * b * b
-    a = 10 * (l2 + b) / (l2 * core)
+    l1, l2, m = q.method.l1, q.method.l2, q.N
+    a, kappa, kappa_0 = ElasticConstants(m, q.P, q.beta, l1, l2).printed
     at_star, stored = q.gradients(q.x_star), q.state.stored
     delta = q.local_models - q.x[..., None, :]
     slope = stored - q.gradients_each(q.local_models)  # lambda_2 delta + lambda_1 s
@@ -61,8 +61,8 @@ def letters(q: Any) -> Any:
         return q.sq(g - at_star).sum(axis=-1) / m
 
     return SimpleNamespace(
-        kappa=a * m / q.P, kappa_0=2 * (core - 25 * b * l2 - 25 * b * b) / (l2 * core),
-        A=q.sq(gamma - q.x_star), A_next=q.mean(q.sq(after - q.x_star)), D=q.gap_at(gamma),
+        kappa=kappa, kappa_0=kappa_0, D=q.gap_at(gamma),
+        A=q.sq(gamma - q.x_star), A_next=q.mean(q.sq(after - q.x_star)),
         C=spread(stored), C_next=q.mean(spread(q.state_next.stored)), unit=a * l1 * l1, d=q.d,
         s=last(s), sign=last(l1 * np.sign(delta)), z=np.equal(delta, 0).sum(axis=(-2, -1)) / m,
     )  # fmt: skip

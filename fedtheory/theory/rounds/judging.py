@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import NotCertified
-from fedtheory.theory.judge.check import CONFIDENCE, RELATIVE_TOLERANCE, Check, judge, judge_statistical
+from fedtheory.theory.judge.check import (
+    CONFIDENCE,
+    RELATIVE_TOLERANCE,
+    Check,
+    judge,
+    judge_statistical,
+)
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import Claimed, Undefined, reduced
 from fedtheory.theory.rounds.measured import NUDGE, ROUNDING, Quantities, RunQuantities
@@ -23,15 +29,15 @@ __all__ = ["check", "exact_sides", "judged", "with_noise"]
 
 MET = 5  # runs in which every client must take part before draws decide anything
 NUDGES = 6  # each of three moves, and its opposite
-CORNERS = ((1, -1), (1, 1))  # F* as high as it may be, and ||x - x*|| as small, or as large, as it may be
+CORNERS = ((1, -1), (1, 1))  # F* as high, and ||x - x*|| as small, or as large, as they may be
 
 
 def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
     """A form's sides in floats, with what rounding may do and what is not known of the optimum
     as their noise.
 
-    Noise never makes a form that holds fail. Where it holds with what one move and its opposite show,
-    by which it is seen that its sides exist, further ones can change nothing and are not made.
+    Noise never makes a form that holds fail. Where it holds with what one move and its opposite
+    show, by which it is seen that its sides exist, further ones change nothing and are not made.
     """
 
     def sides_on(v: Quantities) -> Sides:
@@ -56,10 +62,10 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
     by_draws = _by_draws(statement, view, name, sides, pick)
     slack, kept = sides.rhs - sides.lhs, view.__dict__.setdefault("companions", {})
     own, farthest = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
-    for again in range(NUDGES):  # how far rounding reaches, whatever cancels inside the author's formulas
+    for again in range(NUDGES):  # whatever cancels inside the author's formulas is moved apart
         farthest = np.maximum(farthest, reach(view.nudged, again))
         rounding = own + farthest * (ROUNDING / NUDGE)
-        scale = sides.scale + rounding / ROUNDING  # the size of the terms, as far as rounding feels them
+        scale = sides.scale + rounding / ROUNDING  # the terms, as far as rounding feels them
         if again == 1 and not doubtful().any():
             break
     optimum = 0 * slack
@@ -75,9 +81,10 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
 
 def _by_draws(statement: Any, view: Quantities, name: str, sides: Sides, pick: Any) -> bool:
     """True if the mean over the scenarios is what a form is about, and draws estimate it."""
-    if not view.sampled or sides.relation == "==" or statement.on(view, pick is not None)[name].pathwise:
+    if not view.sampled or sides.relation == "==":
         return False
-    return bool(np.ndim(sides.lhs)) and np.shape(sides.lhs)[-1] == len(view.path.states[-1].x)
+    scenarios = np.shape(sides.lhs)[-1:] == (len(view.path.states[-1].x),)
+    return scenarios and not statement.on(view, pick is not None)[name].pathwise
 
 
 def judged(
@@ -98,7 +105,8 @@ def judged(
     if view.rational:
         return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides, view)
     if _by_draws(statement, view, name, sides, pick):
-        lhs, rhs, scale = (np.reshape(v, (-1, np.shape(v)[-1])) for v in (sides.lhs, sides.rhs, sides.scale))
+        parts = (sides.lhs, sides.rhs, sides.scale)
+        lhs, rhs, scale = (np.reshape(v, (-1, np.shape(v)[-1])) for v in parts)
         sides = replace(sides, lhs=lhs, rhs=rhs, scale=scale)
         made = judge_statistical(sides, confidence, mode="statistical", **fields)
         means = replace(sides, lhs=lhs.mean(axis=1), rhs=rhs.mean(axis=1), scale=scale.mean(axis=1))

@@ -109,10 +109,11 @@ class Quantities:
         return None
 
     def nudged(self, again: int = 0) -> Any:
-        """The same run with losses, gradients, states and constants each moved by a share of up to `NUDGE`,
-        to see how far rounding errors reach.
+        """The same run with losses, gradients, states and constants each moved by a share of up
+        to `NUDGE`, to see how far rounding errors reach.
 
-        again : of an even number a move of its own, as those of one may cancel; of the next one its opposite
+        again : an even number has a move of its own, as those of one may cancel; the next one has
+            its opposite
         """
         rng, size = np.random.default_rng(7 + again // 2), NUDGE * (-1) ** again
 

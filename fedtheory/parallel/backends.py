@@ -19,7 +19,7 @@ from fedtheory.parallel.engine import Engine
 __all__ = ["Dask", "Joblib", "Ray", "dask_engine", "of_joblib", "ray_engine"]
 
 WAIT = 10  # seconds for a cluster to answer
-RETRIES = 3  # of a task whose worker died
+RETRIES = 3  # of a task whose worker died, by the cluster of another
 LOOK = 2.0  # seconds between two looks at whether there are workers
 
 
@@ -95,7 +95,11 @@ def dask_engine(address: str | None, workers: int | None) -> Iterator[Dask]:
         raise _missing("dask.distributed", "dask") from error
     if address is None:
         options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": logging.CRITICAL}
-        with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):  # after which others may be started in their place
+        deaths = {
+            "distributed.deploy.lost-worker-timeout": "1s",  # after which others may be started in their place
+            "distributed.scheduler.allowed-failures": 0,  # tasks of a lost worker are done again here, and counted
+        }
+        with dask.config.set(deaths):
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Port .* is already in use")  # another cluster's on this machine
                 cluster = LocalCluster(n_workers=workers or os.cpu_count(), **options)
@@ -122,7 +126,7 @@ class Ray(Engine):
         from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 
         self._ray, self.shares_files = ray, started_here
-        self._remote = ray.remote(max_retries=RETRIES)(_called)
+        self._remote = ray.remote(max_retries=0 if started_here else RETRIES)(_called)
         self._references: dict[Future, Any] = {}
         self.lost = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
 

@@ -144,7 +144,9 @@ def test_what_is_on_record_is_found_and_mutants_are_rejected(rule):
     setting, rng = MethodSetting.of(variant), np.random.default_rng(0)
     left = {(name, m.name) for name, claimed in variant.forms.items() for m in claimed.mutants}
     states = set()
-    for _ in range(40):
+    for n in range(40):
+        if n >= 12 and not left and len(states) == 2:
+            break
         drawn = setting.random_instance(rng)
         states.add(bool(drawn.state))
         if drawn.state and rng.random() < 0.5:  # gamma at the optimum: only the memories are wrong
@@ -203,10 +205,10 @@ def test_printed_is_refuted_from_states_of_any_kind():
 
 def test_the_search_finds_a_planted_mistake():
     form = B6.form("repaired")
-    [small, _] = form.mutants
+    [_, dropped] = form.mutants
     setting = setting_of(B6)
     assert setting.search(B6, form, "sign", 60, 0).empty
-    assert not setting.search(B6, form, "sign", 200, 0, sides=small.sides).empty
+    assert not setting.search(B6, form, "sign", 60, 0, sides=dropped.sides).empty
 
 
 def test_views_know_their_rule():

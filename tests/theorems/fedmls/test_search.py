@@ -45,7 +45,7 @@ def test_every_form_is_searched_and_none_is_refuted():
 @pytest.mark.parametrize("statement, form", FORMS, ids=lambda v: getattr(v, "name", v))
 def test_mutants_are_refuted(statement, form):
     for mutant in form.mutants:
-        assert not search(statement, form.name, 150, sides=mutant.sides).empty, mutant.name
+        assert not search(statement, form.name, 100, sides=mutant.sides).empty, mutant.name
 
 
 def _scaled(factor: float):
@@ -58,8 +58,8 @@ def _scaled(factor: float):
 
 def test_it_comes_near():
     """Half of Theorem 1's bound is refuted, which random instances alone seldom do."""
-    assert not search("fedmls/theorem-1", sides=_scaled(0.5)).empty
-    assert search("fedmls/theorem-1", sides=_scaled(1.0)).empty
+    assert not search("fedmls/theorem-1", budget=100, sides=_scaled(0.5)).empty
+    assert search("fedmls/theorem-1", budget=100, sides=_scaled(1.0)).empty
 
 
 def test_the_same_seed_gives_the_same():

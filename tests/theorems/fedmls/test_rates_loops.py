@@ -25,12 +25,12 @@ from fedtheory.theorems.fedmls.rates.proximal import proximal_point
 
 KINDS = ["constant", "inverse-sqrt", "hold-and-cut"]
 PROBLEMS = {
-    "pull": lambda: TwoClientPull(0.1),
-    "chain": lambda: ArjevaniShamir(4),
-    "four on a chain": lambda: ArjevaniShamir(4, 4),
-    "split": lambda: MaximumAndChain(3, 4),
-    "split over four": lambda: MaximumAndChain(2, 4, 4),
-    "lad": lambda: instances.lad_instance(1, clients=3, samples=5, dim=2),
+    "pull": TwoClientPull(0.1),
+    "chain": ArjevaniShamir(4),
+    "four on a chain": ArjevaniShamir(4, 4),
+    "split": MaximumAndChain(3, 4),
+    "split over four": MaximumAndChain(2, 4, 4),
+    "lad": instances.lad_instance(1, clients=3, samples=5, dim=2),
 }
 
 
@@ -119,7 +119,7 @@ WALKS = [(n, k) for n in PROBLEMS for k in KINDS if "four" not in n and (n in ("
 @pytest.mark.parametrize("steps", [1, 4])
 @pytest.mark.parametrize(("name", "kind"), WALKS)
 def test_the_loop_is_fedavg(name, kind, steps):
-    problem = PROBLEMS[name]()
+    problem = PROBLEMS[name]
     for length in (0.13, 0.6):
         schedule = Schedule(kind, length, 6)
         run = simulate(problem, FedAvg(), 40, local_solver=Walk(schedule, steps))
@@ -186,21 +186,21 @@ def test_the_best_constant_step_of_the_chain_is_that_of_exact_signs():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_loop_is_fedprox_with_exact_local_solutions(name, kind):
-    problem, schedule = PROBLEMS[name](), Schedule(kind, 0.7, 2)
+    problem, schedule = PROBLEMS[name], Schedule(kind, 0.7, 2)
     run = simulate(problem, FedProx(1.0), 5, local_solver=Solved(schedule))
     hits(trial(problem)(Trials.fedprox, schedule), run.metrics["objective"][1:, 0], 1e-7)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_loop_is_feddyn_with_exact_local_solutions(name):
-    problem = PROBLEMS[name]()
+    problem = PROBLEMS[name]
     run = simulate(problem, FedDyn(1 / 0.7), 6, local_solver=Solved())
     hits(trial(problem)(Trials.feddyn, Schedule("constant", 0.7)), run.metrics["objective"][1:, 0], 1e-7)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_loop_is_fedmls_with_exact_local_solutions(name):
-    problem = PROBLEMS[name]()
+    problem = PROBLEMS[name]
     run = simulate(problem, FedMLSSolved(0.7, 1.0, 7, 50.0, 1.0), 7)
     found = trial(problem)(Trials.fedmls_exact, Schedule("constant", 0.7))
     hits(found, run.metrics["objective"][1:, 0], 1e-7)
@@ -211,7 +211,7 @@ def test_the_loop_is_fedmls_with_exact_local_solutions(name):
 @pytest.mark.parametrize("radius", [4.0, 1.15])  # the second one bends the paths
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_loop_is_fedmls(name, radius):
-    problem = PROBLEMS[name]()
+    problem = PROBLEMS[name]
     for rounds, lam in ((1, 0.1), (2, 0.1), (12, 0.3), (40, 0.03)):
         algorithm = FedMLS(lam, 1.0, rounds, radius, 1.0)
         run, x = simulate(problem, algorithm, rounds, local_solver=SubgradientSliding(engine="numpy")), fedmls_last(problem, algorithm)

@@ -292,7 +292,9 @@ def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = 
         buffer = BytesIO()
         dateless = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)  # the same picture is the same file
         figure.savefig(buffer, format=suffix, dpi=dpi, metadata=dateless)
-        figure.set_layout_engine("none")  # laid out by now; the layout does not depend on the format
+        with mpl.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+            # laid out by now, whatever the format; with the engine "none" it would be drawn for the layout again
+            figure.set_layout_engine(None)
         paths.append(write_atomic(stem.with_name(f"{stem.name}.{suffix}"), buffer.getvalue()))
     return paths
 

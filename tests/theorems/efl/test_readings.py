@@ -62,7 +62,9 @@ def test_a_violation_does_not_depend_on_where_the_gradients_are_bounded(witness)
     rhs is convex in G^2, so also in between.
 
     Where the largest sum of coefficients may exceed 1 the box can be left; there the right side falls as G grows."""
-    view, sides = exact_sides(witness)  # in fractions, thousands of rounds: once for both readings
+    view, sides = exact_sides(witness)  # in fractions, thousands of rounds: once for all readings
+    assert (sides.lhs[-1], sides.rhs[-1]) == (F(witness.lhs), F(witness.rhs)) and sides.lhs[-1] > sides.rhs[-1]
+    assert get(witness.statement).form(witness.form).established[witness.rule] == "violated"
     form, c = get(witness.statement).form(witness.form), view.constants
     for sure in (False, True):
         wide = max(_largest_everywhere(witness.data, sure), c.G_sq)

@@ -78,21 +78,6 @@ def test_every_form_has_a_mutant_or_a_witness():
             assert f.mutants or set(f.established.values()) == {"violated"}
 
 
-SLOW = ("-r-t-flipped-", "-j-")  # thousands of rounds in fractions: one of each; `test_efl_witnesses` replays all
-
-
-def _witness_files():
-    folder = resources.files("fedtheory.theorems.efl") / "witnesses"
-    files = sorted(f.name for f in folder.iterdir() if f.name.startswith("efl-theorem-1"))
-    return [f for f in files if not any(s in f for s in SLOW) or f.endswith("-a.json")]
-
-
-@pytest.mark.parametrize("name", _witness_files())
-def test_witnesses_replay_exactly(name):
-    check = replay(resources.files("fedtheory.theorems.efl") / "witnesses" / name)
-    assert check.verdict == "violated" and check.mode == "rational"
-
-
 def test_the_max_witness_by_hand():
     """One client, F = (w_1^2 + 10 w_2^2)/2, noise +-1 on axis 1, w_0 = (3/40, 0): gamma = 640, eta_0 = 16/641."""
     check = replay(resources.files("fedtheory.theorems.efl") / "witnesses" / "efl-theorem-1-max-b.json")

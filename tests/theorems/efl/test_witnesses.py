@@ -26,7 +26,8 @@ MINE = [w for w in SHIPPED if w.kind in KINDS]
 ARRIVAL = next(w for w in SHIPPED if w.statement == "efl/theorem-2-arrival")
 
 
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+# those of thousands of rounds in `test_readings`
+@pytest.mark.parametrize("witness", [w for w in SHIPPED if w.form not in ("r_t flipped", "J")], ids=lambda w: w.name)
 def test_shipped_witnesses_replay(witness):
     check = replay(witness)
     assert (check.verdict, check.mode) == ("violated", "rational")

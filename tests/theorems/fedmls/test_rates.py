@@ -153,7 +153,8 @@ def test_bad_epsilons_are_refused():
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     out = tmp_path_factory.mktemp("rates")
-    result = CliRunner().invoke(app, ["rates", "--quick", "--epsilons", "0.06,0.05,0.04,0.032", "--workers", "1", "--out", str(out), "--json"])
+    given = ["rates", "--quick", "--epsilons", "0.06,0.05,0.04,0.032", "--workers", "1", "--json"]
+    result = CliRunner().invoke(app, [*given, "--out", str(out)])
     assert result.exit_code == 0, result.output
     return out, json.loads(result.stdout)
 

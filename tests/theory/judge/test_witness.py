@@ -55,15 +55,15 @@ def test_every_form_on_record_as_violated_has_a_witness():
 
 @pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.witness().name)
 def test_one_changed_number_is_noticed(witness):
-    longer = str(Fraction(witness.lambda2) * Fraction(1001, 1000))
-    for changed in (replace(witness, lambda2=longer), replace(witness, lhs=str(Fraction(witness.lhs) + 1))):
-        if Fraction(changed.lhs) == Fraction(witness.lhs) and witnesses.exact_check(changed.witness())[1:3] == (
-            Fraction(witness.lhs),
-            Fraction(witness.rhs),
-        ):
-            continue  # where lambda_2 does not enter (nothing moves), the claim stays true
-        with pytest.raises(InvalidInput, match=r"changed after|holds here"):
-            rerun(changed)
+    longer = replace(witness, lambda2=str(Fraction(witness.lambda2) * Fraction(1001, 1000)))
+    with pytest.raises(InvalidInput, match=r"changed after"):
+        rerun(replace(witness, lhs=str(Fraction(witness.lhs) + 1)))
+    try:
+        rerun(longer)
+    except InvalidInput as error:
+        assert "changed after" in str(error) or "holds here" in str(error)
+    else:  # where lambda_2 does not enter (nothing moves), the claim stays true
+        assert witnesses.exact_check(longer.witness())[1:3] == (Fraction(witness.lhs), Fraction(witness.rhs))
 
 
 def test_data_that_do_not_violate_are_refused():
@@ -172,8 +172,7 @@ def test_files_of_version_1_are_read_for_ever(witness, tmp_path):
     path = tmp_path / "old.json"
     path.write_text(version_1(witness))
     assert witnesses.load(path) == witness.witness()
-    again = witnesses.load(witnesses.save(witness.witness(), tmp_path / "new.json"))
-    assert again == witness.witness() and witnesses.exact_check(again)[1:] == witnesses.exact_check(witness.witness())[1:]
+    assert witnesses.load(witnesses.save(witness.witness(), tmp_path / "new.json")) == witness.witness()
 
 
 def test_a_witness_is_of_the_kind_that_its_form_is_judged_on():

@@ -470,32 +470,14 @@ class Paper(RegisteredPaper):
                 raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
             if isinstance(over, type):
-                others = {
-                    "problems": problems,
-                    "local": local,
-                    "sampling": sampling,
-                    "rounds": rounds,
-                }
+                others = {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}
                 _check_world(over, others, about, at)
             made = AuthoredStatement(
-                f"{self.id}/{name}",
-                about,
-                local if local is not None else Minimise(),
-                sampling if sampling is not None else Full(),
-                problems,
-                over,
-                _horizons(rounds, over, at),
-                tuple(assumptions),
-                words,
-                source or self.source,
-                function,
-                symbols or self.symbols,
-                measures,
-                ours,
-                self.tested,
-                rules or {},
-                states=states or {},
-            )
+                f"{self.id}/{name}", about, Minimise() if local is None else local,
+                Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
+                tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
+                measures, ours, self.tested, rules or {}, states=states or {},
+            )  # fmt: skip
             if not made.of_world:
                 _check(made, at)
             self._with(made)
@@ -503,45 +485,17 @@ class Paper(RegisteredPaper):
 
         return add
 
-    def claim(
-        self,
-        name: str,
-        title: str,
-        latex: str,
-        *,
-        source: str = "",
-        note: str = "",
-        shown_by: str = "",
-        form: str = "printed",
-        wording: str = "",
-        scope: str = "",
-        assumptions: tuple[str, ...] = (),
-    ) -> None:
+    def claim(self, name: str, title: str, latex: str, *, source: str = "", **more: Any) -> None:
         """Record a claim that cannot be proved or refuted here, such as one about an experiment.
 
         Parameters
         ----------
         latex : the claim as a formula
-        note : the reason
-        shown_by : the command that measures what it is about
-        form, wording : of its one form, as in `fedtheory.theory.judge.statement.Form`
-        scope : the word of `Statement.scope`, default the paper's id
-        assumptions : in words
+        more : note, the reason; shown_by, the command that measures what it is about; and form,
+            wording, scope and assumptions, as in `fedtheory.theory.judge.statement.claim`
         """
-        made = claim(
-            f"{self.id}/{name}",
-            title,
-            source or self.source,
-            latex,
-            note,
-            shown_by,
-            self.symbols,
-            form=form,
-            wording=wording,
-            scope=scope,
-            assumptions=tuple(assumptions),
-        )
-        self._with(made)
+        given = (f"{self.id}/{name}", title, source or self.source, latex)
+        self._with(claim(*given, symbols=self.symbols, **more))
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.

@@ -252,22 +252,13 @@ def claim(
     form: str = "printed",
     wording: str = "",
     scope: str = "",
-    assumptions: tuple[str, ...] = (),
+    assumptions: Iterable[str] = (),
 ) -> Statement:
     """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
     only = Form(form, latex, None, {"any": "open"}, note=note, wording=wording)
     words = scope or id.partition("/")[0]
-    return Statement(
-        id,
-        title,
-        source,
-        words,
-        (only,),
-        assumptions,
-        symbols or {},
-        kind="claim",
-        shown_by=shown_by,
-    )
+    told: Any = {"kind": "claim", "shown_by": shown_by}
+    return Statement(id, title, source, words, (only,), tuple(assumptions), symbols or {}, **told)
 
 
 @dataclass(frozen=True)

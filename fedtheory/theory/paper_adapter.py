@@ -37,7 +37,7 @@ from fedtheory.theory.studies.declared import declared, scope, symbols
 if TYPE_CHECKING:
     from fedtheory.theory.studies.study import Study
 
-__all__ = ["AuthoredSetting", "DrawnInstance", "DrawnProblem"]
+__all__ = ["AuthoredSetting", "DrawnInstance"]
 
 INSTANCES = 40  # a statement, in a full campaign
 PROBLEMS = 8
@@ -49,34 +49,10 @@ _NOT_OURS = (
 
 @dataclass(frozen=True)
 class DrawnInstance(DataInstance):
-    """An instance of a campaign, judged in fractions where it is ``rational``."""
+    """An instance of a campaign, judged in fractions where it is ``rational``; of a problem that
+    the statement's class draws the data are its number and seed."""
 
     rational: bool = False
-
-
-@dataclass(frozen=True)
-class DrawnProblem:
-    """The number and the seed of a problem that a statement's class of problems draws."""
-
-    kind: str
-    number: int
-    seed: int
-    rule: str = "any"
-    family: str = "problems of the package"
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}: problem {self.number} seed={self.seed}" + _told(self.rule)
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "number": self.number,
-            "seed": self.seed,
-            "rule": self.rule,
-        }
 
 
 class AuthoredSetting(Setting):
@@ -116,15 +92,14 @@ class AuthoredSetting(Setting):
         out: list[Any] = []
         for kind, setting in ((k, s) for k in self.kinds for s in self._settings(k)):
             rule = setting.of_statement.rule
-            for i, instance in enumerate(
-                islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))
-            ):
-                label, data = _label(setting, instance), instance.to_data()
-                told = {"seed": None, "rule": rule, "of": "separable losses"}
-                out.append(DrawnInstance({}, kind, label, data, rational=i % 3 == 0, **told))
-            if setting.refusal() is None:
-                numbers = range(max(2, round(PROBLEMS * plan.scale)))
-                out += [DrawnProblem(kind, i, plan.seed, rule) for i in numbers]
+            drawn = islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))
+            for i, instance in enumerate(drawn):
+                told = _label(setting, instance), instance.to_data(), None, rule, "separable losses"
+                out.append(DrawnInstance({}, kind, *told, rational=i % 3 == 0))
+            for i in range(max(2, round(PROBLEMS * plan.scale))) if setting.refusal() is None else ():
+                label, family = f"problem {i} seed={plan.seed}{_told(rule)}", "problems of the package"
+                data = {"number": i, "seed": plan.seed}
+                out.append(DrawnInstance({}, kind, label, data, None, rule, family))
         return out
 
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
@@ -138,11 +113,12 @@ class AuthoredSetting(Setting):
         setting = self._of(instance.kind, instance.rule)
         statement, found, name = setting.of_statement, list[Check](), instance.name
         try:
-            if isinstance(instance, DrawnProblem):
+            if (number := instance.data.get("number")) is not None:
                 where = f"authoring problems {statement.id}"
-                rng = Stream(instance.seed).generator(where, instance.number)
-                _, problem = next(iter(setting.problems.problems(rng, 1, instance.number)))
-                view = setting.problem_views(problem, rng, seed=instance.seed)
+                seed = instance.data["seed"]
+                rng = Stream(seed).generator(where, number)
+                _, problem = next(iter(setting.problems.problems(rng, 1, number)))
+                view = setting.problem_views(problem, rng, seed=seed)
                 return check(statement, view, None, name)
             made = Draw.from_data(instance.data)
             if instance.rational:

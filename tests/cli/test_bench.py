@@ -324,7 +324,7 @@ def test_networks_of_the_text(tmp_path):
 def test_runs_in_other_processes_are_those_of_this_one(tmp_path):
     from fedtheory.parallel import stop_workers
 
-    args = ("fedelasticnet-table2", "--quick", "--rounds", 1, "--threads", 1, "--method", "feddyn,algorithm-3")
+    args = ("fedelasticnet-table2", "--quick", "--rounds", 1, "--threads", 1)
     for workers in (1, 2):
         call(*args, "--workers", workers, "--out", tmp_path / str(workers))
     stop_workers()

@@ -23,7 +23,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.units import rescaled
 
-__all__ = ["instance_of", "needless", "plainer", "prove", "shrink", "smaller"]
+__all__ = ["instance_of", "needless", "prove", "shrink", "smaller"]
 
 Pick = Callable[[Claimed], Any] | None
 CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
@@ -129,12 +129,12 @@ def shrink(
         return sides is not None and sides[0] > sides[1] and _clear(sides) >= least
 
     def shorter(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        return (made.to_data() for made in plainer(Draw.from_data(data), choices))
+        return (made.to_data() for made in _plainer(Draw.from_data(data), choices))
 
     return Draw.from_data(simpler(instance.to_data(), keeps, budget, shorter))
 
 
-def plainer(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator[Draw]:
+def _plainer(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator[Draw]:
     """Fewer clients, coordinates and rounds, and plainer losses, the greatest simplifications first.
 
     ``choices`` : what a drawn number is one of, by name

@@ -27,12 +27,10 @@ from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import same_at_start
-from fedtheory.theory.studies.counterexamples import plainer
 
 __all__ = ["Scores", "Search", "moves", "scores"]
 
 STEP = Fraction(1, 16)  # by which share a constant is moved to see what it does
-SAME = 1e-12  # relative: of ratios that differ by rounding that of the shortest instance is kept
 VISIBLE = 1e-7  # relative: a violation in floats that is worth a proof
 
 
@@ -181,13 +179,10 @@ class Search(search.Search):
         return self.setting.random_instance(tape)  # type: ignore[arg-type]
 
     def near(self, instance: Draw) -> Draw | None:
-        """Change numbers of the losses, the start, the state, and what is drawn, or leave a part out."""
-        if self.rng.random() < 0.25 and (simpler := list(plainer(instance, {}))):
-            made = simpler[int(self.rng.integers(len(simpler)))]
-        else:
-            data = instance.to_data()
-            weights = {"weights": data.pop("weights")}
-            made = Draw.from_data(moved(data, self.rng) | weights)
+        """Change numbers of the losses, the start, the state, and what is drawn."""
+        data = instance.to_data()
+        weights = {"weights": data.pop("weights")}
+        made = Draw.from_data(moved(data, self.rng) | weights)
         return made if self._known(made) else None
 
     def look(
@@ -230,13 +225,11 @@ class Search(search.Search):
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
             at = name, instance.rounds
-            kept = self.tightest.get(name)
-            best = -np.inf if kept is None else kept.score
+            best = self.tightest[name].score if name in self.tightest else -np.inf
             here = self.horizons[at].score if at in self.horizons else -np.inf
-            as_tight, tighter = ratio > best * (1 - SAME), ratio > best * (1 + SAME)
-            if not (as_tight or ratio > here) or (ratio > 1 + VISIBLE and not violated(name)):
+            if ratio <= min(best, here) or (ratio > 1 + VISIBLE and not violated(name)):
                 continue  # of sides that are 0 but for rounding the ratio is anything
-            if tighter or (as_tight and kept and len(str(instance)) < len(str(kept.instance))):
+            if ratio > best:
                 self.tightest[name] = Elite(ratio, instance)
             if ratio > here:
                 self.horizons[at] = Elite(ratio, instance)

@@ -39,6 +39,7 @@ def simpler(
     shorter : the data with something left out, of a kind whose lists hang together otherwise
     """
     left = trials
+    known: dict[str, bool] = {}
 
     def first(made: Iterable[Data]) -> Data | None:
         nonlocal left
@@ -46,7 +47,10 @@ def simpler(
             if left == 0:
                 return None
             left -= 1
-            if keeps(trial):
+            written = repr(trial)  # most are tried again after something else has changed in vain
+            if written not in known:
+                known[written] = keeps(trial)
+            if known[written]:
                 return trial
         return None
 

@@ -38,6 +38,8 @@ def by_coordinate(after: Callable[[Any], Any], x: Any, exact: bool) -> Any:
     for _ in range(STEPS):
         low = after(x)
         still = low == x  # whatever is around it: a coordinate may rest at any point of an interval
+        if still.all():
+            return x
         slope = np.where(still, 0 * x, (after(x + step) - low) / step)
         plain = abs(slope - 1) < 1e-9  # there a step is a round of the method itself
         move = (low - x) / np.where(plain, 1 + 0 * x, 1 - slope)

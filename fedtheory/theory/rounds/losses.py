@@ -12,7 +12,7 @@ beyond. Minimisers are global: of a sum that is not convex all pieces are gone t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +24,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import flag
 
 ZERO = Fraction(0)
+NO_MINIMISER = "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
 
 __all__ = [
     "Pieces", "SeparableLosses", "Unbounded", "corners", "fractions", "minimisers", "minimum",
@@ -97,31 +98,52 @@ class Pieces(NamedTuple):
             Some entry has no minimiser.
         """
         anchor = center if anchor is None else anchor
-        far = np.where(self.bent, self.m, self.h + self.m) + curvature
-        hollow = self.bent & (self.h + self.m + curvature < 0)  # concave between two other pieces
-        falls = hollow & (far == 0) & (abs(linear) > self.h * self.delta + self.a + l1)
-        if (far < 0).any() or falls.any():
+        below = self.h + self.m + curvature
+        far = np.where(self.bent, self.m + curvature, below)
+        hollow = self.bent & (below < 0)  # concave between two other pieces
+        falls = hollow.any() and hollow & (far == 0) & (abs(linear) > self.h * self.delta + self.a + l1)
+        if (far < 0).any() or np.any(falls):
             raise Unbounded("a local objective falls for ever: it has no minimiser")
-        none, signs = (0,), (-1, 1)
-        candidates = []
-        for side in (0, *signs) if self.bent.any() else none:
-            for sign_a in signs if self.kinks else none:
-                for sign_l in signs if l1 else none:
-                    h = self.h if side == 0 else self.h * 0
-                    below = h + self.m + curvature
-                    above = (h + self.m) * self.c + curvature * center + linear - sign_a * self.a - sign_l * l1
-                    above = above - side * self.h * self.delta if side else above
-                    flat = below <= 0
-                    point = above / np.where(flat, 1, below)
-                    candidates.append(np.where(flat, center + 0 * point, point))
-        if self.kinks:
-            candidates.append(self.c + 0 * candidates[0])
-        if l1:
-            candidates.append(anchor + 0 * candidates[0])
+        kinks, signs = self.kinks, (-1, 1)
+
+        def candidates() -> Iterator[Any]:
+            """The stationary points of the pieces, and the kinks."""
+            for side in (0, *signs) if self.bent.any() else (0,):
+                rise = self.m + curvature if side else below
+                above = (self.m if side else self.h + self.m) * self.c + curvature * center + linear
+                flat = rise <= 0
+                for sign_a in signs if kinks else (0,):
+                    for sign_l in signs if l1 else (0,):
+                        end = above - sign_a * self.a if sign_a else above
+                        end = end - sign_l * l1 if sign_l else end
+                        end = end - side * self.h * self.delta if side else end
+                        point = end / (np.where(flat, 1, rise) if flat.any() else rise)
+                        yield np.where(flat, center + 0 * point, point) if flat.any() else point
+            if kinks:
+                yield self.c + 0 * point
+            if l1:
+                yield anchor + 0 * point
+
+        def slope_at(y: Any) -> tuple[Any, Any]:
+            """The size of the slope at y, and of the jump there."""
+            slope = self.gradient(y) - linear + curvature * (y - center)
+            slope = slope + l1 * np.sign(y - anchor) if l1 else slope
+            jump = self.a * (y == self.c) if kinks else 0
+            return abs(slope), jump + l1 * (y == anchor) if l1 else jump
+
+        best: Any = None
+        if below.dtype == object and not hollow.any():  # convex: the first where the slope is 0
+            found: Any = None
+            for y in candidates():
+                best = y if found is None else np.where(found, best, y)
+                slope, jump = slope_at(best)
+                found = slope <= jump
+                if found.all():
+                    return best
+            raise Unbounded(NO_MINIMISER)
         entries = Pieces(*(part[..., None] for part in self))  # every coordinate by itself
-        least: Any = None
-        best, seen = candidates[0], []
-        for y in candidates:
+        least, seen = None, []
+        for y in candidates():
             value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
             value = value + l1 * abs(y - anchor) if l1 else value
             seen.append((y, value))
@@ -132,15 +154,12 @@ class Pieces(NamedTuple):
                 as_low = value - least <= near * (abs(least) + abs(linear * best))
                 if (hollow & as_low & (abs(y - best) > near * (abs(y) + abs(best)))).any():
                     raise Unbounded("a local objective that is not convex has several minimisers: which one is not said")
-        slope = self.gradient(best) - linear + curvature * (best - center)
-        slack = self.a * (best == self.c) + (l1 * (best == anchor) if l1 else 0)
-        slope = slope + (l1 * np.sign(best - anchor) if l1 else 0)
-        size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
-        allowed = slack if best.dtype == object else slack + 1e-6 * (1 + size)
-        if (abs(slope) > allowed).any():
-            raise Unbounded(
-                "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
-            )
+        slope, jump = slope_at(best)
+        if best.dtype != object:
+            size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
+            jump = jump + 1e-6 * (1 + size)
+        if (slope > jump).any():
+            raise Unbounded(NO_MINIMISER)
         return best
 
 

@@ -364,9 +364,9 @@ class MethodSetting:
         if not isinstance(sampling, Full):
             raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
         everyone = Full().enumerate(world.num_clients)
+        _, work, algorithm = self.resolved(world, sampling, drawn, 1)
 
         def after(x: Any) -> Any:
-            _, work, algorithm = self.resolved(world, sampling, drawn, 1)
             made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
             if len(made) > 1:
                 raise InvalidInput(

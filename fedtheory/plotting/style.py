@@ -192,19 +192,25 @@ def _lines(figure: Figure, text: str, size: float, weight: str) -> list[str]:
     renderer, room = figure.canvas.get_renderer(), figure.bbox.width * 0.96  # type: ignore[attr-defined]
     font = FontProperties(size=size, weight=weight)
 
-    def fits(line: str) -> bool:
-        return renderer.get_text_width_height_descent(line, font, line.count("$") > 1)[0] <= room
+    def width(words: list[str]) -> float:
+        line = " ".join(words)
+        return renderer.get_text_width_height_descent(line, font, line.count("$") > 1)[0]
 
     out: list[str] = []
     for paragraph in text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n"):
-        line = ""
-        for word in _WORD.findall(paragraph):
-            longer = f"{line} {word}".strip()
-            if line and not fits(longer):
-                out.append(line)
-                longer = word
-            line = longer
-        out.append(line)
+        words = _WORD.findall(paragraph)
+        letter = width(words) / max(len(paragraph), 1)
+        while words:
+            ends = np.cumsum([len(word) + 1 for word in words])
+            n = max(int((ends * letter <= room).sum()), 1)  # about, as letters differ
+            while n < len(words) and width(words[: n + 1]) <= room:
+                n += 1
+            while n > 1 and width(words[:n]) > room:
+                n -= 1
+            out.append(" ".join(words[:n]))
+            words = words[n:]
+        if not paragraph.strip():
+            out.append("")
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import arrays
 
@@ -17,8 +18,8 @@ GIVEN = [
 ]
 
 
-@pytest.mark.parametrize("x", GIVEN, ids=lambda x: str(x.dtype))
-@pytest.mark.parametrize("name", ["sum", "max", "min", "all", "any"])
+@each("x", GIVEN)
+@each("name", ["sum", "max", "min", "all", "any"])
 def test_reductions_are_numpys_to_the_last_bit(name, x):
     for axis in (None, 0, -1, tuple(range(x.ndim))):
         for keepdims in (False, True):

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from cases import each
 from command_line import refused
 
 from fedtheory import Full, Uniform, limits, simulate, worst_case
@@ -54,7 +55,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@each("what", REFUSED)
 def test_what_cannot_be_done_is_refused_at_once(what):
     work, words = REFUSED[what]
     begun = time.perf_counter()
@@ -117,7 +118,7 @@ print(free_memory() < 2 << 30)
     assert done.stdout.strip() == "True" and limits.free_memory() > 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "told"),
     [
         (("run", "fedavg", "diabetes", "--scenarios", 10**9), "fewer --scenarios"),

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 from one_round import close, memory, server
 
 from fedtheory import algorithms, errors, local, problems, simulate
@@ -215,7 +216,7 @@ def test_an_inexact_local_solver_sends_delta_with_the_true_gradient(play):
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@each(
     ("build", "words"),
     [
         (lambda: algorithms.FedAvg("mean"), "aggregation = 'mean'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from general_round import (
     COUNTS,
     LR,
@@ -73,7 +74,7 @@ EFL_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", EFL_CASES, ids=str)
+@each("case", EFL_CASES)
 def test_efl(case):
     case = dict(case)
     up, down, gone, t = case.pop("up", False), case.pop("down", False), case.pop("gone", None), case.pop("t", 3)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import array_api_strict
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import algorithms, errors, messages, problems
 from fedtheory.algorithms.base import aggregate, per_client, threshold
@@ -48,7 +49,7 @@ NUMBERS = [  # method, its other hyperparameters, the number, values taken, valu
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "others", "name", "taken", "refused", "words"), NUMBERS, ids=lambda v: getattr(v, "name", None))
+@each(("method", "others", "name", "taken", "refused", "words"), NUMBERS)
 def test_numbers_at_their_limits(method, others, name, taken, refused, words):
     for value in taken:
         kept = getattr(method(**others, **{name: value}), name)
@@ -90,7 +91,7 @@ WORDS = [  # method, its other hyperparameters, the word, the words that are tak
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "others", "name", "taken"), WORDS, ids=lambda v: getattr(v, "name", None))
+@each(("method", "others", "name", "taken"), WORDS)
 def test_words(method, others, name, taken):
     """Those that there are, and of any other word all that there are; the default is the first or None."""
     default = getattr(method(**others), name)

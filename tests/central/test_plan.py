@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.central import (
     MOLES,
@@ -38,8 +39,8 @@ PROBLEMS = {
 SHAPES = {"nuclear-ball": (2, 3)}
 
 
-@pytest.mark.parametrize("name", ["ball", "box", "simplex", "l1-ball", "nuclear-ball"])
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@each("name", ["ball", "box", "simplex", "l1-ball", "nuclear-ball"])
+@each("problem", PROBLEMS.values())
 def test_the_minimum_is_between_its_bounds(problem, name):
     constraint = named_set(name, 6, 0.7, SHAPES.get(name))
     best = optimum_over(problem, constraint)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from command_line import call, refused
 
 from fedtheory.central import Simplex, plan
@@ -44,7 +45,7 @@ def test_sets_and_parameters(method, more, says, tmp_path):
         assert part in text, text
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "says"),
     [
         (("run", "mopes", "lad", "--set", "nuclear-ball"), "--set-shape 2x3"),
@@ -70,7 +71,6 @@ def test_sets_and_parameters(method, more, says, tmp_path):
         (("verify", "fedmls/mopes-bound", "--problem", "lad", "--participants", 2), "needs all N = 5 clients"),
         (("verify", "fedmls/mopes-bound", "--problem", "lad", "--l1", 1), "no hyperparameter"),
     ],
-    ids=str,
 )
 def test_what_means_nothing_is_refused_before_any_work(args, says):
     assert says in refused(*args)

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 
 import pytest
 import typer.main
+from cases import each
 from command_line import call, refused
 
 from fedtheory import algorithms
@@ -100,7 +101,7 @@ def test_solve_refuses_what_has_no_certified_optimum():
     assert "no minimiser" in refused("solve", "separable")
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "says"),
     [
         (("solve",), "name one problem"),

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 from command_line import call, refused
 
 from fedtheory import local, simulate, theorems
@@ -89,7 +90,7 @@ def test_the_fisher_bound_is_above_every_point(kind):
         fisher.fisher_bound(Huber(features, labels), "empirical")
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "says"),
     [
         ("efl quadratic --compressor st:q=0", "q is 0"),
@@ -225,7 +226,7 @@ def test_theorem_2_from_python_goes_by_the_window():
     assert check.lhs == pytest.approx(1.5**2) and check.verdict == "holds"
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "says"),
     [
         ("theorem-1", "write fedmls/theorem-1 or efl/theorem-1"),

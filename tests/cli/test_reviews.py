@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import typer
+from cases import each
 from command_line import call, refused
 from repository import ROOT
 
@@ -32,7 +33,7 @@ CLAIMS = [s for s in all_statements() if s.kind == "claim"]
 SHOWN = {command for claim in CLAIMS for command in claim.shown_by.split("; ")}
 
 
-@pytest.mark.parametrize(("whose", "point"), ALL, ids=lambda v: getattr(v, "id", v))
+@each(("whose", "point"), ALL)
 def test_an_answer_says_what_is_on_record(whose, point):
     for rests in point.rests_on:
         assert rests.recorded(whose.id) == rests.verdict, rests
@@ -49,7 +50,7 @@ def test_the_points_are_those_of_four_reviewers():
     assert ids == [f"R{r}.{n}" for r, count in counts.items() for n in range(1, count + 1)]
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS, *SHOWN}))
+@each("command", sorted({*COMMANDS, *SHOWN}))
 def test_every_command_is_one(command):
     program, name, *words = shlex.split(command)
     assert program == "fedtheory"

@@ -7,6 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from cases import each
 from command_line import call, refused
 
 from fedtheory.cli import app
@@ -145,7 +146,7 @@ def test_reasons_of_checks_name_options_too():
     assert "inconclusive" in text and "raise --scenarios" in text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "says"),
     [
         (

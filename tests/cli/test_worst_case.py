@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from cases import each
 from command_line import call, refused
 
 from fedtheory.worst_cases.potentials import feddyn_kappas
@@ -47,7 +48,7 @@ def test_a_changed_certificate_is_refused(tmp_path):
     assert "not proved" in refused("replay", str(path))
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (["fedavg", "-P", "3"], "a tree of cohorts is computed for at most 6"),

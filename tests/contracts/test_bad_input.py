@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from registered import problems_beyond
 
 from fedtheory import (
@@ -403,7 +404,7 @@ def test_bad_input_is_named(call, says):
         call()
 
 
-@pytest.mark.parametrize("call", FLAGGED)
+@each("call", FLAGGED)
 def test_what_merely_counts_as_true_or_false_is_none(call):
     with pytest.raises(FedTheoryError, match=r"(is|=) ('no'|0): use True"):
         call()

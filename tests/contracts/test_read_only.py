@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from cases import each
 from compressors_at_hand import COMPRESSORS
 from problem_makers import NONSMOOTH, SMOOTH
 from registered import methods_beyond
@@ -333,7 +334,7 @@ def test_runs_share_no_memory_with_what_goes_in_and_change_nothing_that_came_out
     assert plain([again.metrics, list(again.final)]) == before
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
+@each("compressor", COMPRESSORS)
 def test_messages_are_new_each_time(compressor):
     x = np.random.default_rng(2).normal(size=(1, 2, 8))
     u = np.random.default_rng(3).random((1, 2, 8)) if compressor.randomised else None

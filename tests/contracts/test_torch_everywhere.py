@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from registered import example, methods_beyond, problems_beyond
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, local, messages, problems, simulate
@@ -104,8 +105,8 @@ def _held_out(p: Problem) -> Problem:
     return hold_out(p if whole is None else whole[0][0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", PROBLEMS)
+@each("dtype", DTYPES)
+@each("name", PROBLEMS)
 def test_kernels_agree(name, dtype):
     p, kind = PROBLEMS[name], DTYPES[dtype]
     g = np.random.default_rng(3)

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 
 import pytest
+from cases import each
 from repository import ROOT
 
 from fedtheory import theory
@@ -33,7 +34,7 @@ def name(door) -> str:
     return f"{door.__module__}.{door.__qualname__}"
 
 
-@pytest.mark.parametrize("door", DOORS, ids=name)
+@each("door", DOORS)
 def test_no_door_takes_what_it_does_not_name(door):
     for parameter in inspect.signature(door).parameters.values():
         assert parameter.kind is not inspect.Parameter.VAR_POSITIONAL

@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import typer
+from cases import each
 from repository import ROOT
 
 import fedtheory
@@ -79,7 +80,7 @@ def test_every_page_is_in_a_table_of_contents():
     assert set(NAMES) == reached
 
 
-@pytest.mark.parametrize(("page", "command"), SHOWN, ids=lambda v: v)
+@each(("page", "command"), SHOWN)
 def test_every_command_that_is_shown_is_one(page, command):
     program, *words = shlex.split(command.replace("...", "X"))
     assert program == "fedtheory"
@@ -229,7 +230,7 @@ def slugs(page):
     return found
 
 
-@pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda p: p.relative_to(ROOT).as_posix())
+@each("page", [README, ROOT / "CONTRIBUTING.md", *PAGES])
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(text_of(page))):
         if re.match(r"https?:|mailto:", target):

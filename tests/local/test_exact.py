@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from active_rows import rows_of
+from cases import each
 from local_problems import PROBLEMS, elastic, kkt, least_squares, logistic, quadratic
 from scipy.optimize import minimize
 
@@ -29,9 +30,9 @@ LIKES = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("curvature", [0.0, 1e-4, 0.1, 1.0, 28.0, 1000.0])
-@pytest.mark.parametrize("l1", [0.0, 0.01, 0.3])
+@each("name", PROBLEMS)
+@each("curvature", [0.0, 1e-4, 0.1, 1.0, 28.0, 1000.0])
+@each("l1", [0.0, 0.01, 0.3])
 def test_exact_reaches_the_kkt_tolerance(name: str, curvature: float, l1: float) -> None:
     rng = np.random.default_rng(1)
     problem = PROBLEMS[name](rng)

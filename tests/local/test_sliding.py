@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from active_rows import rows_of
+from cases import each
 
 from fedtheory import errors, simulate
 from fedtheory.algorithms import FedMLS
@@ -90,9 +91,9 @@ def test_engines_agree_at_kinks(name):
     close(a, b)
 
 
-@pytest.mark.parametrize("samples", [1, 7, 8, 9, 16, 25])
-@pytest.mark.parametrize("dim", [1, 2, 7, 8, 9])
-@pytest.mark.parametrize("kind", [LAD, Hinge])
+@each("samples", [1, 7, 8, 9, 16, 25])
+@each("dim", [1, 2, 7, 8, 9])
+@each("kind", [LAD, Hinge])
 def test_engines_agree_whatever_is_left_beyond_whole_vectors(samples, dim, kind):
     rng = np.random.default_rng(samples * dim)
     targets = rng.standard_normal((2, samples))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from active_rows import rows_of
+from cases import each
 from worked_steps import (
     ANCHOR,
     CENTER,
@@ -48,11 +49,11 @@ from fedtheory.randomness import BLOCK, Stream
 
 
 # --- clipping ---------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("limit", [0.5, 1e3])
-@pytest.mark.parametrize("spares", [None, "curvature"])
-@pytest.mark.parametrize("prox", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 0.3125])
-@pytest.mark.parametrize("name", OBJECTIVES)
+@each("limit", [0.5, 1e3])
+@each("spares", [None, "curvature"])
+@each("prox", [False, True])
+@each("ridge", [0.0, 0.3125])
+@each("name", OBJECTIVES)
 def test_what_of_a_step_is_clipped(name, ridge, prox, spares, limit):
     """min(1, limit/(norm + 1e-6)) of all but ridge y, and with spares all but curvature y, which are added afterwards."""
     gradient = PROBLEM.client_gradient(START) + ridge * START

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from active_rows import rows_of
+from cases import each
 from worked_steps import (
     ANCHOR,
     CENTER,
@@ -144,14 +145,14 @@ def test_step_sizes_by_round():
     assert step(1) == pytest.approx(48 / (0.75 * 10 * 2.5)) and step(2) == pytest.approx(48 / (0.75 * 13 * 0.5))
     assert step(3) == pytest.approx(48 / (0.75 * 16 * 2.5))
     assert TheoremStep(0.75, 3, 7.0, 1.25)(4) == pytest.approx(48 / (0.75 * 19 * 1.25))
-    for kind, each in (("constant", [0.375] * 4), ("inverse-sqrt", [0.375, 0.375 / 2**0.5, 0.375 / 3**0.5, 0.1875]),
+    for kind, sizes in (("constant", [0.375] * 4), ("inverse-sqrt", [0.375, 0.375 / 2**0.5, 0.375 / 3**0.5, 0.1875]),
                        ("hold-and-cut", [0.375, 0.375, 0.375 * 0.625, 0.375 * 0.625**2])):  # fmt: skip
         schedule = Schedule(kind, 0.375, hold=2, cut=0.625)
-        np.testing.assert_allclose([schedule.at(t) for t in (1, 2, 3, 4)], each, rtol=1e-15)
+        np.testing.assert_allclose([schedule.at(t) for t in (1, 2, 3, 4)], sizes, rtol=1e-15)
     assert Schedule("constant", 1).cut == CUT and Schedule("constant", 1).hold == 0 and type(Schedule("constant", 1).at(1)) is float
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "says"),
     [
         (lambda: Schedule("linear", 1.0), "kind = 'linear': use one of constant, inverse-sqrt, hold-and-cut"),

@@ -10,6 +10,7 @@ from fractions import Fraction
 import array_api_strict
 import numpy as np
 import pytest
+from cases import each
 from compressors_at_hand import COMPRESSORS, IDS, fractions
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,7 +203,7 @@ def test_every_array_library_sends_the_same(compressor, float_bits, seed) -> Non
         np.testing.assert_allclose(compressor.compress(x[i], u[i]), sent[i], rtol=1e-14)
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)
+@each("compressor", COMPRESSORS)
 def test_single_precision_messages(compressor) -> None:
     """float_bits=32: what is sent is a 32-bit float, and the factor that allows for it holds for the floats that were sent."""
     compressor = dataclasses.replace(compressor, float_bits=32)
@@ -296,7 +297,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("call", "says"), BAD, ids=[row[1] for row in BAD])
+@each(("call", "says"), BAD)
 def test_bad_input_is_named(call, says) -> None:
     with pytest.raises(InvalidInput, match=says):
         call()

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,7 +143,7 @@ def example(compressor):
     return sent, compressor.encode(sent)
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)
+@each("compressor", COMPRESSORS)
 def test_damaged_messages_are_refused(compressor) -> None:
     sent, encoded = example(compressor)
     assert np.count_nonzero(sent)
@@ -199,7 +200,7 @@ CORRUPT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("compressor", "fields", "dim", "says"), CORRUPT, ids=[row[3] for row in CORRUPT])
+@each(("compressor", "fields", "dim", "says"), CORRUPT)
 def test_corrupt_messages_say_what_was_expected_and_found(compressor, fields, dim, says) -> None:
     with pytest.raises(DataFileError, match=says):
         compressor.decode(pack(*fields), dim)

@@ -6,14 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from compressors_at_hand import COMPRESSORS, IDS, fractions
+from cases import each
+from compressors_at_hand import COMPRESSORS, fractions
 
 from fedtheory import messages
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)
+@each("compressor", COMPRESSORS)
 def test_extreme_magnitudes(compressor) -> None:
     """Messages of the size of the smallest floats; and large ones, whose sums and squares overflow, are sent as small ones are."""
     x = np.array([1.0, -3.0, 0.0, 2.0, 3.0, -1.0])

@@ -8,7 +8,8 @@ from fractions import Fraction as F
 import array_api_strict
 import numpy as np
 import pytest
-from compressors_at_hand import COMPRESSORS, IDS, fractions
+from cases import each
+from compressors_at_hand import COMPRESSORS, fractions
 
 from fedtheory import messages
 from fedtheory.arrays import to_numpy
@@ -68,7 +69,7 @@ FACTORS = [  # compressor, d, delta, omega, Delta_sq
 ]
 
 
-@pytest.mark.parametrize(("compressor", "dim", "delta", "omega", "bound"), FACTORS, ids=[f"{r[0]} {r[1]}" for r in FACTORS])
+@each(("compressor", "dim", "delta", "omega", "bound"), FACTORS)
 def test_factors_by_hand(compressor, dim, delta, omega, bound) -> None:
     for name, value in (("contraction", delta), ("variance", omega), ("absolute", bound)):
         found = getattr(compressor, f"{name}_exact")(dim)
@@ -131,7 +132,7 @@ SENT = [  # compressor, message, uniforms, what is sent
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("compressor", "x", "u", "sent"), SENT, ids=[f"{i} {r[0]}" for i, r in enumerate(SENT)])
+@each(("compressor", "x", "u", "sent"), SENT)
 def test_what_is_sent_by_hand(compressor, x, u, sent) -> None:
     """In fractions and in floats, alone and as one of two messages; zeros are +0.0, but of the identity."""
     uniforms, sent = None if u is None else np.array(u), fractions(sent)
@@ -196,7 +197,7 @@ def test_the_ends_of_a_grid() -> None:
             messages.StochasticRounding(1.0).bits(np.array([refused]))
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=IDS)
+@each("compressor", COMPRESSORS)
 def test_what_is_cut_off_names_the_compressor(compressor) -> None:
     what = "(the count|the magnitude|the step|entry 0|entry|entries) needs"
     with pytest.raises(DataFileError, match=f"^{compressor.name} message truncated: {what}"):
@@ -219,8 +220,8 @@ def test_expectations_of_random_k(scaled) -> None:
             np.testing.assert_allclose(to_numpy(found), np.asarray(exact, dtype=float), rtol=1e-15)
 
 
-@pytest.mark.parametrize("numerator", [1, 2, 3, 10**40 + 1])
-@pytest.mark.parametrize("denominator", [1, 7, 9, 10**50 + 3])
+@each("numerator", [1, 2, 3, 10**40 + 1])
+@each("denominator", [1, 7, 9, 10**50 + 3])
 def test_roots_are_above_and_close(numerator, denominator) -> None:
     square = F(numerator, denominator)
     root = root_above(square)

@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import Bernoulli, Full, Uniform, algorithms, messages, problems, simulate
 from fedtheory.clients.clients import Clients
@@ -29,7 +30,7 @@ def play(algorithm, sampling=None, solver=None, **options):
     return simulate(regression(), algorithm, sampling=sampling, local_solver=solver or GradientSteps(2, 0.1), **options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("algorithm", "up", "down"),
     [
         (algorithms.FedAvg(), 1, 1),
@@ -43,8 +44,8 @@ def play(algorithm, sampling=None, solver=None, **options):
         (algorithms.EFL(), 1, 1),
     ],
 )
-@pytest.mark.parametrize("sampling", [Full(), Uniform(2), Bernoulli(0.5)])
-@pytest.mark.parametrize("width", [64, 32])
+@each("sampling", [Full(), Uniform(2), Bernoulli(0.5)])
+@each("width", [64, 32])
 def test_what_no_compressor_touched_is_dense_floats(algorithm, up, down, sampling, width):
     sizes = []
     like = None if width == 64 else np.zeros(1, dtype=np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import Uniform, algorithms, messages, simulate
 from fedtheory.local import SGD, Adam, Momentum
@@ -65,9 +66,9 @@ METHODS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda a: a.name)
-@pytest.mark.parametrize("options", [{}, {"clip": 0.1}, {"l1": "prox", "epoch_decay": 0.5}], ids=str)
-@pytest.mark.parametrize(("kind", "engine"), [("cnn", "stacked"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "loop")])
+@each("method", METHODS)
+@each("options", [{}, {"clip": 0.1}, {"l1": "prox", "epoch_decay": 0.5}])
+@each(("kind", "engine"), [("cnn", "stacked"), ("lstm", "auto"), ("mlp", "stacked"), ("mlp", "loop")])
 def test_every_method_gives_the_cpus_numbers(method, options, kind, engine):
     """In double precision, where no rounding error of either device shows."""
     found = []
@@ -94,8 +95,8 @@ def on_both(make, method, solver):
     return [r.x for _, r in ran]
 
 
-@pytest.mark.parametrize("method", OTHERS, ids=lambda a: a.name)
-@pytest.mark.parametrize("engine", ["stacked", "loop"])
+@each("method", OTHERS)
+@each("engine", ["stacked", "loop"])
 def test_the_other_methods_give_the_cpus_numbers(method, engine):
     solver = SGD(5, 0.1, steps=4)  # as many for all clients, as three of them ask
     here, there = on_both(lambda device: problem("mlp", device, dtype="float64", engine=engine), method, solver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.problems import partitions
@@ -182,7 +183,7 @@ def test_losses_that_cannot_be_called_so_are_refused(loss, words):
 
 
 # --- samples ------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"inputs": [["a"] * 6] * 40}, "inputs are of dtype <U1: give real numbers"),

@@ -12,6 +12,7 @@ from threading import Event
 import numpy as np
 import pytest
 import threadpoolctl
+from cases import each
 
 from fedtheory import Uniform, algorithms, simulate
 from fedtheory.errors import Diverged
@@ -373,10 +374,10 @@ ANCHOR = torch.tensor([[1.0, 0.0, 4.0, 0.45], [0.0, 0.0, 0.0, 0.0]], dtype=torch
 LINEAR = torch.tensor([[1.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, -1.0]], dtype=torch.float64)
 
 
-@pytest.mark.parametrize("curvature", [0.0, 3.0, torch.tensor([[3.0, 1.0, 0.0, 2.0]] * 2).double()], ids=["0", "3", "array"])
-@pytest.mark.parametrize("linear", [None, LINEAR], ids=["none", "linear"])
-@pytest.mark.parametrize("l1", [0.0, 0.5])
-@pytest.mark.parametrize("lr", [0.1, torch.tensor([[0.1], [0.2]], dtype=torch.float64)], ids=["number", "by-row"])
+@each("curvature", [0.0, 3.0, torch.tensor([[3.0, 1.0, 0.0, 2.0]] * 2).double()])
+@each("linear", [None, LINEAR])
+@each("l1", [0.0, 0.5])
+@each("lr", [0.1, torch.tensor([[0.1], [0.2]], dtype=torch.float64)])
 def test_the_penalty_by_its_definition(curvature, linear, l1, lr):
     objective = LocalObjective(center=ANCHOR, linear=linear, curvature=curvature, l1=l1)
     gradient = objective.smooth_penalty_gradient(Y) + 0.25 * Y + l1 * torch.sign(Y - ANCHOR)

@@ -12,6 +12,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput
 from fedtheory.optimum.duality import (
@@ -146,8 +147,8 @@ def test_the_value_is_enclosed(kinds):
         assert real(got.upper) - real(got.lower) <= 2 * real(got.rad) + 8 * U * (abs(true) + 1)
 
 
-@pytest.mark.parametrize("radius", [0.5, 1.3, 40.0])
-@pytest.mark.parametrize("kinds", CASES, ids="+".join)
+@each("radius", [0.5, 1.3, 40.0])
+@each("kinds", CASES)
 def test_the_bound_of_feasible_multipliers(kinds, radius):
     """With the ridge and the largest ball the minimum is inside, at r = ||P||/ridge."""
     bound, slope = made_of(kinds).bound(FEASIBLE, radius)

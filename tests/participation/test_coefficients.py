@@ -4,6 +4,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -321,8 +322,8 @@ def test_unknown_schemes_and_draws_without_probabilities():
         moments("C", inactive(2, 2, 0.5).sample(Stream(0), 1, range(3), 2), 2, [0.5, 0.5])
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("law", [Full(), Uniform(1), Uniform(3), Uniform(5)])
+@each("scheme", SCHEMES)
+@each("law", [Full(), Uniform(1), Uniform(3), Uniform(5)])
 def test_coefficients_of_complete_clients_are_those_of_one_step(scheme, law):
     cohort, w = law.sample(Stream(2), 3, range(4), 5), np.array([0.1, 0.3, 0.2, 0.15, 0.25])
     every = coefficients(scheme, cohort.taking_part().astype(np.int64), 1, w, cohort.active_probability)

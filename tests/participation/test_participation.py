@@ -5,6 +5,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from fedtheory import algorithms, problems, simulate
@@ -186,7 +187,7 @@ def _half(t):
     return 0.5 if t < 3 else 1.5
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "said"),
     [
         (lambda: complete(2, 0), "E is 0"),

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from fedtheory.errors import InvalidInput, MissingCapability
@@ -311,7 +312,7 @@ def test_which_weights_there_are(weights, present, fine):
 TINY = F(1, 10**30)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "fine"),
     [
         (lambda: Decay(TINY), True), (lambda: Decay(1 - TINY), True), (lambda: Decay(0), False),

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.positive_part import _unit, overlap_of_complete, overlap_of_sums
@@ -69,8 +70,8 @@ def test_sums_of_independent_terms_case_by_case():
     )
 
 
-@pytest.mark.parametrize("size", [None, 1, 2])
-@pytest.mark.parametrize("cells", [-2.6, -0.6, 0.6, 2.6, 700.0])
+@each("size", [None, 1, 2])
+@each("cells", [-2.6, -0.6, 0.6, 2.6, 700.0])
 def test_complete_clients_case_by_case(size, cells):
     """X = n W/K, Y = E X; below by a variance and a deviation, of n h/(2 sqrt K).
 

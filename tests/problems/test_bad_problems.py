@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import limits
 from fedtheory.errors import InvalidInput
@@ -13,8 +14,8 @@ ONE = [[[1.0, 2.0]], [[3.0, 4.0]]]  # two clients, one sample each
 REGRESSIONS = [LeastSquares, Huber, Logistic]
 
 
-@pytest.mark.parametrize("make", [*REGRESSIONS, lambda a, b: Softmax(a, b, 2)])
-@pytest.mark.parametrize(
+@each("make", [*REGRESSIONS, lambda a, b: Softmax(a, b, 2)])
+@each(
     ("features", "targets", "message"),
     [
         (ONE, [[1.0]], "2 clients but targets of 1"),
@@ -33,7 +34,7 @@ def test_bad_data_is_refused(make, features, targets, message):
         make(features, targets)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda: Logistic(ONE, [[1.0], [0.0]]), "client 1: label 0 is 0.*-1 or \\+1"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from fedtheory.errors import InvalidInput
@@ -99,7 +100,7 @@ def test_a_seed_is_a_problem(make):
     assert np.abs(first - other).max() > 1e-3
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "arguments", "message"),
     [
         (random_quadratic, {"num_clients": 0}, "num_clients is 0"),

@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import torch
+from cases import each
 from problem_makers import NONSMOOTH
 
 from fedtheory.errors import InvalidInput, MissingCapability
@@ -312,7 +313,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("message", BAD)
+@each("message", BAD)
 def test_bad_input(message):
     with pytest.raises(InvalidInput, match=message):
         BAD[message]()

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -299,7 +300,7 @@ def test_load_refuses_broken_files(tmp_path):
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: iid(3, 4), "num_clients is 4.*with 3 samples"),

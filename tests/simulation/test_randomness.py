@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.randomness import AHEAD, BLOCK, MANY, Stream
 
@@ -23,8 +24,8 @@ def test_one_key_is_numpys(seed):
         assert np.array_equal(Stream(seed).generator("of a test", 3, 4, block).random(5), by_numpy(seed, block))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("count", [3, MANY, len(BLOCKS)])
+@each("seed", SEEDS)
+@each("count", [3, MANY, len(BLOCKS)])
 def test_many_keys_are_numpys_one_by_one(seed, count):
     drawn = [g.random(5) for g in Stream(seed).generators("of a test", 3, 4, BLOCKS[:count])]
     assert np.array_equal(drawn, [by_numpy(seed, block) for block in BLOCKS[:count]])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput
 from fedtheory.testing import assert_bound_holds, assert_contraction, assert_rate, assert_reaches
@@ -82,7 +83,7 @@ def test_a_rate_measured_below_the_floor_of_the_optimum_fails_without_it():
     assert "slower than claimed" in message(assert_rate, values, -1, window=WINDOW, tolerance=0.1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "text"),
     [
         ({"kind": "roughly"}, "kind"),
@@ -175,7 +176,7 @@ def test_seeds_that_do_not_vary_are_judged_exactly():
     assert "violated" in message(assert_bound_holds, np.ones((2, 5)), [1.0, 1 - 1e-6], confidence=0.99)
 
 
-@pytest.mark.parametrize(
+@each(
     ("measured", "bound", "options", "text"),
     [
         ([1.0], [np.nan], {}, r"bound\[0\] is nan"),

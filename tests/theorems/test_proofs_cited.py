@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from cases import each
 from typer.testing import CliRunner
 
 from fedtheory.cli import app
@@ -41,7 +42,7 @@ def _anchors(page):
 CITED = sorted({(m[1], m[2]) for f in FORMS.values() for m in PAGE.finditer(f.proof)}, key=str)
 
 
-@pytest.mark.parametrize("page, anchor", CITED or [("docs/open.md", "#efl")])
+@each("page, anchor", CITED or [("docs/open.md", "#efl")])
 def test_a_page_that_is_cited_has_the_passage(page, anchor):
     assert anchor is not None, f"{page}: name the passage, not the page alone"
     assert anchor in _anchors(ROOT / page), f"{page} has no {anchor}"

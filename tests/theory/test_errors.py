@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import FedAvg, FedProx
@@ -33,7 +34,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 HERE = r"test_errors\.py, line \d+, test-sentence/it: "
 
 
-@pytest.mark.parametrize(
+@each(
     "body, kind, says",
     [
         (

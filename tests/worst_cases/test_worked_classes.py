@@ -7,6 +7,7 @@ from fractions import Fraction as F
 from itertools import combinations
 
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.classes import Losses, Point
@@ -66,7 +67,7 @@ def test_bounded_gradients_up_to_their_bound():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("numbers", "fine"),
     [
         ((1, 0), True), ((1, TINY), True), ((1, 1 - TINY), True), ((1, 1), False),
@@ -88,7 +89,7 @@ def test_which_classes_there_are(numbers, fine):
             Losses(*numbers)
 
 
-@pytest.mark.parametrize(("N", "P"), [(N, P) for N in range(1, 6) for P in range(1, N + 1)])
+@each(("N", "P"), [(N, P) for N in range(1, 6) for P in range(1, N + 1)])
 def test_what_of_the_variance_a_cohorts_mean_has(N, P):
     """Over all cohorts of some numbers: how far their means are from the mean of all."""
     numbers = [F(k * k - 3 * k + 1, k + 2) for k in range(N)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sympy as sp
+from cases import each
 
 from fedtheory.worst_cases import proofs
 from fedtheory.worst_cases.best import _Table
@@ -34,7 +35,7 @@ SIGNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("expressions", "low", "high", "fine"), SIGNS)
+@each(("expressions", "low", "high", "fine"), SIGNS)
 def test_signs_between_two_numbers(expressions, low, high, fine):
     assert proofs._at_least_0(expressions, LAM, low, high) is fine
 

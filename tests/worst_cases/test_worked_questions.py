@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction as F
 
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.worst_cases import bounds, potentials
@@ -104,7 +105,7 @@ def test_local_steps_that_are_too_many_are_refused_before_any_work():
 
 
 # --- what is refused of one round -----------------------------------------------------------------
-@pytest.mark.parametrize(
+@each(
     ("method", "given", "says"),
     [
         ("fedavg", {"clients": 4, "participants": 4, "local_steps": 2}, None),

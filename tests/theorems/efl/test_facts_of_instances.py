@@ -16,6 +16,7 @@ import worked_efl_sections as sections
 import worked_efl_sentences
 import worked_efl_sentences_4
 import worked_efl_stability as stability
+from cases import each
 
 from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.statements import compression, limit_points
@@ -51,7 +52,7 @@ TINY = "1/1000000000000000"
 SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1", "1"]] * 2, "eta": "3/4", "rounds": 1}
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data", "fact", "there"),
     [
         ("limit", {**sections.LIMIT, "scheme": "C"}, limit_points.FRACTIONS, True),
@@ -103,7 +104,6 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("frozen", {**compressed.HELD, "variant": "literal"}, CLEAR, True),
         ("frozen", {**compressed.HELD, "variant": "literal", "c": [["-14", "-14"], ["-8", "-25"], ["22", "39"]]}, CLEAR, False),
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_is_known_of_an_instance(kind, data, fact, there):
     assert (fact in BUILDERS[kind](data).facts) == there

@@ -16,6 +16,7 @@ import worked_efl_sections as sections
 import worked_efl_sentences as sentences
 import worked_efl_sentences_4 as sentences_4
 import worked_efl_stability as stability
+from cases import each
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.efl.notation import BUILDERS
@@ -241,12 +242,12 @@ def built(kind, change):
     return BUILDERS[kind.split(" with ")[0]]({**KINDS[kind][0], **change})
 
 
-@pytest.mark.parametrize(("kind", "change"), TAKEN, ids=str)
+@each(("kind", "change"), TAKEN)
 def test_what_is_within_the_limits_is_taken(kind, change):
     assert built(kind, change).exact
 
 
-@pytest.mark.parametrize(("kind", "change"), REFUSED, ids=str)
+@each(("kind", "change"), REFUSED)
 def test_what_is_beyond_one_of_them_is_refused(kind, change):
     with pytest.raises(InvalidInput):
         built(kind, change)

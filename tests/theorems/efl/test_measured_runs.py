@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import worked_efl as worked
+from cases import each
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL
@@ -89,9 +90,9 @@ def ball(c, scheme, start, batch):
     return radius, max((m + RIDGE * radius) ** 2 + v for m, v in zip(mean, noise)), noise
 
 
-@pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
-@pytest.mark.parametrize("start", [Q(1, 2), Q(25, 2)])
-@pytest.mark.parametrize("batch", [None, 3])
+@each("scheme", ["A", "B", "C", "C-corrected"])
+@each("start", [Q(1, 2), Q(25, 2)])
+@each("batch", [None, 3])
 def test_the_ball_and_the_largest_gradients(scheme, start, batch):
     x0 = np.array([[0.1, 0.1], [float(start) * 0.6, float(start) * 0.8]])
     rounds = measured.moments_of_rounds(scheme, law(LAW), 2, np.array([0.4, 0.6]))

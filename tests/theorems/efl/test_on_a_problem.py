@@ -6,6 +6,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 from efl_on_a_problem import (
     BOTH_WAYS,
     DIAGONAL,
@@ -340,7 +341,7 @@ def test_claims_alone_are_refused_and_every_kind_says_what_it_needs():
         assert bool(SETTING.asks(s)) == (s.kind != "claim")
 
 
-@pytest.mark.parametrize(
+@each(
     ("statement", "problem", "algorithm", "how", "missing"),
     [
         ("scheme-limit", TWO, FedAvg(), {}, "about EFL, not FedAvg"),

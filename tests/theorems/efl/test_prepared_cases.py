@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL
@@ -106,7 +107,7 @@ def test_one_client_moves(event, word, client, moves, there):
     assert found.facts([SimpleNamespace(where={"n_a": 2})]) == [("n_a", "2")] and found.details["constants"] == {"n_a": 2}
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "how", "said"),
     [
         ({"lam": 0.5}, {}, "--lam 0.5: efl/theorem-2-departure is about two optima, whatever the algorithm; leave it out"),

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
@@ -102,7 +103,7 @@ def test_the_old_instance_of_the_maximum_hangs_on_the_reading():
 
 
 # --- clients that act now and then ---------------------------------------------------------------------------
-@pytest.mark.parametrize("witness", RUNS, ids=lambda w: w.name)
+@each("witness", RUNS)
 def test_every_client_acts(witness):
     laws = np.array([[[F(x) for x in row] for row in law] for law in witness.data["laws"]], dtype=object)
     assert (laws[:, :, 0].min(axis=0) < 1).all()

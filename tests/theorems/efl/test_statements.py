@@ -9,6 +9,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.algorithms.efl import EFL
@@ -258,6 +259,6 @@ def test_claims_that_cannot_be_proved_are_listed_as_such(capsys):
         assert only.name == "printed" and only.sides is None and only.note and only.note in shown
 
 
-@pytest.mark.parametrize(("statement", "form"), [(s, f) for s in [*STATEMENTS, *CLAIMS] for f in s.forms], ids=_name)
+@each(("statement", "form"), [(s, f) for s in [*STATEMENTS, *CLAIMS] for f in s.forms])
 def test_formulas_are_readable_in_a_terminal(statement, form):
     assert "\\" not in to_text(form.latex) and len(to_text(form.latex)) > 5

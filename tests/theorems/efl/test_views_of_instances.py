@@ -13,6 +13,7 @@ import worked_efl_elastic as elastic
 import worked_efl_section_4 as section_4
 import worked_efl_sections as sections
 import worked_efl_sentences
+from cases import each
 from efl_both_writings import WORKED as BOTH
 
 from fedtheory.theorems import get
@@ -53,7 +54,7 @@ UNCERTAIN = {
 }
 
 
-@pytest.mark.parametrize("key", UNCERTAIN, ids=" ".join)
+@each("key", UNCERTAIN)
 def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
     form = get(f"efl/{key[0]}").form(key[1])
     view, much = BUILDERS[form.kind](UNCERTAIN[key]), Fraction(7, 3)
@@ -65,7 +66,7 @@ def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
 EXACT = [key for key, data in WORKED.items() if key[:2] not in IN_FLOATS and isinstance(data, dict)]
 
 
-@pytest.mark.parametrize("key", EXACT, ids=" ".join)
+@each("key", EXACT)
 def test_nothing_is_uncertain_in_fractions(key):
     """A form whose noise is above 0 there would let its sides be a little wrong."""
     form = get(f"efl/{key[0]}").form(key[1])
@@ -183,7 +184,7 @@ MATRICES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", MATRICES, ids=str)
+@each("rows", MATRICES)
 def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
     eigenvalues = np.linalg.eigvalsh(np.array(rows, dtype=float))
     assert definite(np.array(rows)) == (eigenvalues.min() > -1e-9)
@@ -214,7 +215,7 @@ EPOCHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("data", EPOCHS, ids=str)
+@each("data", EPOCHS)
 def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
     view, mine = BUILDERS["epochs"](data), section_4.Epochs(data)
     for name, of in (("repaired", "by_9"), ("through (8), T to infinity", "late")):
@@ -235,7 +236,7 @@ def test_the_rule_is_what_8_says(y, rounds):
 ALIKE = "a round in which all are inactive alike"
 
 
-@pytest.mark.parametrize(
+@each(
     ("fact", "change", "there"),
     [  # of E = 3, T = 5, gamma = 13, tau_0 = 2, C/J = 33/14
         (ALIKE, {"idle": ["1/4", "1/4"]}, True), (ALIKE, {"idle": ["0", "0"]}, False), (ALIKE, {"idle": ["1/4", "1/5"]}, False),

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 from typer.testing import CliRunner
 
 from fedtheory import theorems
@@ -27,14 +28,14 @@ ARRIVAL = next(w for w in SHIPPED if w.statement == "efl/theorem-2-arrival")
 
 
 # those of thousands of rounds in `test_readings`
-@pytest.mark.parametrize("witness", [w for w in SHIPPED if w.form not in ("r_t flipped", "J")], ids=lambda w: w.name)
+@each("witness", [w for w in SHIPPED if w.form not in ("r_t flipped", "J")])
 def test_shipped_witnesses_replay(witness):
     check = replay(witness)
     assert (check.verdict, check.mode) == ("violated", "rational")
     assert theorems.get(witness.statement).form(witness.form).established[witness.rule] == "violated"
 
 
-@pytest.mark.parametrize("witness", MINE, ids=lambda w: w.name)
+@each("witness", MINE)
 def test_changed_sides_are_noticed(witness):
     with pytest.raises(InvalidInput, match="changed after"):
         replay(replace(witness, lhs=str(Fraction(witness.lhs) + 1)))
@@ -149,7 +150,7 @@ def test_numbers_from_files():
     assert to_file({"a": np.array([[Fraction(1, 2)]], dtype=object)}) == {"a": [["1/2"]]}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_random_instances_survive_a_file(kind):
     rng = np.random.default_rng(2)
     for _ in range(5):

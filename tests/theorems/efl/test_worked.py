@@ -15,6 +15,7 @@ import pytest
 import worked_efl as worked
 import worked_efl_section_4 as section_4
 import worked_efl_steps as steps
+from cases import each
 
 from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
@@ -312,14 +313,14 @@ def entries(lhs, rhs):
 KEYS = [pytest.param(key, id=" ".join(key)) for key in NUMBERS]
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", KEYS)
 def test_the_library_gives_the_numbers(key):
     sides = sides_of(key)
     found = entries(np.ravel(sides.lhs), np.ravel(sides.rhs))
     assert found[ENTRY.get(key[:2], -1)] == tuple(map(Fraction, NUMBERS[key]))
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", KEYS)
 def test_so_does_code_that_shares_nothing_with_it(key):
     sides = sides_of(key)
     mine = entries(*by_hand(key))

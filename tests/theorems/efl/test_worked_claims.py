@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import worked_efl_claims as worked
 import worked_efl_compressed as compressed
+from cases import each
 
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.notation import BUILDERS
@@ -260,7 +261,7 @@ def judged(key):
     return form, view, sides, [list(np.ravel(side)) for side in (sides.lhs, sides.rhs, sides.scale)]
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", KEYS)
 def test_the_library_gives_the_numbers(key):
     form, view, sides, (lhs, rhs, scale) = judged(key)
     assert view.applies(form) is None and view.rule in form.established

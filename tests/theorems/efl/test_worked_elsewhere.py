@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import worked_efl_elastic
 import worked_efl_sections
+from cases import each
 from efl_both_writings import WORKED, compared
 
 from fedtheory.theorems import get
@@ -137,7 +138,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("key", CASES, ids=" ".join)
+@each("key", CASES)
 def test_both_writings_agree(key):
     data, both = CASES[key], WORKED[key][1]
     form = get(f"efl/{key[0]}").form(key[1])
@@ -155,9 +156,9 @@ def test_both_writings_agree_where_the_other_row_is_the_smaller_one(name):
     compared(sides, *(list(np.ravel(np.array(side, dtype=object))) for side in WORKED[key][1](data)))
 
 
-@pytest.mark.parametrize("lam", ["1/50", "2/5", "3", "9"])
-@pytest.mark.parametrize("eta", ["1/9", "7/8", "13/8"])
-@pytest.mark.parametrize("steps", [1, 3])
+@each("lam", ["1/50", "2/5", "3", "9"])
+@each("eta", ["1/9", "7/8", "13/8"])
+@each("steps", [1, 3])
 def test_both_writings_agree_on_what_is_stable(steps, eta, lam):
     """Truth values: only instances on both sides of a limit tell a wrong limit from the right one."""
     for key, data in CASES.items():
@@ -211,7 +212,7 @@ STABLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STABLE)
+@each("name", STABLE)
 def test_both_writings_agree_on_limits_of_what_is_stable(name):
     data = STABLE[name] | {"u": [row if isinstance(row, list) else [row] for row in STABLE[name]["u"]]}
     view, asked = BUILDERS["stability"](data), 0

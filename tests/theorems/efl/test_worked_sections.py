@@ -14,6 +14,7 @@ import pytest
 import worked_efl_elastic
 import worked_efl_messages
 import worked_efl_sections
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
@@ -314,7 +315,7 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "form", "data", "applies"), ENDS)
+@each(("name", "form", "data", "applies"), ENDS)
 def test_a_form_is_about_what_its_formula_says(name, form, data, applies):
     form = theorems.get(f"efl/{name}").form(form)
     assert (BUILDERS[form.kind](data).applies(form) is None) == applies

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import worked_elastic_aggregation as worked
+from cases import each
 
 from fedtheory import Bernoulli, Full, Uniform, problems
 from fedtheory.algorithms import ElasticAggregation, FedAvg
@@ -200,7 +201,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "how", "words"), REFUSED)
+@each(("statement", "how", "words"), REFUSED)
 def test_what_is_missing_is_said_with_its_limit(statement, how, words):
     with pytest.raises(FedTheoryError, match=words):
         data_of(statement, **how)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import worked_elastic_aggregation as worked
 import worked_elastic_aggregation_words as words
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
@@ -260,7 +261,7 @@ def test_what_is_at_the_limit_is_an_instance(kind, change):
     assert BUILDERS[kind](GOOD[kind]) and BUILDERS[kind]({**GOOD[kind], **change})
 
 
-@pytest.mark.parametrize(("kind", "change", "words"), BAD)
+@each(("kind", "change", "words"), BAD)
 def test_what_is_no_instance_is_refused(kind, change, words):
     with pytest.raises(InvalidInput, match=words):
         BUILDERS[kind]({**GOOD[kind], **change})

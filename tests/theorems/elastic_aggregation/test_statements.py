@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import Uniform, problems, simulate, theorems
 from fedtheory.algorithms import ElasticAggregation, FedAvg
@@ -87,7 +88,7 @@ def test_an_instance_is_judged_on_every_form_of_its_kind():
 
 
 # --- witnesses ----------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+@each("witness", SHIPPED)
 def test_shipped_witnesses_replay(witness):
     check = replay(witness)
     assert (check.verdict, check.mode) == ("violated", "rational")
@@ -100,7 +101,7 @@ def test_every_form_that_fails_has_a_witness():
     assert have == {(s.id, f.name) for s, f in FORMS if f.established["any"] == "violated"}
 
 
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+@each("witness", SHIPPED)
 def test_what_holds_holds_on_the_witnesses(witness):
     view = BUILDERS[witness.kind](witness.data)
     for s, f in FORMS:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import worked_elastic_aggregation as worked
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.theory.judge.registry import setting_of
@@ -62,7 +63,7 @@ def expected(sides, relation):
     return [abs(a - b) for a, b in zip(lhs, rhs, strict=True)], [0] * len(lhs), scale
 
 
-@pytest.mark.parametrize("key", STATED, ids=" | ".join)
+@each("key", STATED)
 def test_both_writings_of_a_form_agree(key):
     form = STATED[key]
     assert key in worked.FORMS, "write its two sides a second time"
@@ -78,7 +79,7 @@ def test_nothing_is_written_of_what_is_not_stated():
     assert set(worked.FORMS) <= set(STATED)
 
 
-@pytest.mark.parametrize(
+@each(
     "instance", [n for n, (kind, _) in worked.INSTANCES.items() if kind != "labels"]
 )
 def test_what_the_sides_are_made_of(instance):
@@ -100,7 +101,7 @@ def test_the_minimiser_that_is_found_makes_the_mean_motion_0():
 
 
 # --- conditions ---------------------------------------------------------------------------------
-@pytest.mark.parametrize(("words", "kind", "data", "holds"), worked.EDGES)
+@each(("words", "kind", "data", "holds"), worked.EDGES)
 def test_a_condition_holds_up_to_its_limit(words, kind, data, holds):
     assert BUILDERS[kind](data).has(ASKED[words]) == holds
 

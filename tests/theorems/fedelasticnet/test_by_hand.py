@@ -7,6 +7,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
@@ -30,7 +31,7 @@ KINDS = ("round", "run", "motion", "standstill")  # other kinds have files of th
 WITHIN = [w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS]
 
 
-@pytest.mark.parametrize("witness", WITHIN, ids=lambda w: w.name)
+@each("witness", WITHIN)
 def test_every_shipped_witness_is_within_algorithm_3(witness):
     assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
     with pytest.raises(

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
@@ -214,7 +215,7 @@ def test_square_roots_are_upper_bounds():
         assert root * root >= q and (root * root - q) / q < Fraction(1, 2**100)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"h": [[-1]]}, "negative"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from closed_forms import agrees
 
 from fedtheory.report.formulas import to_text
@@ -236,7 +237,7 @@ def test_forms_with_different_sides_show_different_formulas(statement, views):
         assert one.latex != other.latex
 
 
-@pytest.mark.parametrize("statement", all_statements("fedelasticnet/"), ids=lambda s: s.id)
+@each("statement", all_statements("fedelasticnet/"))
 def test_formulas_are_whole_and_readable(statement):
     for form in statement.forms:
         assert "dots" not in form.latex and "the same" not in form.latex

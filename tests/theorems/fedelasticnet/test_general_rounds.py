@@ -10,8 +10,8 @@ from __future__ import annotations
 from fractions import Fraction as F
 
 import numpy as np
-import pytest
 import worked_fedelasticnet_one_round as rounds
+from cases import each
 from worked_fedelasticnet_main_text import FORMS as SIDES
 from worked_fedelasticnet_main_text import mul, numbers, sub
 
@@ -75,8 +75,8 @@ def compare(statement, form, view, second):
     assert [[F(x) for x in np.ravel(side)] for side in (sides.lhs, sides.rhs)] == [list(left), list(right)]
 
 
-@pytest.mark.parametrize("instance", INSTANCES)
-@pytest.mark.parametrize(("statement", "form"), FORMS["local-steps"], ids=name)
+@each("instance", INSTANCES)
+@each(("statement", "form"), FORMS["local-steps"])
 def test_both_writings_of_local_steps_agree(statement, form, instance):
     given = INSTANCES[instance]
     fresh = given["controls"] == "fresh"
@@ -84,9 +84,9 @@ def test_both_writings_of_local_steps_agree(statement, form, instance):
     compare(statement, form, view, rounds.Steps(given))
 
 
-@pytest.mark.parametrize("instance", ROUNDS)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("statement", "form"), FORMS["everybody"], ids=name)
+@each("instance", ROUNDS)
+@each("rule", RULES)
+@each(("statement", "form"), FORMS["everybody"])
 def test_both_writings_of_a_round_agree(statement, form, rule, instance):
     given = ROUNDS[instance]
     compare(statement, form, view_of(given, "everybody", stored=rows(given["stored"]), rule=rule), rounds.Round(given, rule))

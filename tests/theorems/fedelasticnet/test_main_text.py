@@ -8,6 +8,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 from command_line import call, refused
 from mpmath import mp, mpf
 
@@ -76,7 +77,7 @@ def test_statements_that_a_claim_points_to_are_there():
 
 
 # --- witnesses ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+@each("witness", SHIPPED)
 def test_shipped_witnesses_replay(witness):
     check = replay(witness)
     assert (check.verdict, check.mode) == ("violated", "rational")
@@ -89,7 +90,7 @@ def test_every_form_that_fails_has_a_witness():
     assert have == {(s.id, f.name, rule) for s, f, rule in FORMS if f.established[rule] == "violated"}
 
 
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+@each("witness", SHIPPED)
 def test_what_holds_holds_on_the_witnesses(witness):
     view = BUILDERS[witness.kind](witness.data)
     for s, f, rule in FORMS:
@@ -217,7 +218,7 @@ ALGORITHMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("statement", [s for s in STATEMENTS if s.kind != "claim" and s.scope != "density"], ids=lambda s: s.id)
+@each("statement", [s for s in STATEMENTS if s.kind != "claim" and s.scope != "density"])
 def test_every_statement_runs_on_a_users_problem(statement):
     """Forms hold there; one that is not about the problem says what is missing."""
     algorithm = ALGORITHMS.get(statement.scope, FedElasticNetProx(0.3, 0.5))

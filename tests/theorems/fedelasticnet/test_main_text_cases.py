@@ -10,6 +10,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx, FedElasticNetScaffold, Scaffold
@@ -177,7 +178,7 @@ def wide(d: int, n: int = 1):
     return problems.LeastSquares([np.ones((n, d))] * 2, [np.ones(n)] * 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("statement", "how", "words"),
     [
         ("eq-2", {"problem": wide(13)}, "d = 13 features, at most 12"),

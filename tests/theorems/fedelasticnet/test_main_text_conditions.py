@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction as F
 
 import pytest
+from cases import each
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, COUNTS
@@ -122,7 +123,7 @@ EDGES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fact", "change", "holds"), EDGES)
+@each(("kind", "fact", "change", "holds"), EDGES)
 def test_a_condition_holds_up_to_its_limit(kind, fact, change, holds):
     data = {**GOOD[kind], **change}
     assert (fact in BUILDERS[kind](data).facts) == holds
@@ -205,7 +206,7 @@ def test_what_is_at_the_limit_is_an_instance(kind, change):
     assert BUILDERS[kind]({**GOOD[kind], **change})
 
 
-@pytest.mark.parametrize(("kind", "change", "words"), BAD)
+@each(("kind", "change", "words"), BAD)
 def test_what_is_no_instance_is_refused(kind, change, words):
     with pytest.raises(InvalidInput, match=words):
         BUILDERS[kind]({**GOOD[kind], **change})

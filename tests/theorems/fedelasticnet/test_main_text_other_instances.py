@@ -15,6 +15,7 @@ import pytest
 import worked_fedelasticnet_main_text as worked
 import worked_fedelasticnet_one_round as rounds
 import worked_fedelasticnet_signs as chance
+from cases import each
 from main_text_views import view_of
 from mpmath import mp, mpf
 
@@ -118,7 +119,7 @@ def judged(kind: str, given):
     return view, [f for f in forms_of(kind) if view.applies(f[2]) is None]
 
 
-@pytest.mark.parametrize(("kind", "name", "given"), ALL, ids=lambda v: v if isinstance(v, str) else "")
+@each(("kind", "name", "given"), ALL)
 def test_both_sides_agree(kind, name, given):
     view, forms = judged(kind, given)
     made = MADE[kind](with_minimisers(kind, given, view))

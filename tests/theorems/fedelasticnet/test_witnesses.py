@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
-import pytest
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.theory.judge.replay import builtin_witnesses
@@ -15,7 +15,7 @@ OF_5 = "fedelasticnet/local-direction"  # is about SCAFFOLD's own step (5), whic
 OF_ALGORITHM_2 = {"algorithm-2", "algorithm-2 at rest", "local-steps"}  # 3.2 removes the l2 norm, and Table 5 has lambda_2 = 0
 
 
-@pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
+@each("witness", SHIPPED)
 def test_every_witness_lies_in_the_domain_that_the_paper_prints(witness):
     data = witness.data
     number = {name: F(data[name]) for name in ("lambda1", "lambda2", "epsilon", "delta", "eta", "lr", "variance") if name in data}
@@ -28,7 +28,7 @@ def test_every_witness_lies_in_the_domain_that_the_paper_prints(witness):
     assert all(F(x) > 0 for x in data.get("counts", []))
 
 
-@pytest.mark.parametrize("witness", [w for w in SHIPPED if w.kind in ("round", "run")], ids=lambda w: w.name)
+@each("witness", [w for w in SHIPPED if w.kind in ("round", "run")])
 def test_lambda_2_is_above_27_beta_where_the_full_statement_asks(witness):
     """Theorem 3.1 prints no condition, its full statement, Theorem B.1, lambda_2 > 27 beta: only the form without it is below."""
     beta = max(F(x) for row in witness.data["h"] for x in row)

@@ -10,6 +10,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from cases import each
 from worked_fedelasticnet_algorithm_2 import INSTANCES, SIDES, worked
 
 from fedtheory import theorems
@@ -165,7 +166,7 @@ def test_the_package_gives_the_numbers(key, monkeypatch):
     assert found == [entries(side) for side in NUMBERS[key]]
 
 
-@pytest.mark.parametrize("key", FORMS, ids=" ".join)
+@each("key", FORMS)
 def test_the_independent_code_gives_the_numbers(key):
     assert [list(side) for side in worked(*key)] == [entries(side) for side in NUMBERS[key]]
 

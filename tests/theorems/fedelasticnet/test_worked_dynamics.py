@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import worked_fedelasticnet_dynamics as worked
 import worked_fedelasticnet_standstills as standstills
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
@@ -94,7 +95,7 @@ def texts(side) -> str:
     return " ".join(str(x) for x in np.ravel(side))
 
 
-@pytest.mark.parametrize("key", NUMBERS, ids=str)
+@each("key", NUMBERS)
 def test_the_package_gives_the_numbers(key):
     statement, name, rule = key
     form = theorems.get(f"fedelasticnet/{statement}").form(name)
@@ -104,13 +105,13 @@ def test_the_package_gives_the_numbers(key):
     assert (texts(sides.lhs), texts(sides.rhs)) == NUMBERS[key]
 
 
-@pytest.mark.parametrize("key", NUMBERS, ids=str)
+@each("key", NUMBERS)
 def test_the_independent_code_gives_the_numbers(key):
     run, sides = worked.FORMS[key]
     assert tuple(map(texts, sides(run()))) == NUMBERS[key]
 
 
-@pytest.mark.parametrize("key", NUMBERS, ids=str)
+@each("key", NUMBERS)
 def test_the_states_are_the_same(key):
     """Models, stored gradients, local models, the optimum and the excess, round by round."""
     run = worked.FORMS[key][0]()

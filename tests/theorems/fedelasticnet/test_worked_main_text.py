@@ -17,6 +17,7 @@ import pytest
 import worked_fedelasticnet_main_text as worked
 import worked_fedelasticnet_one_round as rounds
 import worked_fedelasticnet_signs as chance
+from cases import each
 from main_text_views import view_of
 from mpmath import mp, mpf
 
@@ -240,7 +241,7 @@ ROWS = list(NUMBERS)
 IDS = [" ".join(filter(None, key)) for key in ROWS]
 
 
-@pytest.mark.parametrize("key", ROWS, ids=IDS)
+@each("key", ROWS)
 def test_the_package_gives_the_numbers(key):
     statement, name, instance, rule = key
     form = theorems.get(f"fedelasticnet/{statement}").form(name)
@@ -255,7 +256,7 @@ def test_the_package_gives_the_numbers(key):
         assert [lhs, rhs] == [left, right]
 
 
-@pytest.mark.parametrize("key", ROWS, ids=IDS)
+@each("key", ROWS)
 def test_the_second_writing_gives_the_numbers(key):
     assert [list(side) for side in second_writing(*key)] == [entries(side) for side in NUMBERS[key]]
 
@@ -266,7 +267,7 @@ def real(x: F) -> mpf:
 
 
 # --- chance -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("key", CHANCES, ids=" ".join)
+@each("key", CHANCES)
 def test_chances_are_these_numbers(key):
     """P exactly; factor e^-x between two fractions that are closer than 1e-25, on the side that makes the verdict safe."""
     statement, name, instance = key
@@ -284,7 +285,7 @@ def test_chances_are_these_numbers(key):
     assert off <= 0 if form.established["any"] == "holds" else off >= 0
 
 
-@pytest.mark.parametrize("key", CHANCES, ids=" ".join)
+@each("key", CHANCES)
 def test_the_second_writing_gives_the_chances(key):
     _, sides = chance.SIGNS[key[:2]]
     p, (factor, x) = sides(chance.Law(chance.LAWS[key[2]]))

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import worked_fedelasticnet_identities as identities
 import worked_fedelasticnet_theorems as worked
+from cases import each
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
@@ -270,7 +271,7 @@ def test_no_two_readings_of_the_theorem_share_a_number():
         assert table["theorem-3.1", "repaired"] == table["theorem-3.1", "without lambda_2 > 27 beta"]
 
 
-@pytest.mark.parametrize("statement", OURS, ids=lambda s: s.id)
+@each("statement", OURS)
 def test_every_form_has_its_numbers(statement):
     name = statement.id.partition("/")[2]
     tables: dict = {**WORKED, "any": {}}

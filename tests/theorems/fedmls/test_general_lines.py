@@ -8,6 +8,7 @@ from fractions import Fraction as Q
 import pytest
 import worked_fedmls as paper
 import worked_mopes
+from cases import each
 from lines_of_fedmls import both_sides, in_one_dimension, witness_of
 
 from fedtheory.errors import InvalidInput
@@ -115,7 +116,7 @@ def test_the_least_data_are_taken():
         assert OneDimension.of(data).clients == clients
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "said"),
     [
         ({"lam": "0"}, "must be > 0"), ({"D": "0"}, "must be > 0"), ({"radius": "0", "x0": "0"}, "must be > 0"),
@@ -132,7 +133,6 @@ def test_the_least_data_are_taken():
         ({"offsets": [["0", "x"], ["1"]]}, r"offsets\[0\]"), ({"more": 1}, "unknown: more"), ({"lam": None}, "missing: lam"),
         ({"lam": None, "D": None, "more": 1, "another": 2}, "missing: lam, D; unknown: another, more"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_data_of_no_run_are_refused(change, said):
     data = {k: v for k, v in {**WITNESS.data, **change}.items() if v is not None}

@@ -7,6 +7,7 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
+from cases import each
 from lines_of_fedmls import both_sides, in_one_dimension, witness_of
 
 from fedtheory import theorems
@@ -159,9 +160,9 @@ def test_wrong_copies_are_refused(copies):
         replay(changed(witness_of("joint G", [["1"]], [["0"]], dict.fromkeys(("lam", "D", "radius", "x0"), "1"), 1), copies=copies))
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5, 24])
-@pytest.mark.parametrize("share", [1, 3])
-@pytest.mark.parametrize("radius", [Q(1, 4), Q(5)])  # the first one cuts
+@each("steps", [1, 2, 5, 24])
+@each("share", [1, 3])
+@each("radius", [Q(1, 4), Q(5)])  # the first one cuts
 def test_local_training_in_whole_numbers_is_the_loop_as_printed(steps, share, radius):
     lines = [(Q(1), Q(0)), (Q(-7, 3), Q(1, 5)), (Q(1, 2), Q(1, 7))]
     beta = Q(5, 2)

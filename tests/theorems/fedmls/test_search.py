@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 from lines_of_fedmls import both_sides, witness_of
 
 from fedtheory import theorems
@@ -67,8 +68,8 @@ def test_the_same_seed_gives_the_same():
     assert first == again and first.best != other.best
 
 
-@pytest.mark.parametrize("variant", ["repaired", "line 22 with grad f_i/N"])
-@pytest.mark.parametrize("seed", range(8))
+@each("variant", ["repaired", "line 22 with grad f_i/N"])
+@each("seed", range(8))
 def test_the_float_run_is_the_rational_one(seed, variant):
     """Both sides of Theorem 1 on an instance in fractions, and by the library's FedMLS in floats."""
     fixed = {"rounds": 4, "lam": Fraction(1, 2), "D": Fraction(1), "variant": variant}

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import worked_fedmls as paper
 import worked_fedmls_instances as worked
+from cases import each
 from lines_of_fedmls import both_sides, form_of, statement_of
 
 from fedtheory import theorems
@@ -148,7 +149,7 @@ def test_both_sides_are_the_numbers_with_noise(name):
             _close(bound, rhs)
 
 
-@pytest.mark.parametrize("name", EXACT, ids=" ".join)
+@each("name", EXACT)
 def test_what_is_uncertain_of_the_optimum_is_in_the_noise(name):
     """F* enters every form but those that count local steps, where there is nothing but rounding."""
     view = replace(exact_view(*name), noise=0.375)

@@ -14,6 +14,7 @@ from math import ceil
 import numpy as np
 import pytest
 import worked_mopes as worked
+from cases import each
 
 from fedtheory import theorems
 from fedtheory.central import MOLES, Simplex
@@ -112,7 +113,7 @@ def worked_out(statement, form):
     return make(view), [worked.orders(Q(5, 2), Q(1, 2), printed)[form]]
 
 
-@pytest.mark.parametrize("name", BOUNDS, ids=" ".join)
+@each("name", BOUNDS)
 def test_both_sides_are_the_numbers(name):
     sides, rows = worked_out(*name)
     assert sides.relation == "<=" and sides.lhs.shape == (len(rows), 1)

@@ -7,6 +7,7 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
+from cases import each
 
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
@@ -97,8 +98,8 @@ def test_pandas_takes_the_rows(walked):
     assert table["lost"].sum() == pytest.approx(float(walked.slack))
 
 
-@pytest.mark.parametrize(
-    "proof", [p for paper in papers() for p in paper.proofs], ids=lambda p: f"{p.theorem} {p.form} {p.rules[0]}"
+@each(
+    "proof", [p for paper in papers() for p in paper.proofs]
 )
 def test_every_proof_names_its_steps(proof):
     """Each step is said in a sentence, has a formula, and one that stands for a loss has a weight."""

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 from statements_at_hand import sentence
 
@@ -38,8 +39,8 @@ def test_the_first_look_decides_what_is_clear_however_many_may_follow():
     assert stats.t.isf((1 - many[1]) / 50, df=29) < 9  # standard errors, of 30: less than two standard deviations
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, CONFIDENCE, 1 - 1e-9])
-@pytest.mark.parametrize("scenarios", [2, 77, 1000, 10**6])
+@each("confidence", [0.5, 0.95, CONFIDENCE, 1 - 1e-9])
+@each("scenarios", [2, 77, 1000, 10**6])
 def test_all_of_the_error_is_spent_and_no_look_is_told_from_certainty_by_rounding(scenarios, confidence):
     errors = [1 - c for _, c in looks(scenarios, confidence)]
     assert sum(errors) == pytest.approx(1 - confidence, rel=1e-3)
@@ -74,8 +75,8 @@ def shares_of_wrong(draw, paid, confidence, runs, rows=3, scenarios=480):
     rng = np.random.default_rng(1)
     slack = np.cumsum(draw(rng, (runs, rows, scenarios)), axis=1)
     holds, violated = np.zeros(runs, dtype=bool), np.zeros(runs, dtype=bool)
-    for n, each in looks(scenarios, confidence):
-        z = stats.t.isf((1 - (each if paid else confidence)) / rows, df=n - 1)
+    for n, level in looks(scenarios, confidence):
+        z = stats.t.isf((1 - (level if paid else confidence)) / rows, df=n - 1)
         part = slack[:, :, :n]
         mean, error = part.mean(axis=2), part.std(axis=2, ddof=1) / np.sqrt(n)
         open_ = ~(holds | violated)

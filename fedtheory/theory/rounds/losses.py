@@ -142,7 +142,8 @@ class Pieces(NamedTuple):
                     return best
             raise Unbounded(NO_MINIMISER)
         entries = Pieces(*(part[..., None] for part in self))  # every coordinate by itself
-        least, seen = None, []
+        least: Any = None
+        seen = []
         for y in candidates():
             value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
             value = value + l1 * abs(y - anchor) if l1 else value

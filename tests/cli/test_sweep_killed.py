@@ -21,7 +21,7 @@ participants = 2
 rounds = 1200
 local-solver = "gradient"
 local_lr = 0.01
-seed = [0, 1, 2, 3, 4]
+seed = [0, 1, 2]
 [[run]]
 method = ["fedavg", "scaffold"]
 """
@@ -56,12 +56,12 @@ def test_a_killed_driver_computes_only_what_is_missing(engine, sweep, tmp_path):
     command = [sys.executable, "-m", "fedtheory", *given, "--engine", engine, "--out", str(cut)]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
-    while kept(cut) < 3 and time.monotonic() < deadline and first.poll() is None:
+    while kept(cut) < 2 and time.monotonic() < deadline and first.poll() is None:
         time.sleep(0.02)
     os.kill(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL, "it was finished before it could be killed"
     before = kept(cut)
-    assert 3 <= before < 10
+    assert 2 <= before < 6
     told = json.loads(call(*given, "--out", cut).stdout)
-    assert before <= told["found_again"] < 10 and kept(cut) == 10  # what was under way may have been finished since
+    assert before <= told["found_again"] < 6 and kept(cut) == 6  # what was under way may have been finished since
     assert (cut / "sweep.csv").read_bytes() == whole

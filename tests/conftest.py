@@ -17,13 +17,14 @@ from fedtheory import plain_progress
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """No search for garbage among test files and what they import, which live as long as the process, nor after every 700 objects."""
+    """No search for garbage among test files and what they import, which live as long as the process, nor after every 700 objects,
+    nor often among all that modules and caches keep."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(20_000, 10, 10)
+        gc.set_threshold(20_000, 10, 50)
         gc.enable()
 
 

@@ -26,7 +26,7 @@ class ConstantStep(IrregularRun):
 
 def bound(q, gap=1, noise=1):
     """Sides of E||x_t - x*||^2 <= ||x_0 - x*||^2 + t E (2 eta max D_k + eta^2 max sigma_k^2)."""
-    eta = 1 / (2 * q.L)
+    q, eta = q.later, 1 / (2 * q.L)
     pushed = q.horizons * q.E * (gap * 2 * eta * q.D.max() + noise * eta**2 * q.sigma_sq.max())
     return le(q.lhs, q.start_sq + pushed)
 

@@ -190,7 +190,8 @@ def _epilog(command: HelpfulCommand, named: str, path: str, full: bool, topic: T
     usual = re.findall(r"^`(.*)`$", command.epilog or "", re.M)
     own = (e for e in usual if not named or e.startswith(f"{path} "))
     examples = tuple(dict.fromkeys((*own, *topic.examples)))
-    short = [line for line in examples if len(line) <= _WIDE] or examples[:1]
+    always = topic.examples[:1] or examples[:1]
+    short = [line for line in examples if len(line) <= _WIDE or line in always]
     lines = [f"`{line}`" for line in (examples if full else short[:_EXAMPLES])]
     parts = ["  \n".join(["**Examples**", *lines])] if lines else []
     if not full:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fedtheory.cli.help import Topic
@@ -159,22 +160,27 @@ def statement_topic(command: str, text: str) -> Topic | None:
         )
     if file:
         words["clients"] = "Number of clients (default: the most that the statement is about with as many samples each)."
-        words |= {} if statement.scope == "run" else {"rounds": "Rounds before the one that is judged."}
+        before = {"rounds": "Rounds before the one that is judged."}
+        words |= before if statement.scope in ("round", "fixed-point") else {}
     about = f"{command.capitalize()} {statement.id}: {statement.title.rstrip('.')}."
     if why_not:
         about += f" It does not run on a problem of yours: {why_not}."
     first: tuple[str, ...] = ("json", "out")
+    shown: list[str] = []
     lines = [f"fedtheory verify {file or statement.id.partition('/')[0] + '/'}"]  # where it is judged
     if not why_not:
         cohorts, given = (
             () if method == "fedmls" or "participants" in refused else ("participants",),
             ("given",) if takes else (),
         )
-        clients = ("clients",) if file else ()
-        first = ("problem", *clients, *cohorts, *given, *_FIRST_OF[command])
-        lines = [f"fedtheory {command} {text} {setting.example(statement) or ''}".rstrip()]
+        clients, example = ("clients",) if file else (), setting.example(statement) or ""
+        flags = re.findall(r"--([a-z0-9-]+)", example) if command == "verify" else ()
+        shown = [flag.replace("-", "_") for flag in flags]
+        first = ("problem", *clients, *cohorts, *shown, *given, *_FIRST_OF[command])
+        lines = [f"fedtheory {command} {text} {example}".rstrip()]
     return Topic(
-        about, f"Options of {method}", own, first, _foreign_to_statement(own) | {*refused}, words,
+        about, f"Options of {method}", own, first,
+        _foreign_to_statement(own) - {*shown} | {*refused}, words,
         (*lines, f"fedtheory explain {text}"), not_groups=(ALL, SHARED),
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from fedtheory.cli.app import TASKS
 from fedtheory.cli.central import TAKES
 from fedtheory.cli.options import RENAMED, SET_OPTIONS, flag, hyperparameters
 from fedtheory.cli.topics import METHODS_OF_PAPERS
-from fedtheory.theory.judge.registry import all_statements
+from fedtheory.theory.judge.registry import all_statements, setting_of
 from fedtheory.worst_cases.methods import METHODS as BOUNDED
 
 COMMANDS = get_command(app).commands
@@ -240,12 +240,14 @@ def test_the_page_of_a_statement(command, statement):
     }
 
 
-def test_a_page_can_be_made_for_every_statement():
+def test_the_page_of_every_statement_has_its_example_and_the_options_in_it():
     for statement in all_statements():
         text = page("verify", statement.id, "--help")
-        assert statement.id in " ".join(text.split()) and len(text.splitlines()) <= OF_A_TOPIC, (
-            statement.id
-        )
+        assert len(text.splitlines()) <= OF_A_TOPIC, statement.id
+        setting, words = setting_of(statement), " ".join(text.split())
+        example = "" if setting.refusal(statement) else setting.example(statement) or ""
+        assert statement.id in words and example in words.partition("Examples")[2], statement.id
+        assert set(re.findall(r"--[a-z0-9-]+", example)) <= listed(text), statement.id
 
 
 def test_every_paper_has_its_method():

@@ -20,7 +20,6 @@ from fedtheory.theorems.efl.quantities.measured_run import moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.quantities.step import COMPLETE
 from fedtheory.theorems.efl.statements.limit_points import LEMMA
-from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import papers
 from fedtheory.theory.judge.replay import read_kind_and_data
@@ -142,13 +141,6 @@ class EFLSetting(Setting):
         """Of statements about a run without compression; `fedtheory.theorems.efl.cases.own_run`."""
         own = own_run if statement.id == THEOREM else super().own_run
         return own(statement, form, case, record)
-
-    def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
-        """As always; of Theorem 1 with the horizon at which it is tightest."""
-        check = super().judge(statement, form, view, case)
-        if statement.id == THEOREM and "index" in check.where:
-            check.where["tau"] = int(view.horizons[check.where.pop("index")[0]])
-        return check
 
     def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> TheoremStep:
         """The steps of Theorem 1.

@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit, require, shown
 from fedtheory.provenance import to_jsonable
-from fedtheory.theory.judge.series import Series, kept_of, with_horizon
+from fedtheory.theory.judge.series import Series, horizons_of, kept_of, with_horizon
 from fedtheory.theory.judge.statement import CONFIDENCE, Form, Sides, Statement, Undefined
 
 __all__ = [
@@ -118,7 +118,7 @@ SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are
 def in_words(where: dict[str, Any], count: int = 0) -> str:
     """`Check.where` as people read it; ``count``: how many entries were compared."""
     horizons = [f"{name} = {value}" for name, value in where.get("choice", {}).items()]
-    horizons += [f"{name} = {where[name]}" for name in ("T", "tau", "K") if name in where]
+    horizons += [f"{name} = {where[name]}" for name in ("T", "tau", "K", "t") if name in where]
     index, axes = where.get("index", []), where.get("axes", [])
     if horizons or not index or count == 1:
         return ", ".join(horizons)
@@ -274,9 +274,11 @@ def judge_view(
         check = judge(result, mode="exact", **fields)
     else:
         check = judge_statistical(result, confidence, mode="statistical", **fields)
-    locate = getattr(view, "locate", None)
-    if locate is not None and "index" in check.where:
+    locate, index = getattr(view, "locate", None), check.where.get("index")
+    if locate is not None and index is not None:
         locate(check.where)
+    elif index is not None and len(index) == 1 and (at := horizons_of(view, check.count)) is not None:
+        check.where[getattr(view, "horizon", "T")] = int(at[check.where.pop("index")[0]])
     return check if check.series is None else replace(check, series=with_horizon(check.series, view))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["MOST", "Series", "keeping", "kept_of", "with_horizon"]
+__all__ = ["MOST", "Series", "horizons_of", "keeping", "kept_of", "with_horizon"]
 
 MOST = 2000  # entries that are kept: the tightest half of them, others evenly, and two by `_chosen`
 MOST_TERMS = 6
@@ -140,6 +140,13 @@ def _chosen(slack: np.ndarray, violated: np.ndarray) -> np.ndarray:
     return np.unique(np.concatenate([order[:half], rest, *told]))
 
 
+def horizons_of(view: Any, total: int) -> np.ndarray | None:
+    """Give the horizons of so many entries: the view's ``horizons``, or those after the start."""
+    every = np.asarray(getattr(view, "horizons", ()))
+    later = every[every > 0]
+    return next((values.astype(int) for values in (every, later) if total == len(values) > 0), None)
+
+
 def with_horizon(series: Series, view: Any) -> Series:
     """The series with the horizon of every entry, where the view has them: ``horizons`` (n,), and ``horizon``, their letter; or where
     the sides say that their entries are rounds.
@@ -148,10 +155,8 @@ def with_horizon(series: Series, view: Any) -> Series:
     """
     if series.axes == ("round",):
         return replace(series, horizon="round", at=series.index[:, 0])
-    values = getattr(view, "horizons", None)
-    if values is not None and series.total == sum(np.asarray(values) > 0) < len(values):
-        values = np.asarray(values)[np.asarray(values) > 0]  # of a form that begins after the start
-    if values is None or series.index.shape[1] > 1 or series.total != len(values):
+    values = horizons_of(view, series.total)
+    if values is None or series.index.shape[1] > 1:
         return series
     rows = series.index[:, 0] if series.index.shape[1] else np.zeros(len(series.lhs), dtype=int)
-    return replace(series, horizon=getattr(view, "horizon", "T"), at=np.asarray(values)[rows].astype(int))
+    return replace(series, horizon=getattr(view, "horizon", "T"), at=values[rows])

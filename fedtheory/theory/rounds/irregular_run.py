@@ -127,6 +127,7 @@ class IrregularRun(World):
 
     about = "about a run of local SGD with irregular clients"
     asks = ("quadratic losses", "independent clients", "LocalSGD")
+    example = "--problem quadratic --inactive 0.3 --incomplete uniform"
     work = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
     known: ClassVar[type[RunConstants]] = RunConstants
     horizon: ClassVar[str] = "T"

@@ -24,6 +24,7 @@ from fedtheory.cli.common import (
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps, work_in_words
 from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
+from fedtheory.errors import diverged
 
 __all__ = ["run"]
 
@@ -60,7 +61,11 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
     if trajectory.rounds < made.rounds:
         told = f"interrupted after round {trajectory.rounds} of {made.rounds}: what follows is up to there; the same command goes on"
         err_console().print(told, style="yellow")
-    gaps, descent = trajectory.metrics["suboptimality"], _descent(made, trajectory)
+    gaps = trajectory.metrics["suboptimality"]
+    if not (finite := np.isfinite(gaps)).all():  # of a model that still is
+        round_index, scenario = (int(i) for i in np.argwhere(~finite)[0])
+        raise diverged(round_index, None, scenario, "F(x) - F*")
+    descent = _descent(made, trajectory)
     ended = how_it_ended(gaps, precision_floor(made.optimum), descent=descent)
     try:
         result = _result(o, made, trajectory, ended)

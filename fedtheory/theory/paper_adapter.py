@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.local import GradientSteps
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
@@ -26,7 +28,7 @@ from fedtheory.theory.rounds.declare import Among, Minimise
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.on_problem import verify as on_problem
+from fedtheory.theory.rounds.on_problem import on_case
 from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
@@ -42,9 +44,10 @@ __all__ = ["AuthoredSetting", "DrawnInstance"]
 INSTANCES = 40  # a statement, in a full campaign
 PROBLEMS = 8
 _NOT_OURS = (
-    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
-    "noise",
+    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
+    "batch_size", "noise",
 )  # fmt: skip
+_OF_WORK = {"steps": "local_steps", "lr": "local_lr"}  # what a statement may leave open, and its option
 
 
 @dataclass(frozen=True)
@@ -137,13 +140,12 @@ class AuthoredSetting(Setting):
         return self._of(statement.id).refusal()
 
     def local_work(self, statement: Statement) -> LocalWork:
-        """None but the statement's own; a run of anyone's is judged by its points."""
-        if isinstance(self._of(statement.id).local, Minimise):
-            words = (
-                "the statement is about exact local solutions; leave local_solver out, or use Exact()"
-            )
-            return LocalWork((Exact,), words, of_runs=False)
-        return LocalWork((), "the statement says itself what clients do; leave local_solver out", of_runs=False)
+        """None but the statement's own, with numbers that it leaves open; a run of anyone's is
+        judged by its points."""
+        exact = isinstance(self._of(statement.id).local, Minimise)
+        kinds, what = (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
+        words = f"the statement is about {what}; leave local_solver out, or use {kinds.__name__}"
+        return LocalWork((kinds,), words, of_runs=False)
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """One check a form on a user's problem, with the algorithm's numbers, else at the limits of what may vary.
@@ -152,11 +154,7 @@ class AuthoredSetting(Setting):
         """
         authored = self._chosen(statement, case.algorithm).of_statement
         claimed = [f.name for f in forms if authored.rule in f.established]
-        found = on_problem(
-            authored, case.problem, case.algorithm, sampling=case.sampling, forms=claimed,
-            seed=case.seed,
-            scenarios=case.scenarios, x0=case.x0, rounds=case.rounds, confidence=case.confidence, at_once=case.at_once,
-        )  # fmt: skip
+        found = on_case(authored, case, claimed)
         why = f"not claimed for the {authored.rule} rule"
         return found + authored.unjudged([f.name for f in forms if f.name not in claimed], why)
 
@@ -166,8 +164,9 @@ class AuthoredSetting(Setting):
 
     def refuses(self, statement: Statement) -> tuple[str, ...]:
         """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
-        free = self._of(statement.id).sampling is Uniform
-        return _NOT_OURS if free else (*_NOT_OURS, "participants")
+        setting = self._of(statement.id)
+        mine = (*_NOT_OURS, *(o for n, o in _OF_WORK.items() if n not in setting.open_numbers()))
+        return mine if setting.sampling is Uniform else (*mine, "participants")
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The statement's own method, local work and cohorts on the user's problem; their size may be
@@ -176,7 +175,7 @@ class AuthoredSetting(Setting):
         if reason is not None:
             raise InvalidInput(f"{statement.id}: {reason}")
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
-        request.refuse(_NOT_OURS, own)
+        request.refuse([name for name in self.refuses(statement) if name != "participants"], own)
         setting = self._of(statement.id)
         if not setting.free:  # of a file's method everything is said
             request.refuse_hyperparameters(own)
@@ -186,7 +185,13 @@ class AuthoredSetting(Setting):
                 f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
             )
         sampling = None if request.participants is None else request.sampling(problem)
-        algorithm, numbers = setting.on_problem(problem, sampling)
+        given = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
+        said: dict[str, Any] = {name: value for name, value in given if value is not None}
+        drawn = {"steps": Fraction(said["steps"])} if "steps" in said else {}
+        algorithm, numbers = setting.on_problem(problem, sampling, **drawn)
+        if said:
+            numbers["eta"] = said.get("lr", numbers["eta"])
+        solver = GradientSteps(int(numbers["E"]), float(numbers["eta"])) if said else None
         if setting.free:
             usual = {name: getattr(algorithm, name) for name in setting.free}
             algorithm = request.algorithm(algorithm.name, problem, **usual)
@@ -201,17 +206,18 @@ class AuthoredSetting(Setting):
         for key, family in some.items():
             values = ", ".join(map(str, family.choices))
             name = key.removeprefix("method.")
-            if setting.free and request.options.get(name) is not None:
+            of_work = key == name  # not a hyperparameter of the method
+            if said if of_work else setting.free and request.options.get(name) is not None:
                 continue
-            other = "each is judged, the first is drawn"
-            if key.startswith("method."):
-                other = f"the first is judged, --{name.replace('_', '-')} takes another"
+            option = _OF_WORK.get(name, name).replace("_", "-")
+            other = f"each is judged, --{option} takes one" if of_work else f"the first is judged, --{option} takes another"
             head.append(f"{name} is one of {values}: {other}")
         if setting.sampling is Uniform and sampling is None:
             head.append("the size P of the cohorts is one that the seed draws: --participants takes another")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
-        return Prepared(problem, algorithm, {"sampling": sampling, "x0": request.start(problem)}, head)
+        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
+        return Prepared(problem, algorithm, options, head)
 
     def declares(self, statement: Statement) -> dict[str, str]:
         """The method, the local work, the sampling and the class of problems."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from fedtheory import Uniform, problems
 from fedtheory.algorithms import FedAvg
+from fedtheory.errors import InvalidInput
+from fedtheory.local import GradientSteps as Steps
 from fedtheory.theory import GradientSteps, Paper, StronglyConvex, among, le, printed, verify
 
 PROBLEM = problems.Quadratic(np.array([[[1.0]], [[4.0]]]), np.array([[0.0], [1.0]]))
@@ -36,6 +40,32 @@ def test_a_form_that_fails_of_one_of_several_fails_and_says_of_which():
     assert found.where["choice"] == {"steps": "50"} and found.place.startswith("steps = 50")
     [held] = verify(claim(among(1)), PROBLEM, x0=[3.0])
     assert held.verdict == "holds" and "choice" not in held.where
+
+
+def test_what_is_left_open_may_be_given():
+    for steps, verdict in ((1, "holds"), (50, "violated")):
+        [found] = verify(claim(among(1, 50)), PROBLEM, x0=[3.0], local_solver=Steps(steps, 1 / 4))
+        assert found.verdict == verdict and "choice" not in found.where
+    for work, told in ((Steps(2, 1 / 4), "steps = 2: .* 1 or 50"), (Steps(1, 1 / 2), "lr = 0.5: .* 0.25")):
+        [found] = verify(claim(among(1, 50)), PROBLEM, x0=[3.0], local_solver=work)
+        assert found.verdict == "not applicable" and re.search(told, found.reason)
+
+
+def test_the_cohorts_of_a_run_are_enumerated_or_drawn_as_asked():
+    @Paper("mine", title="Mine").statement(
+        "near", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / c.beta), over="run", rounds=(1, 9),
+        problems=StronglyConvex(clients=(1, 5), dimension=(1, 3)), sampling=Uniform(1),
+    )  # fmt: skip
+    def near(q):
+        yield printed(le(q.distance_sq[-1], q.distance_sq[0] + q.heterogeneity / q.mu**2))
+
+    problem = problems.random_quadratic(5, 3, seed=3)
+    found = [verify(near, problem, x0=np.ones(3), rounds=2, mode=m)[0] for m in ("exact", "monte-carlo")]
+    assert [c.mode for c in found] == ["exact", "statistical"] and {c.verdict for c in found} == {"holds"}
+    with pytest.raises(InvalidInput, match=r"mode = 'exact': 5\^9 sequences of cohorts are too many"):
+        verify(near, problem, x0=np.ones(3), rounds=9, mode="exact")
+    with pytest.raises(InvalidInput, match="the cohorts of one round are enumerated"):
+        verify(claim(1), PROBLEM, mode="monte-carlo")
 
 
 def test_several_numbers_share_the_error_probability():

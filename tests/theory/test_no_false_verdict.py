@@ -158,11 +158,11 @@ def test_a_statement_is_verified_under_its_own_law_and_class():
 def test_a_violation_that_breaks_no_assumption_is_one_of_the_statement():
     setting = MethodSetting.of(descent()["lemma"])
     for words, variant in setting.variants():
-        [need] = assumption_need(setting, words, variant, ["printed"], 30, 0)
+        [need] = assumption_need(Search(setting), words, variant, ["printed"], 30, 0)
         assert need.example is not None
         if setting.as_own(instance_of(need.example)) is not None and not need.needed:
             assert need.example.without == "" and "as it stands" in str(need)
-    stands = [assumption_need(setting, w, v, ["printed"], 30, 0)[0] for w, v in setting.variants()]
+    stands = [assumption_need(Search(setting), w, v, ["printed"], 30, 0)[0] for w, v in setting.variants()]
     assert any(not n.needed for n in stands)
 
 
@@ -258,7 +258,7 @@ def test_an_assumption_is_needed_whatever_stands_beside_the_form():
         yield form("gap", le(q.gap_next, q.gap))
 
     setting = MethodSetting.of(sentence(both, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta)))
-    needs = assumption_need(setting, "convex losses", dict(setting.variants())["convex losses"], ["printed", "gap"], 150, 0)
+    needs = assumption_need(Search(setting), "convex losses", dict(setting.variants())["convex losses"], ["printed", "gap"], 150, 0)
     assert needs[0].needed and not needs[1].needed and needs[1].tried > 0  # gaps of nonconvex losses that are bounded below
 
 

@@ -85,7 +85,7 @@ def test_importing_authoring_is_light():
 class Asked:
     """A request at the command line for two of five quadratic clients."""
 
-    participants = 2
+    participants, options = 2, {}
 
     def problem(self, default):
         return random_quadratic(5, 2, seed=4)

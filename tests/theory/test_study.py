@@ -39,7 +39,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.studies.counterexamples import instance_of, prove, shrink
-from fedtheory.theory.studies.necessity import ConstantNeed, mutant_fates
+from fedtheory.theory.studies.necessity import ConstantNeed, assumption_need, mutant_fates
 from fedtheory.theory.studies.search import Search
 
 
@@ -227,7 +227,7 @@ def test_a_bound_that_is_infinite_without_an_assumption_is_not_said_to_hold_with
 
     found = study(sentence(gap_by_gradient, problems=StronglyConvex((1, 2), 1)), budget=90)
     [need] = [a for a in found.studies[0].assumptions if "mu = 0" in a.assumption]
-    assert not need.needed and need.tried == 0 and "says nothing" in str(need)
+    assert not need.needed and need.tried == 0 and "sides are infinite" in str(need)
     others = [a for a in found.studies[0].assumptions if a is not need]
     assert others and all("instances that break it" in str(a) for a in others)
 
@@ -244,6 +244,57 @@ def test_monte_carlo_decides_with_students_t():
     assert checks["printed"].verdict == "violated" and checks["repaired"].verdict == "holds"
     assert {c.mode for c in checks.values()} == {"statistical"} and checks["printed"].standard_error > 0
     assert verify(drawn, problem, x0=np.ones(3), seed=1)[0] == checks["printed"]
+
+
+def to_a_neighbourhood():
+    """E||x_t - x*||^2 <= r^t ||x_0 - x*||^2 + (1 - r^t) zeta^2/mu^2, r = (1 - eta mu)^E, as each client contracts to its minimiser."""
+
+    def rate(q):
+        """Local gradient descent converges to a neighbourhood."""
+        r = q.power(1 - q.eta * q.mu, q.E * q.t)
+        noise = (1 - r) * q.heterogeneity / q.mu**2
+        yield repaired(le(q.distance_sq, r * q.distance_sq[0], noise), holds=True)
+
+    steps = GradientSteps(among(1, 2, 3), lr=upto(lambda c: 1 / c.beta))
+    problems = StronglyConvex((1, 3), (1, 2))
+    return sentence(rate, over="run", rounds=(1, 4), sampling=Uniform, local=steps, problems=problems)
+
+
+def test_what_is_one_number_at_the_start_is_left_out():
+    for size, mode in ((2, "statistical"), (5, "exact")):
+        law, problem = Uniform(size), random_quadratic(5, 3, seed=3)
+        [check] = verify(to_a_neighbourhood(), problem, sampling=law, x0=np.ones(3), rounds=4)
+        assert check.verdict == "holds" and check.mode == mode and check.count == 4
+        assert 1 <= check.where["t"] <= 4 and check.slack > 1e-3 and check.place[:2] == "t "
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_that_break_the_assumption_are_found(seed):
+    """x^2/2 and (x - 1)^2/2 with weights 2/3 and 1/3: one step of one of them from 0 has E = 5/18 > 2/9."""
+    setting = MethodSetting.of(to_a_neighbourhood())
+    variant = dict(setting.variants())["equal weights"]
+    found = assumption_need(Search(setting), "equal weights", variant, ["repaired"], 120, seed)
+    assert found[0].needed and len(set(instance_of(found[0].example).weights)) > 1
+
+
+def test_a_need_that_is_never_met_keeps_no_other_statement_out():
+    paper = Paper("needs")
+    step = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / c.beta)}
+
+    @paper.statement("never", problems=StronglyConvex((1, 2), 1), **step)
+    def never(q):
+        """It asks for what there is not."""
+        yield repaired(le(q.distance_sq_next, q.distance_sq), needs={"beta < mu": q.beta < q.mu})
+
+    @paper.statement("always", problems=StronglyConvex(1, 1), **step)
+    def always(q):
+        """It asks for nothing."""
+        yield repaired(le(q.distance_sq_next, q.distance_sq))
+
+    found = study(paper, budget=60, necessity=False)
+    never_judged, judged = found.row("never", "repaired"), found.row("always", "repaired")
+    assert never_judged.verdict == "not applicable" and judged.verdict == "holds"
+    assert "beta < mu is not met" in str(found)
 
 
 def test_a_problem_outside_the_class_is_refused_with_the_property():

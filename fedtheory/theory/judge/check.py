@@ -20,7 +20,8 @@ from fedtheory.theory.judge.series import Series, horizons_of, kept_of, with_hor
 from fedtheory.theory.judge.statement import CONFIDENCE, Form, Sides, Statement, Undefined
 
 __all__ = [
-    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "Check", "Verdict", "in_words", "judge", "judge_statistical",
+    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "SAME_AT_START", "Check", "Verdict",
+    "after_start", "begins_as_one", "in_words", "judge", "judge_statistical",
     "judge_view", "judge_worst", "outside", "worst_sides",
 ]  # fmt: skip
 
@@ -112,7 +113,27 @@ _READ: dict[str, Callable[[Any], Any]] = {  # what a field of `Check` is from JS
 }
 
 
-SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are one number, and tightness is that of later rounds
+SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are one number, and only later rounds are compared
+
+
+def begins_as_one(sides: Sides) -> bool:
+    """True of a bound whose first row has the same number on both sides."""
+    lhs, rhs = np.asarray(sides.lhs), np.asarray(sides.rhs)
+    if sides.relation != "<=" or lhs.shape != rhs.shape:
+        return False
+    return bool(np.all(abs(lhs[0] - rhs[0]) <= (0 if lhs.dtype == object else 1e-13 * abs(rhs[0]))))
+
+
+def after_start(sides: Sides) -> Sides:
+    """The sides without their first row."""
+    shape = np.shape(sides.lhs)
+
+    def later(values: Any) -> Any:
+        return np.broadcast_to(values, shape)[1:] if np.ndim(values) else values
+
+    lhs, rhs, scale, noise = map(later, (sides.lhs, sides.rhs, sides.scale, sides.noise))
+    terms = tuple(map(later, sides.terms))
+    return replace(sides, lhs=lhs, rhs=rhs, scale=scale, noise=noise, terms=terms)
 
 
 def in_words(where: dict[str, Any], count: int = 0) -> str:

@@ -17,7 +17,16 @@ from fedtheory.inputs import whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
-from fedtheory.theory.judge.check import CONFIDENCE, Check, judge, judge_statistical, outside
+from fedtheory.theory.judge.check import (
+    CONFIDENCE,
+    SAME_AT_START,
+    Check,
+    after_start,
+    begins_as_one,
+    judge,
+    judge_statistical,
+    outside,
+)
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import NotRecorded, OwnRun, Record, read_record
 from fedtheory.theory.judge.registry import get, setting_of
@@ -226,6 +235,9 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
         return refused(why, "inconclusive")
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": made.rule, "instance": name}
     sides = _filled(made)
+    if len(made.horizons) > 1 and made.horizons[0] == 0 and begins_as_one(sides):
+        sides, fields["where"] = after_start(sides), {SAME_AT_START: True}
+        made = replace(made, horizons=made.horizons[1:])
     if made.exact:
         check = judge(sides, mode="exact", **fields)
     else:

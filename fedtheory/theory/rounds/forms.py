@@ -222,6 +222,10 @@ class Forms(dict[str, Claimed]):
         return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
 
 
+class NotMet(Undefined):
+    """A need of a form that is not met on a view."""
+
+
 def outlined(
     function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str, whole: bool = True
 ) -> Forms:
@@ -314,7 +318,7 @@ def evaluate(
         except FedTheoryError:
             out.ended = error
     errors = [error for _, error in out.absent.values()] + ([] if out.ended is None else [out.ended])
-    if not out and errors and len({type(error) for error in errors}) == 1:
+    if not out and errors and len({type(e) for e in errors}) == 1 and type(errors[0]) is not NotMet:
         raise errors[0]
     return out
 
@@ -388,7 +392,7 @@ def _remedy(error: Exception) -> str:
 
 
 def _kind(error: FedTheoryError) -> type[FedTheoryError]:
-    kinds = (NotInFractions, Undefined, Unbounded, NotCertified, UnknownName, MissingCapability)
+    kinds = (NotMet, NotInFractions, Undefined, Unbounded, NotCertified, UnknownName, MissingCapability)
     return next((k for k in kinds if isinstance(error, k)), InvalidInput)
 
 
@@ -422,7 +426,7 @@ def _add(
             "leave them out"
         )
     if lacking := [words for words, met in dict(claimed.needs).items() if not np.all(met)]:
-        gone = Absent(Undefined(f"{', '.join(lacking)} is not met"))
+        gone = Absent(NotMet(f"{', '.join(lacking)} is not met"))
         claimed = replace(claimed, sides=Sides(gone, gone, gone, "<="))
     made_wrong = tuple(
         Wrong(m.name, _numbers_or_absent(m.sides, view, name, where))

@@ -14,7 +14,10 @@ from fedtheory.errors import NotCertified
 from fedtheory.theory.judge.check import (
     CONFIDENCE,
     RELATIVE_TOLERANCE,
+    SAME_AT_START,
     Check,
+    Verdict,
+    after_start,
     judge,
     judge_statistical,
 )
@@ -22,7 +25,7 @@ from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import Claimed, Undefined, reduced
 from fedtheory.theory.rounds.measured import NUDGE, ROUNDING, Quantities, RunQuantities
 from fedtheory.theory.rounds.rational_clients import NotInFractions
-from fedtheory.theory.rounds.ratios import with_ratio
+from fedtheory.theory.rounds.ratios import same_at_start, with_ratio
 from fedtheory.theory.rounds.undefined import SILENT
 
 __all__ = ["check", "exact_sides", "judged", "with_noise"]
@@ -92,7 +95,8 @@ def judged(
 ) -> Check:
     """One form, or with ``pick`` a mutant of it, on a view. Raises `NotInFractions` where the view is in
     fractions and the form is not."""
-    fields = {"statement": statement.id, "form": name, "rule": view.rule, "instance": instance}
+    fields: dict[str, Any] = {"statement": statement.id, "form": name, "rule": view.rule}
+    fields["instance"] = instance
     try:
         with np.errstate(all="ignore"):
             sides = with_noise(statement, view, name, pick)
@@ -100,18 +104,20 @@ def judged(
     except NotInFractions:
         raise
     except SILENT as error:
-        verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
-        return Check(verdict=verdict, mode="exact", reason=str(error), **fields)  # type: ignore[arg-type]
-    if view.rational:
-        return with_ratio(judge(sides, mode="rational", **fields), statement, name, sides, view)
-    if _by_draws(statement, view, name, sides, pick):
-        parts = (sides.lhs, sides.rhs, sides.scale)
-        lhs, rhs, scale = (np.reshape(v, (-1, np.shape(v)[-1])) for v in parts)
-        sides = replace(sides, lhs=lhs, rhs=rhs, scale=scale)
-        made = judge_statistical(sides, confidence, mode="statistical", **fields)
-        means = replace(sides, lhs=lhs.mean(axis=1), rhs=rhs.mean(axis=1), scale=scale.mean(axis=1))
-        return _met(with_ratio(made, statement, name, means, view), view)
-    return with_ratio(judge(sides, mode="exact", **fields), statement, name, sides, view)
+        verdict: Verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
+        return Check(verdict=verdict, mode="exact", reason=str(error), **fields)
+    by_draws = not view.rational and _by_draws(statement, view, name, sides, pick)
+    if len(view.path.states) > 1 and same_at_start(sides, view):
+        sides, fields["where"] = after_start(sides), {SAME_AT_START: True}
+    if not by_draws:
+        mode = "rational" if view.rational else "exact"
+        return with_ratio(judge(sides, mode=mode, **fields), statement, name, sides)
+    parts = (sides.lhs, sides.rhs, sides.scale)
+    lhs, rhs, scale = (np.reshape(v, (-1, np.shape(v)[-1])) for v in parts)
+    sides = replace(sides, lhs=lhs, rhs=rhs, scale=scale)
+    made = judge_statistical(sides, confidence, mode="statistical", **fields)
+    means = replace(sides, lhs=lhs.mean(axis=1), rhs=rhs.mean(axis=1), scale=scale.mean(axis=1))
+    return _met(with_ratio(made, statement, name, means), view)
 
 
 def _met(check: Check, view: Quantities) -> Check:
@@ -150,19 +156,23 @@ def check(
 
 
 def _with_rounds(check: Check, view: Quantities) -> Check:
-    """The check whose series, where it is kept, says which rounds its entries are about: of a run the last ones, a single one of
+    """The check with the rounds that its entries are about: of a run the last ones, a single one of
     its horizon T; of a round which start."""
-    series = check.series
-    if series is None or series.index.shape[1] > 1:
-        return check
+    series, index = check.series, check.where.get("index", ())
     if not isinstance(view, RunQuantities):
+        if series is None or series.index.shape[1] > 1:
+            return check
         return replace(check, series=replace(series, axes=(view.axis,) * series.index.shape[1]))
     last = len(view.path.states) - 1
+    if len(index) == 1 and 1 < check.count <= last + 1:
+        where = {k: v for k, v in check.where.items() if k not in ("index", "axes")}
+        check = replace(check, where={**where, "t": index[0] + last + 1 - check.count})
+    if series is None or series.index.shape[1] > 1 or series.total > last + 1:
+        return check
     if series.total == 1:
         return replace(check, series=replace(series, horizon="T", at=np.array([last])))
-    if series.total > last + 1:
-        return check
-    return replace(check, series=replace(series, horizon="round", at=series.index[:, 0] + last + 1 - series.total))
+    at = series.index[:, 0] + last + 1 - series.total
+    return replace(check, series=replace(series, horizon="round", at=at))
 
 
 def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:

@@ -425,7 +425,7 @@ class MethodSetting:
     def problem_views(
         self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
         rounds: int | None = None, seed: int = 0,
-        drawn: dict[str, Fraction] | None = None,
+        drawn: dict[str, Fraction] | None = None, mode: str = "auto",
     ) -> Quantities:  # fmt: skip
         """A view in floats on a problem: all cohorts where they are few, else draws of them (of
         runs only).
@@ -433,7 +433,7 @@ class MethodSetting:
         Raises
         ------
         InvalidInput
-            A round has too many cohorts to enumerate.
+            A round has too many cohorts to enumerate, or a run with the mode 'exact'; one round with 'monte-carlo'.
         """
         world, n = self.world(problem), problem.num_clients
         if sampling is None:
@@ -443,6 +443,8 @@ class MethodSetting:
         least, most = self.of_statement.rounds
         count = sampling.count(n)
         if self.scope != "run":
+            if mode == "monte-carlo":
+                raise InvalidInput(f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out")
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
             starts = world.start = _starts(world, rng, 8, x0)
@@ -455,9 +457,11 @@ class MethodSetting:
             return self._round(world, starts, sampling, rounds, before, drawn)
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
         start = world.start = _starts(world, rng, 1, x0)
-        if count**rounds <= 512:
+        if (few := count**rounds <= 512) and mode != "monte-carlo":
             cohorts, chance = leaves(sampling, n, rounds, False)
             return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
+        if mode == "exact" and not few:
+            raise InvalidInput(f"mode = {mode!r}: {count}^{rounds} sequences of cohorts are too many: take fewer rounds")
         cohorts = [sampling.sample(Stream(seed), t, range(scenarios), n) for t in range(1, rounds + 1)]
         chance = np.full(scenarios, 1 / scenarios)
         return self._made(
@@ -474,11 +478,13 @@ class MethodSetting:
         some = {k: v.choices for k, v in self.open_numbers().items() if isinstance(v, Among)}
         return [self.first_choice | dict(zip(some, map(Fraction, taken), strict=True)) for taken in product(*some.values())]
 
-    def on_problem(self, problem: Any, sampling: Sampling | None = None) -> tuple[Any, dict[str, Any]]:
-        """The method as it is run on a problem, and the local work's numbers: of families the limit, or the first choice."""
-        _, work, algorithm = self.resolved(
-            self.world(problem), sampling or Full(), self.first_choice, 1
-        )
+    def on_problem(
+        self, problem: Any, sampling: Sampling | None = None, **drawn: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        """The method as it is run on a problem, and the local work's numbers: of families those
+        given, else the limit, or the first choice."""
+        chosen = {**self.first_choice, **drawn}
+        _, work, algorithm = self.resolved(self.world(problem), sampling or Full(), chosen, 1)
         return algorithm, work
 
     def refusal(self) -> str | None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.participation.cohorts import Sampling, Uniform
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.randomness import Stream
-from fedtheory.theory.judge.check import CONFIDENCE, Check
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.sequential import FIRST, in_looks
+from fedtheory.theory.rounds.declare import only_keywords
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
-__all__ = ["verify"]
+__all__ = ["on_case", "verify"]
 
 _WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
 
@@ -26,14 +28,8 @@ def verify(
     problem: Any,
     algorithm: Any = None,
     *,
-    sampling: Sampling | None = None,
     forms: Iterable[str] | None = None,
-    seed: int = 0,
-    scenarios: int = 400,
-    x0: Any = None,
-    rounds: int | None = None,
-    confidence: float = CONFIDENCE,
-    at_once: bool = False,
+    **how: Any,
 ) -> list[Check]:
     """One check a form of an authored statement on a problem of `fedtheory.problems`.
 
@@ -45,31 +41,41 @@ def verify(
     statement : AuthoredStatement
     algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and every one
         `among` several in turn: a form that fails of one of them fails, and holds if it does of all. The numbers shown are the first's
-    sampling : default the statement's own; where it is the class `Uniform`, a size that the seed draws
     forms : names, default all
-    scenarios : the most runs that Monte Carlo takes, where cohorts cannot be enumerated
-    x0 : (d,); default starts that the seed draws
-    rounds : default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws
-    confidence : of the verdict; several numbers share its error probability
-    at_once : as of `Case`
+    how : fields of `fedtheory.theory.judge.case.Case`
+        local_solver, `fedtheory.local.GradientSteps` with numbers that the statement leaves open, None as the algorithm;
+        sampling, default the statement's own, or where it is the class `Uniform`, a size that the seed draws;
+        seed; scenarios, the most runs that Monte Carlo takes where cohorts cannot be enumerated, default 400;
+        x0, (d,), default starts that the seed draws;
+        rounds, default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws;
+        confidence of the verdict, several numbers share its error probability;
+        mode: 'exact' and 'monte-carlo' enumerate the cohorts of a run, or draw them, 'auto' enumerates where they are few
 
     Raises
     ------
     UnknownName
-        No such form.
+        No such form, or keyword.
     InvalidInput
         More cohorts than can be enumerated; what the author's function raises, with file and line.
     """
+    known = [f.name for f in fields(Case)]
+    only_keywords(how, known, "verify")
+    return on_case(statement, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)
+
+
+def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> list[Check]:
+    """`verify` a statement on a user's case."""
+    problem, algorithm, sampling, rounds = case.problem, case.algorithm, case.sampling, case.rounds
     chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
-    setting, rng = MethodSetting.of(statement), Stream(seed).generator(f"authoring problem {statement.id}")
+    setting, rng = MethodSetting.of(statement), Stream(case.seed).generator(f"authoring problem {statement.id}")
     reason = setting.not_about(problem, sampling)
-    if reason is None and algorithm is not None:
+    if reason is None and (algorithm is not None or case.local_solver is not None):
         rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
         if sampling is None and setting.sampling is Uniform:
             sampling = Uniform(int(rng.integers(1, problem.num_clients + 1)))
         try:
             facts = setting.facts(setting.world(problem), sampling or setting.sampling, rounds or 0)
-            setting = as_said(setting, facts, algorithm, None)
+            setting = as_said(setting, facts, algorithm, case.local_solver)
         except InvalidInput as error:
             reason = str(error)
     if reason is not None:
@@ -79,13 +85,15 @@ def verify(
     def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
         rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
         try:
-            view = setting.problem_views(problem, rng, sampling, so_far, x0, rounds, seed, choice)
+            how = sampling, so_far, case.x0, rounds, case.seed, choice, case.mode
+            view = setting.problem_views(problem, rng, *how)
             return check(statement, view, names, problem.name, each)
         except NotCertified as error:
             return list(statement.unjudged(names, error))
 
     first, *others = setting.choices()
-    looks = scenarios if at_once else FIRST
+    scenarios, confidence = case.scenarios, case.confidence
+    looks = scenarios if case.at_once else FIRST
     if others:
         confidence = 1 - (1 - confidence) / (1 + len(others))
     found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError
-from fedtheory.theory.judge.check import SAME_AT_START, Check, judge
+from fedtheory.theory.judge.check import Check, begins_as_one
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import reduced
 
@@ -64,27 +64,20 @@ def _differ(a: Sides, b: Sides) -> bool:
     return any((np.abs(np.asarray(v, dtype=float) - np.asarray(w, dtype=float)) > 1e-6 * scale).any() for v, w in pairs)
 
 
-def with_ratio(check: Check, statement: Any, name: str, sides: Sides, view: Any) -> Check:
-    """The check without a tightness, and with the reason, where lhs/rhs says nothing; of a run whose sides begin as one number with
-    that of the later rounds."""
+def with_ratio(check: Check, statement: Any, name: str, sides: Sides) -> Check:
+    """The check without a tightness, and with the reason, where lhs/rhs says nothing."""
     if sides.relation != "<=" or check.verdict not in ("holds", "violated", "inconclusive"):
         return check
     reason = OFFSET if name in statement.moving else NEGATIVE if _negative(sides) else ""
-    if reason:
-        return replace(check, tightness=float("nan"), where={**check.where, NO_RATIO: reason})
-    if not same_at_start(sides, view):
+    if not reason:
         return check
-    lhs, rhs, scale, noise = (np.broadcast_to(v, np.shape(sides.lhs))[1:] for v in (sides.lhs, sides.rhs, sides.scale, sides.noise))
-    later = judge(Sides(lhs, rhs, scale, "<=", noise), statement=check.statement, form=check.form, rule=check.rule, mode=check.mode)
-    return replace(check, tightness=later.tightness, where={**check.where, SAME_AT_START: True})
+    return replace(check, tightness=float("nan"), where={**check.where, NO_RATIO: reason})
 
 
 def same_at_start(sides: Sides, view: Any) -> bool:
     """True if the entries are the states t = 0..T of a run, and both sides are the same number at t = 0."""
-    lhs, rhs = np.asarray(sides.lhs), np.asarray(sides.rhs)
-    if view.axis != "round" or lhs.shape[:1] != (len(view.path.states),) or lhs.shape != rhs.shape:
-        return False
-    return bool(np.all(abs(lhs[0] - rhs[0]) <= (0 if lhs.dtype == object else 1e-13 * abs(rhs[0]))))
+    of_states = np.shape(sides.lhs)[:1] == (len(view.path.states),)
+    return view.axis == "round" and of_states and begins_as_one(sides)
 
 
 def _negative(sides: Sides) -> bool:

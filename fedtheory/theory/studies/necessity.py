@@ -205,12 +205,21 @@ def _above(leeway: float) -> list[Fraction]:
 
 
 def assumption_need(
-    setting: MethodSetting, words: str, variant: MethodSetting, forms: list[str], budget: int, seed: int
+    known: Search, words: str, variant: MethodSetting, forms: list[str], budget: int, seed: int
 ) -> list[AssumptionNeed]:
-    """Search for violations of the forms without one assumption."""
-    search, out = Search(variant, seed, without=setting), []
+    """Search for violations of the forms without one assumption, from the tightest instances with it on."""
+    setting, search, out = known.setting, Search(variant, seed, without=known.setting), []
+    starts = [e.instance for form in forms for e in known.best.get((form, None), ())[:3]]
+
+    def enough(s: Any) -> bool:
+        return all(len(s.violating(f)) > 3 for f in forms)
+
     try:
-        search.run(budget, enough=lambda s: all(len(s.violating(f)) > 3 for f in forms))
+        search.run(budget, starts=starts, enough=enough)
+        if not all(map(search.violating, forms)):  # from elsewhere, which may not lead to the same trap
+            other = Search(variant, seed + 1, without=setting).run(budget, enough=enough)
+            search.learn(other)
+            search.finite.update(other.finite)
     except FedTheoryError as error:
         return [AssumptionNeed(f, words, None, 0, f"could not be tried: {str(error).splitlines()[0]}") for f in forms]
     for form in forms:
@@ -235,8 +244,9 @@ def assumption_need(
         if not tried:
             note = f"could not be tried: {search.refused}"
         elif not judged_on and example is None and not note:
-            why = search.silent.get(form, "its sides are infinite or both 0 wherever it is broken")
-            note = f"without it the bound says nothing: {why.split(f'{setting.of_statement.id}: ')[-1]}"
+            why = search.silent.get(form, "its sides are infinite, or both 0")
+            why = why.split(f"{setting.of_statement.id}: ")[-1]
+            note = f"unknown: no instance that breaks it could be judged (of the last one: {why})"
         out.append(AssumptionNeed(form, words, example, judged_on, note))
     return out
 

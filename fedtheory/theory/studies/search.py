@@ -79,11 +79,12 @@ def scores(statement: Any, view: Any) -> Scores:
         lhs, rhs = (np.asarray(v, dtype=float).ravel() for v in (s.lhs, s.rhs))
         size, scale = np.abs(lhs) + np.abs(rhs), sizes[name]
         seen = (size > 1e-6 * scale) & np.isfinite(size)
+        if lhs.size and same_at_start(s, view):  # where a violation can be no nearer, nor farther
+            seen[: lhs.size // len(s.lhs)] = False
         if not seen.any():
             continue
         out.excess[name] = float(((lhs - rhs)[seen] / np.maximum(size, scale if s.relation == "==" else 0)[seen]).max())
         positive = seen & (rhs > 1e-6 * scale) if s.relation == "<=" and moving else seen & False
-        positive[: lhs.size // len(s.lhs) if same_at_start(s, view) else 0] = False
         if positive.any():
             out.ratio[name] = float((lhs[positive] / rhs[positive]).max())
     return out
@@ -175,14 +176,25 @@ class Search(search.Search):
         return self.setting.why_not(instance) is None and self.setting.few(instance)
 
     def draw(self, tape: Tape) -> Draw:
-        """One of the setting's instances."""
-        return self.setting.random_instance(tape)  # type: ignore[arg-type]
+        """One of the setting's instances, of a search without an assumption one that breaks it, if a few draws give one."""
+        for _ in range(4):
+            made = self.setting.random_instance(tape)  # type: ignore[arg-type]
+            if self._breaks(made):
+                break
+        return made
+
+    def _breaks(self, instance: Draw) -> bool:
+        """True if an instance breaks the assumption that is dropped, where one is."""
+        return self.without is None or self.without.as_own(instance) is None
 
     def near(self, instance: Draw) -> Draw | None:
         """Change numbers of the losses, the start, the state, and what is drawn."""
         data = instance.to_data()
-        weights = {"weights": data.pop("weights")}
-        made = Draw.from_data(moved(data, self.rng) | weights)
+        weights = data.pop("weights")
+        if self.setting.problems.weights != "equal" and self.rng.random() < 0.5:
+            parts = [int(v) for v in self.rng.integers(1, 10, instance.num_clients)]
+            weights = [str(Fraction(v, sum(parts))) for v in parts]
+        made = Draw.from_data(moved(data, self.rng) | {"weights": weights})
         return made if self._known(made) else None
 
     def look(
@@ -200,11 +212,12 @@ class Search(search.Search):
         except (Unbounded, Undefined, MissingCapability) as error:
             self.skipped += counted
             self.refused = str(error)
+            self.silent.update(dict.fromkeys(self.setting.of_statement.forms, self.refused))
             return None
         said = self.setting.of_statement.on(view)
         self.silent.update({name: str(said.why(name)) for name in self.setting.of_statement.forms if name not in said})
         self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
-        if self.without is None or self.without.as_own(instance) is None:
+        if breaks := self._breaks(instance):
             self.finite.update(found.excess.keys())
         beyond: dict[str, bool] = {}  # whether a form is violated beyond rounding, where that was asked
 
@@ -218,9 +231,11 @@ class Search(search.Search):
                 key = name, drawn, instance.drawn[drawn]
                 if key not in self.chosen or self.chosen[key].score < score:
                     self.chosen[key] = Elite(score, instance)
+            if not breaks and score <= VISIBLE:  # the others lead to what the assumption excludes
+                continue
             if score <= VISIBLE or not self.enters((name, None), score) or violated(name):
                 self.keep((name, None), Elite(score, instance, tape))
-        for (name, constant), (leeway, direction) in found.leeway.items():
+        for (name, constant), (leeway, direction) in found.leeway.items() if breaks else ():
             self.keep((name, constant), Elite(-leeway, instance, tape))
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():

@@ -276,7 +276,7 @@ def _one(
     out.mutants = [m for m in out.mutants if m.form in standing]
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
-        out.assumptions += assumption_need(setting, words, variant, standing, third, seed)
+        out.assumptions += assumption_need(search, words, variant, standing, third, seed)
     for need in out.assumptions:  # what a search without an assumption found against the form as it stands
         found = need.example
         if found is not None and not found.without and need.form not in out.counterexamples:

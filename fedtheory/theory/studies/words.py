@@ -150,15 +150,19 @@ def _held(one: Any) -> Iterator[str]:
 
 
 def _varied(statement: Any) -> list[str]:
-    """Name what is drawn `among` some numbers."""
-    return [name for name, v in MethodSetting.of(statement).open_numbers().items() if isinstance(v, Among)]
+    """Name what is drawn `among` some numbers, and the rounds of runs of several lengths."""
+    runs = statement.over == "run" and statement.rounds[0] < statement.rounds[1]
+    families = MethodSetting.of(statement).open_numbers().items()
+    return [name for name, v in families if isinstance(v, Among)] + ["rounds"] * runs
 
 
 def _by_value(one: Any, form: str, name: str) -> list[str]:
     """'2: 5 of 11': of each value of a drawn number, on how many of the instances judged with it a form is violated."""
     counts: dict[Fraction, list[int]] = {}
     for c in one.checks:
-        value = re.search(rf", {re.escape(name)} = ([\d/.-]+)", c.instance)
+        of_runs = name == "rounds"
+        pattern = r", (\d+) rounds?\b" if of_runs else rf", {re.escape(name)} = ([\d/.-]+)"
+        value = re.search(pattern, c.instance)
         if c.form == form and c.verdict in ("holds", "violated") and value:
             count = counts.setdefault(Fraction(value[1].rstrip(".")), [0, 0])
             count[0] += c.verdict == "violated"

@@ -122,7 +122,8 @@ def test_an_authored_statement_says_itself_what_clients_do(request):
     [statement], method = paper.statements, algorithms.FedAvg()
     problem = problems.Quadratic(np.ones((2, 1, 1)), np.array([[1.0], [3.0]]))
     solver = GradientSteps(1, 1.0)
-    [plain], [given] = (verify(statement, problem, method, local_solver=s, rounds=3, forms=["repaired"]) for s in (None, solver))
-    assert plain.verdict == "holds" and given.verdict == "not applicable" and "says itself what clients do" in given.reason
+    for work, told in ((None, ""), (solver, ""), (GradientSteps(1, 3.0), "lr = 3.0"), (Exact(), "is about gradient steps")):
+        [check] = verify(statement, problem, method, local_solver=work, rounds=3, forms=["repaired"])
+        assert check.verdict == ("not applicable" if told else "holds") and told in check.reason
     run = simulate(problem, method, 3, local_solver=solver, keep_states=True)
     assert [c.verdict for c in check_run(statement, problem, method, run, forms=["repaired"])] == ["holds"]

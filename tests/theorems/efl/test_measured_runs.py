@@ -108,7 +108,7 @@ def test_the_ball_is_for_short_steps_and_bounded_slopes():
     assert measured.gradient_bounds(linear(problems.Logistic), "B", 2, [0.5, 2.0], rounds, x0).radius > 0
     with pytest.raises(InvalidInput, match=r"eta \* ridge = 1\.00\d > 1"):
         measured.gradient_bounds(linear(problems.Logistic), "B", 2, [0.5, 2.002], rounds, x0)
-    with pytest.raises(MissingCapability, match="LeastSquares: G is proved for quadratics"):
+    with pytest.raises(MissingCapability, match="LeastSquares: G is not known: these cohorts"):
         measured.gradient_bounds(linear(problems.LeastSquares), "B", 2, [0.5, 0.5], rounds, x0)
 
 
@@ -176,7 +176,7 @@ def test_what_is_given_is_taken():
         assert found.sigma_sq.tolist() == [0, 0, 0]
     with pytest.raises(InvalidInput, match="G = 7 is given, but mini-batches of 2 have noise: give sigma_sq too"):
         measured.constants_of(CLIENTS, "C", two_laws(), 3, START, 2, {"G": 7})
-    with pytest.raises(MissingCapability, match="Quadratic: G is proved"):
+    with pytest.raises(MissingCapability, match="Quadratic: G is not known"):
         measured.constants_of(CLIENTS, "C", two_laws(), 3, START)
 
 

@@ -93,9 +93,15 @@ def _slope(problem: Problem) -> float:
         return 1.0
     if isinstance(problem, Huber):
         return problem.delta
+    quadratic = problem.constant_hessian
+    why = (
+        "these cohorts have clients that depend on each other, or the run is drawn, so that no "
+        "expectation is exact" if quadratic else "its gradients are not bounded"
+    )  # fmt: skip
+    remedy = ", or take independent clients (inactive ones)" if quadratic else ""
     raise MissingCapability(
-        f"{type(problem).__name__}: G is proved for quadratics (exact expectations) and for "
-        "ridge-regularised logistic and Huber losses (a ball that iterates never leave) only"
+        f"{type(problem).__name__}: G is not known: {why}, and without that it is proved for "
+        f"ridge-regularised logistic and Huber losses: give G, as in --given G=3{remedy}"
     )
 
 

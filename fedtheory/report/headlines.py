@@ -54,13 +54,15 @@ class Tile:
 
 
 def state_of(line: Line) -> str:
-    """Key of `STATES`: how a statement stands as it is printed, or that it is a sharpening of ours, or has readings only."""
+    """Key of `STATES`: how a statement stands as it is printed, or that it is ours, as is one of a
+    user's file that has a repaired form, or has readings only."""
     if line.printed is not None:
         if line.printed.verdict == "violated":
             return "fails"
         settled = line.printed.verdict == "holds" and (line.printed.established != "open" or bool(paper_of(line.statement).file))
         return "holds" if settled else "unsettled"
-    return "ours" if get(line.statement).kind == "sharpened" else "readings"
+    own = line.repaired and paper_of(line.statement).file
+    return "ours" if own or get(line.statement).kind == "sharpened" else "readings"
 
 
 def tiles(lines: Iterable[Line]) -> dict[str, list[Tile]]:

@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from campaign_rows import record_of, recorded_rows
@@ -178,6 +179,14 @@ def test_a_paper_without_clauses_gets_a_computed_sentence(rows, monkeypatch):
         row.verdict = row.established = "holds"
     text = headlines.sentence(silent, tables.lines(mine), mine, witnesses)
     assert text == "Nothing that is printed was found to fail."
+
+
+def test_a_statement_of_ones_own_file_stands_as_its_repair_does(monkeypatch):
+    (line,) = tables.lines(recorded_rows(["elastic-aggregation/stability"]))
+    assert headlines.state_of(line) == "readings"
+    monkeypatch.setattr(headlines, "paper_of", lambda name: SimpleNamespace(file="mine.py"))
+    assert headlines.state_of(line) == "ours"
+    assert headlines.tiles([line])["ours"][0].verdict == line.repaired[0].verdict == "holds"
 
 
 def test_states_and_counts(rows):

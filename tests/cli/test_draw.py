@@ -33,9 +33,9 @@ def figure(tmp_path_factory):
 def test_verify_draws_bound_against_measured_with_its_data(figure):
     assert {p.name for p in figure.iterdir()} == {"mine.png", "mine.pdf", "mine.csv", "out"}
     data = saved.read(figure / "mine.csv")
-    assert data["statement"] == "fedelasticnet/theorem-c" and data["horizon"] == "T"
+    assert data["statement"] == "fedelasticnet/theorem-c" and data["horizon"] == "round"
     assert data["command"].startswith("fedtheory verify theorem-c --problem quadratic -P 2") and "--figure" in data["command"]
-    assert data["setup"].startswith("quadratic: m = 3, P = 2, d = 2") and data["provenance"]["commit"] is not False
+    assert data["setup"].startswith("Quadratic(clients=3, dim=2)") and data["provenance"]["commit"] is not False
     told = json.loads((figure / "out" / "verify-theorem-c-quadratic.json").read_text())
     assert [Path(f).name for f in told["files"]] == ["mine.csv", "mine.png", "mine.pdf"]
     assert all("series" not in c or c["series"] is None for c in told["checks"])

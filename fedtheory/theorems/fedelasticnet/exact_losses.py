@@ -127,11 +127,6 @@ class DiagonalLosses(RationalLosses):
         """The least curvature of R."""
         return self.joint.min(axis=-1)
 
-    @property
-    def mu_each(self) -> Any:
-        """The least curvature of a client."""
-        return self.h.min(axis=(-2, -1))
-
     def values_each(self, y: Any) -> Any:
         return (self.h * (y - self.c) * (y - self.c)).sum(axis=-1) / 2
 

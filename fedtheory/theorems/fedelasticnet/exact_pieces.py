@@ -251,11 +251,6 @@ class SeparableLosses(RationalLosses):
         """A curvature that R has everywhere."""
         return min(r.least_curvature for r in self.joint)
 
-    @property
-    def mu_each(self) -> Fraction:
-        """A curvature that every client has everywhere."""
-        return min(p.least_curvature for row in self.pieces for p in row)
-
     def values_each(self, y: Any) -> Any:
         return _each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)
 

@@ -42,7 +42,6 @@ class FederatedLosses:
         self.optimum = problem.optimum()
         self.theta_star = self.optimum.x
         self.grad_star = problem.gradient(self.theta_star)
-        self.mu, self.mu_each = problem.constants().mu, float(problem.mu_k.min())
         self._gap = max(self.optimum.value - self.optimum.lower_bound, 0.0)
         self._quadratic = isinstance(problem, Quadratic | LeastSquares)
         if self._quadratic:

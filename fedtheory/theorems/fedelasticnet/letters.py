@@ -33,10 +33,6 @@ class _Constants(ElasticConstants):
         return self._own("A")
 
     @property
-    def theorem_c(self) -> tuple[Any, Any, Any]:
-        return self._own("C")
-
-    @property
     def theorem_e(self) -> tuple[Any, Any, Any]:
         return self._own("E")
 
@@ -53,11 +49,11 @@ class _ConstantsOfRun(_Constants):
 
 
 def definition(of: str) -> str:
-    """The formulas of kappa and kappa_0 of Theorem A, B, C or E, from the code that computes them."""
+    """The formulas of kappa and kappa_0 of Theorem A, B or E, from the code that computes them."""
     constants = ElasticConstants(*(getattr(ROUND, name) for name in _CONSTANTS))
     if of == "E":
         return _definition_of_e(constants)
-    _, kappa, kappa_0 = {"A": constants.theorem_a, "B": constants.theorem_b(), "C": constants.theorem_c}[of]
+    _, kappa, kappa_0 = {"A": constants.theorem_a, "B": constants.theorem_b()}[of]
     return rf",\quad\kappa^{of}={written(kappa)},\ \kappa_0^{of}={written(kappa_0)}"
 
 
@@ -75,7 +71,7 @@ def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     """The symbols of every theorem's kappa and kappa_0: symbol -> number, where it has one."""
     out: dict[Any, Any] = {}
     for of in (
-        lambda c: c.printed, lambda c: c.theorem_a, lambda c: c.theorem_b(), lambda c: c.theorem_c, lambda c: c.theorem_e,
+        lambda c: c.printed, lambda c: c.theorem_a, lambda c: c.theorem_b(), lambda c: c.theorem_e,
     ):  # fmt: skip
         with suppress(Undefined):
             out |= dict(zip(of(constants)[1:], of(view_constants)[1:], strict=True))
@@ -137,7 +133,7 @@ class _Run(_Elastic):
         """The letters on a view, with every theorem's constants; the sums without their factor lambda_1."""
         sums = {n: getattr(view, n, None) for n in self._latex if n.startswith("inner_")}
         inner = {n: v for n, v in sums.items() if not isinstance(v, Missing) and v is not None}
-        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T", "mu", "mu_each") or (n in self._measured and n not in inner)}
+        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T") or (n in self._measured and n not in inner)}
         constants = {n: getattr(view.constants, n) for n in _CONSTANTS}
         out = {super(_Run, self).__getattr__(n): value for n, value in (own | constants).items() if not n.startswith("inner_")}
         out |= {super(_Run, self).__getattr__(n): value / view.constants.lambda1 for n, value in inner.items()}
@@ -166,8 +162,6 @@ _SPLIT = r"\sum_{t=1}^T\langle\mathbb E[\gamma^{t-1}]-\theta_*,\tfrac1m\sum_k\ma
 _OF_RUN = {
     "d": "d",
     "T": "T",
-    "mu": r"\mu",
-    "mu_each": r"\mu_L",
     "zeros": r"\bar z",
     "excess": r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]",
     "start_sq": r"\mathbb E\|\gamma^0-\theta_*\|^2",
@@ -181,7 +175,7 @@ _OF_RUN = {
     "inner_split_sign": _SPLIT + _SIGN + r"]\rangle",
     "inner_split_own_sign": _SPLIT + _SIGN + r"]\rangle",
 }
-_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T", "mu", "mu_each"))
+_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T"))
 
 RULES = ("sign", "true-gradient")
 BY_RULE = {f"{rule} rule": _Round(rule, _OF_ROUND, _MEASURED, ("noise_D", "noise_A", "noise_sq")) for rule in RULES}

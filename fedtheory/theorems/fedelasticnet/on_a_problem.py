@@ -14,7 +14,7 @@ from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
-from fedtheory.theorems.fedelasticnet.notation import RATIO, STRONGLY_CONVEX, STRONGLY_CONVEX_CLIENTS
+from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
 from fedtheory.theorems.fedelasticnet.stages import growing_views
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
@@ -52,10 +52,6 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
     spread = float(np.abs(problem.weights * problem.num_clients - 1).max())
     if spread > 1e-12:
         return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m"
-    if STRONGLY_CONVEX in form.needs and not problem.constants().mu > 0:
-        return f"R is not strongly convex: mu = {problem.constants().mu:.3g}; add a ridge"
-    if STRONGLY_CONVEX_CLIENTS in form.needs and not problem.mu_k.min() > 0:
-        return f"client {int(np.argmin(problem.mu_k))} is not strongly convex: mu_k = {problem.mu_k.min():.3g}; add a ridge"
     ratio = algorithm.l2 / beta if beta > 0 else float("inf")
     limit = form.limits.get(RATIO)
     if limit is not None and not ratio > limit:

@@ -21,19 +21,17 @@ from fedtheory.theorems.fedelasticnet.expectation import (
     full_round,
     own_anchor,
 )
-from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX, STRONGLY_CONVEX_CLIENTS
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.quantities import RunView, norm_sq
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.record import Missing, OwnRun, Record
 from fedtheory.theory.judge.statement import Form, Statement
 
-__all__ = ["own_run"]
+__all__ = ["in_states_of_algorithm_3", "own_run"]
 
 LEFT = "R(mean of gamma_0..gamma_(T-1)) - R*, gamma_t the mean of the local models of round t (theta_t + h_t/lambda_2)"
 SPLIT_OF = {"inner_exact": "inner_split", "inner_sign": "inner_split_sign", "inner_own_sign": "inner_split_own_sign"}
 ON_THE_WAY = (*SPLIT_OF, *SPLIT_OF.values())
-TIMES = {STRONGLY_CONVEX: "mu times ", STRONGLY_CONVEX_CLIENTS: "mu_L times "}  # Theorem C's left side, so that mu = 0 is no case
 HOW_GAMMA = (
     "hand over {'x': models, 'h': h} with the server's h, or {'x': models, 'gamma': gamma} with the plain mean of the local models "
     "that arrived in each round (of round 0 the start)"
@@ -51,6 +49,20 @@ def as_algorithm_3(algorithm: Any) -> Any:
     if algorithm.compressor is not None:
         raise InvalidInput(f"compressor = {algorithm.compressor.name}: the theorems are about uncompressed messages; use None")
     return SimpleNamespace(l1=0.0, l2=float(algorithm.alpha), rule="true-gradient")
+
+
+def in_states_of_algorithm_3(case: Case, record: Record) -> tuple[Case, Record]:
+    """A run of FedDyn as one of Algorithm 3, and the server's h from gamma where that was given."""
+    method, kept = as_algorithm_3(case.algorithm), dict(record.memories)
+    if isinstance(method, SimpleNamespace):
+        least = float(np.nextafter(0, 1))  # lambda_1 is above 0
+        case = replace(case, algorithm=FedElasticNetDyn(least, method.l2, "true-gradient"))
+    if "gradients" in kept:
+        kept.setdefault("stored", kept["gradients"])
+    if "gamma" in kept and "h" not in kept and record.models is not None:
+        gamma = record.memory("gamma", record.models.shape[2:])
+        kept["h"] = (gamma - record.models) * method.l2
+    return case, replace(record, memories=kept)
 
 
 def _refusal(form: Form, case: Case, method: Any, sampling: Any) -> str | None:
@@ -85,8 +97,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     sides = form.sides(view)  # type: ignore[misc]
     rule = method.rule if method.rule in form.established else next(iter(form.established))
     names = ("m", "P", "beta", "lambda1", "lambda2")
-    times = next((word for need, word in TIMES.items() if need in form.needs), "")
-    return OwnRun(sides, view.horizons, "T", exact, f"{times}{LEFT}", rule, {n: getattr(view.constants, n) for n in names})
+    return OwnRun(sides, view.horizons, "T", exact, LEFT, rule, {n: getattr(view.constants, n) for n in names})
 
 
 def _view(statement: Statement, form: Form, case: Case, record: Record, method: Any, sampling: Any, exact: bool) -> RunView:

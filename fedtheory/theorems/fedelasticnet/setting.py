@@ -41,7 +41,7 @@ from fedtheory.theorems.fedelasticnet.instances import (
 from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
-from fedtheory.theorems.fedelasticnet.own_run import own_run
+from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3, own_run
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
@@ -293,10 +293,18 @@ class FedElasticNetSetting(Setting):
         return super().proved(target)
 
 
+class FileSetting(AuthoredSetting):
+    """The statements of one file each."""
+
+    def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """As `AuthoredSetting.own_run`; FedDyn is Algorithm 3 with a lambda_1 next to 0."""
+        return super().own_run(statement, form, *in_states_of_algorithm_3(case, record))
+
+
 SETTING = Joined(
     FedElasticNetSetting(),
     Algorithm2Setting(),
     MainTextSetting(),
     DynamicsSetting(),
-    AuthoredSetting(FILE),
+    FileSetting(FILE),
 )

@@ -12,7 +12,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, shown
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["Missing", "NotRecorded", "OwnRun", "Record", "not_about_runs", "read_record", "rows_of"]
+__all__ = ["UNKNOWN", "Missing", "NotRecorded", "OwnRun", "Record", "not_about_runs", "read_record", "rows_of"]
+
+UNKNOWN = (
+    "what the method keeps beside the model is not known of this run: hand the whole states over, "
+    "run={'x': models, ...} with every memory under its name, as simulate(..., keep_states=True) has them"
+)
 
 
 class NotRecorded(InvalidInput):

@@ -1,10 +1,12 @@
-"""An authored statement about a run, on a run of anyone's: its quantities are worked out from the server's models alone."""
+"""An authored statement about a run, on a run of anyone's: its quantities are worked out from the
+server's models, and from what else of the method's states was handed over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,14 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.comparison import horizons_up_to
-from fedtheory.theory.judge.record import NotRecorded, OwnRun, Record, not_about_runs, rows_of
+from fedtheory.theory.judge.record import (
+    UNKNOWN,
+    NotRecorded,
+    OwnRun,
+    Record,
+    not_about_runs,
+    rows_of,
+)
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.measured import RunQuantities
@@ -25,8 +34,18 @@ __all__ = ["own_run"]
 SIDES = ("lhs", "rhs", "scale", "noise")
 
 
-class _Models(NamedTuple):
-    x: Any
+@contextmanager
+def _recorded(view: RunQuantities, where: str) -> Iterator[list[Any]]:
+    """Raise `NotRecorded` of values that need a memory that was not handed over."""
+    told: list[Any] = []
+    try:
+        yield told
+    except MissingCapability as error:
+        raise (NotRecorded(str(error)) if UNKNOWN in str(error) else error) from error
+    states = view.path.states
+    if len(states[0]) > 1 and all(np.isfinite(s.x).all() for s in states):
+        if any(np.isnan(np.asarray(v, dtype=float)).any() for v in told):
+            raise NotRecorded(f"{where}: {UNKNOWN}")
 
 
 class _Unseen:
@@ -34,7 +53,9 @@ class _Unseen:
 
     @property
     def results(self) -> Any:
-        raise MissingCapability("what the clients did in a round is not known of a run of one's own: only the server's models are")
+        raise MissingCapability(
+            "what the clients did in a round is not known of a run of one's own: only its states are"
+        )
 
 
 def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
@@ -61,7 +82,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
         raise InvalidInput(reason)
     sampling = case.sampling or (setting.sampling if setting.sampling is not Uniform else Uniform(case.problem.num_clients))
     certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == case.problem.num_clients
-    start = record.common_start(case.x0)
+    start = record.start(case.x0)[0] if certain else record.common_start(case.x0)
     world = setting.world(case.problem)
     setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver)
     shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
@@ -69,19 +90,24 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
         return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)
 
     def sides(rounds: int, drawn: Any = None) -> Sides:
-        view = _view(setting, case, record.models[: rounds + 1], sampling, start, drawn)  # type: ignore[index]
-        return form.sides(view)  # type: ignore[misc]
+        view = _view(setting, case, record.until(rounds), sampling, start, drawn)
+        with _recorded(view, where) as told:
+            found = form.sides(view)  # type: ignore[misc]
+            told.append(found.rhs - found.lhs)
+        return found
 
     last = sides(record.rounds)
     _check_nothing_open(setting, where, last, lambda drawn: sides(record.rounds, drawn))
     exact = certain or setting.of_statement.form(form.name).pathwise or last.relation == "=="
     many = _rows(last, record.seeds)
+    told = exact, _left(form), statement.rule
     if many > 1:
-        return OwnRun(_shaped(last, many, record.seeds), _ends(record.rounds, many), "round", exact, _left(form))
+        shaped = _shaped(last, many, record.seeds)
+        return OwnRun(shaped, _ends(record.rounds, many), "round", *told)
     horizons = [*(horizons_up_to(record.rounds) if shorter else ()), record.rounds]
     found = [_shaped(sides(t), 1, record.seeds) for t in horizons[:-1]] + [_shaped(last, 1, record.seeds)]
     joined: dict[str, Any] = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
-    return OwnRun(replace(last, **joined, axes=(), terms=()), np.array(horizons), "T", exact, _left(form))
+    return OwnRun(replace(last, **joined, axes=(), terms=()), np.array(horizons), "T", *told)
 
 
 def _left(form: Form) -> str:
@@ -109,14 +135,18 @@ def _bound_alone(
     setting: Any, form: Form, case: Case, record: Record, sampling: Any, certain: bool, start: np.ndarray, shorter: bool,
 ) -> OwnRun:  # fmt: skip
     """The right side, from two runs that nobody made: what differs between them depends on the run."""
-    claimed = setting.of_statement.form(form.name)
+    statement = setting.of_statement
+    where = f"{statement.id} [{form.name}]"
+    claimed = statement.form(form.name)
     noise = np.random.default_rng(0).standard_normal((record.rounds + 1, 1, len(start)))
     noise[0] = 0
 
     def right(scale: float, rounds: int, drawn: Any = None) -> tuple[Any, Any]:
         models = start + scale * noise[: rounds + 1]
-        view = _view(setting, case, models, sampling, start, drawn)
-        sides = reduced(view, setting.of_statement.on(view)[form.name])
+        view = _view(setting, case, Record(models, rounds, {}), sampling, start, drawn)
+        with _recorded(view, where) as told:
+            sides = reduced(view, statement.on(view)[form.name])
+            told.append(sides.rhs)
         return sides, np.asarray(sides.rhs, dtype=float)
 
     size = 1.0 + float(np.abs(start).max(initial=0.0))
@@ -125,9 +155,10 @@ def _bound_alone(
     def bound_with(drawn: Any) -> Sides:
         return replace(sides, rhs=right(0.0, record.rounds, drawn)[1])
 
-    _check_nothing_open(setting, f"{setting.of_statement.id} [{form.name}]", replace(sides, rhs=still), bound_with)
+    _check_nothing_open(setting, where, replace(sides, rhs=still), bound_with)
     _, moved = right(size, record.rounds)
-    if still.shape != moved.shape or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
+    alike = still.shape == moved.shape
+    if not alike or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
         raise NotRecorded(
             f"{setting.of_statement.id} [{form.name}]: its right side is made from what happens on the way: "
             "hand the run over, run=models"
@@ -136,20 +167,34 @@ def _bound_alone(
     horizons = _ends(record.rounds, many) if many > 1 else np.arange(1 if shorter else record.rounds, record.rounds + 1)
     values = rows_of(still.reshape(-1)) if many > 1 else rows_of([right(0.0, int(t))[1] for t in horizons])
     bare = Sides(0 * values, values, np.abs(values), sides.relation)
-    return OwnRun(bare, horizons, "round" if many > 1 else "T", certain or claimed.pathwise, _left(form))
+    letter, exact = "round" if many > 1 else "T", certain or claimed.pathwise
+    return OwnRun(bare, horizons, letter, exact, _left(form), statement.rule)
 
 
 def _view(
-    setting: Any, case: Case, models: np.ndarray, sampling: Any, start: np.ndarray, drawn: Any = None
+    setting: Any, case: Case, record: Record, sampling: Any, start: np.ndarray, drawn: Any = None
 ) -> RunQuantities:
-    """The quantities of a run with these models (T + 1, S, d); drawn : of what is still open, default the first choice."""
-    world = setting.world(case.problem)
+    """The quantities of a recorded run; drawn : of what is still open, default the first choice."""
+    world, rounds, seeds = setting.world(case.problem), record.rounds, record.seeds
     world.start = start
-    rounds, seeds = len(models) - 1, models.shape[1]
     facts, _, algorithm = setting.resolved(world, sampling, drawn or setting.first_choice, rounds)
     unseen: Sequence[Any] = [_Unseen()] * rounds
-    path = Path([_Models(x) for x in models], list(unseen))
+    path = Path(_states(algorithm, record, world.num_clients), list(unseen))
     return RunQuantities(world, facts, path, np.full(seeds, 1 / seeds), algorithm, sampled=seeds > 1)
+
+
+def _states(algorithm: Any, record: Record, num_clients: int) -> list[Any]:
+    """The states of the run: of a memory that was not handed over only its start is a number."""
+    begun = algorithm.init(record.models[0], num_clients)  # type: ignore[index]
+    told: dict[str, Any] = {"x": record.models}
+    for name, v in zip(begun._fields, begun, strict=True):
+        if name not in told and v is not None:
+            told[name] = record.memory(name, v.shape[1:])
+            if told[name] is None:
+                told[name] = np.concatenate([v[None], np.full((record.rounds, *v.shape), np.nan)])
+    each = [told.get(name) for name in begun._fields]
+    rounds = range(record.rounds + 1)
+    return [type(begun)(*(None if v is None else v[t] for v in each)) for t in rounds]
 
 
 def _rows(sides: Sides, seeds: int) -> int:

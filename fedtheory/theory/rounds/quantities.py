@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import Diverged, MissingCapability
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
+from fedtheory.theory.judge.record import UNKNOWN
 from fedtheory.theory.rounds.forms import Undefined
 
 __all__ = [
@@ -252,6 +253,24 @@ def local_models(q: Any) -> Any:
     return q._solved["local"]
 
 
+@_quantity(of_run="(T, S, N, d)", latex=r"\tilde y_k")
+def local_models_(q: Any) -> Any:
+    """The local models of all clients from the states before rounds 1..T, in the cohort or not."""
+    if "local" not in q._solved:
+        before = q.path.states[:-1]
+        joined = (None if v[0] is None else np.concatenate(v) for v in zip(*before, strict=True))
+        state = type(before[0])(*joined)
+        try:
+            found = _of_everyone(q, state)
+        except Diverged as error:
+            unknown = any(np.isnan(v).any() for v in state if v is not None)
+            if unknown and np.isfinite(state.x).all():
+                raise MissingCapability(f"local_models: {UNKNOWN}") from error
+            raise
+        q._solved["local"] = found.reshape(len(before), -1, *found.shape[1:])
+    return q._solved["local"]
+
+
 def _of_everyone(q: Any, state: Any) -> Any:
     """The local models (S, N, d) of a round in which all clients take part."""
     count = q.world.num_clients
@@ -293,6 +312,13 @@ def state_next(q: Any) -> Any:
 def x_(q: Any) -> Any:
     """The server's models x_0..x_T."""
     return np.stack([s.x for s in q.path.states])
+
+
+@_quantity(of_run="(T + 1, S, ...)")
+def state_(q: Any) -> Any:
+    """The method's whole states 0..T: a NamedTuple of arrays."""
+    each = zip(*q.path.states, strict=True)
+    return type(q.path.states[0])(*(None if v[0] is None else np.stack(v) for v in each))
 
 
 @_quantity(of_run="(T + 1, 1)", latex="<t>")

@@ -147,8 +147,6 @@ def test_losses_are_the_problems_and_uncertain_by_the_gap(problem, monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 4, 2))
     np.testing.assert_allclose(losses.excess(x), problem.objective(x) - best.value, rtol=1e-9)
-    constants = problem.constants()
-    assert (losses.mu, losses.mu_each) == (constants.mu, problem.mu_k.min())
     size = np.abs(losses.excess(x)) + abs(best.value)
     assert (losses.noise(x) >= np.finfo(float).eps * losses.excess(x)).all() and (losses.noise(x) < 1e-12 * (1 + 10 * size)).all()
     wide = replace(best, lower_bound=best.value - 0.25)

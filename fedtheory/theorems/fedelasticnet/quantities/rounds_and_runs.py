@@ -45,14 +45,6 @@ class Losses(Protocol):
     def grad_star(self) -> Any:
         """grad L_k(theta*), (m, d)."""
 
-    @property
-    def mu(self) -> Any:
-        """R's strong convexity, 0 where there is none."""
-
-    @property
-    def mu_each(self) -> Any:
-        """The clients' least one."""
-
     def values(self, x: Any) -> Any:
         """L_k(x): (..., d) -> (..., m)."""
 
@@ -338,16 +330,6 @@ class RunView:
     inner_split_sign: Any = None
     inner_split_own_sign: Any = None
     pairs: RunView | None = None
-
-    @property
-    def mu(self) -> Any:
-        """The strong convexity of R."""
-        return np.asarray(self.losses.mu)[()]
-
-    @property
-    def mu_each(self) -> Any:
-        """The strong convexity that every client has."""
-        return np.asarray(self.losses.mu_each)[()]
 
     @property
     def T(self) -> Any:

@@ -35,7 +35,7 @@ STATEMENTS = (
     *lemma_b5.STATEMENTS,
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
-    *theorem_c.STATEMENTS,
+    theorem_c.theorem_c.statement,
     *theorem_e.STATEMENTS,
     algorithm_1.algorithm_1.statement,
     *algorithm_1_bias.STATEMENTS,

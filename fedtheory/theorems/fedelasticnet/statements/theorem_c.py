@@ -1,90 +1,116 @@
-"""FedElasticNet, Theorem C: where R is strongly convex the last term of Theorem 3.1 is bounded, whatever the signs are."""
+r"""FedElasticNet, Theorem C: a strongly convex R keeps Algorithm 3 from drifting away.
+
+From the repaired Theorem 3.1, whatever the signs are: its last term is bounded by R's curvature.
+With gamma^t = theta^t + h^t/lambda_2 and X the mean of gamma^0, ..., gamma^{T-1},
+
+    mu E[R(X) - R*] <= (2/kappa_0) [mu (||gamma^0 - theta*||^2 + kappa C_0)/T + floor] + rest.
+"""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.letters import RUN_BY_RULE, definition
+import numpy as np
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet.notation import (
-    BOTH_HOLD,
+    RATIO,
     REPAIRED_THRESHOLD,
     STRONGLY_CONVEX,
     STRONGLY_CONVEX_CLIENTS,
+    SYMBOLS,
     THEOREM_C_THRESHOLD,
-    above,
-    statement,
 )
-from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.theory.judge.statement import Sides, le
-from fedtheory.theory.judge.symbolic import closed
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
+from fedtheory.theory.rounds.declare import above, method
+from fedtheory.theory.rounds.forms import form, le, repaired, wrong
+from fedtheory.theory.rounds.problem_classes import SmoothConvex
 
-__all__ = ["STATEMENTS"]
+__all__ = ["theorem_c"]
 
-
-def _bounded(r: RunView, first: Any = 1, last: Any = 1) -> Sides:
-    """mu times the excess, so that mu = 0 needs no case of its own."""
-    a, kappa, kappa_0 = r.constants.printed
-    l1_sq, l2 = r.constants.lambda1 * r.constants.lambda1, r.constants.lambda2
-    return le(
-        r.mu * r.excess,
-        first * 2 * r.mu * (r.start_sq + kappa * r.C0) / (kappa_0 * r.T),
-        r.mu * a * l1_sq * r.d / kappa_0 + 0 * r.excess,
-        last * 8 * l1_sq * r.d / (l2 * l2 * kappa_0 * kappa_0) + 0 * r.excess,
-        noise=r.mu * r.noise,
-    )
+LEAST, LEAST_OF_R = Fraction(THEOREM_C_THRESHOLD), Fraction(REPAIRED_THRESHOLD)  # of lambda_2/beta
+UNIT = 4  # of the distances from it that are drawn
+PROOF = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
+MEAN = r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]"
+K = r"K=\frac{3(\lambda_2+2\beta)}{\lambda_2(\lambda_2^2-21\beta^2)}"
+START = r"\frac{\mathbb E\|\gamma^0-\theta_*\|^2+\kappa C_0}{T}"
 
 
-def _clients(r: RunView, first: Any = 1, last: Any = 1) -> Sides:
-    """mu_L times the excess, mu_L being the strong convexity of every client."""
-    a, kappa, kappa_0 = r.constants.theorem_c
-    l1_sq = r.constants.lambda1 * r.constants.lambda1
-    return le(
-        r.mu_each * r.excess,
-        first * r.mu_each * (r.start_sq + kappa * r.C0) / (kappa_0 * r.T),
-        r.mu_each * 3 * a / 2 * l1_sq * r.zeros / kappa_0,
-        last * 2 * l1_sq * r.d / (r.constants.lambda2 * kappa_0) + 0 * r.excess,
-        noise=r.mu_each * r.noise,
-    )
-
-
-STATEMENTS = (
-    statement(
-        "theorem-c",
-        "a strongly convex R keeps Algorithm 3 from drifting away",
-        "our repair: Theorem C, from the repaired Theorem 3.1",
-        closed(
-            "repaired",
-            RUN_BY_RULE,
-            _bounded,
-            BOTH_HOLD,
-            ("first term ten times smaller, no last one", lambda r: _bounded(r, first=1 / 10, last=0)),
-            limits=above(REPAIRED_THRESHOLD),
-            needs=(STRONGLY_CONVEX,),
-            note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is "
-            "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that lambda_1^2 d/(2 mu) does stay",
-            proof="docs/fedelasticnet_dynamics.md#drifts-without-end-drift",
-        ),
-        closed(
-            "strongly convex clients",
-            RUN_BY_RULE,
-            _clients,
-            BOTH_HOLD,
-            ("first term ten times smaller, no last one", lambda r: _clients(r, first=1 / 10, last=0)),
-            after=lambda: definition("C"),
-            limits=above(THEOREM_C_THRESHOLD),
-            needs=(STRONGLY_CONVEX_CLIENTS,),
-            note="what stays is lambda_1^2 d/mu_L for large lambda_2, twice what a stall shows to stay",
-            proof="docs/fedelasticnet_dynamics.md#drifts-without-end-drift",
-        ),
-        scope="run",
-        assumptions=(
-            "every L_k is convex and beta-smooth, and R, their plain mean, is mu-strongly convex",
-            "lambda_1 > 0 and lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta",
-            "strongly convex clients: every L_k is mu_L-strongly convex; lambda_2 > (21 + sqrt 693)/2 beta = 23.662 beta",
-            "P of the m clients are drawn uniformly, independently each round",
-            "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
-        ),
-        kind="sharpened",
-        measures="suboptimality of the mean iterate, times mu",
+@FILE.statement(
+    "theorem-c",
+    about=method(
+        FedElasticNetDyn,
+        l1=above(0, usual=Fraction(1, 10)),
+        l2=above(lambda c: LEAST * c.beta, unit=lambda c: UNIT * c.beta, usual=(30 - LEAST) / UNIT),
     ),
+    rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")},
+    sampling=Uniform,
+    problems=SmoothConvex(clients=(1, 4), dimension=(1, 5)),
+    over="run",
+    rounds=(1, 50),
+    title="a strongly convex R keeps Algorithm 3 from drifting away",
+    source="our repair: Theorem C, from the repaired Theorem 3.1",
+    assumptions=(
+        "every L_k is convex and beta-smooth, and R, their plain mean, is mu-strongly convex",
+        "lambda_1 > 0 and lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta",
+        "strongly convex clients: every L_k is mu_L-strongly convex; "
+        "lambda_2 > (21 + sqrt 693)/2 beta = 23.662 beta",
+        "P of the m clients are drawn uniformly, independently each round",
+        "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
+    ),
+    symbols=SYMBOLS,
+    measures="suboptimality of the mean iterate, times mu",
+    ours=True,
 )
+def theorem_c(q: Any) -> Any:
+    """Bound mu times the excess, so that mu = 0 needs no case of its own."""
+    l1, l2, T, d = q.method.l1, q.method.l2, q.t[1:], q.d
+    constants = ElasticConstants(q.N, q.P, q.beta, l1, l2)
+    gamma = q.x + q.state.h / l2
+    excess = q.gap_at(np.cumsum(gamma[:-1], axis=0) / T[..., None])
+    start = q.sq(gamma[:1] - q.x_star)
+    C_0 = q.sq(q.state.stored[:1] - q.gradients(q.x_star)).sum(axis=-1) / q.N
+
+    def of_R(first: Any = 1, last: Any = 1) -> Any:
+        a, kappa, kappa_0 = constants.printed
+        begun = 2 * q.mu_F * (start + kappa * C_0) / (kappa_0 * T)
+        stays = 8 * l1 * l1 * d / (l2 * l2 * kappa_0 * kappa_0)
+        floor = q.mu_F * a * l1 * l1 * d / kappa_0
+        return le(q.mu_F * excess, first * begun, floor, last * stays)
+
+    def of_clients(first: Any = 1, last: Any = 1) -> Any:
+        a, kappa, kappa_0 = constants.theorem_c
+        at_rest = np.equal(q.local_models, q.x[:-1, :, None]).sum(axis=(-2, -1)) / q.N
+        begun = q.mu * (start + kappa * C_0) / (kappa_0 * T)
+        stays = 2 * l1 * l1 * d / (l2 * kappa_0)
+        floor = q.mu * 3 * a / 2 * l1 * l1 * np.cumsum(at_rest, axis=0) / (kappa_0 * T)
+        return le(q.mu * excess, first * begun, floor, last * stays)
+
+    few = Fraction(1, 10)
+    yield repaired(
+        of_R,
+        rf"\mu {MEAN}\le\frac{{2\mu}}{{\kappa_0}}\Bigl({START}+\frac{{\kappa P}}{{2m}}"
+        r"\lambda_1^2d\Bigr)+\frac{8\lambda_1^2d}{\lambda_2^2\kappa_0^2}",
+        wrong("first term ten times smaller, no last one", lambda: of_R(few, 0)),
+        needs={
+            STRONGLY_CONVEX: q.mu_F > 0,
+            f"{RATIO} > {float(LEAST_OF_R):.6g}": l2 > LEAST_OF_R * q.beta,
+        },
+        note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is "
+        "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that "
+        "lambda_1^2 d/(2 mu) does stay",
+        proof=PROOF, holds=True,
+    )  # fmt: skip
+    yield form(
+        "strongly convex clients", of_clients,
+        rf"\mu_L {MEAN}\le\frac{{\mu_L}}{{\kappa_0^C}}\Bigl({START.replace('kappa', 'kappa^C')}"
+        r"+\frac32K\lambda_1^2\bar z\Bigr)+\frac{2\lambda_1^2d}{\kappa_0^C\lambda_2}"
+        rf",\quad\kappa^C=\frac mPK,\ \kappa_0^C=\frac2{{\lambda_2}}-14\beta K,\ {K}",
+        wrong("first term ten times smaller, no last one", lambda: of_clients(few, 0)),
+        needs={STRONGLY_CONVEX_CLIENTS: q.mu > 0},
+        note="what stays is lambda_1^2 d/mu_L for large lambda_2, twice what a stall shows to stay",
+        proof=PROOF, holds=True,
+    )  # fmt: skip

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["AuthoredSetting", "DrawnInstance"]
 
 INSTANCES = 40  # a statement, in a full campaign
+OF_RUNS = 540
 PROBLEMS = 8
 _NOT_OURS = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
@@ -91,14 +92,16 @@ class AuthoredSetting(Setting):
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
         """Random instances of every statement, a third of them in fractions, and problems of the
-        package."""
+        package; of runs in a paper, which nobody studies as a file's, many more in floats."""
         out: list[Any] = []
         for kind, setting in ((k, s) for k in self.kinds for s in self._settings(k)):
             rule = setting.of_statement.rule
-            drawn = islice(_draws(setting, plan.seed), max(6, round(INSTANCES * plan.scale)))
+            more = self.authored.tested and setting.scope == "run"
+            count = OF_RUNS if more else INSTANCES
+            drawn = islice(_draws(setting, plan.seed), max(6, round(count * plan.scale)))
             for i, instance in enumerate(drawn):
                 told = _label(setting, instance), instance.to_data(), None, rule, "separable losses"
-                out.append(DrawnInstance({}, kind, *told, rational=i % 3 == 0))
+                out.append(DrawnInstance({}, kind, *told, rational=i % 3 == 0 and i < INSTANCES))
             for i in range(max(2, round(PROBLEMS * plan.scale))) if setting.refusal() is None else ():
                 label, family = f"problem {i} seed={plan.seed}{_told(rule)}", "problems of the package"
                 data = {"number": i, "seed": plan.seed}

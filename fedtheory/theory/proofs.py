@@ -31,13 +31,12 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import SeparableWorld, leaves, probabilities, run
+from fedtheory.theory.rounds.oracles import MAX_PATHS, SeparableWorld, leaves, probabilities, run
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
 __all__ = ["ProofStep", "core_proof", "step"]
 
-MOST = 512  # sequences of cohorts
-TRIED = 100  # instances, for one on which the form fails
+TRIED = 400  # instances, for one on which the form fails
 
 
 @dataclass(frozen=True)
@@ -167,9 +166,9 @@ def _walked(
 ) -> core.Course:
     n, exact = world.num_clients, world.exact
     count = sampling.count(n)
-    if count**T > MOST:
+    if count**T > MAX_PATHS:
         raise InvalidInput(
-            f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MOST}: take fewer rounds or clients"
+            f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MAX_PATHS}: take fewer rounds or clients"
         )
     facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
     law = sampling.enumerate(n)

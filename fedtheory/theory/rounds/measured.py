@@ -6,18 +6,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.theory.rounds.declare import Facts, alias, number
+from fedtheory.theory.rounds.oracles import at_once, each
 from fedtheory.theory.rounds.quantities import FUNCTIONS, ROUND, RUN, Named, of_the_other, sq
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = ["NUDGE", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
 
 NUDGE = 2.0**-36
+SHARES = 9973  # of a nudge that are drawn: a prime number, after which they come again
 ROUNDING = 64 * 2.0**-52  # relative errors that are allowed for: of losses, gradients, models and constants
 
 
@@ -79,7 +82,7 @@ class Quantities:
         self.constants: dict[str, Fraction] = {}
         self.uses_optimum = self.uses_distance = False
         self._kept: dict[str, Any] = {}
-        self._solved: dict[str, Any] = {}  # by the clients, the same where only what is read is moved
+        self._solved: dict[str, Any] = {}  # by the clients, once for all views of one run
 
     def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what
@@ -123,25 +126,34 @@ class Quantities:
 
         facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in self.facts.items()})
         same = (self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
-        return type(self)(Nudged(self.world, move), facts, self._moved_path(size, rng), *same)
+        out = type(self)(Nudged(self.world, move), facts, self._moved_path(size, rng), *same)
+        out._solved = {k: move(v) for k, v in self._solved.items() if k != "value"}
+        return out
 
     def _moved_path(self, size: float, rng: np.random.Generator) -> Any:
         """The run with every number of a state moved by the share ``size`` of the largest there was:
         errors of early rounds stay in later ones."""
-        states = self.path.states
-        fields = [i for i, v in enumerate(states[0]) if v is not None]
-        largest = {i: max(float(np.abs(s[i]).max(initial=0.0)) for s in states) for i in fields}
-        largest[0] = self._size
+        def moved(state: Any) -> Any:
+            sizes = iter(self._sizes)
 
-        def moved(i: int, v: Any) -> Any:
-            most = largest.get(i)
-            return v if most is None else v + size * (most + np.abs(v)) * rng.uniform(-1, 1, np.shape(v))
+            def shifted(v: Any) -> Any:
+                share = np.resize(size * rng.uniform(-1, 1, SHARES), v.shape)
+                return v + (next(sizes) + np.abs(v)) * share
 
-        return self.path._replace(states=[type(s)(*map(moved, range(len(s)), s)) for s in states])
+            return each(state, shifted)
+
+        return self.path._replace(states=at_once(moved, self.path.states, self.path.alike))
 
     def at_corner(self, F_star: int, distance: int) -> Any:
         """The same run with the optimum at the edge of what is known of it."""
         return self.other(self.overrides, (F_star, distance))
+
+    @cached_property
+    def _sizes(self) -> list[float]:
+        """The largest entry of every field of the states."""
+        fields = [v for v in zip(*self.path.states, strict=True) if v[0] is not None]
+        each_field = [max(float(np.abs(v).max(initial=0.0)) for v in field) for field in fields]
+        return [self._size, *each_field[1:]]
 
     @property
     def _size(self) -> float:
@@ -218,8 +230,21 @@ class Quantities:
         return out if out.shape else out[()]
 
     def value(self, x: Any) -> Any:
-        """F at any points: (..., d) -> (...)."""
-        return (self.world.weights * self.world.values(x)).sum(axis=-1)
+        """F at any points: (..., d) -> (...); at those in a row that are one, and at those of the
+        last time, found once, but each time moved by itself where F is moved."""
+        at, found = self._solved.get("value", (None, None))
+        if isinstance(self.world, Nudged) or not np.array_equal(at, x):
+            points = np.reshape(x, (-1, np.shape(x)[-1]))
+            new = np.ones(len(points), dtype=bool)
+            new[1:] = (points[1:] != points[:-1]).any(axis=-1)
+            found = (self.world.weights * self.world.values(points[new])).sum(axis=-1)
+            found = found[np.cumsum(new) - 1].reshape(np.shape(x)[:-1])
+            self._solved["value"] = np.array(x), found
+        return found
+
+    def over_clients(self, v: Any) -> Any:
+        """The mean over the clients: (..., K) -> (...)."""
+        return v.sum(axis=-1) / number(v.shape[-1], self.rational)
 
     def gradients(self, x: Any) -> Any:
         """grad f_k of every client at any points: (..., d) -> (..., N, d)."""
@@ -235,7 +260,8 @@ class Quantities:
 
     def gap_at(self, x: Any) -> Any:
         """F - F* at any points."""
-        return self.value(x) - self.F_star
+        least = self.F_star  # may take F elsewhere
+        return self.value(x) - least
 
     def _distance_sq(self, x: Any) -> Any:
         """||x - x_star||^2, moved by what is not known of x_star."""
@@ -268,8 +294,7 @@ class RoundQuantities(Quantities):
 
     @property
     def _before(self) -> Any:
-        each = self._before_each
-        return type(each)(*(None if v is None else v[:: self._cohorts] for v in each))
+        return each(self._before_each, lambda v: v[:: self._cohorts])
 
     @property
     def _after(self) -> Any:

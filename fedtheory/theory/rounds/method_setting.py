@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 import numpy as np
@@ -31,21 +31,30 @@ from fedtheory.theory.rounds.declare import (
 )
 from fedtheory.theory.rounds.fixed_points import by_coordinate, in_floats
 from fedtheory.theory.rounds.instances import Draw
-from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.measured import Quantities, RoundQuantities, RunQuantities
-from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, leaves, probabilities, rows, run, whole
+from fedtheory.theory.rounds.oracles import (
+    MAX_NUMBERS,
+    MAX_PATHS,
+    ProblemWorld,
+    SeparableWorld,
+    leaves,
+    probabilities,
+    rows,
+    run,
+    whole,
+)
 from fedtheory.theory.rounds.problem_classes import ProblemClass
 from fedtheory.theory.rounds.undefined import Undefined
 from fedtheory.theory.rounds.units import POSITIONS, simple
 
-__all__ = ["MANY", "MAX_PATHS", "MethodSetting", "at_minimiser"]
+__all__ = ["MANY", "MethodSetting"]
 
-MAX_PATHS = 4096
 MANY = 128  # cohorts of one round of more clients than need be
 DRAWS = 200
 STATES = 32
 REACHED = 6  # rounds of a run whose states are looked at
 EXACT_PATHS = 81  # of a run in fractions
+REACHES = np.array([Fraction(16 + i % 16, 16) * Fraction(2) ** (i // 16) for i in range(-160, 80)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +138,8 @@ class MethodSetting:
 
     def _drawn(self, rng: np.random.Generator) -> Draw | None:
         base = self.problems.draw(rng)
-        if rng.random() < 0.12:  # where nothing should move: a bias, or a noise, is all there is
-            base = at_minimiser(base)
+        share = 0.25 if self.scope == "run" else 0.12
+        still = rng.random() < share  # where nothing should move: a bias, or a noise, is all there is
         n, size = base.num_clients, None
         if self.sampling is Uniform:
             size = int(rng.integers(1, n + 1))
@@ -139,12 +148,19 @@ class MethodSetting:
             if size > n:
                 return None
         least, most = self.of_statement.rounds
-        rounds = int(rng.integers(least, most + 1))
+        lengths: Sequence[int] = range(least, most + 1)
+        if self.scope == "run":  # of the few that can be enumerated often the longest
+            count = self.law(base.changed(cohort_size=size)).count(n)
+            lengths = [*takewhile(lambda t: count**t <= MAX_PATHS, lengths)] or lengths[:1]
+            lengths = lengths[-1:] if still or rng.random() < 0.25 else lengths
+        rounds = lengths[int(rng.integers(len(lengths)))]
         before: tuple[tuple[int, ...], ...] = ()
         if self.scope == "round" and size is not None and size < n:
             before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
         drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()}
         made = base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
+        if still and self.problems.why_not(made) is None:
+            made = self._at_rest(made)
         if not self._free or rng.random() < 0.5:
             return made
         units = (Fraction(1), base.exact_losses.constants["beta"])  # of a model, or of a gradient
@@ -156,6 +172,24 @@ class MethodSetting:
             for index in np.ndindex(values.shape):
                 values[index] = simple(rng, POSITIONS, 3.0) * unit
         return made.changed(rounds=0, before=(), state=state)
+
+    def _at_rest(self, instance: Draw) -> Draw:
+        """The instance started at the minimiser of F, where there is one; of a run in every coordinate
+        as far from it, towards its own start, as a round of all clients leaves the model there."""
+        try:
+            x = instance.exact_losses.minimiser(instance.start)
+            if self.scope == "run":
+                points = x + REACHES[:, None] * (instance.start - x)
+                starts, count = points.astype(float), instance.num_clients
+                world = SeparableWorld(instance.losses(False), starts[0])
+                everyone = Cohort(count, mask=np.ones((len(starts), count), dtype=bool))
+                path = self._made(world, starts, Full(), [everyone], None, instance.drawn).path
+                rests = np.isclose(path.states[-1].x, starts, rtol=1e-12, atol=1e-12)
+                last = len(points) - 1 - rests[::-1].argmax(axis=0)
+                x = np.where(rests.any(axis=0), points[last, range(instance.dim)], x)
+            return instance.changed(start=x)
+        except FedTheoryError:
+            return instance
 
     @property
     def _free(self) -> dict[str, str]:
@@ -287,11 +321,12 @@ class MethodSetting:
     def view_twice(self, instance: Draw) -> Quantities:
         """In floats a run with every sequence of cohorts twice, with half its chance each time."""
         like, law = instance.start.astype(float), self.law(instance)
-        cohorts, chance = leaves(law, instance.num_clients, instance.rounds, False, MAX_PATHS)
+        cohorts, chance = leaves(law, instance.num_clients, instance.rounds, False)
         twice = np.repeat(np.arange(len(chance)), 2)
         starts = np.repeat(like[None], len(twice), axis=0)
         world = SeparableWorld(instance.losses(False), like)
-        return self._made(world, starts, law, [rows(c, twice) for c in cohorts], chance[twice] / 2, instance.drawn)
+        cohorts = [rows(c, twice * c.scenarios // len(chance)) for c in cohorts]
+        return self._made(world, starts, law, cohorts, chance[twice] / 2, instance.drawn)
 
     def _round(
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
@@ -457,7 +492,9 @@ class MethodSetting:
             return self._round(world, starts, sampling, rounds, before, drawn)
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
         start = world.start = _starts(world, rng, 1, x0)
-        if (few := count**rounds <= 512) and mode != "monte-carlo":
+        paths = count**rounds
+        few = paths <= MAX_PATHS and paths * n * world.dim <= MAX_NUMBERS
+        if few and mode != "monte-carlo":
             cohorts, chance = leaves(sampling, n, rounds, False)
             return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
         if mode == "exact" and not few:
@@ -524,14 +561,6 @@ class MethodSetting:
                 )
             if steps == 1:
                 yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
-
-
-def at_minimiser(instance: Draw) -> Draw:
-    """The instance started at the minimiser of F, where there is one."""
-    try:
-        return instance.changed(start=instance.exact_losses.minimiser(instance.start))
-    except Unbounded:
-        return instance
 
 
 def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.ndarray:

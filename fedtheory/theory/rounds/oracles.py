@@ -7,7 +7,7 @@ a minimiser. In fractions both are 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,9 +26,11 @@ from fedtheory.theory.rounds.declare import Whole, number
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 
-__all__ = ["Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run"]
+__all__ = ["MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run"]
 
 EPS = float(np.finfo(float).eps)
+MAX_PATHS = 4096  # sequences of cohorts that are enumerated
+MAX_NUMBERS = 2**21  # of the models of all clients in all of them
 
 
 @dataclass(frozen=True)
@@ -159,17 +161,19 @@ class WeighedClients(Clients):
 
 class Path(NamedTuple):
     """A run in S scenarios: the states before every round and after the last, and each round's
-    clients."""
+    clients; of every state how many scenarios in a row have the same, which are one to clients."""
 
     states: list[Any]
     clients: list[Clients]
+    alike: Sequence[int] = ()
 
 
 def run(
     world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort],
     seed: int = 0, state: dict[str, Any] | None = None,
 ) -> Path:  # fmt: skip
-    """The method from x (S, d), one cohort of S scenarios a round.
+    """The method from x (S, d), one cohort of S scenarios a round; of fewer where as many in a row
+    are alike up to that round, which is made once for them.
 
     ``state`` : fields of the state that it begins in, in place of its own
 
@@ -184,12 +188,18 @@ def run(
         begun = check_state(algorithm.init(x, world.num_clients), name)
         loop = Loop("rounds", ([begun._replace(**state) if state else begun], []))
         states, moved = loop.state
-        kept = [world.clients(cohort, work, x, stream, t) for t, (cohort, _) in enumerate(zip(cohorts, moved, strict=False), 1)]
+        alike = [len(x) // cohort.scenarios for cohort in cohorts]
+        kept = [
+            world.clients(cohort, work, x[::n], stream, t)
+            for t, (cohort, n, _) in enumerate(zip(cohorts, alike, moved, strict=False), 1)
+        ]
         for clients, y in zip(kept, moved, strict=True):  # what another process did: views ask for no more of it
             clients.results = [] if y is None else [LocalResult(y)]
         for t in loop.upto(len(cohorts)):
-            clients = world.clients(cohorts[t - 1], work, x, stream, t)
-            states.append(check_state(algorithm.round(states[-1], clients), name))
+            n = alike[t - 1]
+            clients = world.clients(cohorts[t - 1], work, x[::n], stream, t)
+            before = states[-1] if n == 1 else each(states[-1], lambda v: v[::n])  # noqa: B023
+            states.append(repeated(check_state(algorithm.round(before, clients), name), n))
             kept.append(clients)
             moved.append(clients.results[-1].y if clients.results else None)
     except (TypeError, AttributeError) as error:
@@ -199,14 +209,35 @@ def run(
     if world.exact:
         for state in states:
             check_fractions(state, name)
-    return Path(states, kept)
+    return Path(states, kept, [*alike[:1], *alike])
+
+
+def each(state: Any, change: Callable[[Any], Any]) -> Any:
+    """The state with every field changed."""
+    return type(state)(*(None if v is None else change(v) for v in state))
+
+
+def at_once(change: Callable[[Any], Any], states: Sequence[Any], alike: Sequence[int]) -> list[Any]:
+    """States as changed all together, of those in a row that are alike only one."""
+    alike = [n for n, _ in zip(alike or [1] * len(states), states, strict=False)]
+    few = [each(s, lambda v: v[::n]) for s, n in zip(states, alike, strict=True)]  # noqa: B023
+    joined = (None if v[0] is None else np.concatenate(v) for v in zip(*few, strict=True))
+    ends = np.cumsum([len(s.x) for s in few])[:-1]
+    changed = each(change(type(few[0])(*joined)), lambda v: np.split(v, ends))
+    rows = zip(*(v or [None] * len(few) for v in changed), strict=True)
+    return [repeated(type(few[0])(*row), n) for row, n in zip(rows, alike, strict=True)]
+
+
+def repeated(state: Any, n: int) -> Any:
+    """The state with every scenario n times in a row."""
+    return state if n == 1 else each(state, lambda v: np.repeat(v, n, axis=0))
 
 
 def leaves(
-    sampling: Sampling, num_clients: int, rounds: int, exact: bool, most: int = 4096
+    sampling: Sampling, num_clients: int, rounds: int, exact: bool, most: int = MAX_PATHS
 ) -> tuple[list[Cohort], Any]:
-    """Every sequence of cohorts as scenarios: one cohort of all S = C^rounds scenarios a round,
-    and the probabilities (S,).
+    """Every sequence of cohorts as scenarios: a cohort of each of the C^t sequences up to round t,
+    and the probabilities (S,) of all S = C^rounds.
 
     Raises
     ------
@@ -219,12 +250,10 @@ def leaves(
     if total > most:
         raise InvalidInput(f"{rounds} rounds of {count} cohorts make {total} sequences, more than {most}")
     chance = probabilities(sampling, law, exact)
-    number = np.arange(total)
-    out, weight = [], np.full(total, Fraction(1) if exact else 1.0)
+    out, weight = [], np.full(1, Fraction(1) if exact else 1.0)
     for t in range(rounds):
-        digit = number // count ** (rounds - 1 - t) % count
-        out.append(rows(law, digit))
-        weight = weight * chance[digit]
+        out.append(rows(law, np.tile(np.arange(count), count**t)))
+        weight = (weight[:, None] * chance).ravel()
     return out, weight
 
 

@@ -399,6 +399,28 @@ class StronglyConvex(ProblemClass):
 
 
 @dataclass(frozen=True)
+class StronglyConvexSum(StronglyConvex):
+    """Convex losses with Lipschitz gradients whose F is mu_F-strongly convex: of a client mu may be 0."""
+
+    words: ClassVar[str] = "smooth convex losses whose F is strongly convex"
+
+    def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
+        """Curvature everywhere, or nearly."""
+        return (ProblemClass if rng.random() < 0.1 else StronglyConvex).entry(self, rng, family)
+
+    def why_not_losses(self, instance: Draw) -> str | None:
+        """Also: F strongly convex."""
+        curved = instance.exact_losses.constants["mu_F"] > 0
+        return ProblemClass.why_not_losses(self, instance) if curved else "F is not strongly convex (mu_F = 0)"
+
+    def why_not_problem(self, problem: Any) -> str | None:
+        """Also: F strongly convex."""
+        reason = ProblemClass.why_not_problem(self, problem)
+        flat = reason is None and not problem.joint_strong_convexity() > 0
+        return "F is not strongly convex (property: strong_convexity)" if flat else reason
+
+
+@dataclass(frozen=True)
 class Lipschitz(ProblemClass):
     """Convex losses with bounded subgradients, not smooth: weighted l1 distances. G_sq = max_k
     sup ||g_k||^2."""

@@ -8,7 +8,7 @@ round by scenario, then d.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge.record import UNKNOWN
 from fedtheory.theory.rounds.forms import Undefined
+from fedtheory.theory.rounds.oracles import at_once, each
 
 __all__ = [
     "CONSTANTS",
@@ -59,6 +60,7 @@ FUNCTIONS = {
     "sqrt(v)": "the square root (in fractions only where it is one)",
     "power(base, t)": "base ** t for whole t, entry by entry",
     "value(x)": "F at any points",
+    "over_clients(v)": "the mean over the clients, along the last axis",
     "gradients(x)": "grad f_k of every client at any points",
     "gradients_each(y)": "grad f_k(y_k) at a point for each client",
     "rounding(v)": "by how much floats may miss numbers of the size of v: for noise=... of a side",
@@ -127,7 +129,9 @@ def F_star(q: Any) -> Any:
     best = q._best
     if q.rational:
         return best.F_low
-    rounding = 64 * float(np.finfo(float).eps) * float(np.abs(q.F).max() + abs(best.F_high))
+    if "size" not in q._solved:
+        q._solved["size"] = float(np.abs(q.F).max())
+    rounding = 64 * float(np.finfo(float).eps) * (q._solved["size"] + abs(best.F_high))
     return best.F_high + rounding if q.corner[0] > 0 else best.F_low - rounding if q.corner[0] < 0 else best.F_low
 
 
@@ -248,42 +252,62 @@ def client_models(q: Any) -> Any:
 def local_models(q: Any) -> Any:
     """The local models of all clients from the state before the round, in the cohort
     or not."""
-    if "local" not in q._solved:
-        q._solved["local"] = _of_everyone(q, q._before)[:, None]
-    return q._solved["local"]
+    return q.x[:, :, None] + _local_moves(q, [q._before], [1])[0][:, None]
+
+
+@_quantity(of_run="(T, S, P, d)", latex="y_k")
+def client_models_(q: Any) -> Any:
+    """The clients' models after the last local minimisation of rounds 1..T: of the cohort, over
+    which a mean is that over all on average; of a run of anyone's those of all."""
+    if not q.path.alike:
+        return q.local_models
+    if "cohort" not in q._solved:
+        q._solved["cohort"] = _by_rounds(q, "client_models", lambda c, moves: moves)
+    return q.x[:-1, :, None] + q._solved["cohort"]
+
+
+def _by_rounds(q: Any, name: str, of: Callable[[Any, Any], Any]) -> Any:
+    """A function of each round's clients, and of how far they moved in it: (T, S, ...)."""
+    if not all(c.results for c in q.path.clients):
+        raise MissingCapability(f"{name}: this method asks its clients for no local minimisation")
+    rounds = zip(q.path.clients, q.path.states, q.path.alike[1:], strict=False)
+    found = ((of(c, c.results[-1].y - s.x[::n, None]), n) for c, s, n in rounds)
+    return np.stack([np.repeat(v, n, axis=0) for v, n in found])
 
 
 @_quantity(of_run="(T, S, N, d)", latex=r"\tilde y_k")
 def local_models_(q: Any) -> Any:
     """The local models of all clients from the states before rounds 1..T, in the cohort or not."""
-    if "local" not in q._solved:
-        before = q.path.states[:-1]
-        joined = (None if v[0] is None else np.concatenate(v) for v in zip(*before, strict=True))
-        state = type(before[0])(*joined)
-        try:
-            found = _of_everyone(q, state)
-        except Diverged as error:
-            unknown = any(np.isnan(v).any() for v in state if v is not None)
-            if unknown and np.isfinite(state.x).all():
-                raise MissingCapability(f"local_models: {UNKNOWN}") from error
-            raise
-        q._solved["local"] = found.reshape(len(before), -1, *found.shape[1:])
-    return q._solved["local"]
+    return q.x[:-1, :, None] + _local_moves(q, q.path.states[:-1], q.path.alike)
+
+
+def _local_moves(q: Any, states: Sequence[Any], alike: Sequence[int]) -> Any:
+    """By how much all clients, in the cohort or not, move from every state (t, S, N, d): found
+    once, also for a view that is moved a little, where a model that rests goes on to rest."""
+    if "moves" not in q._solved:
+        found = at_once(lambda state: _of_everyone(q, state), states, alike)
+        q._solved["moves"] = np.stack([state.x for state in found])
+    return q._solved["moves"]
 
 
 def _of_everyone(q: Any, state: Any) -> Any:
-    """The local models (S, N, d) of a round in which all clients take part."""
+    """A state whose x is by how much each client moves (S, N, d) where all take part."""
     count = q.world.num_clients
     cohort = Cohort(count, mask=np.ones((len(state.x), count), dtype=bool))
-    clients = q.world.clients(
-        cohort, {k: q.facts[k] for k in ("E", "eta") if k in q.facts}, state.x, Stream(0), 1
-    )
-    q.method.round(state, clients)
+    work = {k: q.facts[k] for k in ("E", "eta") if k in q.facts}
+    clients = q.world.clients(cohort, work, state.x, Stream(0), 1)
+    try:
+        q.method.round(state, clients)
+    except Diverged as error:
+        unknown = any(np.isnan(v).any() for v in state if v is not None)
+        if unknown and np.isfinite(state.x).all():
+            raise MissingCapability(f"local_models: {UNKNOWN}") from error
+        raise
     if not clients.results:
         raise MissingCapability(
             "local_models: this method asks its clients for no local minimisation"
         )
-    return clients.results[-1].y
+    return each(state, lambda v: None)._replace(x=clients.results[-1].y - state.x[:, None])
 
 
 @_quantity(of_round="(S, C)", latex=r"\frac1P\sum_k\|y_k-x\|^2")
@@ -298,13 +322,13 @@ def drift(q: Any) -> Any:
 @_quantity(of_round="(S, 1, ...)")
 def state(q: Any) -> Any:
     """The method's whole state before the round: a NamedTuple of arrays."""
-    return type(q._before)(*(None if v is None else v[:, None] for v in q._before))
+    return each(q._before, lambda v: v[:, None])
 
 
 @_quantity(of_round="(S, C, ...)")
 def state_next(q: Any) -> Any:
     """The method's whole state after it: a NamedTuple of arrays."""
-    return type(q._after)(*(None if v is None else q._fold(v) for v in q._after))
+    return each(q._after, q._fold)
 
 
 # --- of a run: (T + 1, S) ---------------------------------------------------------------------------------------------------
@@ -317,8 +341,8 @@ def x_(q: Any) -> Any:
 @_quantity(of_run="(T + 1, S, ...)")
 def state_(q: Any) -> Any:
     """The method's whole states 0..T: a NamedTuple of arrays."""
-    each = zip(*q.path.states, strict=True)
-    return type(q.path.states[0])(*(None if v[0] is None else np.stack(v) for v in each))
+    fields = zip(*q.path.states, strict=True)
+    return type(q.path.states[0])(*(None if v[0] is None else np.stack(v) for v in fields))
 
 
 @_quantity(of_run="(T + 1, 1)", latex="<t>")
@@ -360,10 +384,7 @@ def moved_sq_(q: Any) -> Any:
 @_quantity(of_run="(T, S)", latex=r"\frac1P\sum_k\|y_k-<before>\|^2")
 def drift_(q: Any) -> Any:
     """Of rounds 1..T the mean over the cohort of ||y_k - x_(t-1)||^2."""
-    if not all(c.results for c in q.path.clients):
-        raise MissingCapability("drift: this method asks its clients for no local minimisation")
-    pairs = zip(q.path.clients, q.path.states, strict=False)
-    return np.stack([c.mean(sq(c.results[-1].y - s.x[:, None, :])[..., None])[..., 0] for c, s in pairs])
+    return _by_rounds(q, "drift", lambda c, moves: c.mean(sq(moves)[..., None])[..., 0])
 
 
 def told_quantities(over: str) -> dict[str, str]:

@@ -15,28 +15,19 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.theorems.fedelasticnet.notation import (
-    RATIO,
-    REPAIRED_THRESHOLD,
-    STRONGLY_CONVEX,
-    STRONGLY_CONVEX_CLIENTS,
-    SYMBOLS,
-    THEOREM_C_THRESHOLD,
-)
+from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
 from fedtheory.theory.rounds.declare import above, method
 from fedtheory.theory.rounds.forms import form, le, repaired, wrong
-from fedtheory.theory.rounds.problem_classes import SmoothConvex
+from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 
-__all__ = ["theorem_c"]
-
-LEAST, LEAST_OF_R = Fraction(THEOREM_C_THRESHOLD), Fraction(REPAIRED_THRESHOLD)  # of lambda_2/beta
-UNIT = 4  # of the distances from it that are drawn
+LEAST, OF_R = Fraction(notation.THEOREM_C_THRESHOLD), Fraction(notation.REPAIRED_THRESHOLD)
+UNIT = 30  # of the distances of lambda_2/beta from the least that are drawn
 PROOF = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
 MEAN = r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]"
-K = r"K=\frac{3(\lambda_2+2\beta)}{\lambda_2(\lambda_2^2-21\beta^2)}"
 START = r"\frac{\mathbb E\|\gamma^0-\theta_*\|^2+\kappa C_0}{T}"
+CHANGED = "first term ten times smaller, no last one"
 
 
 @FILE.statement(
@@ -48,7 +39,7 @@ START = r"\frac{\mathbb E\|\gamma^0-\theta_*\|^2+\kappa C_0}{T}"
     ),
     rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")},
     sampling=Uniform,
-    problems=SmoothConvex(clients=(1, 4), dimension=(1, 5)),
+    problems=StronglyConvexSum(clients=(1, 4), dimension=(1, 5)),
     over="run",
     rounds=(1, 50),
     title="a strongly convex R keeps Algorithm 3 from drifting away",
@@ -61,7 +52,7 @@ START = r"\frac{\mathbb E\|\gamma^0-\theta_*\|^2+\kappa C_0}{T}"
         "P of the m clients are drawn uniformly, independently each round",
         "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
     ),
-    symbols=SYMBOLS,
+    symbols=notation.SYMBOLS,
     measures="suboptimality of the mean iterate, times mu",
     ours=True,
 )
@@ -72,45 +63,41 @@ def theorem_c(q: Any) -> Any:
     gamma = q.x + q.state.h / l2
     excess = q.gap_at(np.cumsum(gamma[:-1], axis=0) / T[..., None])
     start = q.sq(gamma[:1] - q.x_star)
-    C_0 = q.sq(q.state.stored[:1] - q.gradients(q.x_star)).sum(axis=-1) / q.N
+    C_0 = q.over_clients(q.sq(q.state.stored[:1] - q.gradients(q.x_star)))
 
     def of_R(first: Any = 1, last: Any = 1) -> Any:
         a, kappa, kappa_0 = constants.printed
-        begun = 2 * q.mu_F * (start + kappa * C_0) / (kappa_0 * T)
+        begun, floor = 2 * (start + kappa * C_0) / (kappa_0 * T), a * l1 * l1 * d / kappa_0
         stays = 8 * l1 * l1 * d / (l2 * l2 * kappa_0 * kappa_0)
-        floor = q.mu_F * a * l1 * l1 * d / kappa_0
-        return le(q.mu_F * excess, first * begun, floor, last * stays)
+        return le(q.mu_F * excess, first * q.mu_F * begun, q.mu_F * floor, last * stays)
 
     def of_clients(first: Any = 1, last: Any = 1) -> Any:
         a, kappa, kappa_0 = constants.theorem_c
-        at_rest = np.equal(q.local_models, q.x[:-1, :, None]).sum(axis=(-2, -1)) / q.N
-        begun = q.mu * (start + kappa * C_0) / (kappa_0 * T)
+        at_rest = q.over_clients(np.equal(q.client_models, q.x[:-1, :, None]).sum(axis=-1))
+        begun = (start + kappa * C_0) / (kappa_0 * T)
+        floor = 3 * a / 2 * l1 * l1 * np.cumsum(at_rest, axis=0) / (kappa_0 * T)
         stays = 2 * l1 * l1 * d / (l2 * kappa_0)
-        floor = q.mu * 3 * a / 2 * l1 * l1 * np.cumsum(at_rest, axis=0) / (kappa_0 * T)
-        return le(q.mu * excess, first * begun, floor, last * stays)
+        return le(q.mu * excess, first * q.mu * begun, q.mu * floor, last * stays)
 
-    few = Fraction(1, 10)
     yield repaired(
         of_R,
         rf"\mu {MEAN}\le\frac{{2\mu}}{{\kappa_0}}\Bigl({START}+\frac{{\kappa P}}{{2m}}"
         r"\lambda_1^2d\Bigr)+\frac{8\lambda_1^2d}{\lambda_2^2\kappa_0^2}",
-        wrong("first term ten times smaller, no last one", lambda: of_R(few, 0)),
-        needs={
-            STRONGLY_CONVEX: q.mu_F > 0,
-            f"{RATIO} > {float(LEAST_OF_R):.6g}": l2 > LEAST_OF_R * q.beta,
-        },
+        wrong(CHANGED, lambda: of_R(Fraction(1, 10), 0)),
+        needs={f"{notation.RATIO} > {float(OF_R):.6g}": l2 > OF_R * q.beta},
         note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is "
         "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that "
         "lambda_1^2 d/(2 mu) does stay",
         proof=PROOF, holds=True,
     )  # fmt: skip
     yield form(
-        "strongly convex clients", of_clients,
+        notation.STRONGLY_CONVEX_CLIENTS, of_clients,
         rf"\mu_L {MEAN}\le\frac{{\mu_L}}{{\kappa_0^C}}\Bigl({START.replace('kappa', 'kappa^C')}"
         r"+\frac32K\lambda_1^2\bar z\Bigr)+\frac{2\lambda_1^2d}{\kappa_0^C\lambda_2}"
-        rf",\quad\kappa^C=\frac mPK,\ \kappa_0^C=\frac2{{\lambda_2}}-14\beta K,\ {K}",
-        wrong("first term ten times smaller, no last one", lambda: of_clients(few, 0)),
-        needs={STRONGLY_CONVEX_CLIENTS: q.mu > 0},
+        r",\quad\kappa^C=\frac mPK,\ \kappa_0^C=\frac2{\lambda_2}-14\beta K,\ "
+        r"K=\frac{3(\lambda_2+2\beta)}{\lambda_2(\lambda_2^2-21\beta^2)}",
+        wrong(CHANGED, lambda: of_clients(Fraction(1, 10), 0)),
+        needs={notation.STRONGLY_CONVEX_CLIENTS: q.mu > 0},
         note="what stays is lambda_1^2 d/mu_L for large lambda_2, twice what a stall shows to stay",
         proof=PROOF, holds=True,
     )  # fmt: skip

@@ -273,7 +273,7 @@ def test_weights_that_break_the_assumption_are_found(seed):
     """x^2/2 and (x - 1)^2/2 with weights 2/3 and 1/3: one step of one of them from 0 has E = 5/18 > 2/9."""
     setting = MethodSetting.of(to_a_neighbourhood())
     variant = dict(setting.variants())["equal weights"]
-    found = assumption_need(Search(setting), "equal weights", variant, ["repaired"], 120, seed)
+    found = assumption_need(Search(setting), "equal weights", variant, ["repaired"], 333, seed)
     assert found[0].needed and len(set(instance_of(found[0].example).weights)) > 1
 
 

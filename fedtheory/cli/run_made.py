@@ -148,7 +148,11 @@ def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refus
 def problem_for(o: RunOptions) -> Any:
     """The problem, once the method and the device are known to be there."""
     from fedtheory import algorithms
+    from fedtheory.cli.problems import PROBLEMS
 
+    if o.method in PROBLEMS and o.problem in algorithms.names():
+        right = f"{o.problem} {o.method}"
+        raise InvalidInput(f"{o.method} is a problem, and {o.problem} a method: `fedtheory run {right}`")
     algorithms.get(o.method)
     array_like(o.device, o.dtype or "float64")
     return problem_of(o.problem, o.options, o.seed)

@@ -192,6 +192,12 @@ def test_run_with_local_steps(tmp_path, solver):
 def test_a_run_that_diverges_says_where(tmp_path):
     args = ("run", "fedavg", "quadratic", "--local-solver", "gradient", "--local-lr", 1e6, "--out", tmp_path)
     assert "diverged in round" in refused(*args)
+    args = (*args[:3], "--local-lr", 100, "--rounds", 20, *args[-2:])  # whose model is finite to the end
+    assert "diverged in round 17 at the server" in refused(*args) and "F(x) - F*" in refused(*args)
+
+
+def test_a_problem_in_place_of_the_method_is_told(tmp_path):
+    assert "`fedtheory run fedavg quadratic`" in refused("run", "quadratic", "fedavg", "--out", tmp_path)
 
 
 @pytest.mark.parametrize("problem", ["quadratic", "l1-distance"])

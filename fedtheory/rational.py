@@ -181,9 +181,10 @@ def complexity(x: Fraction) -> float:
 
 
 def round_numbers(x: Fraction) -> list[Fraction]:
-    """A power of ten, and one or two digits of x or 1/x, whichever is above 1; x is not 0."""
+    """Powers of ten from 1 to x, and one or two digits of x or 1/x, whichever is above 1; x is not 0."""
     size = abs(x)
-    found = [Fraction(10) ** round(math.log10(size))]
+    last = round(math.log10(size))
+    found = [Fraction(10) ** k for k in {last, *range(1, last), *range(-1, last, -1)}]
     for digits in (1, 2):
         large = Fraction(f"{float(max(size, 1 / size)):.{digits}g}")
         found.append(large if size >= 1 else 1 / large)

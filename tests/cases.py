@@ -8,18 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
-def _values(case: Any, count: int) -> tuple[Any, ...]:
-    """What a row of a table gives to the names, be it from `pytest.param` or a value by itself."""
-    if hasattr(case, "marks"):
-        assert not case.marks, "a mark is of a whole test"
-        return tuple(case.values)
-    return (case,) if count == 1 else tuple(case)
-
-
 def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """As `pytest.mark.parametrize`, for tests without fixtures; every case is tried, and all that fail are named."""
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    rows = [_values(case, len(keys)) for case in cases]
+    rows = [(case,) if len(keys) == 1 else tuple(case) for case in cases]
     assert rows, f"no case of {names}"
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:

@@ -69,21 +69,12 @@ def fixed(clients, size):
 
 
 LAWS = [
-    pytest.param(
-        Bernoulli(tuple(map(float, CHANCES))), 4, some(CHANCES), id="Bernoulli, one chance each"
-    ),
-    pytest.param(Bernoulli(0.125), 3, some((F(1, 8),) * 3), id="Bernoulli, seldom"),
-    pytest.param(
-        Bernoulli((1.0, 0.25, 0.5)),
-        3,
-        some((F(1), F(1, 4), F(1, 2))),
-        id="Bernoulli, one always there",
-    ),
-    pytest.param(Bernoulli(0.75), 1, some((F(3, 4),)), id="Bernoulli, a client alone"),
-    pytest.param(Uniform(2), 5, fixed(5, 2), id="Uniform"),
-    pytest.param(Uniform(1), 3, fixed(3, 1), id="Uniform, one"),
-    pytest.param(Uniform(4), 4, fixed(4, 4), id="Uniform, all"),
-    pytest.param(Full(), 3, fixed(3, 3), id="Full"),
+    (Bernoulli(tuple(map(float, CHANCES))), 4, some(CHANCES)),
+    (Bernoulli(0.125), 3, some((F(1, 8),) * 3)),
+    (Bernoulli((1.0, 0.25, 0.5)), 3, some((F(1), F(1, 4), F(1, 2)))),  # one is always there
+    (Bernoulli(0.75), 1, some((F(3, 4),))),
+    *((Uniform(size), clients, fixed(clients, size)) for size, clients in ((2, 5), (1, 3), (4, 4))),
+    (Full(), 3, fixed(3, 3)),
 ]
 
 
@@ -203,10 +194,8 @@ def test_which_slots_count():
 
 # --- moments --------------------------------------------------------------------------------------
 EIGHT = tuple(F(k, 16) for k in (1, 3, 4, 6, 8, 9, 13, 15))
-MORE = [  # so many cohorts that closed forms are taken, in fractions
-    pytest.param(Bernoulli(tuple(map(float, EIGHT))), 8, some(EIGHT), id="Bernoulli of eight"),
-    pytest.param(Uniform(4), 10, fixed(10, 4), id="Uniform of ten"),
-]
+# so many cohorts that closed forms are taken, in fractions
+MORE = [(Bernoulli(tuple(map(float, EIGHT))), 8, some(EIGHT)), (Uniform(4), 10, fixed(10, 4))]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -246,7 +246,6 @@ NUMBERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("table-1-non-convex", "repaired"): ("26 6561/70304000", "1040 1179/65"),
     ("table-1-non-convex", "units"): ("22 65 277/8", "22 65 277/8"),
 }  # fmt: skip
-KEYS = [pytest.param(key, id=" ".join(key)) for key in NUMBERS]
 
 
 def written(key):
@@ -261,7 +260,7 @@ def judged(key):
     return form, view, sides, [list(np.ravel(side)) for side in (sides.lhs, sides.rhs, sides.scale)]
 
 
-@each("key", KEYS)
+@each("key", NUMBERS)
 def test_the_library_gives_the_numbers(key):
     form, view, sides, (lhs, rhs, scale) = judged(key)
     assert view.applies(form) is None and view.rule in form.established
@@ -273,12 +272,12 @@ def test_the_library_gives_the_numbers(key):
     assert all(s >= abs(a) + abs(b) for s, a, b in zip(scale, left, right, strict=True))
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", NUMBERS)
 def test_so_does_code_that_shares_nothing_with_it(key):
     assert [list(side) for side in worked.sides((f"efl/{key[0]}", *key[1:]))] == written(key)
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", NUMBERS)
 def test_what_is_on_record_as_holding_holds_here(key):
     form, view, sides, _ = judged(key)
     left, right = written(key)

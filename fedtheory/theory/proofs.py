@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import MAX_PATHS, SeparableWorld, leaves, probabilities, run
+from fedtheory.theory.rounds.oracles import MAX_PATHS, Path, SeparableWorld, each, leaves, probabilities, run
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
 __all__ = ["ProofStep", "core_proof", "step"]
@@ -171,22 +170,19 @@ def _walked(
             f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MAX_PATHS}: take fewer rounds or clients"
         )
     facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
-    law = sampling.enumerate(n)
-    chance = probabilities(sampling, law, exact)
-
-    def path(t: int) -> tuple[Any, Any]:
-        cohorts, weight = leaves(sampling, n, t, exact)
-        return run(world, algorithm, work, np.repeat(start, len(weight), axis=0), cohorts), weight
+    chance = probabilities(sampling, sampling.enumerate(n), exact)
+    cohorts, weight = leaves(sampling, n, T, exact)
+    made = run(world, algorithm, work, np.repeat(start, len(weight), axis=0), cohorts)
 
     def rounds() -> Iterator[Any]:
-        weight = np.array([Fraction(1)], dtype=object) if exact else np.ones(1)
         for t in range(1, T + 1):
-            made, after = path(t)
-            yield RoundQuantities(world, facts, made, chance, algorithm), weight
-            weight = after
+            apart = len(weight) // count**t  # sequences that are one up to this round
+            states = [each(state, lambda v: v[::apart]) for state in made.states[: t + 1]]  # noqa: B023
+            one = Path(states, made.clients[:t])
+            before = weight.reshape(-1, apart * count).sum(axis=1)
+            yield RoundQuantities(world, facts, one, chance, algorithm), before
 
     def whole() -> RunQuantities:
-        made, weight = path(T)
         return RunQuantities(world, facts, made, weight, algorithm)
 
     return core.Course(name, "any", T, rounds(), whole)

@@ -53,11 +53,13 @@ over
     are left out, and ``q`` is an instance of it. examples/own_world.py is such a file. An
     `IrregularRun` is the world of runs in which clients are inactive or stop early.
 
-rules, states
+rules, states, starts
     ``rules={"printed": {"sign": 1}, "repaired": {"sign": -1}}`` are variants of the method within
     one statement: each has its forms and its verdicts, and ``q.rule`` says which one it is.
     ``states={"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=0)}``, of a round, says what of the
     state before it may be anything, and what follows from that.
+    ``starts=2``, of a run, lets it start at one of up to two equally likely points: for bounds in
+    E||x_0 - x*||^2.
 
 The function gets the quantities ``q`` by name: ``quantities()`` lists them. It yields forms:
 `printed`, `repaired`, or `form` with a name of your own. Each has its sides, ``le`` (lhs <= the sum

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from fedtheory.errors import InvalidInput, NotCertified, UnknownName, suggest
+from fedtheory.inputs import whole_number
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.composite import Joined
@@ -69,6 +70,7 @@ class AuthoredStatement:
     rules : dict rule -> hyperparameters of the method under it
     rule, rule_values : of one of the `variants`, which has no others
     states : what may be any state before the round, beyond the model
+    starts : of a run the most equally likely points that it may start at
     """
 
     id: str
@@ -90,6 +92,7 @@ class AuthoredStatement:
     rule: str = "any"
     rule_values: Mapping[str, Any] = field(default_factory=dict)
     states: Mapping[str, Any] = field(default_factory=dict)
+    starts: int = 1
 
     @cached_property
     def variants(self) -> dict[str, AuthoredStatement]:
@@ -425,6 +428,7 @@ class Paper(RegisteredPaper):
         ours: bool = False,
         rules: Mapping[str, Mapping[str, Any]] | None = None,
         states: Mapping[str, Any] | None = None,
+        starts: int = 1,
         **unknown: Any,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
@@ -451,6 +455,8 @@ class Paper(RegisteredPaper):
             ``q.rule`` says which one it is
         states : of a round from any state, what the state has beside the model: the axes of what is
             free, and functions of these: ``{"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}``
+        starts : of a run that may start at random the most points, equally likely, that it is
+            checked from; ``q.x[0]`` then depends on the scenario
         measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
 
         Raises
@@ -476,7 +482,7 @@ class Paper(RegisteredPaper):
                 f"{self.id}/{name}", about, Minimise() if local is None else local,
                 Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
                 tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
-                measures, ours, self.tested, rules or {}, states=states or {},
+                measures, ours, self.tested, rules or {}, states=states or {}, starts=starts,
             )  # fmt: skip
             if not made.of_world:
                 _check(made, at)
@@ -605,6 +611,9 @@ def _check(made: AuthoredStatement, at: str) -> None:
         )
     if made.states and made.over != "round":
         raise InvalidInput(f"{at}: states: a {made.over} begins as the method does; leave them out")
+    whole_number(f"{at}: starts", made.starts)
+    if made.starts > 1 and made.over != "run":
+        raise InvalidInput(f"{at}: starts: of a run, declare over='run', or leave them out")
     if made.over not in SCOPES:
         raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
     if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):

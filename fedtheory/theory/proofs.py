@@ -30,7 +30,15 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import MAX_PATHS, Path, SeparableWorld, each, leaves, probabilities, run
+from fedtheory.theory.rounds.oracles import (
+    MAX_PATHS,
+    Path,
+    SeparableWorld,
+    each,
+    probabilities,
+    run,
+    sequences,
+)
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
 __all__ = ["ProofStep", "core_proof", "step"]
@@ -161,7 +169,7 @@ def _at_the_end(sides: Sides) -> Sides:
 
 # --- runs --------------------------------------------------------------------------------------------------------------------
 def _walked(
-    setting: MethodSetting, world: Any, start: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str
+    setting: MethodSetting, world: Any, starts: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str
 ) -> core.Course:
     n, exact = world.num_clients, world.exact
     count = sampling.count(n)
@@ -171,12 +179,12 @@ def _walked(
         )
     facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
     chance = probabilities(sampling, sampling.enumerate(n), exact)
-    cohorts, weight = leaves(sampling, n, T, exact)
-    made = run(world, algorithm, work, np.repeat(start, len(weight), axis=0), cohorts)
+    x, cohorts, weight = sequences(starts, sampling, n, T, exact)
+    made = run(world, algorithm, work, x, cohorts)
 
     def rounds() -> Iterator[Any]:
         for t in range(1, T + 1):
-            apart = len(weight) // count**t  # sequences that are one up to this round
+            apart = count ** (T - t)  # sequences that are one up to this round
             states = [each(state, lambda v: v[::apart]) for state in made.states[: t + 1]]  # noqa: B023
             one = Path(states, made.clients[:t])
             before = weight.reshape(-1, apart * count).sum(axis=1)
@@ -216,9 +224,9 @@ def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
     reason = setting.why_not(instance)
     if reason is not None:
         raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
-    world = SeparableWorld(instance.exact_losses, instance.start)
+    world = SeparableWorld(instance.exact_losses, instance.starts[0])
     sampling, T = setting.law(instance), instance.rounds
-    return _walked(setting, world, instance.start[None], sampling, T, instance.drawn, f"{instance} (in fractions)")
+    return _walked(setting, world, instance.starts, sampling, T, instance.drawn, f"{instance} (in fractions)")
 
 
 def _instance(theorem: Any, setting: MethodSetting, form: str) -> Witness:

@@ -27,7 +27,7 @@ class Draw:
     ----------
     h, c, m, a, delta : (N, d) object arrays of fractions, as in `fedtheory.theory.rounds.losses`
     weights : (N,)
-    start : (d,)
+    start : (d,); of a run (n, d) for n equally likely ones
     rounds : int
         The horizon T of a run; of a statement about a round, how many rounds were made before it.
     before : tuple of tuples of client numbers
@@ -60,6 +60,11 @@ class Draw:
     @property
     def dim(self) -> int:
         return self.c.shape[1]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The equally likely starts (n, d)."""
+        return np.atleast_2d(self.start)
 
     @cached_property
     def exact_losses(self) -> SeparableLosses:
@@ -147,7 +152,7 @@ class Draw:
             or d == 0
             or set(shapes.values()) != {(n, d)}
             or self.weights.shape != (n,)
-            or self.start.shape != (d,)
+            or self.starts.shape[1:] != (d,)
         ):
             raise InvalidInput(
                 f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: expected (N, d), (N,), (d,)"
@@ -181,7 +186,8 @@ class Draw:
         words = ["; ".join(parts)]
         if len(set(self.weights)) > 1:
             words.append(f"weights {_list(self.weights)}")
-        words.append(f"start {_list(self.start)}")
+        likely = " or ".join(_list(x) for x in self.starts)
+        words.append(f"start {likely}{', equally likely' * (len(self.starts) > 1)}")
         if self.rounds:
             words.append(f"{self.rounds} round{'s' if self.rounds > 1 else ''}")
         if self.state:

@@ -37,10 +37,10 @@ from fedtheory.theory.rounds.oracles import (
     MAX_PATHS,
     ProblemWorld,
     SeparableWorld,
-    leaves,
     probabilities,
     rows,
     run,
+    sequences,
     whole,
 )
 from fedtheory.theory.rounds.problem_classes import ProblemClass
@@ -133,7 +133,7 @@ class MethodSetting:
         """True if the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
         count = self.law(made).count(made.num_clients)
         if self.scope == "run":
-            return count**made.rounds <= MAX_PATHS
+            return len(made.starts) * count**made.rounds <= MAX_PATHS
         return count <= (MANY if made.num_clients > self.problems.clients[0] + 4 else MAX_PATHS)
 
     def _drawn(self, rng: np.random.Generator) -> Draw | None:
@@ -161,6 +161,8 @@ class MethodSetting:
         made = base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
         if still and self.problems.why_not(made) is None:
             made = self._at_rest(made)
+        elif (starts := self.of_statement.starts) > 1 and rng.random() < 0.5:
+            made = made.changed(start=_several(rng, made.start, int(rng.integers(2, starts + 1))))
         if not self._free or rng.random() < 0.5:
             return made
         units = (Fraction(1), base.exact_losses.constants["beta"])  # of a model, or of a gradient
@@ -241,10 +243,12 @@ class MethodSetting:
                 reason = f"state {shapes} after {instance.rounds} rounds: the statement is about {about}"
         if reason is None:
             reason = self._not_drawn(instance) or self._not_before(instance)
+        if reason is None and len(instance.starts) > (starts := self.of_statement.starts):
+            reason = f"{len(instance.starts)} starts: the statement is declared for {starts}"
         if reason is None and self.scope == "run":
             count = self.law(instance).count(instance.num_clients) ** instance.rounds
             many = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
-            reason = many if count > MAX_PATHS else None
+            reason = many if len(instance.starts) * count > MAX_PATHS else None
         return reason
 
     def _not_before(self, instance: Draw) -> str | None:
@@ -293,19 +297,13 @@ class MethodSetting:
         NotInFractions
             The method, or a hyperparameter, makes other numbers.
         """
-        like = instance.start if exact else instance.start.astype(float)
-        world = SeparableWorld(instance.losses(exact), like)
-        sampling = self.law(instance)
         if self.scope == "run":
-            most = EXACT_PATHS if exact else MAX_PATHS
-            cohorts, chance = leaves(sampling, instance.num_clients, instance.rounds, exact, most)
-            return self._made(
-                world, np.repeat(like[None], len(chance), axis=0), sampling, cohorts, chance, instance.drawn
-            )
+            return self._sequences(instance, exact, EXACT_PATHS if exact else MAX_PATHS)
+        starts = instance.starts if exact else instance.starts.astype(float)
         return self._round(
-            world,
-            like[None],
-            sampling,
+            SeparableWorld(instance.losses(exact), starts[0]),
+            starts,
+            self.law(instance),
             instance.rounds,
             instance.before,
             instance.drawn,
@@ -320,13 +318,15 @@ class MethodSetting:
 
     def view_twice(self, instance: Draw) -> Quantities:
         """In floats a run with every sequence of cohorts twice, with half its chance each time."""
-        like, law = instance.start.astype(float), self.law(instance)
-        cohorts, chance = leaves(law, instance.num_clients, instance.rounds, False)
-        twice = np.repeat(np.arange(len(chance)), 2)
-        starts = np.repeat(like[None], len(twice), axis=0)
-        world = SeparableWorld(instance.losses(False), like)
-        cohorts = [rows(c, twice * c.scenarios // len(chance)) for c in cohorts]
-        return self._made(world, starts, law, cohorts, chance[twice] / 2, instance.drawn)
+        return self._sequences(instance, False, MAX_PATHS, times=2)
+
+    def _sequences(self, instance: Draw, exact: bool, most: int, times: int = 1) -> Quantities:
+        """A run with every sequence of cohorts; arguments as of `sequences`."""
+        starts, law = instance.starts if exact else instance.starts.astype(float), self.law(instance)
+        scenarios = law, instance.num_clients, instance.rounds, exact, most, times
+        x, cohorts, chance = sequences(starts, *scenarios)
+        world = SeparableWorld(instance.losses(exact), starts[0])
+        return self._made(world, x, law, cohorts, chance, instance.drawn)
 
     def _round(
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
@@ -495,8 +495,8 @@ class MethodSetting:
         paths = count**rounds
         few = paths <= MAX_PATHS and paths * n * world.dim <= MAX_NUMBERS
         if few and mode != "monte-carlo":
-            cohorts, chance = leaves(sampling, n, rounds, False)
-            return self._made(world, np.repeat(start, len(chance), axis=0), sampling, cohorts, chance, drawn, seed=seed)
+            x, cohorts, chance = sequences(start, sampling, n, rounds, False)
+            return self._made(world, x, sampling, cohorts, chance, drawn, seed=seed)
         if mode == "exact" and not few:
             raise InvalidInput(f"mode = {mode!r}: {count}^{rounds} sequences of cohorts are too many: take fewer rounds")
         cohorts = [sampling.sample(Stream(seed), t, range(scenarios), n) for t in range(1, rounds + 1)]
@@ -561,6 +561,15 @@ class MethodSetting:
                 )
             if steps == 1:
                 yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+
+
+def _several(rng: np.random.Generator, start: np.ndarray, count: int) -> np.ndarray:
+    """The start, and others as far from it as it is from 0."""
+    size = max(abs(start).max(), Fraction(1, 10))
+    out = np.repeat(start[None], count, axis=0)
+    for i, j in np.ndindex(count - 1, len(start)):
+        out[i + 1, j] += size * simple(rng, POSITIONS, 3.0)
+    return out
 
 
 def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.ndarray:

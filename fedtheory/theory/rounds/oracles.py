@@ -26,7 +26,10 @@ from fedtheory.theory.rounds.declare import Whole, number
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 
-__all__ = ["MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run"]
+__all__ = [
+    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run",
+    "sequences",
+]  # fmt: skip
 
 EPS = float(np.finfo(float).eps)
 MAX_PATHS = 4096  # sequences of cohorts that are enumerated
@@ -255,6 +258,25 @@ def leaves(
         out.append(rows(law, np.tile(np.arange(count), count**t)))
         weight = (weight[:, None] * chance).ravel()
     return out, weight
+
+
+def sequences(
+    starts: Any, sampling: Sampling, num_clients: int, rounds: int, exact: bool,
+    most: int = MAX_PATHS, times: int = 1,
+) -> tuple[Any, list[Cohort], Any]:  # fmt: skip
+    """Every sequence of cohorts from each of the starts (n, d), which are equally likely: models
+    (S, d), the cohorts of every round, and probabilities (S,).
+
+    times : so many scenarios of each, which share its probability
+    """
+    cohorts, chance = leaves(sampling, num_clients, rounds, exact, most)
+    total, n = len(chance), len(starts)
+    x = np.repeat(starts, times * total, axis=0)
+    if n * times > 1:
+        twice = np.repeat(np.arange(total), times)
+        each = (twice * c.scenarios // total if times > 1 else np.arange(c.scenarios) for c in cohorts)
+        cohorts = [rows(c, np.tile(number, n)) for c, number in zip(cohorts, each, strict=True)]
+    return x, cohorts, np.tile(np.repeat(chance, times), n) / (times * n)
 
 
 def rows(law: Cohort, index: np.ndarray) -> Cohort:

@@ -279,7 +279,7 @@ class Smooth(ProblemClass):
         reason = super().why_not_losses(instance)
         if reason is None and self.bounded:
             try:
-                instance.exact_losses.minimiser(instance.start)
+                instance.exact_losses.minimiser(instance.starts[0])
             except Unbounded as error:
                 return str(error)
         return reason

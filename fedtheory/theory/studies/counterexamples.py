@@ -144,9 +144,12 @@ def _plainer(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator
     for i in range(d) if d > 1 else ():
         keep = np.arange(d) != i
         fewer = {f: getattr(instance, f)[:, keep] for f in ARRAYS}
-        yield instance.changed(**fewer, start=instance.start[keep])
+        yield instance.changed(**fewer, start=instance.start[..., keep])
     for rounds in range(instance.rounds):
         yield instance.changed(rounds=rounds, before=instance.before[:rounds])
+    for i in range(starts) if (starts := len(instance.starts)) > 1 else ():
+        others = np.delete(instance.starts, i, axis=0)
+        yield instance.changed(start=others if starts > 2 else others[0])
     for name, value in instance.drawn.items():
         for new in smaller(choices.get(name, ()), value):
             yield instance.changed(drawn={**instance.drawn, name: new})

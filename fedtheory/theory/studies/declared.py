@@ -47,6 +47,8 @@ def declared(statement: Any) -> dict[str, str]:
     span = str(least) if least == most else f"{least} to {most}"
     if statement.over == "run":
         out["horizon"] = f"T = {span}"
+        if statement.starts > 1:
+            out["start"] = f"one of up to {statement.starts} points, equally likely"
     elif statement.over == "round" and most:
         out["round"] = f"after {span} others"
     return out

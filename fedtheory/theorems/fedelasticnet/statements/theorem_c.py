@@ -42,6 +42,7 @@ CHANGED = "first term ten times smaller, no last one"
     problems=StronglyConvexSum(clients=(1, 4), dimension=(1, 5)),
     over="run",
     rounds=(1, 50),
+    starts=2,
     title="a strongly convex R keeps Algorithm 3 from drifting away",
     source="our repair: Theorem C, from the repaired Theorem 3.1",
     assumptions=(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.participation.cohorts import Uniform
+from fedtheory.participation.cohorts import Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.check import Check
@@ -23,13 +23,27 @@ __all__ = ["on_case", "verify"]
 _WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
 
 
+class Options(TypedDict, total=False):
+    """Keywords of `verify` beside forms, as fields of `Case`."""
+
+    sampling: Sampling | None
+    local_solver: Any
+    x0: Any
+    rounds: int | None
+    mode: Literal["auto", "exact", "monte-carlo"]
+    scenarios: int
+    seed: int
+    confidence: float
+    at_once: bool
+
+
 def verify(
     statement: Any,
     problem: Any,
     algorithm: Any = None,
     *,
     forms: Iterable[str] | None = None,
-    **how: Any,
+    **how: Unpack[Options],
 ) -> list[Check]:
     """One check a form of an authored statement on a problem of `fedtheory.problems`.
 
@@ -42,14 +56,15 @@ def verify(
     algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and every one
         `among` several in turn: a form that fails of one of them fails, and holds if it does of all. The numbers shown are the first's
     forms : names, default all
-    how : fields of `fedtheory.theory.judge.case.Case`
+    how : `Options`
         local_solver, `fedtheory.local.GradientSteps` with numbers that the statement leaves open, None as the algorithm;
         sampling, default the statement's own, or where it is the class `Uniform`, a size that the seed draws;
         seed; scenarios, the most runs that Monte Carlo takes where cohorts cannot be enumerated, default 400;
         x0, (d,), default starts that the seed draws;
         rounds, default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws;
         confidence of the verdict, several numbers share its error probability;
-        mode: 'exact' and 'monte-carlo' enumerate the cohorts of a run, or draw them, 'auto' enumerates where they are few
+        mode: 'exact' and 'monte-carlo' enumerate the cohorts of a run, or draw them, 'auto' enumerates where they are few;
+        at_once: all scenarios in one look, and not in looks of which the first that decides is the last
 
     Raises
     ------
@@ -58,9 +73,8 @@ def verify(
     InvalidInput
         More cohorts than can be enumerated; what the author's function raises, with file and line.
     """
-    known = [f.name for f in fields(Case)]
-    only_keywords(how, known, "verify")
-    return on_case(statement, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)
+    only_keywords(how, Options.__annotations__, "verify")
+    return on_case(statement, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)  # type: ignore[arg-type]
 
 
 def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> list[Check]:

@@ -268,6 +268,22 @@ def test_what_is_one_number_at_the_start_is_left_out():
         assert 1 <= check.where["t"] <= 4 and check.slack > 1e-3 and check.place[:2] == "t "
 
 
+def test_the_rounds_from_which_on_a_claim_fails_are_told():
+    """On h x^2/2 a step of 1/(2h) halves x: 4^-T > 4^-(3T-2) from T = 2 on, and with T = 1 both are 1/4."""
+
+    def late(q):
+        """True for one round, false for more."""
+        yield printed(le(q.distance_sq[-1], q.power(Q(1, 4), 3 * q.T - 2) * q.distance_sq[0]))
+
+    halves = GradientSteps(1, lr=lambda c: 1 / (2 * c.beta))
+    claim = sentence(late, over="run", rounds=(1, 3), local=halves, problems=Quadratics(1, 1))
+    found = study(claim, budget=60, necessity=False)
+    [told] = [words for label, words in found.findings() if label == "violations"]
+    counts = {int(t): (int(bad), int(of)) for t, bad, of in re.findall(r"(\d): (\d+) of (\d+)", told)}
+    assert told.startswith("printed: rounds: 1: ") and list(counts) == [1, 2, 3]
+    assert counts[1][0] == 0 < counts[1][1] and counts[2][0] > 0 and counts[3][0] > 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_that_break_the_assumption_are_found(seed):
     """x^2/2 and (x - 1)^2/2 with weights 2/3 and 1/3: one step of one of them from 0 has E = 5/18 > 2/9."""

@@ -132,3 +132,14 @@ def size_of(value):
     if isinstance(value, dict | list):
         return sum(map(size_of, value.values() if isinstance(value, dict) else value))
     return len(str(value))
+
+
+@pytest.mark.parametrize(
+    "old, keeps, new",
+    [
+        ("900000", lambda x: x > 9, "10"),
+        ("1/700", lambda x: 0 < x < Fraction(1, 9), "1/10"),
+    ],
+)
+def test_a_power_of_ten_takes_the_place_of_a_large_number(old, keeps, new):
+    assert simpler({"x": old}, lambda data: keeps(Fraction(data["x"]))) == {"x": new}

@@ -181,7 +181,10 @@ def complexity(x: Fraction) -> float:
 
 
 def round_numbers(x: Fraction) -> list[Fraction]:
-    """Powers of ten from 1 to x, and one or two digits of x or 1/x, whichever is above 1; x is not 0."""
+    """Powers of ten from 1 to x, and one or two digits of x or 1/x, whichever is above 1.
+
+    x is not 0.
+    """
     size = abs(x)
     last = round(math.log10(size))
     found = [Fraction(10) ** k for k in {last, *range(1, last), *range(-1, last, -1)}]

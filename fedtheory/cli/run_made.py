@@ -151,8 +151,8 @@ def problem_for(o: RunOptions) -> Any:
     from fedtheory.cli.problems import PROBLEMS
 
     if o.method in PROBLEMS and o.problem in algorithms.names():
-        right = f"{o.problem} {o.method}"
-        raise InvalidInput(f"{o.method} is a problem, and {o.problem} a method: `fedtheory run {right}`")
+        told = f"{o.method} is a problem, and {o.problem} a method"
+        raise InvalidInput(f"{told}: `fedtheory run {o.problem} {o.method}`")
     algorithms.get(o.method)
     array_like(o.device, o.dtype or "float64")
     return problem_of(o.problem, o.options, o.seed)

@@ -48,7 +48,7 @@ _NOT_OURS = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
     "batch_size", "noise",
 )  # fmt: skip
-_OF_WORK = {"steps": "local_steps", "lr": "local_lr"}  # what a statement may leave open, and its option
+_OF_WORK = {"steps": "local_steps", "lr": "local_lr"}  # left open, perhaps, and the option
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,8 @@ class AuthoredSetting(Setting):
             if said if of_work else setting.free and request.options.get(name) is not None:
                 continue
             option = _OF_WORK.get(name, name).replace("_", "-")
-            other = f"each is judged, --{option} takes one" if of_work else f"the first is judged, --{option} takes another"
+            judged, more = ("each", "one") if of_work else ("the first", "another")
+            other = f"{judged} is judged, --{option} takes {more}"
             head.append(f"{name} is one of {values}: {other}")
         if setting.sampling is Uniform and sampling is None:
             head.append("the size P of the cohorts is one that the seed draws: --participants takes another")

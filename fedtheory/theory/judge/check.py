@@ -113,7 +113,8 @@ _READ: dict[str, Callable[[Any], Any]] = {  # what a field of `Check` is from JS
 }
 
 
-SAME_AT_START = "same_at_start"  # key of `Check.where`: at t = 0 both sides are one number, and only later rounds are compared
+# key of `Check.where`: at t = 0 both sides are one number, and only later rounds are compared
+SAME_AT_START = "same_at_start"
 
 
 def begins_as_one(sides: Sides) -> bool:
@@ -298,8 +299,10 @@ def judge_view(
     locate, index = getattr(view, "locate", None), check.where.get("index")
     if locate is not None and index is not None:
         locate(check.where)
-    elif index is not None and len(index) == 1 and (at := horizons_of(view, check.count)) is not None:
-        check.where[getattr(view, "horizon", "T")] = int(at[check.where.pop("index")[0]])
+    elif index is not None and len(index) == 1:
+        at = horizons_of(view, check.count)
+        if at is not None:
+            check.where[getattr(view, "horizon", "T")] = int(at[check.where.pop("index")[0]])
     return check if check.series is None else replace(check, series=with_horizon(check.series, view))
 
 

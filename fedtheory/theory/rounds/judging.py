@@ -95,8 +95,9 @@ def judged(
 ) -> Check:
     """One form, or with ``pick`` a mutant of it, on a view. Raises `NotInFractions` where the view is in
     fractions and the form is not."""
-    fields: dict[str, Any] = {"statement": statement.id, "form": name, "rule": view.rule}
-    fields["instance"] = instance
+    fields: dict[str, Any] = {
+        "statement": statement.id, "form": name, "rule": view.rule, "instance": instance,
+    }  # fmt: skip
     try:
         with np.errstate(all="ignore"):
             sides = with_noise(statement, view, name, pick)

@@ -260,7 +260,7 @@ class Quantities:
 
     def gap_at(self, x: Any) -> Any:
         """F - F* at any points."""
-        least = self.F_star  # may take F elsewhere
+        least = self.F_star  # first: it may take F elsewhere, and what F is at x is kept for later
         return self.value(x) - least
 
     def _distance_sq(self, x: Any) -> Any:

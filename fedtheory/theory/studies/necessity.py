@@ -207,7 +207,10 @@ def _above(leeway: float) -> list[Fraction]:
 def assumption_need(
     known: Search, words: str, variant: MethodSetting, forms: list[str], budget: int, seed: int
 ) -> list[AssumptionNeed]:
-    """Search for violations of the forms without one assumption, from the tightest instances with it on."""
+    """Search for violations of the forms without one assumption.
+
+    known : the search with it, at whose tightest instances this one begins
+    """
     setting, search, out = known.setting, Search(variant, seed, without=known.setting), []
     starts = [e.instance for form in forms for e in known.best.get((form, None), ())[:3]]
 
@@ -216,7 +219,7 @@ def assumption_need(
 
     try:
         search.run(budget, starts=starts, enough=enough)
-        if not all(map(search.violating, forms)):  # from elsewhere, which may not lead to the same trap
+        if not all(map(search.violating, forms)):  # once more, from elsewhere
             other = Search(variant, seed + 1, without=setting).run(budget, enough=enough)
             search.learn(other)
             search.finite.update(other.finite)

@@ -176,7 +176,8 @@ class Search(search.Search):
         return self.setting.why_not(instance) is None and self.setting.few(instance)
 
     def draw(self, tape: Tape) -> Draw:
-        """One of the setting's instances, of a search without an assumption one that breaks it, if a few draws give one."""
+        """One of the setting's instances; of a search without an assumption one that breaks it, if
+        a few draws give one."""
         for _ in range(4):
             made = self.setting.random_instance(tape)  # type: ignore[arg-type]
             if self._breaks(made):
@@ -217,7 +218,8 @@ class Search(search.Search):
         said = self.setting.of_statement.on(view)
         self.silent.update({name: str(said.why(name)) for name in self.setting.of_statement.forms if name not in said})
         self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
-        if breaks := self._breaks(instance):
+        breaks = self._breaks(instance)
+        if breaks and counted:
             self.finite.update(found.excess.keys())
         beyond: dict[str, bool] = {}  # whether a form is violated beyond rounding, where that was asked
 

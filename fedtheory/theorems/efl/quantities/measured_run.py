@@ -93,12 +93,13 @@ def _slope(problem: Problem) -> float:
         return 1.0
     if isinstance(problem, Huber):
         return problem.delta
-    quadratic = problem.constant_hessian
-    why = (
-        "these cohorts have clients that depend on each other, or the run is drawn, so that no "
-        "expectation is exact" if quadratic else "its gradients are not bounded"
-    )  # fmt: skip
-    remedy = ", or take independent clients (inactive ones)" if quadratic else ""
+    why, remedy = "its gradients are not bounded", ""
+    if problem.constant_hessian:
+        why = (
+            "these cohorts have clients that depend on each other, or the run is drawn, so that "
+            "no expectation is exact"
+        )
+        remedy = ", or take independent clients (inactive ones)"
     raise MissingCapability(
         f"{type(problem).__name__}: G is not known: {why}, and without that it is proved for "
         f"ridge-regularised logistic and Huber losses: give G, as in --given G=3{remedy}"

@@ -1,5 +1,7 @@
 """The figure of a study: its formulas, its headline, its axes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from matplotlib.text import Text
@@ -29,8 +31,8 @@ def _texts(shown):
     with house_style():
         made = picture(shown)
         [ax] = made.axes
-        legend = ax.get_legend()
-        return made, ax, [t.get_text() for t in ax.texts] + ([t.get_text() for t in legend.get_texts()] if legend else [])
+        said = [*ax.texts, *(t for legend in made.legends for t in legend.get_texts())]
+        return made, ax, [t.get_text() for t in said]
 
 
 def test_a_lemma_is_drawn_with_its_formulas_and_constants():
@@ -65,6 +67,27 @@ def test_a_run_whose_ratios_span_decades_has_a_logarithmic_axis_above_1():
     assert any(r"D_T \leq D_0" in t for t in texts) and any("no measured/bound" in t for t in texts)
 
 
+def test_an_instance_is_not_cut_and_no_line_stands_on_points_or_another_row():
+    statement = sentence(
+        lambda q: [printed(le(q.F_next, q.F / 2)), repaired(le(q.F_next, q.F))],
+        problems=Quadratics(clients=1, dimension=1),
+    )
+    [one] = study(statement, budget=30, necessity=False).studies
+    shown = data(one)
+    words = " ".join(f"word{n}" for n in range(50))
+    shown["forms"]["printed"] |= {"worst": words, "constants": ["a constant"]}
+    made, ax, texts = _texts(shown)
+    assert words in " ".join(texts)
+    with house_style():
+        made.canvas.draw()
+        small = [t.get_window_extent() for t in ax.texts if t.get_text()]
+        points = [ax.transData.transform(c.get_offsets())[:, 1] for c in ax.collections]
+    between = [(a.y0, a.y1) for a in small]
+    assert not any(low < y < high for low, high in between for ys in points for y in ys)
+    rows = sorted({(round(low), round(high)) for low, high in between})
+    assert all(high <= low for (_, high), (low, _) in pairwise(rows))
+
+
 def test_the_axis_is_linear_up_to_1_and_logarithmic_above():
     values = np.array([0.0, 0.25, 1.0, 10.0, 1e5])
     assert np.allclose(_up(values), [0, 0.25, 1, 2, 6]) and np.allclose(_down(_up(values)), values)
@@ -76,6 +99,8 @@ def test_the_headline_is_never_cut():
     forms["sharp"] = {"verdict": "holds", "attained": True}
     assert finding({"forms": forms}) == "1 form fails; 4 forms hold; sharp with equality"
     assert finding({"forms": {"printed": forms["printed"]}}) == "Printed holds"
+    few = {name: forms["printed"] for name in "abc"}
+    assert finding({"forms": few}) == "A, b and c hold"
 
 
 def test_dollars_in_a_title_are_no_formula():

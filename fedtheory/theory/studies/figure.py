@@ -22,7 +22,8 @@ from fedtheory.theory.studies.counterexamples import instance_of
 
 __all__ = ["data", "draw", "figure", "picture"]
 
-WIDTH = 118  # characters of small print under a row's name
+WIDTH = 120  # characters of small print under a row's name
+LINES = 4  # of an instance, or of constants
 LONGEST = 76  # characters of a headline
 FAR = 10.0  # ratios above it are drawn on a logarithmic axis
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -91,13 +92,25 @@ def picture(shown: Mapping[str, Any]) -> Any:
     rounds = any(len(rows) > 1 for rows in shown.get("rounds", {}).values())
     name = shown["statement"].partition("/")[2]
     title = f"{shown['title'].rstrip('.')}. {shown['searched']:,} instances tried in the search"
-    lines = textwrap.wrap(_plain(title), 118)
-    height = 4.0 + 0.2 * len(shown["points"]) if rounds else 1.6 + 1.05 * len(shown["points"])
-    made, axes = new_figure(7.6, height + 0.15 * (len(lines) - 1))
-    (_draw_rounds if rounds else _draw_points)(axes[0, 0], shown)
+    each = {} if rounds else {form: _small_print(shown["forms"][form]) for form in shown["points"]}
+    rows = sum(map(_height, each.values()))
+    made, axes = new_figure(7.6, 4.0 + 0.2 * len(shown["points"]) if rounds else 1.6 + 1.05 * rows)
+    _draw_rounds(axes[0, 0], shown) if rounds else _draw_points(axes[0, 0], shown, each)
     found = finding(shown)
-    headline(made, _plain(f"{name}: {found[0].lower()}{found[1:]}"), "\n".join(lines))
+    headline(made, _plain(f"{name}: {found[0].lower()}{found[1:]}"), _plain(title))
     return made
+
+
+def _small_print(form: Mapping[str, Any]) -> list[str]:
+    """A form's worst instance and its constants, in lines that fit."""
+    each = (textwrap.wrap(text, WIDTH, max_lines=LINES, placeholder=" ...")
+            for text in (form["worst"], "; ".join(form["constants"])))  # fmt: skip
+    return [line for lines in each for line in lines]
+
+
+def _height(small: list[str]) -> float:
+    """The height of a form's row, in rows with two lines of small print."""
+    return 1 + 0.14 * max(0, len(small) - 2)
 
 
 def finding(shown: Mapping[str, Any]) -> str:
@@ -106,7 +119,8 @@ def finding(shown: Mapping[str, Any]) -> str:
     fail = [name for name, f in forms.items() if f["verdict"] == "violated"]
     hold = [name for name, f in forms.items() if f["verdict"] == "holds"]
     sharp = [name for name in hold if forms[name]["attained"]]
-    texts = (_sentence([" and ".join(v) for v in (fail, hold, sharp)], fail, hold, sharp),
+    each = [" and ".join([", ".join(v[:-1]), *v[-1:]][len(v) == 1 :]) for v in (fail, hold, sharp)]
+    texts = (_sentence(each, fail, hold, sharp),
              _sentence([_counted(v) for v in (fail, hold, sharp)], fail, hold, sharp))  # fmt: skip
     return next((t for t in texts if len(t) <= LONGEST), texts[-1])
 
@@ -136,7 +150,7 @@ def _excess(point: Mapping[str, Any]) -> float:
     return min(excess, 0.0) if point["verdict"] == "holds" else excess
 
 
-def _draw_points(ax: Any, shown: Mapping[str, Any]) -> None:
+def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str]]) -> None:
     from fedtheory.plotting.style import COLOURS
 
     names, hollow = list(shown["points"]), False
@@ -148,10 +162,12 @@ def _draw_points(ax: Any, shown: Mapping[str, Any]) -> None:
     left, right = left - margin, right + margin
     ax.axvspan(0, right, color=COLOURS["violated"], alpha=0.07, linewidth=0)
     across = ax.get_yaxis_transform()  # x as a share of the axes
-    for y, name in enumerate(names):
+    y = 0.0
+    for name in names:
         points, form = shown["points"][name], shown["forms"][name]
-        ax.plot([0, 0], [y + 0.5, y + 0.9], color="#000000", linewidth=1.2)
-        height = [y + 0.7 + 0.3 * ((i * 0.618034) % 1 - 0.5) for i in range(len(points))]  # so that they do not hide each other
+        end = y + _height(small[name])
+        ax.plot([0, 0], [end - 0.5, end - 0.1], color="#000000", linewidth=1.2)
+        height = [end - 0.3 + 0.3 * ((i * 0.618034) % 1 - 0.5) for i in range(len(points))]  # so that they do not hide each other
         nothing = [abs(p["measured"]) + abs(p["bound"]) <= least for p in points]
         hollow = hollow or any(nothing)
         colours = [COLOURS[p["verdict"]] for p in points]
@@ -167,10 +183,11 @@ def _draw_points(ax: Any, shown: Mapping[str, Any]) -> None:
         ax.text(0.01, y + 0.1, _plain(f"{name}: {words}"), **bold)
         drawn = formula(form["latex"], 6.6 - 0.085 * len(f"{name}: {words}"))
         ax.text(0.99, y + 0.1, drawn, fontsize=9.5, va="center", ha="right", transform=across)
-        for i, line in enumerate([form["worst"], "; ".join(form["constants"])]):
-            small = textwrap.shorten(line, WIDTH, placeholder=" ...")
-            ax.text(0.01, y + 0.27 + 0.14 * i, _plain(small), fontsize=7.5, color="#444444", va="center", transform=across)
-    ax.set(xlim=(left, right), ylim=(len(names), -0.08), yticks=[])
+        plain = {"fontsize": 7.5, "color": "#444444", "va": "center", "transform": across}
+        for i, line in enumerate(small[name]):
+            ax.text(0.01, y + 0.27 + 0.14 * i, _plain(line), **plain)
+        y = end
+    ax.set(xlim=(left, right), ylim=(y, -0.08), yticks=[])
     ax.xaxis.get_major_locator().set_params(nbins=7)
     also = "; hollow: both are 0" if hollow else ""
     measure = "(measured − bound)/(sizes of all terms): < 0 room, 0 attained, > 0 fails"
@@ -219,4 +236,4 @@ def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
     )  # fmt: skip
     ax.set(xlabel="rounds T", ylabel="largest measured/bound" + "\n(logarithmic above 1)" * far)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=1)
+    ax.figure.legend(loc="outside lower left", ncols=1)

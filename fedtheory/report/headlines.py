@@ -165,7 +165,8 @@ def _computed(lines: Sequence[Line], witnesses: Mapping[str, Witness]) -> str:
         told += f": {', '.join(p for p in (sizes(witness), sides) if p)}".removesuffix(": ")
     more = f"{_number(len(failing) - 1)} more fail{'s' * (len(failing) == 2)}" if failing[1:] else ""
     bad = n["repairs"] - n["repairs that hold"]
-    repairs = "" if not n["repairs"] else f"{_number(bad)} of its repairs fail" if bad else "every repair holds"
+    told_bad = f"{_number(bad)} of its repairs fail{'s' * (bad == 1)}"
+    repairs = "" if not n["repairs"] else told_bad if bad else "every repair holds"
     return "; ".join(p for p in (told, more, repairs) if p)
 
 

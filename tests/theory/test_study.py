@@ -66,6 +66,12 @@ def test_a_wrong_constant_is_found_and_shrunk_to_one_number():
     assert example.form == "printed" and len(example.data["h"]) == len(example.data["h"][0]) == 1
     assert example.data["rounds"] == 0 and all(len(v) <= 2 for v in (*example.data["h"][0], *example.data["start"]))
     assert Q(example.lhs) > Q(example.rhs)
+    for row in found.rows:  # one number in the table and in a report: the largest of all that was tried
+        tried = [t for t in found.tightness if t.form == row.form and np.isfinite(t.ratio)]
+        most = max((t.ratio for t in tried), default=-np.inf)
+        judged = max((c.tightness for c in found.checks if c.form == row.form), default=-np.inf)
+        assert row.tightness_worst == max(most, judged) or np.isnan(row.tightness_worst)
+        assert not tried or most <= judged or row.tightest in [t.instance for t in tried]
     replayed = replay(example, paper)
     assert replayed.verdict == "violated" and replayed.mode == "rational"
     assert replay(parse(json.dumps(example.to_json()), "it"), paper).verdict == "violated"

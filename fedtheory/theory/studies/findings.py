@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,9 @@ class StatementStudy:
         group = [c for c in self.checks if c.form == form]
         established, name = statement.forms[form].established, None if found is None else found.name
         row = campaign.row_of((statement.id, form, statement.rule), established, group, name, True)
+        for t in self.tightness:  # of an instance that the search tried
+            if t.form == form and np.isfinite(t.ratio) and not row.tightness_worst >= t.ratio:
+                row = replace(row, tightness_worst=t.ratio, tightest=t.instance)
         return Row(**vars(row), note=self._note(form, row.verdict, group))
 
     def _note(self, form: str, verdict: str, group: list[Check]) -> str:

@@ -65,12 +65,6 @@ def _searched(one: Any) -> str:
     return "; ".join(words)
 
 
-def largest_ratio(one: Any, row: Any) -> float:
-    """The largest lhs/rhs of a form, on the instances that were judged and on those that the search tried; NaN where there is none."""
-    found = [row.tightness_worst, *(t.ratio for t in one.tightness if t.form == row.form)]
-    return max((v for v in found if np.isfinite(v)), default=float("nan"))
-
-
 def findings(one: Any) -> list[tuple[str, str]]:
     """(label, words) of what was found of a statement, what was looked at first."""
     floats = [("in floats only", one.in_floats_only)] * bool(one.in_floats_only)
@@ -87,7 +81,7 @@ def _forms(one: Any) -> Any:
     for title in ("verdict", "on record", "violated\n/ judged", "lhs/rhs\nup to", "how"):
         grid.add_column(title, no_wrap=True)
     for row in one.rows:
-        ratio = largest_ratio(one, row)
+        ratio = row.tightness_worst
         attained = any(t.attained for t in one.tightness if t.form == row.form)
         tight = ratio_text(ratio, 4).partition(" (")[0] if np.isfinite(ratio) else "–"
         tight = "~1" if tight == "1" and not attained else tight

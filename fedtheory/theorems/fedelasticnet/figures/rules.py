@@ -171,7 +171,7 @@ def draw(data: dict[str, Any]) -> Figure:
     ax.plot(scan["lambda1"], scan["ceiling"], color=GREY, linestyle=":", label=r"edge of the rest set, $\lambda_1/R''$")
     ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_1$", ylabel=rf"$|\theta_T-\theta_*|$ after T = {data['rounds'] // 2} rounds")
     ax.set_title(rf"one dimension, $\lambda_2/\beta$ = {_LINE_RATIO:g}: the sign rule's" "\n" r"error grows with $\lambda_1$")
-    ax.legend(loc="center left")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.12))  # where no curve is
 
     ax, scan = axes[1, 1], data["against_ratio"]
     looks = {name: (RULE_COLOURS[name], RULE_NAMES[name], "-", marker) for name, marker in (("sign", "o"), ("true-gradient", "s"))}

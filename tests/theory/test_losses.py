@@ -69,6 +69,28 @@ def test_local_minimisation_has_the_least_value(seed):
     assert value(y) < value(y + Q(1, 10**6)) and value(y) < value(y - Q(1, 10**6))
 
 
+@pytest.mark.parametrize("well", [False, True])
+def test_the_side_of_a_small_kink_does_not_depend_on_rounding(well):
+    """The l1 term is 1e-7 of the others, and values of 1e8 cannot tell its sides apart."""
+    rng, judged = np.random.default_rng(3), 0
+    for _ in range(200):
+        h, m = (-30, 13) if well else (9, 13)
+        c, center, linear, delta = rng.uniform(-2000, 2000), *(rng.uniform(1000, 2000, 3) * (1, 50, 1))
+        numbers = [np.array([[float(v)]]) for v in (h, c, m, 0.0, delta)]
+        floats = Pieces(*numbers, np.array([[True]]))
+        exact = Pieces(*(fractions(v) for v in numbers), np.array([[True]]))
+        penalty = (linear, 1350.0, center, 0.001)
+        try:
+            found = floats.minimise(*penalty)[0, 0]
+        except Unbounded as error:
+            assert well and "several" in str(error)  # as low as the other, up to rounding
+            continue
+        expected = exact.minimise(*map(Q, penalty))[0, 0]
+        assert found == pytest.approx(float(expected), rel=1e-13)
+        judged += 1
+    assert judged > 150
+
+
 def test_a_local_objective_without_minimiser_is_refused():
     with pytest.raises(Unbounded, match="add curvature"):
         pieces(h=1, delta=1).minimise(at(3), 0, at(0))

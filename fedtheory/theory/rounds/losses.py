@@ -132,36 +132,47 @@ class Pieces(NamedTuple):
             return abs(slope), jump + l1 * (y == anchor) if l1 else jump
 
         best: Any = None
-        if below.dtype == object and not hollow.any():  # convex: the first where the slope is 0
-            found: Any = None
-            for y in candidates():
-                best = y if found is None else np.where(found, best, y)
-                slope, jump = slope_at(best)
-                found = slope <= jump
-                if found.all():
-                    return best
-            raise Unbounded(NO_MINIMISER)
-        entries = Pieces(*(part[..., None] for part in self))  # every coordinate by itself
-        least: Any = None
-        seen = []
-        for y in candidates():
-            value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
-            value = value + l1 * abs(y - anchor) if l1 else value
-            seen.append((y, value))
-            best, least = (y, value) if least is None else (np.where(value < least, y, best), np.minimum(value, least))
-        if hollow.any():
-            near = 0 if best.dtype == object else 1e-9
-            for y, value in seen:
-                as_low = value - least <= near * (abs(least) + abs(linear * best))
-                if (hollow & as_low & (abs(y - best) > near * (abs(y) + abs(best)))).any():
-                    raise Unbounded("a local objective that is not convex has several minimisers: which one is not said")
-        slope, jump = slope_at(best)
-        if best.dtype != object:
-            size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
-            jump = jump + 1e-6 * (1 + size)
-        if (slope > jump).any():
+        off: Any = None
+        for y, low in self._lowest(candidates(), linear, curvature, center, l1, anchor, hollow):
+            slope, jump = slope_at(y)
+            excess = np.where(low, np.maximum(slope - jump, 0), np.inf)
+            nearer = excess < (np.inf if off is None else off)
+            best, off = (y, excess) if off is None else (np.where(nearer, y, best), np.where(nearer, excess, off))
+            if (off == 0).all():
+                return best
+        size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
+        if (off > (0 if best.dtype == object else 1e-6 * (1 + size))).any():
             raise Unbounded(NO_MINIMISER)
         return best
+
+    def _lowest(
+        self, candidates: Iterable[Any], linear: Any, curvature: Any, center: Any, l1: Any, anchor: Any, hollow: Any
+    ) -> Iterator[tuple[Any, Any]]:
+        """Give each candidate of `minimise`, and where it may be the minimiser: everywhere in convex
+        entries, where its slope decides; in hollow ones where no other's value is less.
+
+        Raises
+        ------
+        Unbounded
+            Several of a hollow entry are as low as each other.
+        """
+        if not hollow.any():
+            yield from ((y, True) for y in candidates)
+            return
+        entries, seen = Pieces(*(part[..., None] for part in self)), []  # every coordinate by itself
+        for y in candidates:
+            value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
+            seen.append((y, value + l1 * abs(y - anchor) if l1 else value))
+        best, least = seen[0]
+        for y, value in seen[1:]:
+            best, least = np.where(value < least, y, best), np.minimum(value, least)
+        near, found = (0 if best.dtype == object else 1e-9), []
+        for y, value in seen:
+            low = ~hollow | (value - least <= near * (abs(least) + abs(linear * best)))
+            found.append((y, low))
+            if (hollow & low & (abs(y - best) > near * (abs(y) + abs(best)))).any():
+                raise Unbounded("a local objective that is not convex has several minimisers: which one is not said")
+        yield from found
 
 
 def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None, bool]:

@@ -30,6 +30,7 @@ __all__ = [
     "on_host",
     "owned",
     "put_slots",
+    "read_only",
     "rows_of",
     "sealed",
     "soft_threshold",
@@ -162,6 +163,14 @@ def sealed(value: Any) -> Any:
             sealed(part)
     elif isinstance(value, dict):
         sealed(list(value.values()))
+    return value
+
+
+def read_only(value: Any) -> Any:
+    """A view of a NumPy array that cannot be written into; anything else as it is."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.setflags(write=False)
     return value
 
 

@@ -11,6 +11,8 @@ from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName
+from fedtheory.local import LocalObjective
+from fedtheory.problems import random_quadratic
 from fedtheory.theory import (
     GradientSteps,
     Minimise,
@@ -25,6 +27,7 @@ from fedtheory.theory import (
     printed,
     study,
     upto,
+    verify,
 )
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.replay import builtin_witnesses
@@ -258,3 +261,39 @@ def test_a_witness_that_a_form_names_must_be_there(tmp_path):
         builtin_witnesses("named")
     (tmp_path / "witnesses" / "firs.json").rename(tmp_path / "witnesses" / "first.json")
     assert builtin_witnesses("named", "named/other") == []
+
+
+class _InPlace(FedAvg):
+    """FedAvg that writes into what it is given: into its state, or into the local models."""
+
+    models = False
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        y = clients.minimise(LocalObjective(center=x), start=x).y
+        if self.models:
+            y -= x
+            return state._replace(x=state.x + clients.mean(y))
+        state.x[...] += clients.mean(y - x)
+        return state
+
+
+class _InPlaceModels(_InPlace):
+    models = True
+
+
+@pytest.mark.parametrize("kind", [_InPlace, _InPlaceModels])
+@pytest.mark.parametrize("over", ["round", "run"])
+def test_a_method_that_writes_into_what_it_is_given_is_refused(kind, over):
+    """Its states would be one array, of which every false claim about a move "holds"."""
+
+    def claim(q):
+        return [printed(le(q.moved_sq.sum(axis=0), 0) if over == "run" else le(q.F, q.F_next))]
+
+    statement = sentence(claim, about=kind(), over=over, problems=SmoothConvex(clients=(1, 2), dimension=1))
+    with pytest.raises(InvalidInput, match=r"writes into the state or the local models.*state.x \+ step"):
+        study(statement, budget=20)
+    plain = sentence(claim, about=FedAvg(), over=over, problems=SmoothConvex(clients=(1, 2), dimension=1))
+    assert study(plain, budget=20, necessity=False).rows[0].verdict == "violated"
+    with pytest.raises(InvalidInput, match="writes into"):
+        verify(statement, random_quadratic(2, 3, 3, seed=0))

@@ -121,6 +121,33 @@ def test_a_slice_of_a_runs_scenarios_is_refused(part, sampling):
     assert f"line {claim.__code__.co_firstlineno + 2}," in str(error.value)
 
 
+@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("starts", [1, 2])
+@pytest.mark.parametrize("part", [lambda q: q.x[0], lambda q: q.x[-1] - q.x_star, lambda q: 2 * q.x[0, :]])
+def test_a_mean_of_one_rounds_vectors_is_refused(part, starts, dimension):
+    """Its axes are scenarios and coordinates: with one coordinate the mean would be none at all, and false claims hold."""
+
+    def claim(q):
+        """||x_t||^2 <= 100 ||E x_t||^2."""
+        yield printed(le(q.sq(part(q)), 100 * q.sq(q.mean(part(q)))))
+
+    problems = StronglyConvex(clients=1, dimension=dimension)
+    with pytest.raises(InvalidInput, match=r"line \d+, reads/it: q.mean of vectors q.x\[t\] of one round.*take q.x\[t:t\+1\]"):
+        stated(claim, over="run", starts=starts, problems=problems).forms  # noqa: B018
+
+
+@pytest.mark.parametrize("part", [
+    lambda q: q.mean(q.x[:1])[0], lambda q: q.mean(q.x - q.x[0])[0], lambda q: q.mean(q.x[0][None])[0],
+    lambda q: q.mean(q.sq(q.x[0]))[..., None], lambda q: q.mean(q.gap[-1])[..., None],
+])  # fmt: skip
+def test_other_means_of_a_run_are_taken(part):
+    def claim(q):
+        """E x_0 is somewhere."""
+        yield printed(le(q.sq(part(q)), 1 + q.sq(part(q))))
+
+    assert list(stated(claim, over="run", starts=2, problems=StronglyConvex(clients=1, dimension=1)).forms) == ["printed"]
+
+
 @pytest.mark.parametrize("of_start", [
     lambda q: q.distance_sq[0], lambda q: q.distance_sq[:1], lambda q: q.distance_sq[0, 0], lambda q: q.distance_sq[:1, :1],
     lambda q: q.sq((q.x - q.x_star)[..., :])[0], lambda q: q.distance_sq.max(), lambda q: q.distance_sq[:, :][0],

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.arrays import Array
+from fedtheory.arrays import Array, read_only
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.local.objective import LocalResult
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.randomness import Stream
 from fedtheory.steps import Loop
@@ -151,11 +151,23 @@ class ProblemWorld:
         from fedtheory.local import Exact, GradientSteps
 
         solver = GradientSteps(int(work["E"]), float(work["eta"])) if "E" in work else Exact()
-        kind = Clients if self.by_samples else WeighedClients
+        kind = KeptClients if self.by_samples else WeighedClients
         return kind(self.problem, cohort, solver, like, stream, t)
 
 
-class WeighedClients(Clients):
+class KeptClients(Clients):
+    """Clients whose local models, which quantities are made of, cannot be written into."""
+
+    def minimise(
+        self, objective: LocalObjective, start: Array, solver: LocalSolver | None = None
+    ) -> LocalResult:
+        """As of any clients."""
+        found = super().minimise(objective, start, solver)
+        self.results[-1] = found = found._replace(y=read_only(found.y))
+        return found
+
+
+class WeighedClients(KeptClients):
     """Clients whose shares of the samples are their weights in F, as in fractions, whatever numbers of samples they have."""
 
     def sample_shares(self) -> Array:
@@ -184,11 +196,13 @@ def run(
     ------
     NotInFractions
         Of a run in fractions: the method makes other numbers.
+    InvalidInput
+        The method writes into what it is given, which is kept.
     """
     name = getattr(algorithm, "name", type(algorithm).__name__)
     stream = Stream(seed)
     try:
-        begun = check_state(algorithm.init(x, world.num_clients), name)
+        begun = check_state(algorithm.init(read_only(x), world.num_clients), name)
         loop = Loop("rounds", ([begun._replace(**state) if state else begun], []))
         states, moved = loop.state
         alike = [len(x) // cohort.scenarios for cohort in cohorts]
@@ -201,10 +215,17 @@ def run(
         for t in loop.upto(len(cohorts)):
             n = alike[t - 1]
             clients = world.clients(cohorts[t - 1], work, x[::n], stream, t)
-            before = states[-1] if n == 1 else each(states[-1], lambda v: v[::n])  # noqa: B023
+            before = each(states[-1], lambda v: read_only(v if n == 1 else v[::n]))  # noqa: B023
             states.append(repeated(check_state(algorithm.round(before, clients), name), n))
             kept.append(clients)
             moved.append(clients.results[-1].y if clients.results else None)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise InvalidInput(
+            f"{name} writes into the state or the local models that it is given ({error}): make new "
+            "arrays, as in state.x + step in place of state.x += step"
+        ) from error
     except (TypeError, AttributeError) as error:
         if not world.exact or isinstance(error, NotInFractions):
             raise

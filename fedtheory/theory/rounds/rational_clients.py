@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.arrays import namespace
+from fedtheory.arrays import namespace, read_only
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
@@ -150,6 +150,7 @@ class SlotClients(Clients):
             raise NotInFractions("the method brings a local solver of its own, which has no counterpart in fractions")
         shape = np.broadcast_shapes(np.shape(start), np.shape(objective.center))
         out = self.work.run(self.pieces, objective, np.broadcast_to(start, shape))
+        out = out._replace(y=read_only(out.y))
         self.results.append(out)
         return out
 

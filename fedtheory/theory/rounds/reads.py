@@ -86,7 +86,8 @@ def _nested(values: np.ndarray) -> str:
 
 # --- slices -------------------------------------------------------------------------------------------------------------------
 class _Watched:
-    """A view whose quantities refuse a slice that takes a part of the scenarios, or of the cohorts, and all that stands before."""
+    """A view whose quantities refuse a slice that takes a part of the scenarios, or of the cohorts, and all that stands before,
+    and whose mean refuses vectors of one round without the axis of the rounds."""
 
     def __init__(self, view: Any, over: str) -> None:
         self._view, self._shapes = view, SHAPES["run" if over == "run" else "round"]
@@ -100,18 +101,31 @@ class _Watched:
         watched.name, watched.of_run = name, second == ["S"]
         return watched
 
+    def mean(self, v: Any) -> Any:
+        """As the view's own."""
+        name, axes = getattr(v, "of_one", ("", 0))
+        if name and np.ndim(v) == axes:
+            raise _WrongAxis(
+                f"q.mean of vectors q.{name}[t] of one round, whose axes are scenarios, then coordinates, "
+                f"and are to be rounds, then scenarios: take q.{name}[t:t+1], or q.{name}[-1:] for the last"
+            )
+        return self._view.mean(v)
+
 
 class _WrongAxis(InvalidInput):
     """A slice of scenarios or of cohorts."""
 
 
 class _Sliced(np.ndarray):
-    """An array whose second axis must not be sliced; what is computed with it is a plain one again in that."""
+    """An array whose second axis must not be sliced; what is computed with it is a plain one again in that.
 
-    name, of_run = "", False
+    of_one : the quantity of which it holds vectors of one round, and its number of axes
+    """
+
+    name, of_run, of_one = "", False, ("", 0)
 
     def __array_finalize__(self, made_from: Any) -> None:
-        self.name = ""
+        self.name, self.of_one = "", getattr(made_from, "of_one", ("", 0))
 
     def __getitem__(self, index: Any) -> Any:
         parts = list(index) if isinstance(index, tuple) else [index]
@@ -122,7 +136,11 @@ class _Sliced(np.ndarray):
             first, second = [*parts, slice(None), slice(None)][:2]
             if first == slice(None) != second:
                 raise _WrongAxis(_told(self.name, self.of_run, second))
-        return super().__getitem__(index)
+        found = super().__getitem__(index)
+        if isinstance(found, _Sliced):
+            one = self.name and self.of_run and self.ndim > 2 and isinstance(parts[0], int | np.integer)
+            found.of_one = (self.name, found.ndim) if one else ("", 0)
+        return found
 
 
 def _told(name: str, of_run: bool, part: slice) -> str:

@@ -20,6 +20,7 @@ from fedtheory.theory import (
     SmoothConvex,
     StronglyConvex,
     Uniform,
+    above,
     among,
     eq,
     form,
@@ -35,11 +36,12 @@ from fedtheory.theory import (
     wrong,
 )
 from fedtheory.theory.judge.replay import parse
+from fedtheory.theory.judge.search import Elite
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.studies.counterexamples import instance_of, prove, shrink
-from fedtheory.theory.studies.necessity import ConstantNeed, assumption_need, mutant_fates
+from fedtheory.theory.studies.necessity import ConstantNeed, assumption_need, constant_need, mutant_fates
 from fedtheory.theory.studies.search import Search
 
 
@@ -460,3 +462,36 @@ def test_what_refutes_a_constant_refutes_a_tighter_one():
     need = ConstantNeed("repaired", "c", Q(1), Q(101, 100), Q(1), proof)
     assert not mutant_fates(search, "repaired", [])[0].rejected
     assert mutant_fates(search, "repaired", [need])[0].rejected
+
+
+def test_a_constant_is_not_called_loose_where_moves_are_small():
+    """A round of FedProx moves by ||grad F||/mu, attained in the limit of large mu, where 0.1 % is less than rounding."""
+    statement = sentence(
+        lambda q: [repaired(le(q.sq(q.x_next - q.x), q.constant("one", 1) * (q.gradient_sq + q.dissimilarity) / q.method.mu**2))],
+        about=method(FedProx, mu=above(lambda c: c.beta)), local=Minimise(),
+        problems=SmoothConvex(clients=(1, 3), dimension=(1, 2)),
+    )  # fmt: skip
+    setting = MethodSetting.of(statement)
+    assert statement.constants
+    small = [instance([[1]], [[c]], [1000], drawn={"method.mu": "10000"}) for c in (998, 999)]
+    found = Search(setting, 0).run(30)
+    found.best, found.tightest = {("repaired", "one"): [Elite(-1.0, i) for i in small]}, {}
+    need = constant_need(found, "repaired", "one", 1, 0)
+    assert need.violated_at >= Q(9, 10) and need.holds_at <= 1 and need.example is not None
+
+
+def test_a_constant_is_tried_at_every_horizon():
+    """On x^2/2 d_T = d_0/4^T with steps 1/(2 beta), so that T 4^-T is left of c: most at T = 1, and 1/64 at T = 4."""
+    statement = sentence(
+        lambda q: [repaired(le(q.distance_sq[-1], q.constant("c", 1) * q.distance_sq[0] / q.T))],
+        over="run", rounds=(1, 4), local=GradientSteps(1, lr=lambda c: 1 / (2 * c.beta)),
+        problems=StronglyConvex(clients=1, dimension=1),
+    )  # fmt: skip
+    setting = MethodSetting.of(statement)
+    assert statement.constants
+    found = Search(setting, 0).run(30)
+    of_four = instance([[1]], [[0]], [1], rounds=4)
+    found.best = {("repaired", "c"): [Elite(-1.0, of_four)]}
+    found.tightest.clear()
+    need = constant_need(found, "repaired", "c", 1, 0)
+    assert need.violated_at == pytest.approx(0.25, abs=0.01)

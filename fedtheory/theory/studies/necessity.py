@@ -4,6 +4,7 @@ and which mutants are rejected."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = [
 
 TENTH = Fraction(1, 10)
 AT_RANDOM = 60  # instances on which a mutant is tried, besides the search's best
+HORIZONS = 6  # numbers of rounds that are tried of an instance
 MOST = 64.0  # times itself: a constant is not made larger than that
 
 
@@ -140,7 +142,10 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
     starts = [e.instance for e in search.best[aim]]
     refined = Search(setting, seed).run(budget, [aim], starts)
     search.learn(refined)
-    pool = [e.instance for e in refined.best[aim]]
+    known = [e.instance for (name, _), es in search.best.items() if name == form for e in es]
+    known += [search.tightest[form].instance] if form in search.tightest else []
+    near = [e.instance for e in refined.best[aim]]
+    pool = list({id(i): i for i in [*near, *_horizons(setting, near[:3]), *known]}.values())
     leeway, worst = _least(setting, form, constant, pool, at, direction)
     for again in range(4):  # what the leeway leaves must hold on new instances, too
         inside = _below(leeway)
@@ -174,8 +179,21 @@ def _least(
     instances, and that instance (or None)."""
     most = 1.0 if direction < 0 else MOST  # down to 0, or up to many times itself
     least, worst = most, None
+
+    def clear(instance: Any, view: Any, value: Fraction) -> bool:
+        """True if it is violated by more than rounding, or in fractions."""
+        for make in (lambda: view, lambda: setting.view(instance, exact=True)):
+            with suppress(FedTheoryError):
+                other = make().other({constant: value})
+                if judged(setting.of_statement, other, form).verdict == "violated":
+                    return True
+        return False
+
     for instance in pool:
-        view = setting.view(instance, exact=False)
+        try:
+            view = setting.view(instance, exact=False)
+        except SILENT:  # at another horizon
+            continue
 
         def violated(share: float, view: Any = view) -> bool:
             other = view.other({constant: at(share)})
@@ -188,10 +206,19 @@ def _least(
         for _ in range(30):
             middle = (low + high) / 2
             low, high = (low, middle) if violated(middle) else (middle, high)
-        beyond = view.other({constant: at(high * 1.001 + 0.001)})  # more than rounding
-        if judged(setting.of_statement, beyond, form).verdict == "violated":
+        if clear(instance, view, at(high * 1.001 + 0.001)):
             least, worst = high, instance
     return least, worst
+
+
+def _horizons(setting: MethodSetting, instances: list[Any]) -> list[Any]:
+    """Runs of some instances over other numbers of rounds that the statement is about."""
+    if setting.scope != "run":
+        return []
+    first, last = setting.of_statement.rounds
+    some = sorted({round(T) for T in np.linspace(first, last, HORIZONS)})
+    every = (replace(i, rounds=T) for i in instances for T in some if T != i.rounds)
+    return [i for i in every if setting.few(i)]
 
 
 def _below(leeway: float) -> Fraction:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from fedtheory.errors import InvalidInput, NotCertified, UnknownName, suggest
+from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified, UnknownName, suggest
 from fedtheory.inputs import whole_number
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.theory.judge.check import Check
@@ -36,7 +36,6 @@ from fedtheory.theory.rounds.forms import (
     sides_of,
 )
 from fedtheory.theory.rounds.losses import Unbounded
-from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.world import World
 from fedtheory.theory.world_setting import WorldSetting
 
@@ -147,9 +146,11 @@ class AuthoredStatement:
             return self.looked_over()
         try:
             made = outlined(self.function, Outline(self.rule), self.id)
-        except SILENT:  # the function looks at numbers before it yields its forms
+        except FedTheoryError:  # the function looks at numbers before it yields its forms, or is wrong
             if not self.of_world:
                 return self.looked_over()
+            if not self.over.draws:
+                raise
             made = self.on(self.over.example_instance())
         if self.of_world:
             self._check_needs(made)

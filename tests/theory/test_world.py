@@ -61,6 +61,15 @@ def test_every_mutant_is_rejected(paper):
                 assert "violated" in {c.verdict for c in checks}, mutant.name
 
 
+def test_a_function_may_look_at_its_world_before_it_yields(tmp_path):
+    """Lengths and whole numbers are no quantities whose absence could be carried on."""
+    text = FILE.read_text().replace("def mean_of_models(q):", "def mean_of_models(q):\n    clients = Fraction(len(q.x), len(q.h))")
+    (tmp_path / "own.py").write_text(text.replace("q.mean_x)", "q.mean_x * clients)").replace('"own-world"', '"own-looks"'))
+    found = registry.load_file(tmp_path / "own.py")
+    assert [f.name for s in found[0].statements for f in s.forms] == ["printed", "repaired", "printed"]
+    registry._forget(registry.paper("own-looks"))
+
+
 def test_a_statement_with_a_view_of_its_own_is_not_for_problems(paper):
     assert "instances of its own" in refused("verify", f"{FILE}::mean-of-models", "--problem", "quadratic")
 

@@ -12,7 +12,7 @@ import pytest
 
 from fedtheory.algorithms import EFL, FedAvg, FedDyn, FedProx
 from fedtheory.errors import MissingCapability
-from fedtheory.local.objective import LocalObjective
+from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
@@ -58,7 +58,7 @@ class Pushed(SlotWork):
         for i in range(self.signs.shape[-1]):
             g = H * (y - C) - self.signs[:, :, i, None] * NOISE
             y = np.where((i < self.counted)[:, :, None], y - self.lr * g, y)
-        return SimpleNamespace(y=y)
+        return LocalResult(y)
 
 
 def tree(method, signs, common=False, rounds=2):

@@ -374,7 +374,7 @@ class Paper(RegisteredPaper):
                 parts.append(AuthoredSetting(self))
             parts += [WorldSetting(worlds)] if worlds or claims else []
             if len(parts) > 1 and claims:
-                parts[1].kinds = (*parts[1].kinds, "")  # that of a claim
+                parts[1].kinds = (*parts[1].kinds, "claim")
             self._setting = parts[0] if len(parts) == 1 else Joined(*parts)
         return self._setting
 

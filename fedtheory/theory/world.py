@@ -182,7 +182,7 @@ class World(ClosedView):
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:
-        """Give the data that a user's case makes for a statement, or the instance itself.
+        """Give the data that a user's case makes for a statement, its `instance`, or the world.
 
         Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
         gives that of a form, or says in a sentence why there is none; an error that it raises is

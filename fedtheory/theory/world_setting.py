@@ -22,7 +22,7 @@ from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import Method
-from fedtheory.theory.world import World
+from fedtheory.theory.world import World, WorldInstance
 
 __all__ = ["WorldSetting"]
 
@@ -137,7 +137,9 @@ class WorldSetting(Setting):
                 "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
                 f"{statement.forms[0].note}"
             )
-        return None if world.of_problems() else super().refusal(statement)
+        if world.of_problems():
+            return None
+        return f"it is {world.about or 'about instances of its own'}, not about a problem's run"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """Demands on a user's problem, on who takes part and on the method."""
@@ -167,10 +169,6 @@ class WorldSetting(Setting):
         if world is None or (not world.example and not world.of_problems()):
             return None
         return world.example or f"--problem {world.problem}"
-
-    def rule_of(self, case: Case) -> str:
-        """The one rule that there is."""
-        return "any"
 
     def fewest(self, case: Case, statement: Statement) -> int:
         """Scenarios below which no verdict is looked for."""
@@ -216,7 +214,9 @@ class WorldSetting(Setting):
         if about is not None:
             check_method(about, case.algorithm)
         made = world.on_problem(statement.id, case)
-        return world.instance(case.problem.name, made) if isinstance(made, dict) else _Seen(made)
+        if isinstance(made, dict):
+            return world.instance(case.problem.name, made)
+        return made if isinstance(made, WorldInstance) else _Seen(made)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""

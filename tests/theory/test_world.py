@@ -2,6 +2,7 @@
 
 import json
 import re
+from fractions import Fraction as F
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from fedtheory.algorithms import FedAvg
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.theory.judge import Plan, registry, replay
 from fedtheory.theory.judge import own_run as theory_of_runs
+from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.witness import Witness
 
@@ -129,6 +131,22 @@ def test_a_paper_may_have_both_and_claims(mixed, tmp_path):
     assert found == {("square", "printed"): "violated", ("square", "repaired"): "holds", ("descent", "printed"): "holds"}
     assert "cannot be proved or refuted here" in refused("verify", f"{tmp_path / 'mixed.py'}::tables", "--problem", "quadratic")
     assert mixed.statements[0].symbols == {"a": "Numbers.a"}
+
+
+@pytest.mark.parametrize(("about", "says"), [("about numbers", "about numbers"), ("", "about instances of its own")])
+def test_a_world_that_is_made_of_no_problem_says_what_it_is_about(mixed, monkeypatch, about, says):
+    square, numbers = mixed.statements[0], mixed.authored["square"].over
+    monkeypatch.setattr(numbers, "about", about)
+    monkeypatch.delattr(numbers, "on_problem")
+    assert mixed.setting.refusal(square) == f"it is {says}, not about a problem's run"
+
+
+def test_a_world_may_give_an_instance_with_its_own_name(mixed, monkeypatch):
+    square, numbers = mixed.statements[0], mixed.authored["square"].over
+    monkeypatch.setattr(numbers, "on_problem", classmethod(lambda cls, statement, case: cls.instance("mine", {"a": F(3)})))
+    case = Case(problems.random_quadratic(2, 2, seed=0), FedAvg(aggregation="samples"))
+    made = mixed.setting.instance(square, square.forms[0], case)
+    assert (made.name, made.view().a) == ("numbers: mine seed=0", 3)
 
 
 def test_a_claim_is_said_as_it_is_asked_for():

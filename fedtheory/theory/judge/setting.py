@@ -160,8 +160,10 @@ class Setting:
         rule, name = self.rule_of(case), case.problem.name
 
         def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
-            known = next((r for r in (rule, "any") if r in form.established), next(iter(form.established)))
-            known = getattr(views.get(self.shares_view(form)), "case_rule", known)
+            view = views.get(self.shares_view(form))
+            own = getattr(view, "rule", rule), rule, "any"
+            known = next((r for r in own if r in form.established), next(iter(form.established)))
+            known = getattr(view, "case_rule", known)
             return outside(statement, form, known, reason, name, verdict)
 
         out: list[Check] = []

@@ -255,7 +255,7 @@ def claim(
     assumptions: Iterable[str] = (),
 ) -> Statement:
     """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
-    only = Form(form, latex, None, {"any": "open"}, note=note, wording=wording)
+    only = Form(form, latex, None, {"any": "open"}, note=note, kind="claim", wording=wording)
     words = scope or id.partition("/")[0]
     told: Any = {"kind": "claim", "shown_by": shown_by}
     return Statement(id, title, source, words, (only,), tuple(assumptions), symbols or {}, **told)

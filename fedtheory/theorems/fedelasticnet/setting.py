@@ -13,7 +13,6 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.algorithm_2.setting import Algorithm2Setting
 from fedtheory.theorems.fedelasticnet.drawn import drawn
 from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
@@ -52,6 +51,7 @@ from fedtheory.theory.judge.setting import Case, DataInstance, LocalWork, Plan, 
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.paper_adapter import AuthoredSetting
+from fedtheory.theory.world_setting import WorldSetting
 
 __all__ = ["SETTING", "FedElasticNetSetting", "Trial", "check_instance", "check_long_run"]
 
@@ -303,7 +303,7 @@ class FileSetting(AuthoredSetting):
 
 SETTING = Joined(
     FedElasticNetSetting(),
-    Algorithm2Setting(),
+    WorldSetting([s for s in FILE.authored.values() if s.of_world]),
     MainTextSetting(),
     DynamicsSetting(),
     FileSetting(FILE),

@@ -151,7 +151,9 @@ def test_another_point_may_be_one_though_the_clients_agree():
     assert {judge_view(statement, f, found).verdict for f in statement.forms} == {"holds"}
 
 
-@pytest.mark.parametrize("statement", FILE.authored.values(), ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "statement", [s for s in FILE.authored.values() if not s.of_world], ids=lambda s: s.name
+)
 def test_forms_are_what_a_run_of_the_file_yields(statement):
     """A package's statements are read off without a run; sums and shapes are looked over here."""
     found = statement.looked_over()

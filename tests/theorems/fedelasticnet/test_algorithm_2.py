@@ -6,12 +6,13 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from fedelasticnet_worlds import ALGORITHM_2 as KINDS
+from fedelasticnet_worlds import BUILDERS, battery, random_instance
 
 from fedtheory import Uniform, algorithms, messages, problems, simulate, theorems
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
-from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS, battery, random_instance
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, sums, trace
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import sums, trace
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView, contractions
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
@@ -25,7 +26,7 @@ MUTANTS = [pytest.param(s, f, m, id=f"{s.id}-{f.name}-{m.name}") for s in OURS f
 
 @pytest.fixture(scope="module")
 def views():
-    return [(i.kind, i.view()) for i in battery(7, 0.4)]
+    return [(i.kind, i.view()) for i in battery(KINDS, 7, 0.4)]
 
 
 def of_form(views, form):
@@ -256,7 +257,7 @@ def test_the_wire_on_a_users_problem():
             "algorithm-2-sparsity", algorithms.FedElasticNetScaffold(1, 0, epsilon=0.1), {"local_solver": GradientSteps(2, 0.1)},
             "without epsilon",
         ),
-        ("algorithm-2-at-rest", algorithms.FedElasticNetScaffold(1, 0), {}, "separable quadratics"),
+        ("algorithm-2-at-rest", algorithms.FedElasticNetScaffold(1, 0), {}, "about points of rest"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9), {}, "give a threshold > 0"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, "true-gradient", 0.1), {}, "sign rule"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, epsilon=0.1), {"sampling": Uniform(2)}, "all clients"),

@@ -6,6 +6,8 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from fedelasticnet_worlds import ALGORITHM_2 as KINDS
+from fedelasticnet_worlds import BUILDERS, SETTING, battery, random_instance
 
 from fedtheory import Uniform, problems, simulate, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetScaffold
@@ -14,9 +16,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.messages import Threshold
 from fedtheory.participation.cohorts import Bernoulli
-from fedtheory.theorems.fedelasticnet.algorithm_2 import setting
-from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
+from fedtheory.theorems.fedelasticnet.algorithm_2 import stability as matrices
+from fedtheory.theorems.fedelasticnet.algorithm_2 import wire
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import (
     SERVER,
     TWO_CLIENTS,
@@ -25,10 +26,9 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.stability import (
     _minors,
 )
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import FEEDBACK, FROZEN, NO_FEEDBACK, PLAIN_MEAN
-from fedtheory.theory.judge.setting import Case, Plan
+from fedtheory.theory.judge.setting import Case
 
 TINY = F(1, 10**9)
-SETTING = setting.Algorithm2Setting()
 
 
 def get(name):
@@ -101,10 +101,10 @@ def test_the_mean_must_be_definite():
 
 
 def test_a_step_of_2_is_not_below_2():
-    assert SERVER in stability(ONE, eta_g=2 - TINY).facts
-    assert SERVER not in stability(ONE, eta_g=2).facts | stability(ONE, eta_g=F(5, 2)).facts
-    assert TWO_CLIENTS in stability([[1]], [[2]]).facts
-    assert not {TWO_CLIENTS} & (stability([[1]]).facts | stability(ONE, ONE).facts)
+    assert stability(ONE, eta_g=2 - TINY).has(SERVER)
+    assert not any(stability(ONE, eta_g=step).has(SERVER) for step in (2, F(5, 2)))
+    assert stability([[1]], [[2]]).has(TWO_CLIENTS)
+    assert not any(made.has(TWO_CLIENTS) for made in (stability([[1]]), stability(ONE, ONE)))
 
 
 def test_the_spectral_radius_of_one_number():
@@ -170,8 +170,8 @@ WIRE = {"h": [["3/7"], ["4/3"]], "c": [["3/2"], ["-7/2"]], "theta": ["37/3"], "l
 @pytest.mark.parametrize("feedback", [0, 1])
 def test_whether_h_is_ever_moved_again(change, frozen, feedback):
     view = BUILDERS["threshold on the wire"]({**WIRE, "T": 3, **change, "feedback": feedback})
-    assert (FROZEN in view.facts) == (frozen and not feedback)
-    assert (FEEDBACK in view.facts) == bool(feedback) == (NO_FEEDBACK not in view.facts)
+    assert view.has(FROZEN) == (frozen and not feedback)
+    assert view.has(FEEDBACK) == bool(feedback) == (not view.has(NO_FEEDBACK))
 
 
 # --- a problem of the user's ------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_the_threshold_where_little_is_given(options, l1, l2, epsilon):
 @pytest.mark.parametrize(
     ("name", "how", "options", "words"),
     [
-        ("algorithm-2-at-rest", {}, {}, "fedelasticnet/algorithm-2-at-rest: it is about separable quadratics in fractions"),
+        ("algorithm-2-at-rest", {}, {}, "algorithm-2-at-rest: it is about points of rest of Algorithm 2, not about a problem's run"),
         ("algorithm-2-sparsity", {}, {"batch_size": 2}, "--batch-size 2: fedelasticnet/algorithm-2-sparsity is about full gradients"),
         ("threshold-on-the-wire", {}, {"local_steps": 2}, r"--local-steps 2: .* is about exact local minimisers; leave it out"),
         ("threshold-on-the-wire", {}, {"local_lr": 0.5}, r"--local-lr 0.5: .* is about exact local minimisers; leave it out"),
@@ -254,10 +254,10 @@ def test_examples_can_be_prepared_and_battery_and_draws_are_as_asked():
         assert ("epsilon" in numbers, "server_lr" in numbers) == (name == "threshold-on-the-wire", name == "algorithm-2-stability")
     assert SETTING.example(get("algorithm-2-at-rest")) is None
     assert SETTING.prepare(get("algorithm-2-stability"), CommandRequest({})).problem.name == "quadratic"
-    few, more = (SETTING.instances(Plan(seed=3, scale=s)) for s in (0.1, 0.5))
+    few, more = (battery(KINDS, 3, scale) for scale in (0.1, 0.5))
     assert len(few) < len(more) and {i.seed for i in few} == {3}
     for kind in KINDS:
-        assert SETTING.random_instance(kind, np.random.default_rng(2)).kind == kind
+        assert random_instance(kind, np.random.default_rng(2)).kind == kind
 
 
 def view_of(name, algorithm, problem=SQUARES, **how):
@@ -325,7 +325,7 @@ def test_the_matrix_at_its_limits(monkeypatch):
     """0.999 of the largest step; an eigenvalue below 0 by rounding, which is a share of the largest; as many numbers as allowed."""
     assert matrix(curved([[1]]), l2=1.0, lr=0.4995).m == 1
     assert matrix(curved([[2e6, 0], [0, -1e-6]]), lr=1e-7).d == 2
-    monkeypatch.setattr(setting, "MOST_NUMBERS", 6)
+    monkeypatch.setattr(matrices, "MOST_NUMBERS", 6)
     assert matrix(curved(ONE, ONE)).d == 2
     with pytest.raises(InvalidInput, match="8 numbers in theta and the c_k: more than 6, take fewer clients"):
         matrix(curved(ONE, ONE, ONE))
@@ -333,14 +333,14 @@ def test_the_matrix_at_its_limits(monkeypatch):
 
 def test_thresholded_runs_of_a_users_problem(monkeypatch):
     """Feedback is the compressor's; all clients may be drawn; as many rounds as are named, else as many as there are by default."""
-    monkeypatch.setattr(setting, "WIRE_ROUNDS", 6)
+    monkeypatch.setattr(wire, "WIRE_ROUNDS", 6)
     for made, feedback in (
         (FedElasticNetDyn(0.1, 60.0, epsilon=0.02), False),
         (FedElasticNetDyn(0.1, 60.0, compressor=Threshold(0.02)), True),
         (FedElasticNetDyn(0.1, 60.0, compressor=Threshold(0.02), client_feedback=False), False),
     ):
         view = view_of("threshold-on-the-wire", made, sampling=Uniform(2), x0=[0.75, -1.25])
-        assert (FEEDBACK in view.facts) == feedback and view.epsilon == 0.02
+        assert view.has(FEEDBACK) == feedback and view.epsilon == 0.02
         assert view.theta.shape == (7, 2) and view.theta[0].tolist() == [0.75, -1.25]
         np.testing.assert_allclose(SQUARES.weights @ SQUARES.gradient(view.star), 0, atol=1e-12)
     assert len(view_of("threshold-on-the-wire", made, rounds=3).theta) == 4

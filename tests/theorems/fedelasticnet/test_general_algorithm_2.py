@@ -11,13 +11,14 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from fedelasticnet_worlds import ALGORITHM_2 as KINDS
+from fedelasticnet_worlds import BUILDERS
 from worked_fedelasticnet_algorithm_2 import SIDES, Matrix, numbers, room
 from worked_fedelasticnet_stability import Stability
 
 from fedtheory import problems, theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, SEPARABLE, RoundsView
+from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import SEPARABLE, RoundsView
 from fedtheory.theorems.fedelasticnet.algorithm_2.stability import FloatStabilityView
 from fedtheory.theory.rounds.oracles import ProblemWorld
 
@@ -222,7 +223,7 @@ def test_floats_follow_the_same_rounds(views):
     part = theorems.get("fedelasticnet/algorithm-2-variates").form("its l1 part").sides(floats)
     assert (part.noise > 0).any() and (part.noise < 1e-6).all()
     assert (theorems.get("fedelasticnet/second-message").form("twice").sides(floats).rhs == 2).all()
-    assert floats.h is None and SEPARABLE not in floats.facts
+    assert floats.h is None and not floats.has(SEPARABLE)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 from cases import each
+from fedelasticnet_worlds import ALGORITHM_2 as KINDS
+from fedelasticnet_worlds import BUILDERS
 from worked_fedelasticnet_algorithm_2 import INSTANCES, SIDES, worked
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.algorithm_2.instances import KINDS
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS
-from fedtheory.theorems.fedelasticnet.statements import algorithm_2, algorithm_2_at_rest, threshold
 
 NUMBERS = {
     ("algorithm-2-variates", "c is the mean"): (
@@ -152,15 +151,12 @@ def entries(text):
 
 
 @pytest.mark.parametrize("key", FORMS, ids=" ".join)
-def test_the_package_gives_the_numbers(key, monkeypatch):
-    for module in (algorithm_2, algorithm_2_at_rest, threshold):
-        for name in ("eq", "le"):
-            monkeypatch.setattr(module, name, lambda lhs, *terms, **_: (lhs, terms[0]))
+def test_the_package_gives_the_numbers(key):
     kind, data = INSTANCES[SIDES[key][0]]
     form = theorems.get(f"fedelasticnet/{key[0]}").form(key[1])
     view = BUILDERS[kind](data)
     assert form.kind == kind and view.applies(form) is None
-    sides = form.sides(view)
+    sides = form.sides(view).terms[:2]
     shape = np.broadcast_shapes(*(np.shape(s) for s in sides))
     found = [np.broadcast_to(np.asarray(s, dtype=object), shape).ravel().tolist() for s in sides]
     assert found == [entries(side) for side in NUMBERS[key]]

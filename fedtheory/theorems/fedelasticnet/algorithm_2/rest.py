@@ -14,35 +14,31 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import integer, table, vector
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
-    BUILDERS,
-    Method,
-    numbers_of,
-    play,
-    quadratics,
-    scaffold,
-    sums,
-    trace,
-    without_l1,
-)
-from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
+from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theory.judge.view import Fact
 
 __all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round", "state_of"]
 
-
 # what a form may need
-AT_OPTIMUM, AWAY = "c_k = grad L_k(theta_*), theta_* the point of rest", "theta^{t-1} is not the point of rest"
-STEADY = "the signs of the local moves are those at the point of rest"
+AT_OPTIMUM = Fact(
+    "c_k = grad L_k(theta_*), theta_* the point of rest", lambda q: (q.sigma == 0).all()
+)
+AWAY = Fact("theta^{t-1} is not the point of rest", lambda q: q.shift.any())
+STEADY = Fact(
+    "the signs of the local moves are those at the point of rest", lambda q: q.steady
+)
+ONE = {"h": [["1"]], "c": [["0"]], "lambda2": "0", "eta": "1/4", "eta_g": "1", "shift_k": [["0"]]}
 
 
-def kept_share(h: Any, method: Method) -> Any:
+def kept_share(h: Any, method: rounds.Method) -> Any:
     """q = 1 - eta_l (a + lambda_2); raises `InvalidInput` unless 0 < q < 1 everywhere."""
     q = 1 - method.eta * (h + method.lambda2)
     if not ((q > 0) & (q < 1)).all():
@@ -50,17 +46,17 @@ def kept_share(h: Any, method: Method) -> Any:
     return q
 
 
-def one_round(world: Any, method: Method, state: FedElasticNetScaffoldState) -> FedElasticNetScaffoldState:
+def one_round(world: Any, method: rounds.Method, state: FedElasticNetScaffoldState) -> FedElasticNetScaffoldState:
     """One round of everybody."""
     everyone = [list(range(world.num_clients))]
-    return play(world, scaffold(method), method.B, method.eta, state, everyone)[0][-1]
+    return rounds.play(world, rounds.scaffold(method), method.B, method.eta, state, everyone)[0][-1]
 
 
 def state_of(theta: Any, c_k: Any) -> FedElasticNetScaffoldState:
     return FedElasticNetScaffoldState(theta[None], c_k[None], c_k.sum(axis=0)[None] / len(c_k))
 
 
-class RestView(ClosedView):
+class RestView(ElasticWorld):
     """A point at which Algorithm 2 rests, and one round from close by.
 
     Attributes
@@ -71,17 +67,25 @@ class RestView(ClosedView):
     shift : (d,) and shift_k : (m, d), from the point of rest to where the round begins
     """
 
-    def __init__(self, h: Any, c: Any, sigma: Any, method: Method, shift: Any, shift_k: Any) -> None:
+    kind, size, share = "algorithm-2 at rest", 30, 0.2
+    about = "about points of rest of Algorithm 2"
+    by_hand: ClassVar = {
+        name: {**ONE, "sigma": [[sigma]], "lambda1": "1", "B": B, "shift": ["1/1000"]}
+        for name, sigma, B in (
+            ("two steps", 1, 2),
+            ("two steps, from the optimum", 0, 2),
+            ("three steps, from the optimum", 0, 3),
+        )
+    }
+
+    def __init__(self, h: Any, c: Any, sigma: Any, method: rounds.Method, shift: Any, shift_k: Any) -> None:
         self.h, self.c, self.sigma, self.method, self.shift, self.shift_k = h, c, sigma, method, shift, shift_k
-        self.m, self.world, self.q = len(h), quadratics(h, c), kept_share(h, method)
-        self.rho = method.lambda1 * sums(self.q, method.B - 1) / sums(self.q, method.B)
+        self.m, self.world, self.q = len(h), rounds.quadratics(h, c), kept_share(h, method)
+        self.rho = method.lambda1 * rounds.sums(self.q, method.B - 1) / rounds.sums(self.q, method.B)
         r = sigma * self.rho
         self.theta = ((h * c).sum(axis=0) + r.sum(axis=0)) / h.sum(axis=0)
         gradients = h * (self.theta - c)
         self.c_k, self.grad = gradients - r, gradients.sum(axis=0) / self.m
-        at_optimum = bool((sigma == 0).all())
-        facts = {AT_OPTIMUM: at_optimum, STEADY: self._steady, AWAY: bool(shift.any())}
-        self.facts = frozenset(name for name, true in facts.items() if true)
 
     @cached_property
     def after(self) -> FedElasticNetScaffoldState:
@@ -90,7 +94,7 @@ class RestView(ClosedView):
 
     def at_zero(self, sign: int) -> Any:
         """The clients' moves (m, d) in a round from the point of rest, were sign(0) this number."""
-        slopes, _, _ = trace(self.world, self.method._replace(B=1), self.theta, self.c_k, 0 * self.theta)
+        slopes, _, _ = rounds.trace(self.world, self.method._replace(B=1), self.theta, self.c_k, 0 * self.theta)
         return -self.method.eta * (slopes[0] + sign * self.method.lambda1)
 
     @cached_property
@@ -101,7 +105,7 @@ class RestView(ClosedView):
     @cached_property
     def linear(self) -> FedElasticNetScaffoldState:
         """The shifts after a round of SCAFFOLD with lambda_2 and without lambda_1, on the same curvatures with all minimisers 0."""
-        return one_round(quadratics(self.h, 0 * self.c), without_l1(self.method), state_of(self.shift, self.shift_k))
+        return one_round(rounds.quadratics(self.h, 0 * self.c), rounds.without_l1(self.method), state_of(self.shift, self.shift_k))
 
     @cached_property
     def residual(self) -> Any:
@@ -115,24 +119,43 @@ class RestView(ClosedView):
         size = self.method.eta * self.method.lambda1 * (1 - (-q) ** (B - 1)) / (1 + q)
         return np.where(self.sigma == 0, odd**B * size * np.sign(self.residual), 0 * size)
 
-    @cached_property
-    def _steady(self) -> bool:
+    @property
+    def steady(self) -> bool:
         """True if the signs of the round from close by are those that the formulas assume."""
         c_k = self.c_k + self.shift_k
-        _, signs, _ = trace(self.world, self.method, self.theta + self.shift, c_k, c_k.sum(axis=0) / self.m)
+        _, signs, _ = rounds.trace(self.world, self.method, self.theta + self.shift, c_k, c_k.sum(axis=0) / self.m)
         first = np.sign(self.residual)
         return all(
             (signs[b] == np.where(self.sigma == 0, (-1) ** b * first, -self.sigma)).all() for b in range(1, self.method.B)
         )
 
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from h, c, sigma, lambda1, lambda2, eta, B, eta_g, and the shifts."""
+        h, c, shift_k = (table(data[name], name) for name in ("h", "c", "shift_k"))
+        rows = [[integer(s, "sigma", -1, 1) for s in row] for row in data["sigma"]]
+        sigma, shift = np.array(rows), vector(data["shift"], "shift")
+        if sigma.shape != h.shape or shift_k.shape != h.shape or len(shift) != h.shape[1]:
+            raise InvalidInput(
+                f"sigma {sigma.shape}, shift {shift.shape} and shift_k {shift_k.shape} must go "
+                f"with h {h.shape}"
+            )
+        return cls(h, c, sigma + Fraction(0), rounds.numbers_of(data), shift, shift_k)
 
-@BUILDERS.add("algorithm-2 at rest")
-def rest_view(data: dict[str, Any]) -> RestView:
-    """From h, c, sigma, lambda1, lambda2, eta, B, eta_g, and the shifts of theta and of the c_k."""
-    h, c, shift_k = (table(data[name], name) for name in ("h", "c", "shift_k"))
-    sigma = np.array([[integer(s, "sigma", -1, 1) for s in row] for row in data["sigma"]])
-    shift = vector(data["shift"], "shift")
-    if sigma.shape != h.shape or shift_k.shape != h.shape or len(shift) != h.shape[1]:
-        raise InvalidInput(f"sigma {sigma.shape}, shift {shift.shape} and shift_k {shift_k.shape} must go with h {h.shape}")
-    return RestView(h, c, sigma + Fraction(0), numbers_of(data), shift, shift_k)
-
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw a point of rest, and short shifts."""
+        m, d = rounds.size(rng)
+        h, kind = rounds.table_of(rng, m, d, positive), rng.random()
+        if kind < 0.7:
+            sigma = [[0 if kind < 0.4 else 1] * d for _ in range(m)]
+        else:
+            sigma = [[int(rng.integers(-1, 2)) for _ in range(d)] for _ in range(m)]
+        data = {"h": h, "c": rounds.table_of(rng, m, d, signed), "sigma": sigma, **rounds.steps(rng, h)}
+        tiny = Fraction(1, 10_000)
+        data["shift"] = [signed(rng) * tiny for _ in range(d)]
+        data["shift_k"] = [[signed(rng) * tiny / 7 for _ in range(d)] for _ in range(m)]
+        if rng.random() < 0.5:  # the corrections are perfect: r_k = grad R for everybody
+            mean = [sum(row[i] for row in h) / m for i in range(d)]
+            data["shift_k"] = [[(row[i] - mean[i]) * data["shift"][i] for i in range(d)] for row in h]
+        return f"m={m} d={d}", data

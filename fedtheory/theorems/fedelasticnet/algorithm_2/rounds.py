@@ -1,33 +1,44 @@
-"""Rounds of the package's own methods, in fractions on separable quadratics or in floats on a problem, and their local steps."""
+"""Rounds of the package's methods, in fractions on separable quadratics or on a problem."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffold, FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.cohorts import Cohort
+from fedtheory.local import GradientSteps
+from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.rational import Builders, fraction, integer, objects, table, vector
+from fedtheory.rational import fraction, integer, objects, table, vector
 from fedtheory.steps import Loop
-from fedtheory.theory.judge.setting import ClosedView
-
-if TYPE_CHECKING:
-    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import ProblemWorld, SeparableWorld
+from fedtheory.theorems.fedelasticnet.notation import in_units_of
+from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theory.judge.request import Prepared
+from fedtheory.theory.judge.view import Fact
+from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld
+from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
+from fedtheory.theory.world_setting import OF_RUNS
 
 __all__ = [
-    "BUILDERS", "EVERYBODY", "MOST_STEPS", "ONE_STEP", "SEPARABLE", "Method", "RoundsView", "exactly", "numbers_of", "on_problem",
-    "play", "quadratics", "scaffold", "sums", "trace", "without_l1",
+    "EVERYBODY", "FULL", "ONE_STEP", "SEPARABLE", "Method", "OfAlgorithm2", "RoundsView",
+    "cohorts_of", "method_in", "numbers_of", "play", "quadratics", "scaffold", "size", "start_of",
+    "steps", "sums", "table_of", "told", "trace", "without_l1",
 ]  # fmt: skip
 
-BUILDERS = Builders()
 MOST_STEPS = 20
+ROUNDS = 5  # on a user's problem
+FULL = "is about full gradients and all clients or cohorts of P; leave it out"
 # what a form may need
-EVERYBODY, ONE_STEP, SEPARABLE = "everybody takes part", "B = 1", "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2"
+EVERYBODY = Fact("everybody takes part", lambda q: q.here.all())
+ONE_STEP = Fact("B = 1", lambda q: q.method.B == 1)
+SEPARABLE = Fact("L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", lambda q: q.h is not None)
 
 
 class Method(NamedTuple):
@@ -42,8 +53,6 @@ class Method(NamedTuple):
 
 def quadratics(h: Any, c: Any) -> SeparableWorld:
     """L_k(x) = sum_i h_ki (x_i - c_ki)^2/2 in fractions; h, c (m, d)."""
-    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import SeparableLosses, SeparableWorld
-
     if h.shape != c.shape or (h < 0).any() or (h.sum(axis=0) <= 0).any():
         raise InvalidInput(f"h {h.shape}, c {c.shape}: expected curvatures >= 0, some > 0 in each coordinate, and as many minimisers")
     zero, none, m = 0 * h, np.full(h.shape, None, dtype=object), len(h)
@@ -54,21 +63,17 @@ def scaffold(method: Method, **more: Any) -> FedElasticNetScaffold:
     """The package's Algorithm 2 with these numbers."""
     made = FedElasticNetScaffold(float(method.lambda1), float(method.lambda2), server_lr=float(method.eta_g), **more)
     exact = isinstance(method.lambda1, Fraction)
-    return exactly(made, {"l1": method.lambda1, "l2": method.lambda2, "server_lr": method.eta_g}) if exact else made
+    return in_fractions(made, {"l1": method.lambda1, "l2": method.lambda2, "server_lr": method.eta_g}) if exact else made
 
 
-def exactly(algorithm: Any, numbers: dict[str, Any]) -> Any:
-    """The algorithm with these hyperparameters, which are fractions."""
-    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import in_fractions
+class FractionClients(SlotClients):
+    """Clients in fractions whose messages a deterministic compressor may touch, without bits."""
 
-    return in_fractions(algorithm, numbers)
+    def _count(self, values: np.ndarray) -> Any:
+        return values + Fraction(0)
 
-
-def on_problem(problem: Any) -> ProblemWorld:
-    """A problem, on which rounds are played in floats."""
-    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import ProblemWorld
-
-    return ProblemWorld(problem)
+    def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
+        return compressor.compress(message) + Fraction(0), 0  # else whole zeros divide to floats
 
 
 def play(
@@ -77,8 +82,6 @@ def play(
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """The states before and after each round, and what a look at the clients of each gives; steps None: local problems are solved
     exactly."""
-    from fedtheory.theorems.fedelasticnet.algorithm_2.authored import FractionClients, SlotWork
-
     loop = Loop("rounds", ([state], []))
     states, seen = loop.state
     for t in loop.upto(len(cohorts)):
@@ -115,7 +118,107 @@ def sums(q: Any, n: int) -> Any:
     return sum((q**j for j in range(n)), 0 * q)
 
 
-class RoundsView(ClosedView):
+class OfAlgorithm2(ElasticWorld):
+    """A world of Algorithm 2.
+
+    Attributes
+    ----------
+    l1 : lambda_1 where a user says none
+    """
+
+    share = 0.2  # whole runs in fractions
+    l1: ClassVar[float] = 0.1
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Prepared:
+        """Make a case of Algorithm 2 with B gradient steps."""
+        request.refuse(OF_RUNS, f"{statement.id} {FULL}")
+        problem, o = request.problem("quadratic"), request.options
+        beta = float(problem.beta_k.max())
+        algorithm = request.algorithm("fedelasticnet-scaffold", problem, l1=cls.l1, l2=0.0)
+        steps, lr = (o.get(name) for name in ("local_steps", "local_lr"))
+        steps = 4 if steps is None else steps
+        if lr is None and beta + algorithm.l2 == 0:
+            raise InvalidInput(
+                f"the losses of {problem.name} have no curvature to take a step size from: "
+                "give one with --local-lr"
+            )
+        lr = 1 / (2 * (beta + algorithm.l2)) if lr is None else lr
+        what = f"Algorithm 2, B = {steps}, eta_l = {lr:.6g}"
+        return told(request, problem, algorithm, what, local_solver=GradientSteps(steps, lr))
+
+
+def told(request: Any, problem: Any, algorithm: Any, what: str, **more: Any) -> Prepared:
+    """Make a case, with what stands above its table."""
+    sampling, beta = request.sampling(problem), float(problem.beta_k.max())
+    head = (
+        f"{problem.name}: m = {problem.num_clients}, P = "
+        f"{request.participants or problem.num_clients}, d = {problem.dim}, lambda_1 = "
+        f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, {what}"
+    )
+    options = {"x0": request.start(problem), "sampling": sampling, "seed": request.seed}
+    options |= {"rounds": request.rounds, **more}
+    shown = {"name": algorithm.name, **asdict(algorithm)}
+    details = {"algorithm": shown, "sampling": repr(sampling)}
+    return Prepared(problem, algorithm, options, [head], details)
+
+
+def cohorts_of(case: Any, everybody: bool = False) -> Full | Uniform:
+    """Give the law of a user's cohorts, which is one of the paper's."""
+    law = case.sampling or Full()
+    if not isinstance(law, Full | Uniform):
+        raise InvalidInput(f"cohorts are drawn by {type(law).__name__}: use Full() or Uniform(P)")
+    if everybody and isinstance(law, Uniform) and law.size < case.problem.num_clients:
+        raise InvalidInput(f"{law}: the statement is about all clients")
+    return law
+
+
+def start_of(case: Any) -> np.ndarray:
+    """Give theta^0 of a user's case."""
+    return np.zeros(case.problem.dim) + (0.0 if case.x0 is None else np.asarray(case.x0, float))
+
+
+def method_in(case: Any) -> Method:
+    """Take the numbers of Algorithm 2 from a user's case."""
+    algorithm, solver = case.algorithm, case.local_solver
+    plain = FedElasticNetScaffold(algorithm.l1, algorithm.l2, server_lr=algorithm.server_lr)
+    if algorithm != plain:
+        raise InvalidInput(
+            f"{algorithm}: the statement is about Algorithm 2 as printed, without epsilon, "
+            "compressors and option I"
+        )
+    if not isinstance(solver, GradientSteps) or solver.decay != 1 or solver.l1 != "subgradient":
+        raise InvalidInput(
+            f"local solver {solver!r}: line 7 takes B steps of one size, use "
+            "fedtheory.local.GradientSteps(B, eta_l)"
+        )
+    numbers = float(solver.lr), int(solver.steps), algorithm.server_lr
+    return Method(algorithm.l1, algorithm.l2, *numbers)
+
+
+# --- random fractions -----------------------------------------------------------------------------
+def table_of(rng: Any, m: int, d: int, draw: Callable[[Any], Fraction]) -> list[list[Fraction]]:
+    """Draw a number for each client and coordinate."""
+    return [[draw(rng) for _ in range(d)] for _ in range(m)]
+
+
+def size(rng: Any, most: int = 3) -> tuple[int, int]:
+    """Draw how many clients and coordinates there are."""
+    return int(rng.integers(1, most + 1)), int(rng.integers(1, 3))
+
+
+def steps(rng: Any, h: list[list[Fraction]], lambda1: Fraction | None = None) -> Data:
+    """Draw lambda_1, lambda_2, eta_l, B and eta_g with 0 < eta_l (a + lambda_2) < 1."""
+    lambda2 = Fraction(0) if rng.random() < 0.4 else Fraction(int(rng.integers(1, 9)), 8)
+    top = max(max(row) for row in h) + lambda2
+    share = Fraction(int(rng.choice([1, 2, 4, 6, 7])), 8)
+    if lambda1 is None:
+        lambda1 = Fraction(int(rng.integers(1, 17)), int(rng.choice([2, 4, 8])))
+    B, eta_g = int(rng.integers(1, 6)), Fraction(int(rng.choice([2, 4, 4, 6, 7])), 4)
+    return {"lambda1": lambda1, "lambda2": lambda2, "eta": share / top, "B": B, "eta_g": eta_g}
+
+
+class RoundsView(OfAlgorithm2):
     """T rounds of Algorithm 2, of m clients in dimension d.
 
     Attributes
@@ -125,6 +228,31 @@ class RoundsView(ClosedView):
     slopes, signs : (T, B, m, d), as `trace` gives them; delta : (T, m, d), what line 10 sends
     h : (m, d) curvatures, where the losses are separable quadratics, else None
     """
+
+    kind, size, about = "algorithm-2", 40, "about rounds of Algorithm 2"
+    takes = ("local_steps", "local_lr", "participants")
+    example = "--problem diabetes --l1 0.1 --l2 0 --local-steps 4 --participants 2"
+    by_hand: ClassVar = {
+        "pushed from one side": {
+            "h": [["1"], ["1"]], "c": [["0"], ["0"]], "theta": ["8"], "c_k": [["0"], ["0"]],
+            "lambda1": "1", "lambda2": "0", "eta": "1/8", "B": 4, "eta_g": "1",
+            "cohorts": [[0, 1]],
+        },
+        "just beyond theta": {  # r a little less than half of lambda_1: y_2 is a little above 0
+            "h": [["1/100"]], "c": [["0"]], "theta": ["49"], "c_k": [["0"]], "lambda1": "1",
+            "lambda2": "0", "eta": "1/8", "B": 3, "eta_g": "1", "cohorts": [[0]],
+        },
+        "one local step": {
+            "h": [["1"], ["2"]], "c": [["3"], ["-1"]], "theta": ["1"], "c_k": [["1"], ["-1/2"]],
+            "lambda1": "1", "lambda2": "1", "eta": "1/4", "B": 1, "eta_g": "1",
+            "cohorts": [[0, 1], [0]],
+        },
+        "what is sent twice is half zeros": {  # Delta = 0 in both, and Delta c = -c
+            "h": [["1"], ["1"]], "c": [["0"], ["0"]], "theta": ["0"], "c_k": [["1"], ["1"]],
+            "lambda1": "1", "lambda2": "0", "eta": "1/8", "B": 2, "eta_g": "1",
+            "cohorts": [[0, 1]],
+        },
+    }  # fmt: skip
 
     def __init__(self, world: Any, method: Method, theta: Any, c_k: Any, cohorts: Sequence[Sequence[int]]) -> None:
         self.method, self.m, self.d = method, world.num_clients, len(theta)
@@ -138,8 +266,6 @@ class RoundsView(ClosedView):
         self.slopes, self.signs, self.delta = (np.stack(part) for part in zip(*found, strict=True))
         self.here = np.array([[int(k in set(members)) for k in range(self.m)] for members in cohorts])
         self.h = world.losses.pieces.h if world.exact else None
-        facts = {EVERYBODY: bool(self.here.all()), ONE_STEP: method.B == 1, SEPARABLE: world.exact}
-        self.facts = frozenset(name for name, true in facts.items() if true)
 
     def of_members(self, values: Any) -> Any:
         """(T, m, ...) with 0 for who does not take part."""
@@ -168,6 +294,47 @@ class RoundsView(ClosedView):
             return self.of_members(0 * abs(self.signs[:, 0]).astype(int))
         return self.of_members(((later == later[:, :1]).all(axis=1) & (later[:, 0] != 0)).astype(int))
 
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from h, c, theta, c_k, lambda1, lambda2, eta, B, eta_g and cohorts; c is mean c_k."""
+        h, c, c_k = (table(data[name], name) for name in ("h", "c", "c_k"))
+        theta, m = vector(data["theta"], "theta"), len(data["h"])
+        if c_k.shape != h.shape or len(theta) != h.shape[1]:
+            raise InvalidInput(f"theta {theta.shape} and c_k {c_k.shape} must go with h {h.shape}")
+        cohorts = [[integer(k, "cohorts", 0, m - 1) for k in row] for row in data["cohorts"]]
+        if not cohorts or any(len(set(row)) != len(row) or not row for row in cohorts):
+            raise InvalidInput(
+                f"cohorts = {data['cohorts']}: expected lists of different clients, one a round"
+            )
+        return cls(quadratics(h, c), numbers_of(data), theta, c_k, cohorts)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw one or two rounds of any cohort, some from the method's own start."""
+        m, d = size(rng)
+        h = table_of(rng, m, d, positive)
+        data: Data = {"h": h, "c": table_of(rng, m, d, signed)}
+        data |= {"theta": [signed(rng) for _ in range(d)], "c_k": table_of(rng, m, d, signed)}
+        if rng.random() < 0.3:
+            data["c_k"] = [[Fraction(0)] * d for _ in range(m)]
+        data |= steps(rng, h)
+        P = m if rng.random() < 0.5 else int(rng.integers(1, m + 1))
+        data["cohorts"] = [
+            sorted(int(k) for k in np.argsort([rng.random() for _ in range(m)])[:P])
+            for _ in range(int(rng.integers(1, 3)))
+        ]
+        return f"m={m} d={d}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> Self:
+        """Play the rounds of a user's case."""
+        law = cohorts_of(case)
+        m, T = case.problem.num_clients, case.rounds or ROUNDS
+        drawn = [law.sample(Stream(case.seed), t, range(1), m) for t in range(1, T + 1)]
+        cohorts = [np.flatnonzero(c.taking_part()[0]).tolist() for c in drawn]
+        begun = start_of(case), np.zeros((m, case.problem.dim))
+        return cls(ProblemWorld(case.problem), method_in(case), *begun, cohorts)
+
 
 def numbers_of(data: dict[str, Any]) -> Method:
     """lambda1, lambda2, eta, B and eta_g of an instance."""
@@ -178,19 +345,6 @@ def numbers_of(data: dict[str, Any]) -> Method:
     if made.lambda1 < 0 or made.lambda2 < 0 or made.eta <= 0 or made.eta_g <= 0:
         raise InvalidInput(f"{made}: lambda_1 and lambda_2 must be >= 0, eta_l and eta_g > 0")
     return made
-
-
-@BUILDERS.add("algorithm-2")
-def rounds_view(data: dict[str, Any]) -> RoundsView:
-    """From h, c, theta, c_k, lambda1, lambda2, eta, B, eta_g and the cohorts of the rounds; c is the mean of the c_k."""
-    h, c, c_k = (table(data[name], name) for name in ("h", "c", "c_k"))
-    theta, m = vector(data["theta"], "theta"), len(data["h"])
-    if c_k.shape != h.shape or len(theta) != h.shape[1]:
-        raise InvalidInput(f"theta {theta.shape} and c_k {c_k.shape} must go with h {h.shape}")
-    cohorts = [[integer(k, "cohorts", 0, m - 1) for k in members] for members in data["cohorts"]]
-    if not cohorts or any(len(set(members)) != len(members) or not members for members in cohorts):
-        raise InvalidInput(f"cohorts = {data['cohorts']}: expected lists of different clients, one a round")
-    return RoundsView(quadratics(h, c), numbers_of(data), theta, c_k, cohorts)
 
 
 def without_l1(method: Method) -> Method:

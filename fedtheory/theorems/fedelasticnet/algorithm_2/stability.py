@@ -15,20 +15,24 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, table
+from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import one_round, state_of
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import BUILDERS, Method, numbers_of, sums, without_l1
-from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theorems.fedelasticnet.world import Data, positive
+from fedtheory.theory.judge.view import Fact
 
 __all__ = ["SERVER", "TWO_CLIENTS", "FloatStabilityView", "StabilityView", "contractions"]
 
 MOST = 8  # numbers of a state
-SERVER, TWO_CLIENTS = "eta_g < 2", "m = 2 and d = 1"  # what a form may need
+MOST_NUMBERS = 2000  # of a state whose matrix is diagonalised
+# what a form may need
+SERVER = Fact("eta_g < 2", lambda q: q.method.eta_g < 2)
+TWO_CLIENTS = Fact("m = 2 and d = 1", lambda q: (q.m, q.d) == (2, 1))
 
 
 class _Curved(NamedTuple):
@@ -83,13 +87,95 @@ def contractions(M: Any) -> list[Any]:
     return out
 
 
-class StabilityView(ClosedView):
-    """SCAFFOLD (Algorithm 2 with lambda_1 = 0) with everybody taking part, on quadratics with these Hessians (m, d, d)."""
+def _drawn(rng: Any, d: int) -> list[list[Fraction]]:
+    """A curvature, or a sum of two squares v v', which is singular where they are parallel."""
+    if d == 1:
+        return [[positive(rng)]]
+    vectors = [[Fraction(int(rng.integers(-3, 4)), 2) for _ in range(d)] for _ in range(2)]
+    return [[sum((v[i] * v[j] for v in vectors), Fraction(0)) for j in range(d)] for i in range(d)]
 
-    def __init__(self, H: Any, method: Method) -> None:
-        self.H, self.method, (self.m, self.d) = H, without_l1(method), H.shape[:2]
-        facts = {TWO_CLIENTS: (self.m, self.d) == (2, 1), SERVER: method.eta_g < 2}
-        self.facts = frozenset(name for name, true in facts.items() if true)
+
+class StabilityView(rounds.OfAlgorithm2):
+    """SCAFFOLD with everybody taking part, on quadratics with these Hessians (m, d, d).
+
+    That is Algorithm 2 with lambda_1 = 0.
+    """
+
+    kind, size, l1 = "scaffold stability", 16, 0.0
+    takes = ("local_steps", "local_lr", "participants")
+    about = "about one round's matrix of SCAFFOLD"
+    example = "--problem ill-conditioned --local-steps 20 --server-lr 1.5"
+    by_hand: ClassVar = {
+        label: {"H": H, "lambda2": "0", "eta": eta, "B": 3, "eta_g": eta_g}
+        for label, H, eta, eta_g in (
+            ("at eta_g near 2", [[["63"]]], "1/64", "31/16"),
+            ("just inside", [[["1"]], [["3"]]], "1/4", "21/8"),
+            ("just outside", [[["1"]], [["3"]]], "1/4", "43/16"),
+        )
+    }
+
+    def __init__(self, H: Any, method: rounds.Method) -> None:
+        self.H, self.method, (self.m, self.d) = H, rounds.without_l1(method), H.shape[:2]
+
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from the Hessians H (m of them, d x d each), lambda2, eta, B and eta_g."""
+        H = np.stack([table(rows, f"H[{k}]") for k, rows in enumerate(data["H"])])
+        l1 = fraction(data.get("lambda1", 0), "lambda1")
+        method, (m, d, width) = rounds.numbers_of({**data, "lambda1": l1}), H.shape
+        if d != width or d * (m + 1) > MOST or (H != H.transpose(0, 2, 1)).any():
+            raise InvalidInput(
+                f"H {H.shape}: expected symmetric Hessians of equal size, with at most {MOST} "
+                "numbers in theta and the c_k"
+            )
+        eye = np.eye(d, dtype=int) + Fraction(0)
+        for k, rows in enumerate(H):
+            left = eye - method.eta * (rows + method.lambda2 * eye)
+            if not min(_minors(left, leading=True)) > 0 or min(_minors(rows, leading=False)) < 0:
+                raise InvalidInput(f"H[{k}]: 0 <= H and eta_l (H + lambda_2) < 1 must hold")
+        if not min(_minors(H.sum(axis=0), leading=True)) > 0:
+            raise InvalidInput(
+                "the mean of the Hessians must be positive definite: the optimum is not unique"
+            )
+        return cls(H, method)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw one to three clients in the line or the plane, some of their Hessians singular."""
+        m, d = int(rng.choice([1, 2, 2, 3])), int(rng.choice([1, 1, 2]))
+        H = [_drawn(rng, d) for _ in range(m)]
+        ends = ((0, 0), (0, d - 1), (d - 1, d - 1))
+        size = [sum(H[k][i][j] for k in range(m)) for i, j in ends]
+        if d > 1 and size[0] * size[2] == size[1] ** 2:  # the mean is singular
+            H[0] = [[H[0][i][j] + (i == j) for j in range(d)] for i in range(d)]
+        top = max(sum((abs(v) for v in row), Fraction(0)) for h in H for row in h)
+        data = {"H": H, **rounds.steps(rng, [[top]], Fraction(0))}
+        data["eta_g"] = Fraction(int(rng.choice([2, 4, 6, 7, 9, 12, 16])), 4)
+        return f"m={m} d={d}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> FloatStabilityView:
+        """Take the Hessians of a user's problem."""
+        problem, method = case.problem, rounds.method_in(case)
+        if method.lambda1 or not problem.constant_hessian:
+            l1 = f"lambda_1 = {method.lambda1:g}"
+            what = l1 if method.lambda1 else f"{problem.name} is not quadratic"
+            raise InvalidInput(f"{what}: the statement is about SCAFFOLD (l1 = 0) on quadratics")
+        rounds.cohorts_of(case, everybody=True)
+        origin = np.zeros((problem.num_clients, 1, problem.dim))
+        H = np.asarray(problem.client_hessian(origin))[:, 0]
+        spectrum, numbers = np.linalg.eigvalsh(H), problem.dim * (problem.num_clients + 1)
+        size = method.eta * (float(spectrum.max()) + method.lambda2)
+        if not size < 1 or not float(spectrum.min()) >= -1e-12 * float(spectrum.max()):
+            raise InvalidInput(
+                f"eta_l (beta + lambda_2) = {size:.6g}: it must be below 1, and every L_k convex"
+            )
+        if numbers > MOST_NUMBERS:
+            raise InvalidInput(
+                f"{numbers} numbers in theta and the c_k: more than {MOST_NUMBERS}, take fewer "
+                "clients or dimensions"
+            )
+        return FloatStabilityView(H, method)
 
     def matrix(self, eta_g: Any = 1) -> Any:
         """One round of the package's method on (theta, c_1, ..., c_m), with eta_g times a factor."""
@@ -108,7 +194,7 @@ class StabilityView(ClosedView):
     def room(self, cross: Any = 1) -> Any:
         """Of two clients: 4 - (S_1 + S_2)/B less eta_g eta_l (S_1 a_1 + S_2 a_2 - S_1 S_2 (a_1 + a_2)/(2 B))."""
         (a, b), method = self.H[:, 0, 0], self.method
-        S, R = sums(1 - method.eta * (self.H[:, 0, 0] + method.lambda2), method.B)
+        S, R = rounds.sums(1 - method.eta * (self.H[:, 0, 0] + method.lambda2), method.B)
         rise = S * a + R * b - cross * S * R * (a + b) / (2 * method.B)
         return 4 - (S + R) / method.B - method.eta_g * method.eta * rise
 
@@ -131,20 +217,3 @@ class FloatStabilityView(StabilityView):
     def largest(self, eta_g: Any = 1) -> Any:
         """The spectral radius."""
         return float(np.abs(np.linalg.eigvals(self.matrix(eta_g))).max())
-
-
-@BUILDERS.add("scaffold stability")
-def stability_view(data: dict[str, Any]) -> StabilityView:
-    """From the Hessians H (m of them, d x d each), lambda2, eta, B and eta_g."""
-    H = np.stack([table(rows, f"H[{k}]") for k, rows in enumerate(data["H"])])
-    method, (m, d, width) = numbers_of({**data, "lambda1": fraction(data.get("lambda1", 0), "lambda1")}), H.shape
-    if d != width or d * (m + 1) > MOST or (H != H.transpose(0, 2, 1)).any():
-        raise InvalidInput(f"H {H.shape}: expected symmetric Hessians of equal size, with at most {MOST} numbers in theta and the c_k")
-    eye = np.eye(d, dtype=int) + Fraction(0)
-    for k, rows in enumerate(H):
-        below = min(_minors(eye - method.eta * (rows + method.lambda2 * eye), leading=True)) > 0
-        if not below or min(_minors(rows, leading=False)) < 0:
-            raise InvalidInput(f"H[{k}]: 0 <= H and eta_l (H + lambda_2) < 1 must hold")
-    if not min(_minors(H.sum(axis=0), leading=True)) > 0:
-        raise InvalidInput("the mean of the Hessians must be positive definite: the optimum is not unique")
-    return StabilityView(H, method)

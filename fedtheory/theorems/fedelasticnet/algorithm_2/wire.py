@@ -1,10 +1,11 @@
-"""The threshold epsilon: points at which nothing is sent any more, and runs of Algorithm 3 whose messages alone are thresholded."""
+"""The threshold epsilon: states at which nothing is sent, and runs whose messages it changes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,34 +15,44 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldSta
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import Threshold
 from fedtheory.rational import fraction, integer, table, vector
+from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import kept_share
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import (
-    BUILDERS,
-    SEPARABLE,
-    Method,
-    exactly,
-    numbers_of,
-    play,
-    quadratics,
-    scaffold,
-    sums,
-)
-from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theorems.fedelasticnet.notation import EXACT
+from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theory.judge.request import Prepared
+from fedtheory.theory.judge.view import Fact
+from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.theory.rounds.oracles import ProblemWorld
+from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
-    "FEEDBACK", "FROZEN", "NO_FEEDBACK", "NO_L1", "PLAIN_MEAN", "STOPPED_1_3", "STOPPED_2", "StoppedView", "WireView",
+    "FEEDBACK", "FROZEN", "NO_FEEDBACK", "NO_L1", "PLAIN_MEAN", "QUADRATIC", "STOPPED_1_3",
+    "STOPPED_2", "StoppedView", "WireView",
 ]  # fmt: skip
 
 MOST_ROUNDS = 200
+WIRE_ROUNDS = 300  # on a user's problem
 # what a form may need
-STOPPED_1_3 = "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in Algorithm 3"
-STOPPED_2 = "Algorithm 2, at a state in which every update is at most epsilon"
-FEEDBACK, NO_FEEDBACK = "error feedback of all that is left out", "no error feedback"
-FROZEN = "no error feedback, and h_i^1 and the Delta_ki^2 of a coordinate are as in the formula"
-PLAIN_MEAN, NO_L1 = "R is the plain mean of the L_k", "lambda_1 = 0"
+STOPPED_1_3 = Fact(
+    "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in "
+    "Algorithm 3",
+    lambda q: q.number != 2,
+)
+STOPPED_2 = Fact(
+    "Algorithm 2, at a state in which every update is at most epsilon", lambda q: q.number == 2
+)
+FEEDBACK = Fact("error feedback of all that is left out", lambda q: q.feedback)
+NO_FEEDBACK = Fact("no error feedback", lambda q: not q.feedback)
+FROZEN = Fact(
+    "no error feedback, and h_i^1 and the Delta_ki^2 of a coordinate are as in the formula",
+    lambda q: q.frozen.any() and not q.feedback,
+)
+PLAIN_MEAN = Fact("R is the plain mean of the L_k", lambda q: q.star is not None)
+NO_L1 = Fact("lambda_1 = 0", lambda q: q.lambda1 == 0)
+QUADRATIC = Fact(rounds.SEPARABLE, lambda q: q.curvature is not None)
 
 
-class StoppedView(ClosedView):
+class StoppedView(ElasticWorld):
     """A state at which Algorithm 1, 2 or 3 with the threshold sends nothing that moves the server, and so rests.
 
     ``share`` (m, d) in [-1, 1] says how close to its limit every client and coordinate is. Algorithms 1 and 3: client k's update is
@@ -54,9 +65,11 @@ class StoppedView(ClosedView):
     after, without : (d,), theta after a round with the threshold, and after a round without it
     """
 
-    def __init__(self, number: int, h: Any, theta: Any, share: Any, g: Any, epsilon: Any, method: Method) -> None:
+    kind, size, share = "threshold at rest", 24, 0.2
+    about = "about states at which a threshold stops Algorithms 1, 2 and 3"
+
+    def __init__(self, number: int, h: Any, theta: Any, share: Any, g: Any, epsilon: Any, method: rounds.Method) -> None:
         self.number, self.h, self.theta, self.epsilon, self.method, self.m = number, h, theta, epsilon, method, len(h)
-        self.facts = frozenset({STOPPED_2 if number == 2 else STOPPED_1_3})
         if number == 2:
             slopes, state, self.bound = self._scaffold(share)
         else:
@@ -66,16 +79,16 @@ class StoppedView(ClosedView):
         if ((h == 0) & (slopes != 0)).any():
             raise InvalidInput("h = 0 where a slope is asked for: take curvatures > 0")
         self.grad = slopes.sum(axis=0) / self.m
-        world = quadratics(h, theta - slopes / np.where(h == 0, 1, h))
+        world = rounds.quadratics(h, theta - slopes / np.where(h == 0, 1, h))
         everyone, steps = [list(range(self.m))], (method.B if number == 2 else None)
-        both = (play(world, a, steps, method.eta, state, everyone)[0][-1] for a in self._algorithms)
+        both = (rounds.play(world, a, steps, method.eta, state, everyone)[0][-1] for a in self._algorithms)
         (self.after_state, self.after), (_, self.without) = ((s, s.x[0]) for s in both)
         self.state = state
 
     def _scaffold(self, share: Any) -> tuple[Any, Any, Any]:
         method = self.method
         q = kept_share(self.h, method)
-        S, rho = sums(q, method.B), method.lambda1 * sums(q, method.B - 1) / sums(q, method.B)
+        S, rho = rounds.sums(q, method.B), method.lambda1 * rounds.sums(q, method.B - 1) / rounds.sums(q, method.B)
         c = share[0] * self.epsilon / (method.B * method.eta)
         r = np.sign(c) * rho + method.B * c / S
         # grad L_k(theta) is r_k + c_k - c: with c_k = c for everybody it is r_k
@@ -93,12 +106,12 @@ class StoppedView(ClosedView):
         """With the threshold, which the client applies, and without."""
         l1, l2, epsilon = self.method.lambda1, self.method.lambda2, self.epsilon
         if self.number == 2:
-            made: Any = scaffold(self.method)
+            made: Any = rounds.scaffold(self.method)
         elif self.number == 1:
-            made = exactly(FedElasticNetProx(0.0, 0.0, "cohort"), {"l1": l1, "l2": l2})
+            made = in_fractions(FedElasticNetProx(0.0, 0.0, "cohort"), {"l1": l1, "l2": l2})
         else:
-            made = exactly(FedElasticNetDyn(0.0, 1.0), {"l1": l1, "l2": l2})
-        return exactly(replace(made), {"l1": l1, "l2": l2, "epsilon": epsilon}), made
+            made = in_fractions(FedElasticNetDyn(0.0, 1.0), {"l1": l1, "l2": l2})
+        return in_fractions(replace(made), {"l1": l1, "l2": l2, "epsilon": epsilon}), made
 
     @property
     def moved(self) -> Any:
@@ -106,24 +119,52 @@ class StoppedView(ClosedView):
         parts = [n for n in self.state._fields if n != "local"]
         return np.array([abs(getattr(self.after_state, n) - getattr(self.state, n)).max() for n in parts])
 
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from algorithm, h, theta, share, epsilon, lambda1, lambda2, and more of 2 and 3.
 
-@BUILDERS.add("threshold at rest")
-def stopped_view(data: dict[str, Any]) -> StoppedView:
-    """From the number of the algorithm, h, theta, share, epsilon, lambda1, lambda2; of Algorithm 2 also eta, B, eta_g; of 3 also g."""
-    h, share, theta = table(data["h"], "h"), table(data["share"], "share"), vector(data["theta"], "theta")
-    number, epsilon = integer(data["algorithm"], "algorithm", 1, 3), fraction(data["epsilon"], "epsilon")
-    g = table(data["g"], "g") if number == 3 else 0 * h
-    if h.shape != share.shape or g.shape != h.shape or len(theta) != h.shape[1] or (abs(share) > 1).any() or epsilon <= 0:
-        raise InvalidInput("share in [-1, 1] and g must go with h, theta with its width; epsilon must be > 0")
-    if (g.sum(axis=0) != 0).any():
-        raise InvalidInput(f"g = {data['g']}: its mean is h, which must be 0 at rest")
-    method = numbers_of({"eta": 1, "B": 1, **data})
-    if number != 2 and method.lambda2 <= 0:
-        raise InvalidInput(f"lambda_2 = {method.lambda2}: it must be > 0")
-    return StoppedView(number, h, theta, share, g, epsilon, method)
+        ``algorithm`` is its number. Of Algorithm 2 there are eta, B and eta_g, and of 3 also g.
+        """
+        h, share = table(data["h"], "h"), table(data["share"], "share")
+        theta, epsilon = vector(data["theta"], "theta"), fraction(data["epsilon"], "epsilon")
+        number = integer(data["algorithm"], "algorithm", 1, 3)
+        g = table(data["g"], "g") if number == 3 else 0 * h
+        alike = h.shape == share.shape == g.shape and len(theta) == h.shape[1]
+        if not alike or (abs(share) > 1).any() or epsilon <= 0:
+            raise InvalidInput(
+                "share in [-1, 1] and g must go with h, theta with its width; epsilon must be > 0"
+            )
+        if (g.sum(axis=0) != 0).any():
+            raise InvalidInput(f"g = {data['g']}: its mean is h, which must be 0 at rest")
+        method = rounds.numbers_of({"eta": 1, "B": 1, **data})
+        if number != 2 and method.lambda2 <= 0:
+            raise InvalidInput(f"lambda_2 = {method.lambda2}: it must be > 0")
+        return cls(number, h, theta, share, g, epsilon, method)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw a state of one of the three algorithms, half of them at the limit."""
+        number, (m, d) = int(rng.integers(1, 4)), rounds.size(rng)
+        h, edge = rounds.table_of(rng, m, d, positive), rng.random() < 0.5
+        share = [
+            [Fraction(1) if edge else Fraction(int(rng.integers(-4, 5)), 4) for _ in range(d)]
+            for _ in range(m)
+        ]
+        theta = [signed(rng) for _ in range(d)]
+        data = {"algorithm": number, "h": h, "theta": theta, "share": share}
+        data["epsilon"] = Fraction(int(rng.integers(1, 9)), 8)
+        data |= rounds.steps(rng, h, Fraction(0) if rng.random() < 0.2 else None)
+        if number != 2:
+            data = {k: v for k, v in data.items() if k not in ("eta", "B", "eta_g")}
+            data |= {"lambda2": Fraction(int(rng.integers(1, 9)), 4)}
+        if number == 3:
+            g = rounds.table_of(rng, m, d, signed)
+            mean = [sum(row[i] for row in g) / m for i in range(d)]
+            data["g"] = [[x - c for x, c in zip(row, mean, strict=True)] for row in g]
+        return f"Algorithm {number}, m={m} d={d}", data
 
 
-class WireView(ClosedView):
+class WireView(ElasticWorld):
     """T rounds of Algorithm 3 (sign rule, everybody, from its own start) whose messages are thresholded on their way.
 
     Attributes
@@ -133,22 +174,42 @@ class WireView(ClosedView):
     star : (d,), the optimum of R, the plain mean of the losses; None where a user's R is another mean
     """
 
+    kind, size, share, work = "threshold on the wire", 24, 0.2, EXACT
+    about = "about runs of Algorithm 3 whose messages are thresholded"
+    example = "--problem quadratic --l1 0 --l2-over-beta 30 --epsilon 0.01"
+    by_hand: ClassVar = {
+        label: {
+            "h": [["1"]], "c": [["0"]], "theta": [theta], "lambda1": l1, "lambda2": l2,
+            "epsilon": epsilon, "T": T, "feedback": feedback,
+        }
+        for label, theta, l1, l2, epsilon, T, feedback in (
+            ("one client, 30 times its curvature", "309/10", "3", "30", "1/2", 61, 0),
+            ("with lambda_1", "41", "1", "30", "1/2", 12, 0),
+            ("fed back, and far away all the same", "8", "4", "30", "1/8", 100, 1),
+            ("all of epsilon is held back", "4", "0", "3", "1", 3, 1),
+        )
+    } | {
+        label: {
+            "h": [["1"], ["2"]], "c": [["0"], ["1"]], "theta": ["4"], "lambda1": "1",
+            "lambda2": "2", "epsilon": epsilon, "T": T,
+        }
+        for label, epsilon, T in (
+            ("just enough to send nothing", "5/4", 5), ("a twentieth less", "19/16", 2),
+        )
+    }  # fmt: skip
+
     def __init__(
         self, world: Any, theta: Any, lambda1: Any, lambda2: Any, epsilon: Any, T: int, feedback: bool, star: Any, curvature: Any = None
     ) -> None:
         self.lambda1, self.lambda2, self.epsilon, self.m, self.star = lambda1, lambda2, epsilon, world.num_clients, star
         made = FedElasticNetDyn(float(lambda1), float(lambda2), compressor=Threshold(epsilon), client_feedback=feedback)
-        algorithm = exactly(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
+        algorithm = in_fractions(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
         begun, everyone = algorithm.init(theta[None], self.m), [range(self.m)] * T
-        states, seen = play(world, algorithm, None, None, begun, everyone, lambda k: (k.results[0].y[0], k.sent[0][0]))
+        states, seen = rounds.play(world, algorithm, None, None, begun, everyone, lambda k: (k.results[0].y[0], k.sent[0][0]))
         self.theta, self.h, self.stored = (np.stack([getattr(s, n)[0] for s in states]) for n in ("x", "h", "stored"))
         self.delta = np.stack([y - x for (y, _), x in zip(seen, self.theta, strict=False)])
         self.arrived = np.stack([arrived for _, arrived in seen])
-        self.curvature = curvature
-        small = {NO_L1: lambda1 == 0, FEEDBACK: feedback, NO_FEEDBACK: not feedback}
-        small |= {SEPARABLE: curvature is not None, PLAIN_MEAN: star is not None}
-        facts = {**small, FROZEN: bool(self.frozen.any()) and not feedback}
-        self.facts = frozenset(name for name, true in facts.items() if true)
+        self.curvature, self.feedback = curvature, feedback
 
     @cached_property
     def frozen(self) -> Any:
@@ -172,15 +233,75 @@ class WireView(ClosedView):
         """The mean over the clients of all slopes so far of which the server got another one (T, d)."""
         return np.cumsum((self.slope(self.delta) - self.slope(self.arrived)).sum(axis=1) / self.m, axis=0)
 
+    # --- instances --------------------------------------------------------------------------------
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from h, c, theta, lambda1, lambda2, epsilon, T and feedback (0 or 1)."""
+        h, c, theta = table(data["h"], "h"), table(data["c"], "c"), vector(data["theta"], "theta")
+        names = ("lambda1", "lambda2", "epsilon")
+        lambda1, lambda2, epsilon = (fraction(data[name], name) for name in names)
+        if len(theta) != h.shape[1] or lambda1 < 0 or lambda2 <= 0 or epsilon <= 0:
+            raise InvalidInput(
+                f"lambda_1 = {lambda1} must be >= 0, lambda_2 = {lambda2} and epsilon = {epsilon} "
+                "> 0, and theta go with h"
+            )
+        T = integer(data["T"], "T", 1, MOST_ROUNDS)
+        feedback = bool(integer(data.get("feedback", 0), "feedback", 0, 1))
+        star = (h * c).sum(axis=0) / h.sum(axis=0)
+        return cls(rounds.quadratics(h, c), theta, lambda1, lambda2, epsilon, T, feedback, star, h)
 
-@BUILDERS.add("threshold on the wire")
-def wire_view(data: dict[str, Any]) -> WireView:
-    """From h, c, theta, lambda1, lambda2, epsilon, T and feedback (0 or 1)."""
-    h, c, theta = table(data["h"], "h"), table(data["c"], "c"), vector(data["theta"], "theta")
-    lambda1, lambda2, epsilon = (fraction(data[name], name) for name in ("lambda1", "lambda2", "epsilon"))
-    if len(theta) != h.shape[1] or lambda1 < 0 or lambda2 <= 0 or epsilon <= 0:
-        raise InvalidInput(f"lambda_1 = {lambda1} must be >= 0, lambda_2 = {lambda2} and epsilon = {epsilon} > 0, and theta go with h")
-    star = (h * c).sum(axis=0) / h.sum(axis=0)
-    T, feedback = integer(data["T"], "T", 1, MOST_ROUNDS), bool(integer(data.get("feedback", 0), "feedback", 0, 1))
-    return WireView(quadratics(h, c), theta, lambda1, lambda2, epsilon, T, feedback, star, h)
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw a short run of one or two clients, with and without feedback."""
+        m, d = rounds.size(rng, 2)
+        h = rounds.table_of(rng, m, d, positive)
+        ratio, feedback = Fraction(int(rng.choice([2, 5, 30]))), int(rng.random() < 0.4)
+        none = rng.random() < (0.7 if feedback else 0.4)
+        data: Data = {"lambda1": Fraction(0) if none else Fraction(int(rng.integers(1, 5)), 4)}
+        data["epsilon"] = Fraction(int(rng.choice([1, 2, 4, 8])), 16)
+        data["theta"] = [signed(rng) * int(rng.choice([1, 4, 16])) for _ in range(d)]
+        c = rounds.table_of(rng, m, d, signed)
+        alike = rng.random() < 0.4  # the same losses for everybody
+        data |= {"h": h[:1] * m, "c": c[:1] * m} if alike else {"h": h, "c": c}
+        data["lambda2"] = ratio * max(max(row) for row in h)
+        return f"m={m} d={d}", {**data, "T": int(rng.integers(2, 9)), "feedback": feedback}
 
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> Self:
+        """Follow the run of a user's case."""
+        algorithm, problem = case.algorithm, case.problem
+        if not isinstance(algorithm, FedElasticNetDyn) or algorithm.rule != "sign":
+            raise InvalidInput(
+                "the statement is about Algorithm 3 under the sign rule: use "
+                "FedElasticNetDyn(l1, l2, 'sign', epsilon)"
+            )
+        rounds.cohorts_of(case, everybody=True)
+        on_the_wire = isinstance(algorithm.compressor, Threshold)
+        sent: Any = algorithm.compressor if on_the_wire else algorithm
+        epsilon = float(sent.epsilon)
+        if not epsilon > 0 or algorithm.stored != "own":
+            raise InvalidInput(
+                f"epsilon = {epsilon}: give a threshold > 0, and clients that go by their own "
+                "update (stored='own')"
+            )
+        feedback = on_the_wire and algorithm.client_feedback
+        # R is to be what Algorithm 3 averages
+        plain = float(np.abs(problem.weights * problem.num_clients - 1).max()) <= 1e-12
+        star = problem.optimum().x if plain else None
+        numbers = algorithm.l1, algorithm.l2, epsilon, case.rounds or WIRE_ROUNDS
+        return cls(ProblemWorld(problem), rounds.start_of(case), *numbers, feedback, star)
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Prepared:
+        """Make a case of Algorithm 3 with a threshold on its messages."""
+        request.refuse(OF_RUNS, f"{statement.id} {rounds.FULL}")
+        exact = f"{statement.id} is about exact local minimisers; leave it out"
+        request.refuse(OF_STEPS, exact)
+        request.refuse("participants", f"{statement.id} is about all clients; leave it out")
+        problem = request.problem("quadratic")
+        defaults = {"l1": 0.1, "epsilon": 0.01}
+        if request.options.get("l2") is None:
+            defaults["l2_over_beta"] = 30.0
+        algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
+        what = f"Algorithm 3 (sign rule), epsilon = {algorithm.epsilon:g} on the messages"
+        return rounds.told(request, problem, algorithm, what)

@@ -25,8 +25,16 @@ from fedtheory.theorems.fedelasticnet.statements import (
     theorem_e,
     threshold,
 )
+from fedtheory.theory import AuthoredStatement
 
 __all__ = ["STATEMENTS"]
+
+
+def said_in(*files):
+    """Statements that these files declare, in order."""
+    made = (value for file in files for value in vars(file).values())
+    return [s.statement for s in made if isinstance(s, AuthoredStatement)]
+
 
 STATEMENTS = (
     *equations_11_to_17.STATEMENTS,
@@ -35,15 +43,13 @@ STATEMENTS = (
     *lemma_b5.STATEMENTS,
     *theorem_b6.STATEMENTS,
     *theorem_3_1.STATEMENTS,
-    theorem_c.theorem_c.statement,
+    *said_in(theorem_c),
     *theorem_e.STATEMENTS,
-    algorithm_1.algorithm_1.statement,
+    *said_in(algorithm_1),
     *algorithm_1_bias.STATEMENTS,
     *dynamics.STATEMENTS,
     *theorem_d.STATEMENTS,
-    *algorithm_2.STATEMENTS,
-    *algorithm_2_at_rest.STATEMENTS,
-    *threshold.STATEMENTS,
+    *said_in(algorithm_2, algorithm_2_at_rest, threshold),
     *regression.STATEMENTS,
     *objective.STATEMENTS,
     *local_problem.STATEMENTS,

@@ -1,4 +1,4 @@
-"""FedElasticNet's threshold epsilon: where the methods stop with it, and Algorithm 3 if only its messages are thresholded."""
+"""FedElasticNet's threshold epsilon: where methods stop with it, and runs whose messages it changes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import SEPARABLE
 from fedtheory.theorems.fedelasticnet.algorithm_2.wire import (
     FEEDBACK,
     FROZEN,
     NO_FEEDBACK,
     NO_L1,
     PLAIN_MEAN,
+    QUADRATIC,
     STOPPED_1_3,
     STOPPED_2,
     StoppedView,
     WireView,
 )
-from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
-from fedtheory.theory.judge.statement import Sides, eq, form, le
-
-__all__ = ["STATEMENTS"]
+from fedtheory.theorems.fedelasticnet.notation import nine_tenths
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theory import eq, form, le, wrong
+from fedtheory.theory.judge.statement import Sides
 
 SAYS = (
     "section 3: we sent Delta_k(i) = 0 if |Delta_k(i)| <= epsilon; epsilon is chosen in a range that does not affect "
@@ -84,150 +84,129 @@ def _fed_back(v: WireView, signs: int = 0) -> Sides:
     return le(abs(v.parted), v.lambda2 * v.epsilon + signs * v.lambda1 + 0 * v.parted, axes=("round", "coordinate"))
 
 
-STATEMENTS = (
-    statement(
-        "threshold-at-rest",
-        "where Algorithms 1, 2 and 3 stop with the threshold at the client",
-        SAYS,
-        form(
-            "does not affect",
-            r"\text{what rests with }\epsilon>0\text{ rests with }\epsilon=0",
-            _no_effect,
-            "violated",
-            wording="in words",
-            note="for every epsilon > 0 and each of the three algorithms there are such states. A range in which "
-            "the accuracy of one run "
-            "stays as it is may exist all the same: that is an experiment",
-        ),
-        form(
-            "these states rest",
-            r"\text{the state of the instance is left as it is}",
-            _rests,
-            "holds",
-            ("without the threshold", lambda v: _rests(v, without=True)),
-            note="Algorithms 1 and 3: |g_k - grad L_k(theta)| <= lambda_1 + epsilon (a_k + lambda_2), g_k = 0 of "
-            "Algorithm 1, mean g_k = h = 0. "
-            "Algorithm 2: |c| <= epsilon/(B eta_l), an update that everybody makes and that is not sent",
-            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
-        ),
-        form(
-            "Algorithms 1 and 3",
-            r"|\partial_iR(\theta)|\le\lambda_1+\epsilon\big(\lambda_2+\tfrac1m\sum_ka_{ki}\big)",
-            _bound,
-            "holds",
-            ("a tenth less", lambda v: nine_tenths(_bound(v))),
-            ("epsilon dropped", _without_epsilon),
-            needs=(STOPPED_1_3,),
-            note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. Attained. With R "
-            "mu-strongly convex theta is "
-            "within this over mu of the optimum in each coordinate",
-            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
-        ),
-        form(
-            "Algorithm 2",
-            r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\Big(\rho_{ki}+\tfrac{\epsilon}{\eta_lS_{B,ki}}\Big)",
-            _bound,
-            "holds",
-            ("a tenth less", lambda v: nine_tenths(_bound(v))),
-            ("epsilon dropped", _without_epsilon),
-            needs=(STOPPED_2,),
-            note="attained. epsilon counts 1/(eta_l S_B) times, about 1/(B eta_l): smaller local steps make the "
-            "same epsilon worse",
-            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
-        ),
-        scope="threshold at rest",
-        assumptions=(
-            "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part",
-            "clients threshold; in Algorithms 1 and 3 they go by what they send, line 9 of Algorithm 2 by the local model as it is",
-        ),
-        symbols=SYMBOLS,
-        kind="sharpened",
+@FILE.statement(
+    "threshold-at-rest", over=StoppedView,
+    title="where Algorithms 1, 2 and 3 stop with the threshold at the client", source=SAYS,
+    assumptions=(
+        "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part",
+        "clients threshold; in Algorithms 1 and 3 they go by what they send, line 9 of Algorithm "
+        "2 by the local model as it is",
     ),
-    statement(
-        "threshold-on-the-wire",
-        "Algorithm 3 whose messages are thresholded, while clients keep what they computed",
-        SAYS + ". Lines 11 and 12 go by what is sent, line 5 by the client's own update",
-        form(
-            "does not affect",
-            r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty",
-            _closer,
-            "violated",
-            wording="in words",
-            needs=(NO_FEEDBACK, PLAIN_MEAN),
-            note="it diverges, linearly and for ever, on one strongly convex client with lambda_2 = 30 beta: L = "
-            "x^2/2, theta^0 = 309/10, lambda_1 = 3, "
-            "epsilon = 1/2 gives theta^1 = 29 and theta^t = 30 - t. The window of such epsilon grows with lambda_2",
-        ),
-        form(
-            "it drifts away",
-            r"h_i^1\ne0,\ |\Delta_{ki}^2|\le a_{ki}|h_i^1|/\lambda_2^2\le\epsilon\ \forall k\ \Rightarrow\ "
-            r"\theta_i^t=\theta_i^1-(t-1)h_i^1/\lambda_2",
-            _drift,
-            "holds",
-            ("a tenth slower", lambda v: _drift(v, times=Fraction(9, 10))),
-            needs=(FROZEN,),
-            note="proof: while nothing arrives h stays and theta moves by -h/lambda_2. If |Delta_k| <= M_k = a_k "
-            "|h|/lambda_2^2, the next "
-            "one is minimised with a slope of at most lambda_1 + a_k M_k + a_k |h|/lambda_2 (lambda_1 only where "
-            "the client rested) and so "
-            "at most M_k again. For one client it is enough that |Delta^1| > epsilon >= a |h^1|/lambda_2^2",
-            proof="note",
-        ),
-        form(
-            "nothing is ever sent",
-            r"\epsilon\ge\max_{k,i}|\Delta_{ki}^1|\iff\text{nothing arrives in any of }T\text{ rounds}",
-            _silent,
-            "holds",
-            ("nine tenths of it", lambda v: _silent(v, times=Fraction(9, 10) if v.theta.dtype == object else 0.9)),
-            needs=(NO_FEEDBACK, SEPARABLE),
-            note="the least epsilon at which the method does not leave its start. While theta stays a client that moved minimises with "
-            "the slope a_k Delta_k next, and so moves by less; the same at the client (epsilon=...) and in Algorithm 1",
-            proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
-        ),
-        form(
-            "what the server misses",
-            r"h^t-\tfrac1m\sum_kg_k^t=\tfrac1m\sum_{s\le t}\sum_k\big[\lambda_2(\Delta_k^s-\hat\Delta_k^s)+"
-            r"\lambda_1(\mathrm{sign}\Delta_k^s-"
-            r"\mathrm{sign}\hat\Delta_k^s)\big]",
-            _parted,
-            "holds",
-            ("lambda_1 dropped", lambda v: _parted(v, l1=0)),
-            note="hat: what arrives. Lemma B.2, h = mean g_k, fails by the sum of all that was left out so far",
-            proof="lines 5 and 11, summed over the rounds from h = g_k = 0",
-        ),
-        form(
-            "with error feedback",
-            r"\lambda_1=0:\quad\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon",
-            _fed_back,
-            "holds",
-            ("a tenth less", lambda v: nine_tenths(_fed_back(v))),
-            needs=(FEEDBACK, NO_L1),
-            note="FedDyn with the threshold and error feedback: the difference is lambda_2 times the mean residual, and a "
-            "residual is at most epsilon. At rest then |grad R| <= lambda_2 epsilon. The other repair is a client that goes by what "
-            "it sends (epsilon=...)",
-            proof="note",
-        ),
-        form(
-            "with error feedback, any lambda_1",
-            r"\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon+\lambda_1",
-            lambda v: _fed_back(v, signs=1),
-            "violated",
-            needs=(FEEDBACK,),
-            note="a residual brings back what was moved, and one sign for many: each move that is not sent takes lambda_1 off g_k for "
-            "good, and nothing off h",
-        ),
-        form(
-            "does not affect, with error feedback",
-            r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty",
-            _closer,
-            "violated",
-            needs=(FEEDBACK, PLAIN_MEAN),
-            note="L = x^2/2, lambda_2 = 30 beta, lambda_1 = 4, epsilon = 1/8: from 8 to beyond 44 in 199 rounds. Whether such a run "
-            "goes on for ever is not known",
-        ),
-        scope="threshold on the wire",
-        assumptions=("everybody takes part", "the sign rule, from g_k = 0", "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2 where a_ki occurs"),
-        symbols=SYMBOLS | {"hat Delta_k": "WireView.arrived"},
-        kind="sharpened",
-    ),
+    symbols=SYMBOLS, ours=True,
 )
+def threshold_at_rest(q):
+    """States at which nothing is sent."""
+    yield form(
+        "does not affect", lambda: _no_effect(q),
+        r"\text{what rests with }\epsilon>0\text{ rests with }\epsilon=0", fails=True,
+        wording="in words",
+        note="for every epsilon > 0 and each of the three algorithms there are such states. A "
+        "range in which the accuracy of one run stays as it is may exist all the same: that is an "
+        "experiment",
+    )
+    yield form(
+        "these states rest", lambda: _rests(q),
+        r"\text{the state of the instance is left as it is}",
+        wrong("without the threshold", lambda: _rests(q, without=True)), holds=True,
+        proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
+        note="Algorithms 1 and 3: |g_k - grad L_k(theta)| <= lambda_1 + epsilon (a_k + lambda_2), "
+        "g_k = 0 of Algorithm 1, mean g_k = h = 0. Algorithm 2: |c| <= epsilon/(B eta_l), an "
+        "update that everybody makes and that is not sent",
+    )
+    yield form(
+        "Algorithms 1 and 3", lambda: _bound(q),
+        r"|\partial_iR(\theta)|\le\lambda_1+\epsilon\big(\lambda_2+\tfrac1m\sum_ka_{ki}\big)",
+        wrong("a tenth less", lambda: nine_tenths(_bound(q))),
+        wrong("epsilon dropped", lambda: _without_epsilon(q)), holds=True, needs=(STOPPED_1_3,),
+        proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
+        note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. "
+        "Attained. With R mu-strongly convex theta is within this over mu of the optimum in each "
+        "coordinate",
+    )
+    yield form(
+        "Algorithm 2", lambda: _bound(q),
+        r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\Big(\rho_{ki}+\tfrac{\epsilon}{\eta_lS_{B,ki}}"
+        r"\Big)", wrong("a tenth less", lambda: nine_tenths(_bound(q))),
+        wrong("epsilon dropped", lambda: _without_epsilon(q)), holds=True, needs=(STOPPED_2,),
+        proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
+        note="attained. epsilon counts 1/(eta_l S_B) times, about 1/(B eta_l): smaller local "
+        "steps make the same epsilon worse",
+    )
+
+
+@FILE.statement(
+    "threshold-on-the-wire", over=WireView,
+    title="Algorithm 3 whose messages are thresholded, while clients keep what they computed",
+    source=SAYS + ". Lines 11 and 12 go by what is sent, line 5 by the client's own update",
+    assumptions=(
+        "everybody takes part", "the sign rule, from g_k = 0",
+        "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2 where a_ki occurs",
+    ),
+    symbols=SYMBOLS | {"hat Delta_k": "WireView.arrived"}, ours=True,
+)
+def threshold_on_the_wire(q):
+    """Runs whose messages alone are thresholded."""
+    yield form(
+        "does not affect", lambda: _closer(q),
+        r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty", fails=True,
+        needs=(NO_FEEDBACK, PLAIN_MEAN), wording="in words",
+        note="it diverges, linearly and for ever, on one strongly convex client with lambda_2 = "
+        "30 beta: L = x^2/2, theta^0 = 309/10, lambda_1 = 3, epsilon = 1/2 gives theta^1 = 29 and "
+        "theta^t = 30 - t. The window of such epsilon grows with lambda_2",
+    )
+    yield form(
+        "it drifts away", lambda: _drift(q),
+        r"h_i^1\ne0,\ |\Delta_{ki}^2|\le a_{ki}|h_i^1|/\lambda_2^2\le\epsilon\ \forall "
+        r"k\ \Rightarrow\ \theta_i^t=\theta_i^1-(t-1)h_i^1/\lambda_2",
+        wrong("a tenth slower", lambda: _drift(q, times=Fraction(9, 10))), holds=True,
+        needs=(FROZEN,), proof="note",
+        note="proof: while nothing arrives h stays and theta moves by -h/lambda_2. If |Delta_k| "
+        "<= M_k = a_k |h|/lambda_2^2, the next one is minimised with a slope of at most lambda_1 "
+        "+ a_k M_k + a_k |h|/lambda_2 (lambda_1 only where the client rested) and so at most M_k "
+        "again. For one client it is enough that |Delta^1| > epsilon >= a |h^1|/lambda_2^2",
+    )
+    yield form(
+        "nothing is ever sent", lambda: _silent(q),
+        r"\epsilon\ge\max_{k,i}|\Delta_{ki}^1|\iff\text{nothing arrives in any of }T\text{ rounds}",
+        wrong(
+            "nine tenths of it",
+            lambda: _silent(q, times=Fraction(9, 10) if q.theta.dtype == object else 0.9),
+        ),
+        holds=True, needs=(NO_FEEDBACK, QUADRATIC),
+        proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
+        note="the least epsilon at which the method does not leave its start. While theta stays a "
+        "client that moved minimises with the slope a_k Delta_k next, and so moves by less; the "
+        "same at the client (epsilon=...) and in Algorithm 1",
+    )
+    yield form(
+        "what the server misses", lambda: _parted(q),
+        r"h^t-\tfrac1m\sum_kg_k^t=\tfrac1m\sum_{s\le "
+        r"t}\sum_k\big[\lambda_2(\Delta_k^s-\hat\Delta_k^s)+\lambda_1(\mathrm{sign}\Delta_k^s-"
+        r"\mathrm{sign}\hat\Delta_k^s)\big]", wrong("lambda_1 dropped", lambda: _parted(q, l1=0)),
+        holds=True, proof="lines 5 and 11, summed over the rounds from h = g_k = 0",
+        note="hat: what arrives. Lemma B.2, h = mean g_k, fails by the sum of all that was left "
+        "out so far",
+    )
+    yield form(
+        "with error feedback", lambda: _fed_back(q),
+        r"\lambda_1=0:\quad\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon",
+        wrong("a tenth less", lambda: nine_tenths(_fed_back(q))), holds=True,
+        needs=(FEEDBACK, NO_L1), proof="note",
+        note="FedDyn with the threshold and error feedback: the difference is lambda_2 times the "
+        "mean residual, and a residual is at most epsilon. At rest then |grad R| <= lambda_2 "
+        "epsilon. The other repair is a client that goes by what it sends (epsilon=...)",
+    )
+    yield form(
+        "with error feedback, any lambda_1", lambda: _fed_back(q, signs=1),
+        r"\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon+\lambda_1", fails=True,
+        needs=(FEEDBACK,),
+        note="a residual brings back what was moved, and one sign for many: each move that is not "
+        "sent takes lambda_1 off g_k for good, and nothing off h",
+    )
+    yield form(
+        "does not affect, with error feedback", lambda: _closer(q),
+        r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty", fails=True,
+        needs=(FEEDBACK, PLAIN_MEAN),
+        note="L = x^2/2, lambda_2 = 30 beta, lambda_1 = 4, epsilon = 1/8: from 8 to beyond 44 in "
+        "199 rounds. Whether such a run goes on for ever is not known",
+    )

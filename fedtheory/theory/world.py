@@ -175,6 +175,16 @@ class World(ClosedView):
         return None
 
     @classmethod
+    def summary(cls, witness: Any) -> str:
+        """Describe a witness in one line; an empty one leaves it to its numbers."""
+        return ""
+
+    @classmethod
+    def told(cls, witness: Any) -> list[tuple[str, Any]]:
+        """Give the rows, (name, value), by which a witness is shown; none leaves it to its data."""
+        return []
+
+    @classmethod
     def of_problems(cls) -> bool:
         """True if an instance can be made of a user's problem."""
         own: Any = cls.on_problem

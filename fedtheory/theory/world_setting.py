@@ -109,6 +109,14 @@ class WorldSetting(Setting):
         mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
         return read_kind_and_data(fields, "efl", label) if mine else None
 
+    def summary(self, witness: Witness) -> str:
+        """Describe a witness in one line."""
+        return self.worlds[witness.kind].summary(witness) or super().summary(witness)
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """Give the rows by which a witness is shown."""
+        return self.worlds[witness.kind].told(witness) or super().facts(witness)
+
     def study(
         self,
         statement: Statement,

@@ -149,6 +149,15 @@ def test_a_world_may_give_an_instance_with_its_own_name(mixed, monkeypatch):
     assert (made.name, made.view().a) == ("numbers: mine seed=0", 3)
 
 
+def test_a_world_may_say_what_is_shown_of_a_witness(mixed, monkeypatch):
+    numbers, witness = mixed.authored["square"].over, Witness("mixed/square", "printed", "any", "numbers", {"a": "1/2"})
+    assert mixed.setting.summary(witness) == "mixed/square [printed]: a = 1/2"
+    assert mixed.setting.facts(witness) == [("instance", "numbers"), ("a", "1/2")]
+    monkeypatch.setattr(numbers, "summary", classmethod(lambda cls, witness: "a half"))
+    monkeypatch.setattr(numbers, "told", classmethod(lambda cls, witness: [("half", witness.data["a"])]))
+    assert (mixed.setting.summary(witness), mixed.setting.facts(witness)) == ("a half", [("half", "1/2")])
+
+
 def test_a_claim_is_said_as_it_is_asked_for():
     paper = theory.Paper("said", symbols={"a": "somewhere"})
     paper.claim("plain", "of a table", "a")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
 from fedtheory.local import Exact
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.statement import Form, Sides, Statement, Verdict
+from fedtheory.theory.rounds.forms import Claimed, Wrong, wrong
+from fedtheory.theory.rounds.forms import form as authored
 
 __all__ = [
     "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "EXACT", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "PROOF_OF_A",
     "PROOF_OF_B", "PROOF_OF_B6", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
-    "above", "in_units_of", "nine_tenths", "statement", "total",
+    "above", "in_units_of", "nine_tenths", "statement", "tight", "total",
 ]  # fmt: skip
 
 EXACT = LocalWork((Exact,), "the statement is about exact local solutions; leave local_solver out, or use Exact()")
@@ -95,6 +98,15 @@ def statement(
     limits = above(PRINTED_THRESHOLD) if scope == "round" else {}
     judged = tuple(f if f.sides is None else replace(f, kind=scope) for f in forms)
     return Statement(f"fedelasticnet/{id}", title, source, scope, judged, assumptions, symbols, kind, limits, measures=measures)
+
+
+def tight(
+    name: str, sides: Callable[[], Sides], latex: str, *mutants: Wrong, less: str = "a tenth less",
+    **more: Any,
+) -> Claimed:  # fmt: skip
+    """Make a form that holds, and not with a tenth less on its right side."""
+    smaller = wrong(less, lambda: nine_tenths(sides()))
+    return authored(name, sides, latex, smaller, *mutants, holds=True, **more)
 
 
 def nine_tenths(sides: Sides) -> Sides:

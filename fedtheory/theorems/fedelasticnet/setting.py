@@ -14,7 +14,6 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.drawn import drawn
-from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
@@ -305,6 +304,5 @@ SETTING = Joined(
     FedElasticNetSetting(),
     WorldSetting([s for s in FILE.authored.values() if s.of_world]),
     MainTextSetting(),
-    DynamicsSetting(),
     FileSetting(FILE),
 )

@@ -6,22 +6,26 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from fedelasticnet_worlds import BUILDERS
 
 from fedtheory import problems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedelasticnet.dynamics import motion_view
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import FROZEN, HALF, OWN, RESTS, STRONG, TWO_STILL
-from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, FollowedRun, data_of
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import _between, _clipped
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
+from fedtheory.theory import Fact
 
 SIGN, TRUE = "sign", "true-gradient"
 TINY = F(1, 10**9)
+FACTS = [fact for fact in vars(motion_view).values() if isinstance(fact, Fact)]
 
 
 def motion(losses, l1, l2, theta, rounds, stored=None, rule=SIGN):
-    return BUILDERS["motion"](data_of(losses, l1, l2, rule, theta, rounds, stored))
+    return Motion.from_data(data_of(losses, l1, l2, rule, theta, rounds, stored))
 
 
 def jump(low, high, at=0):
@@ -61,9 +65,9 @@ def back(rounds, at=2, stored=-5):
 def test_a_run_that_ends_at_rest():
     first, second, third = (back(n) for n in (1, 2, 3))
     assert second.theta.ravel().tolist() == [2, 2, 0] and second.stored.ravel().tolist() == [-5, -2, 0]
-    assert [FROZEN in v.facts for v in (first, second, third)] == [False, True, True]
-    assert [RESTS in v.facts for v in (first, second, third)] == [False, False, True]
-    assert TWO_STILL not in third.facts and TWO_STILL in back(4).facts and OWN not in third.facts
+    assert [v.has(FROZEN) for v in (first, second, third)] == [False, True, True]
+    assert [v.has(RESTS) for v in (first, second, third)] == [False, False, True]
+    assert not third.has(TWO_STILL) and back(4).has(TWO_STILL) and not third.has(OWN)
 
 
 @pytest.mark.parametrize("at", [F(3, 7), F(-3, 7)])
@@ -71,7 +75,7 @@ def test_frozen_at_the_limit_on_both_sides(at):
     """Slopes of 3/5 and -3/5, and lambda_1 = 3/5 or a little less."""
     for l1, frozen in ((F(3, 5), True), (F(3, 5) - TINY, False)):
         view = motion([[quadratic(F(7, 5))]], l1, F(7, 2), [at], 1)
-        assert (FROZEN in view.facts) == frozen
+        assert view.has(FROZEN) == frozen
 
 
 def test_what_the_true_gradient_rule_freezes():
@@ -79,10 +83,10 @@ def test_what_the_true_gradient_rule_freezes():
     pair = [[quadratic(1, 1)], [quadratic(1, -1)]]
     moved = motion(pair, F(1, 2), 1, [0], 1, rule=TRUE)
     assert moved.delta.ravel().tolist() == [F(1, 4), F(-1, 4)] and not moved.h[-1].any()
-    assert abs(moved.stored[-1] - moved.grad[-1]).max() == F(1, 4) and FROZEN not in moved.facts
-    assert FROZEN in motion(pair, 2, 1, [0], 1, rule=TRUE).facts  # -1 and 1 are stored, and 0 stays
+    assert abs(moved.stored[-1] - moved.grad[-1]).max() == F(1, 4) and not moved.has(FROZEN)
+    assert motion(pair, 2, 1, [0], 1, rule=TRUE).has(FROZEN)  # -1 and 1 are stored, and 0 stays
     sliding = motion([[huber(0, 1)]], 2, 1, [9], 1, [[1]], rule=TRUE)
-    assert sliding.theta[-1, 0] == 8 and (sliding.stored[-1] == sliding.grad[-1]).all() and FROZEN not in sliding.facts
+    assert sliding.theta[-1, 0] == 8 and (sliding.stored[-1] == sliding.grad[-1]).all() and not sliding.has(FROZEN)
 
 
 @pytest.mark.parametrize("way", [1, -1])
@@ -98,26 +102,26 @@ def test_a_drift_is_frozen_where_no_slope_ahead_is_steep(way, behind, ahead, fro
 
     flat = rising(0, 1, 1, 2) + far(ahead, 50) + far(behind, -50)
     view = motion([[rising(F(-3, 2), F(-1, 2), 1, 2)], [flat], [rising(0, 1, 1, 2)]], 1, 28, [0], 6)
-    assert view.h[-1, 0] == F(-way, 2) and not view.delta[1:].any() and (FROZEN in view.facts) == frozen
+    assert view.h[-1, 0] == F(-way, 2) and not view.delta[1:].any() and view.has(FROZEN) == frozen
 
 
 def test_whose_start_it_is():
     """g_k = 0 for all clients, whatever they store later; a mean of 0 is not enough."""
-    assert OWN in motion([[quadratic(1)]], 1, 1, [9], 2).facts
+    assert motion([[quadratic(1)]], 1, 1, [9], 2).has(OWN)
     pair = [[quadratic(1)]] * 2
-    assert OWN not in motion(pair, 1, 1, [9], 2, [[1], [-1]]).facts
-    assert STRONG in motion([[quadratic(F(1, 2))]], 1, 1, [9], 2).facts
+    assert not motion(pair, 1, 1, [9], 2, [[1], [-1]]).has(OWN)
+    assert motion([[quadratic(F(1, 2))]], 1, 1, [9], 2).has(STRONG)
 
 
 def test_two_rounds_without_moves_follow_each_other():
     """One round of three is without moves: v is 4, 1/2 and beyond lambda_1 = 1 again."""
     view = motion([[quadratic(1)]], 1, F(1, 2), [F(1, 2)], 3)
-    assert view.still.all() and TWO_STILL in view.facts
+    assert view.still.all() and view.has(TWO_STILL)
     swings = [v for v in (motion([[quadratic(1)]], 1, F(3, 4), [F(x, 8)], 5) for x in range(9, 40)) if 0 < v.still.sum() < 5]
     assert swings
     for v in swings:
-        assert (TWO_STILL in v.facts) == any(a and b for a, b in zip(v.still, v.still[1:], strict=False))
-    assert any(TWO_STILL not in v.facts for v in swings)
+        assert v.has(TWO_STILL) == any(a and b for a, b in zip(v.still, v.still[1:], strict=False))
+    assert any(not v.has(TWO_STILL) for v in swings)
 
 
 def test_states_are_one_up_to_their_size():
@@ -147,7 +151,7 @@ def test_a_curvature_that_is_not_there_is_said():
 )
 def test_malformed_runs_are_told(change, says):
     with pytest.raises(InvalidInput, match=says):
-        BUILDERS["motion"](data_of([[quadratic(1)]], 1, 28, SIGN, [1], 2) | change)
+        Motion.from_data(data_of([[quadratic(1)]], 1, 28, SIGN, [1], 2) | change)
 
 
 # --- floats beside fractions ------------------------------------------------------------------------------------------------
@@ -160,13 +164,13 @@ NUMBERS = ("theta", "h", "stored", "y", "grad", "grad_y", "excess", "excess_gamm
 def test_floats_and_fractions_agree_in_space(rule, l1, l2):
     """Every number of the run, the curvatures of R, and the direction of the largest one, which is not the first coordinate."""
     exact = motion(pieces_of(SPACE), F(l1), F(l2), [F(3), F(-1), F(1, 2)], 4, rule=rule)
-    floats = FollowedRun(SPACE, FedElasticNetDyn(l1, l2, rule), 4, [3.0, -1.0, 0.5]).view()
+    floats = Motion.followed(SPACE, FedElasticNetDyn(l1, l2, rule), 4, [3.0, -1.0, 0.5])
     for name in NUMBERS:
         np.testing.assert_allclose(getattr(floats, name), getattr(exact, name).astype(float), rtol=1e-9, atol=1e-9, err_msg=name)
     assert exact.top.tolist() == [0, 1, 0] and np.abs(floats.top).tolist() == [0, 1, 0]
     assert (exact.beta, exact.mu, exact.beta_joint) == (3, F(3, 4), F(5, 2))
     assert (floats.beta, floats.mu, floats.beta_joint) == pytest.approx((3, 0.75, 2.5), rel=1e-12)
-    assert 0 < floats.noise < 1e-9 and floats.facts == exact.facts
+    assert 0 < floats.noise < 1e-9 and [floats.has(fact) for fact in FACTS] == [exact.has(fact) for fact in FACTS]
 
 
 @pytest.mark.parametrize(
@@ -184,19 +188,19 @@ def test_floats_and_fractions_agree_in_space(rule, l1, l2):
 def test_what_is_frozen_in_floats(start, l1, rule, frozen):
     """3 x^2/4 and lambda_2 = 1/2 after 1, 2 and 3 rounds, without rounding: moves are (|v| - lambda_1)/2."""
     line = problems.Quadratic([[[1.5]]], [[0.0]])
-    views = [FollowedRun(line, FedElasticNetDyn(l1, 0.5, rule), n, [start]).view() for n in (1, 2, 3)]
-    assert [FROZEN in v.facts for v in views] == frozen == [v.frozen for v in views]
+    views = [Motion.followed(line, FedElasticNetDyn(l1, 0.5, rule), n, [start]) for n in (1, 2, 3)]
+    assert [v.has(FROZEN) for v in views] == frozen == [v.frozen for v in views]
 
 
 def test_gradients_beyond_lambda_1_are_not_frozen_although_h_is_0():
     """Opposed clients at their mean move by 2, and h = 0: their gradients there are 2 from what they store."""
     pair = problems.Quadratic([[[1.0]], [[1.0]]], [[-3.0], [3.0]])
-    view = FollowedRun(pair, FedElasticNetDyn(0.5, 0.25), 1, [0.0]).view()
-    assert not view.h.any() and view.delta.any() and FROZEN not in view.facts
-    assert FROZEN in FollowedRun(pair, FedElasticNetDyn(3.0, 4.0), 1, [0.0]).view().facts
-    close = FollowedRun(pair, FedElasticNetDyn(1.0, 3.0), 1, [0.0]).view()  # 2.5 is stored where the slope is 3
-    assert close.delta.any() and FROZEN in close.facts
-    slid = FollowedRun(problems.Huber([[[1.0]], [[1.0]]], [[-9.0], [9.0]], delta=0.5), FedElasticNetDyn(0.25, 4.0), 2, [20.0]).view()
+    view = Motion.followed(pair, FedElasticNetDyn(0.5, 0.25), 1, [0.0])
+    assert not view.h.any() and view.delta.any() and not view.has(FROZEN)
+    assert Motion.followed(pair, FedElasticNetDyn(3.0, 4.0), 1, [0.0]).has(FROZEN)
+    close = Motion.followed(pair, FedElasticNetDyn(1.0, 3.0), 1, [0.0])  # 2.5 is stored where the slope is 3
+    assert close.delta.any() and close.has(FROZEN)
+    slid = Motion.followed(problems.Huber([[[1.0]], [[1.0]]], [[-9.0], [9.0]], delta=0.5), FedElasticNetDyn(0.25, 4.0), 2, [20.0])
     assert slid.h[-1].any() and np.abs(slid.stored[-1] - slid.grad[-1]).max() <= 0.25 and slid.frozen is False
 
 

@@ -6,19 +6,19 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from fedelasticnet_worlds import SETTING, battery, random_instance
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
-from fedtheory.theorems.fedelasticnet.dynamics import motion_instances, standstills
-from fedtheory.theorems.fedelasticnet.dynamics.motions import FollowedRun
-from fedtheory.theorems.fedelasticnet.dynamics.setting import DynamicsSetting
-from fedtheory.theory.judge.setting import Case, Plan
+from fedtheory.theorems.fedelasticnet.dynamics import motions, standstills
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
+from fedtheory.theorems.fedelasticnet.dynamics.standstills import Standstill
+from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.witness import Witness
 
-SETTING = DynamicsSetting()
 PLANE = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([2.0, 0.25])], [[0.0, 1.0], [1.0, 2.0]])
 TILTED = problems.Quadratic([[[1.0, 0.25], [0.25, 0.5]]] * 2, [[0.0, 0.0], [1.0, 2.0]])
 LINE = problems.LAD([[[1.0], [2.0]], [[0.5], [1.0]]], [[1.0, -1.0], [2.0, 0.5]])
@@ -120,16 +120,16 @@ def test_words_about_a_statement_and_its_instances():
         "--problem diabetes", "--problem quadratic --l1 100", "--problem quadratic --l1 100 --rule true-gradient",
         "--problem quadratic --dimension 1",
     ]  # fmt: skip
-    few, more = (SETTING.instances(Plan(seed=3, scale=s)) for s in (0.1, 1.0))
     for kind in ("motion", "standstill"):
-        drawn = [i for i in few if i.kind == kind and i.seed == 3]
-        assert 10 <= len(drawn) and sum(i.kind == kind for i in few) < sum(i.kind == kind for i in more)
-        assert SETTING.random_instance(kind, np.random.default_rng(2)).kind == kind
+        few, more = (battery((kind,), 3, scale) for scale in (0.1, 1.0))
+        assert 10 <= sum("#" in i.name for i in few) and len(few) < len(more)
+        assert random_instance(kind, np.random.default_rng(2)).kind == kind
 
 
 # --- Algorithm 3 on a problem ------------------------------------------------------------------------------------------------
 def motion(problem=PLANE, algorithm=DYN, **how):
-    return motion_instances.on_a_problem(Case(problem, algorithm, **how))
+    made = Motion.on_problem("", Case(problem, algorithm, **how))
+    return Motion.instance(problem.name, made) if isinstance(made, dict) else made
 
 
 def test_a_users_run_in_fractions():
@@ -144,16 +144,16 @@ def test_a_users_run_in_fractions():
 
 def test_a_users_run_in_floats():
     found = motion(TILTED, x0=[0.75, -1.0], rounds=4)
-    assert isinstance(found, FollowedRun) and (found.name, found.rounds, list(found.x0)) == (TILTED.name, 4, [0.75, -1.0])
-    assert found.algorithm is DYN and found.kind == "motion"
+    assert isinstance(found, Motion) and (len(found.y), found.theta[0].tolist()) == (4, [0.75, -1.0])
+    assert (found.lambda1, found.lambda2, found.rule, found.rounding) == (DYN.l1, DYN.l2, DYN.rule, 1e-12)
     plain = motion(TILTED)
-    assert (plain.rounds, plain.x0.tolist()) == (50, [0.0, 0.0])
+    assert (len(plain.y), plain.theta[0].tolist()) == (50, [0.0, 0.0])
 
 
 def test_as_many_numbers_as_are_followed_in_fractions(monkeypatch):
     """Rounds times clients times coordinates: 3 * 2 * 2."""
-    monkeypatch.setattr(motion_instances, "MOST_EXACT", 12)
-    assert not isinstance(motion(rounds=3), FollowedRun) and isinstance(motion(rounds=4), FollowedRun)
+    monkeypatch.setattr(motions, "MOST_EXACT", 12)
+    assert not isinstance(motion(rounds=3), Motion) and isinstance(motion(rounds=4), Motion)
     assert motion(LINE, rounds=6).data["rounds"] == 6
     for problem, rounds, why in ((LINE, 7, "14 numbers, at most 12"), (LAD_PLANE, 2, "its losses are not")):
         with pytest.raises(MissingCapability, match=rf"{problem.name}: a nonsmooth loss is followed in fractions.* \({why}\): take"):
@@ -193,7 +193,7 @@ def test_everyone_may_be_drawn(how):
 
 # --- Algorithm 1 on a problem ------------------------------------------------------------------------------------------------
 def standstill(problem=PLANE, algorithm=PROX, **how):
-    return standstills.on_a_problem(Case(problem, algorithm, **how))
+    return Standstill.instance(problem.name, Standstill.on_problem("", Case(problem, algorithm, **how)))
 
 
 SAMPLES = problems.LeastSquares([np.ones((3, 1)), np.ones((1, 1))], [np.ones(3), np.ones(1)])

@@ -6,21 +6,20 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from fedelasticnet_worlds import BUILDERS, battery
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.theorems.fedelasticnet.dynamics import motion_instances, standstills
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import FROZEN, RETURNS, SILENT
-from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, FollowedRun, data_of
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of, drift_of_one
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, exact_array
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, absolute, huber, quadratic, ramp
 from fedtheory.theory.judge.check import judge_view
 
-PARTS = {"motion": motion_instances, "standstill": standstills}
-MINE = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in PARTS]
+MINE = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("motion", "standstill")]
 CASES = [pytest.param(s, f, id=f"{s.id}-{f.name}") for s in MINE for f in s.forms]
 MUTANTS = [pytest.param(s, f, m, id=f"{s.id}-{f.name}-{m.name}") for s in MINE for f in s.forms for m in f.mutants]
 ATTAINED = [
@@ -33,7 +32,7 @@ ATTAINED = [
 @pytest.fixture(scope="module")
 def views():
     """kind -> the views of its battery."""
-    return {kind: [i.view() for i in part.battery()] for kind, part in PARTS.items()}
+    return {kind: [i.view() for i in battery((kind,), 0, 1.0)] for kind in ("motion", "standstill")}
 
 
 def on(views, statement, form, rule, sides=None):
@@ -75,18 +74,18 @@ def test_one_smooth_client_drifts_away_for_ever(lambda2):
     u = 2 / l2 + (falling - 1) * 3 / (2 * l2) - F(3, 2)
     g = F(1, 2) - l2 * u / (l2 + 1)
     assert 0 < u <= 3 / (2 * l2) and max(F(0), (l2 - 2) / (2 * (l2 + 1))) <= g < F(1, 2) and g > 0
-    view = BUILDERS["motion"](motion_instances.drift_of_one(l2, falling + 1))
+    view = BUILDERS["motion"](drift_of_one(l2, falling + 1))
     assert [t for t, moves in enumerate(view.delta[:, 0, 0], 1) if moves] == [1, falling + 1]
-    assert list(view.h[:, 0]) == [0, *[F(3, 2)] * falling, g] and FROZEN in view.facts
+    assert list(view.h[:, 0]) == [0, *[F(3, 2)] * falling, g] and view.has(FROZEN)
     assert view.theta_star[0] == 0 and view.beta == 1
-    far = motion_instances.drift_of_one(l2, 2) | {"theta": ["-1/2"], "stored": [[str(g)]]}
+    far = drift_of_one(l2, 2) | {"theta": ["-1/2"], "stored": [[str(g)]]}
     later = BUILDERS["motion"](far)
-    assert list(later.excess[1:] - later.excess[:-1]) == [g / (2 * l2)] * 2 and FROZEN in later.facts
+    assert list(later.excess[1:] - later.excess[:-1]) == [g / (2 * l2)] * 2 and later.has(FROZEN)
     assert (1 - 3 / (l2 + 1)) / (4 * l2) <= g / (2 * l2) < 1 / (4 * l2)
 
 
 def test_below_two_beta_the_same_start_may_end_at_the_optimum():
-    view = BUILDERS["motion"](motion_instances.drift_of_one(F(3, 2), 4))
+    view = BUILDERS["motion"](drift_of_one(F(3, 2), 4))
     assert not view.theta[-1].any() and not view.stored[-1].any()
 
 
@@ -99,14 +98,14 @@ def test_three_unlike_clients_drift_away_with_cohorts(cohorts):
     first = cohorts.index(0)
     assert state.theta[0, 0] == (2 + len(cohorts) - 1 - first) * F(1, 56) and state.h[0, 0] == F(-1, 2)
     far = BUILDERS["motion"](data_of(pieces, 1, 28, "sign", [3], 2, [[F(-3, 2)], [0], [0]]))
-    assert list(far.excess[1:] - far.excess[:-1]) == [F(1, 112)] * 2 and FROZEN in far.facts  # nobody moves, whoever is drawn
+    assert list(far.excess[1:] - far.excess[:-1]) == [F(1, 112)] * 2 and far.has(FROZEN)  # nobody moves, whoever is drawn
 
 
 def test_a_slope_of_lambda_1_at_infinity_ends_the_drift():
     """The client moves again where the slope falls to -1, however far away that begins."""
     loss = ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2)) + ramp(F(-1, 2), 0, -21, -20)
     view = BUILDERS["motion"](data_of([[loss]], 1, 2, "sign", [2], 8))
-    assert FROZEN not in view.facts and not view.delta[3:].any()
+    assert not view.has(FROZEN) and not view.delta[3:].any()
     later = BUILDERS["motion"](data_of([[loss]], 1, 2, "sign", [2], 150))
     assert later.delta[100:].any()
 
@@ -115,7 +114,7 @@ def test_strong_convexity_excludes_a_drift_without_end():
     """A ridge as small as one likes: the slope leaves the band of lambda_1 in the end."""
     loss = ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2)) + quadratic(F(1, 1000))
     view = BUILDERS["motion"](data_of([[loss]], 1, 28, "sign", [2], 40))
-    assert FROZEN not in view.facts and view.h[-1, 0] > F(2, 5) and not view.delta[-9:].any() and view.mu == F(1, 1000)
+    assert not view.has(FROZEN) and view.h[-1, 0] > F(2, 5) and not view.delta[-9:].any() and view.mu == F(1, 1000)
 
 
 def test_the_theorems_hold_along_the_drift():
@@ -131,7 +130,7 @@ def test_the_theorems_hold_along_the_drift():
 
 
 def test_cycles_of_the_true_gradient_rule_need_a_small_lambda_2(views):
-    cycling = [v for v in views["motion"] if v.rule == "true-gradient" and RETURNS in v.facts and v.excess_gamma[-v.period :].any()]
+    cycling = [v for v in views["motion"] if v.rule == "true-gradient" and v.has(RETURNS) and v.excess_gamma[-v.period :].any()]
     assert cycling and all(2 * v.lambda2 <= v.beta for v in cycling)
 
 
@@ -153,7 +152,7 @@ def test_fractions_and_floats_follow_the_same_run(rule):
     problem = problems.random_huber(3, 1, [4, 5, 6], seed=3, condition=1.0, ridge=0.0)
     algorithm = FedElasticNetDyn(0.125, 4.0, rule)
     exact = BUILDERS["motion"](data_of(pieces_of(problem), F(1, 8), 4, rule, [2], 12))
-    floats = FollowedRun(problem, algorithm, 12, [2.0]).view()
+    floats = Motion.followed(problem, algorithm, 12, [2.0])
     for name in ("theta", "h", "stored", "y", "grad", "excess", "excess_gamma"):
         assert np.allclose(getattr(exact, name).astype(float), getattr(floats, name), rtol=1e-9, atol=1e-9), name
     assert (exact.still == floats.still).all() and abs(float(exact.beta) - floats.beta) < 1e-12
@@ -178,10 +177,10 @@ def test_a_model_that_hardly_moves_is_not_called_a_cycle_that_fails():
     """Curvature 1e-11 along one direction: a round moves the model by 3e-13, and R is 5e-12 above its minimum."""
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     slow = turn @ np.diag([1.0, 1e-11]) @ turn.T
-    view = FollowedRun(problems.Quadratic([slow], [[0.0, 0.0]]), FedElasticNetDyn(0.1, 30.0, "true-gradient"), 3, turn[:, 1]).view()
+    view = Motion.followed(problems.Quadratic([slow], [[0.0, 0.0]]), FedElasticNetDyn(0.1, 30.0, "true-gradient"), 3, turn[:, 1])
     statement = theorems.get("fedelasticnet/returns")
     check = judge_view(statement, statement.form("in words, lambda_2 > 27 beta"), view)
-    assert RETURNS in view.facts and view.excess_gamma[-1] > 1e-12 and check.verdict == "holds"
+    assert view.has(RETURNS) and view.excess_gamma[-1] > 1e-12 and check.verdict == "holds"
 
 
 def test_absolute_losses_are_judged_in_one_dimension_and_refused_in_more():
@@ -340,4 +339,4 @@ def test_bad_data_are_refused(change, message):
 def test_a_silent_start_is_told_apart():
     loud = BUILDERS["motion"](data_of([[quadratic(1)]], 1, 28, "true-gradient", [2], 2))
     silent = BUILDERS["motion"](data_of([[quadratic(1)]], 2, 28, "true-gradient", [2], 2))
-    assert SILENT in silent.facts and SILENT not in loud.facts
+    assert silent.has(SILENT) and not loud.has(SILENT)

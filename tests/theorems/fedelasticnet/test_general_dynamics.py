@@ -11,6 +11,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import worked_fedelasticnet_dynamics as worked
+from fedelasticnet_worlds import BUILDERS
 from worked_fedelasticnet_dynamics import Run, parabola
 from worked_fedelasticnet_standstills import FORMS as AT_REST
 from worked_fedelasticnet_standstills import Standstill
@@ -27,7 +28,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     TWO_ROUNDS,
     WIDE,
 )
-from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
+from fedtheory.theorems.fedelasticnet.dynamics.motions import data_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece
 
 RULES = SIGN, TRUE = ("sign", "true-gradient")
@@ -229,14 +230,14 @@ AT = F(2, 3) + F(3, 7)  # where the slope is 3/5
 )
 def test_facts_at_their_limits(fact, losses, l1, l2, rounds, true):
     view = view_of(Run(losses, l1, l2, TRUE, [AT] * len(losses[0]), rounds), TRUE)
-    assert (fact in view.facts) == true
+    assert view.has(fact) == true
 
 
 def test_stored_gradients_are_no_silent_start_and_a_flat_loss_is_not_strongly_convex():
     kept = view_of(Run(BOWL, F(3, 5), F(7, 5), TRUE, [AT], 2, [[F(1, 9)]]), TRUE)
-    assert not {SILENT, OWN} & kept.facts and STRONG in kept.facts
+    assert not kept.has(SILENT) and not kept.has(OWN) and kept.has(STRONG)
     flat = view_of(Run([[(F(-1, 2), F(0), F(0), ((F(1, 3), F(5, 3), F(6, 5)),))]], F(3, 5), F(7, 5), TRUE, [AT], 2), TRUE)
-    assert STRONG not in flat.facts and flat.mu == 0
+    assert not flat.has(STRONG) and flat.mu == 0
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -244,7 +245,7 @@ def test_what_no_client_will_ever_leave_is_frozen(rule):
     """Pulls of lambda_1 sharp: under the sign rule the bowl rests there, a little beyond it moves."""
     for l1, rests in ((F(3, 5), True), (F(3, 5) - TINY, False)):
         view = view_of(Run(BOWL, l1, F(7, 2), rule, [AT], 1), rule)
-        assert (FROZEN in view.facts) == (rests and rule == SIGN)
+        assert view.has(FROZEN) == (rests and rule == SIGN)
 
 
 # --- what is uncertain in floats ---------------------------------------------------------------------------------------------

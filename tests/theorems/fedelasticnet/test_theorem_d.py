@@ -9,8 +9,7 @@ import pytest
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.theorems.fedelasticnet.dynamics import motion_instances
-from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, FollowedRun, data_of
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of, drift_of_one
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     after_a_round,
     potential,
@@ -35,7 +34,7 @@ def test_the_true_gradient_rule_converges_with_everyone_in_every_round(seed):
     problem = problems.random_huber(4, 3, [6] * 4, seed=seed, condition=5.0, ridge=0.0)
     beta = float(problem.beta_k.max())
     algorithm = FedElasticNetDyn(0.2 * beta, 0.55 * beta, "true-gradient")
-    view = FollowedRun(problem, algorithm, 150, 3 * rng.standard_normal(3)).view()
+    view = Motion.followed(problem, algorithm, 150, 3 * rng.standard_normal(3))
     statement = theorems.get("fedelasticnet/convergence")
     assert all(judge_view(statement, f, view).verdict == "holds" for f in statement.forms)
     potential = view.excess[:-1] + view.energy / (2 * view.lambda2 - view.beta)
@@ -54,7 +53,7 @@ def test_the_sums_of_squares_of_its_proof_and_not_of_a_tenth_less():
 )
 def test_half_of_beta_is_the_threshold(l2, shrinks):
     """One parabola with its slope stored: nobody moves, and grad R shrinks above beta/2 only."""
-    view = BUILDERS["motion"](
+    view = Motion.from_data(
         data_of([[quadratic(1)]], 1, l2, "true-gradient", [F(1, 100)], 6, [[F(1, 100)]])
     )
     slopes = abs(view.slope[:, 0])
@@ -72,8 +71,8 @@ def test_half_of_beta_is_the_threshold(l2, shrinks):
 
 def test_under_the_sign_rule_the_same_potential_does_not_fall():
     statement = theorems.get("fedelasticnet/convergence")
-    view = BUILDERS["motion"](
-        motion_instances.drift_of_one(28, 3) | {"theta": ["-1/2"], "stored": [["14/29"]]}
+    view = Motion.from_data(
+        drift_of_one(28, 3) | {"theta": ["-1/2"], "stored": [["14/29"]]}
     )
     assert judge_view(statement, statement.form("repaired"), view).verdict == "violated"
 

@@ -15,9 +15,10 @@ import pytest
 import worked_fedelasticnet_dynamics as worked
 import worked_fedelasticnet_standstills as standstills
 from cases import each
+from fedelasticnet_worlds import BUILDERS
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.dynamics.motions import BUILDERS, data_of
+from fedtheory.theorems.fedelasticnet.dynamics.motions import data_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece
 
 NUMBERS = {

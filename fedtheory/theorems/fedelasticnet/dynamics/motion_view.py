@@ -1,8 +1,8 @@
-"""A run of Algorithm 3 in which everyone takes part, state by state: what standing still, cycles and drifts are measured on."""
+"""A run of Algorithm 3 in which everyone takes part, state by state."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -11,32 +11,48 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq, sgn
-from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theorems.fedelasticnet.world import ElasticWorld
 from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.judge.view import Fact
 
 __all__ = [
     "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG",
     "TWO_ROUNDS", "TWO_STILL", "WIDE", "MotionView",
 ]  # fmt: skip
 
-RESTS = "a state that the last round leaves as it is"
-RETURNS = "a state that comes back"
-STILL = "a round in which no client moves"
-TWO_STILL = "two rounds in a row in which no client moves"
-FROZEN = "a state from which no client ever moves again"
-OWN = "the algorithm's own start, g_k = 0"
-SILENT = "a silent start: g_k = 0, every slope at most lambda_1, and lambda_2 >= sqrt(d) beta"
-SMOOTH = "smooth losses"
-STRONG = STRONGLY_CONVEX
-QUADRATIC = "a quadratic R"
-HALF = "lambda_2 at least half the largest curvature of R"
-WIDE = "lambda_2 > 27 beta"
-CONVERGES = "lambda_2 > beta/2"
-TWO_ROUNDS = "two rounds or more"
+RESTS = Fact(
+    "a state that the last round leaves as it is", lambda q: q.same(len(q.y) - 1, len(q.y))
+)
+RETURNS = Fact("a state that comes back", lambda q: q.period > 0)
+STILL = Fact("a round in which no client moves", lambda q: q.still.any())
+TWO_STILL = Fact(
+    "two rounds in a row in which no client moves", lambda q: (q.still[1:] & q.still[:-1]).any()
+)
+FROZEN = Fact("a state from which no client ever moves again", lambda q: q.frozen)
+OWN = Fact(
+    "the algorithm's own start, g_k = 0", lambda q: not q.stored[0].any() and not q.h[0].any()
+)
+SMOOTH = Fact("smooth losses", lambda q: q.beta is not None)
+SILENT = Fact(
+    "a silent start: g_k = 0, every slope at most lambda_1, and lambda_2 >= sqrt(d) beta",
+    lambda q: q.has(SMOOTH)
+    and q.has(OWN)
+    and q.most <= q.lambda1
+    and q.lambda2**2 >= q.d * q.beta**2,
+)
+STRONG = Fact(STRONGLY_CONVEX, lambda q: q.mu > 0)
+QUADRATIC = Fact("a quadratic R", lambda q: q.top is not None)
+HALF = Fact(
+    "lambda_2 at least half the largest curvature of R",
+    lambda q: q.beta_joint is not None and 2 * q.lambda2 >= q.beta_joint,
+)
+WIDE = Fact("lambda_2 > 27 beta", lambda q: q.has(SMOOTH) and q.lambda2 > 27 * q.beta)
+CONVERGES = Fact("lambda_2 > beta/2", lambda q: q.has(SMOOTH) and 2 * q.lambda2 > q.beta)
+TWO_ROUNDS = Fact("two rounds or more", lambda q: len(q.y) > 1)
 
 
 @dataclass(kw_only=True)
-class MotionView(ClosedView):
+class MotionView(ElasticWorld):
     """The states of T rounds of Algorithm 3 with full participation; m clients, d coordinates.
 
     Numbers are fractions, or float64 with ``rounding`` > 0, the relative size below which a difference counts as none.
@@ -75,27 +91,6 @@ class MotionView(ClosedView):
     frozen: bool | None = None
     noise: Any = 0
     rounding: float = 0.0
-    facts: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        silent = self._silent_start
-        known = {
-            RESTS: self.same(len(self.y) - 1, len(self.y)),
-            RETURNS: self.period > 0,
-            STILL: bool(self.still.any()),
-            TWO_STILL: bool((self.still[1:] & self.still[:-1]).any()),
-            FROZEN: bool(self.frozen),
-            OWN: not self.stored[0].any() and not self.h[0].any(),
-            SILENT: silent,
-            SMOOTH: self.beta is not None,
-            STRONG: self.mu > 0,
-            QUADRATIC: self.top is not None,
-            HALF: self.beta_joint is not None and 2 * self.lambda2 >= self.beta_joint,
-            WIDE: self.beta is not None and self.lambda2 > 27 * self.beta,
-            CONVERGES: self.beta is not None and 2 * self.lambda2 > self.beta,
-            TWO_ROUNDS: len(self.y) > 1,
-        }
-        self.facts = frozenset(name for name, true in known.items() if true)
 
     @property
     def d(self) -> int:
@@ -164,18 +159,12 @@ class MotionView(ClosedView):
         away = abs(self.theta[-1] - self.theta_star).sum() + abs(self.h[-1]).sum() / self.lambda2
         return self.noise + self.gradient_noise * float(away)
 
-    @property
-    def _silent_start(self) -> bool:
-        if self.beta is None or self.stored[0].any() or self.h[0].any():
-            return False
-        return bool(self.most <= self.lambda1 and self.lambda2**2 >= self.d * self.beta**2)
-
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed here, with the value that decides it, or None."""
-        missing = next((need for need in form.needs if need not in self.facts), None)
+        missing = next((need for need in form.needs if not self.has(need)), None)
         return None if missing is None else f"not {missing} ({self._why_not(missing)})"
 
-    def _why_not(self, need: str) -> str:
+    def _why_not(self, need: Any) -> str:
         moved = float(abs(self.theta[-1] - self.theta[-2]).max())
         last = float(abs(self.delta[-1]).max())
         ratio = "unknown" if self.beta_joint is None else f"{float(self.lambda2 / self.beta_joint):.6g}" if self.beta_joint else "inf"

@@ -1,35 +1,53 @@
-"""Follow a run of Algorithm 3 with everyone: in fractions from a file, or on a user's problem."""
+"""Runs of Algorithm 3 with everyone: in fractions from a file, or on a user's problem."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.clients.clients import Clients
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
-from fedtheory.participation.cohorts import Full
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.base import Problem
-from fedtheory.rational import Builders, fraction, integer, table, to_file, vector
+from fedtheory.rational import fraction, integer, simplest, table, to_file, vector
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
+from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, piece_of
+from fedtheory.theorems.fedelasticnet.exact_pieces import (
+    Piece,
+    SeparableLosses,
+    absolute,
+    huber,
+    piece_of,
+    quadratic,
+    ramp,
+)
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
-from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.states import uncompressed
+from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld
+from fedtheory.theory.judge.request import Prepared
+from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
-__all__ = ["BUILDERS", "FollowedRun", "data_of", "lambdas_of", "losses_of", "motion"]
+__all__ = [
+    "DescendingMotion", "Everybody", "Motion", "StandingMotion", "data_of", "drift_of_one",
+    "lambdas_of", "losses_of",
+]  # fmt: skip
 
-BUILDERS = Builders()
+F = Fraction
 MOST = 60_000  # numbers that a run in fractions may have: rounds x clients x coordinates
 ROUNDING = 1e-12  # relative: below it two states in floats are one
+ROUNDS = 50  # of a user's run, where none are asked for
+MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
 
 
 def losses_of(data: Any, near: Any = None) -> SeparableLosses:
@@ -60,59 +78,338 @@ def data_of(
     return data if stored is None else data | {"stored": [[str(Fraction(x)) for x in row] for row in stored]}
 
 
-@BUILDERS.add("motion")
-def motion(data: dict[str, Any]) -> MotionView:
-    """The run in fractions: `losses`, lambda1, lambda2, rule, theta (d), rounds, and stored (m, d) where it is not 0.
-
-    Raises
-    ------
-    InvalidInput
-        Malformed data, lambda_1 or lambda_2 not above 0, an unknown rule, R without a minimiser, too long a run.
-    """
-    known = {"losses", "lambda1", "lambda2", "rule", "theta", "rounds", "stored"}
-    if unknown := sorted(set(data) - known):
-        raise InvalidInput(f"unknown fields {', '.join(unknown)}: use {', '.join(sorted(known))}")
-    theta = vector(data["theta"], "theta")
-    losses = losses_of(data["losses"], near=theta)
-    m, d = losses.shape
-    l1, l2 = lambdas_of(data)
-    if data["rule"] not in RULES:
-        raise InvalidInput(f"rule = {data['rule']!r}: use {' or '.join(map(repr, RULES))}")
-    rounds = integer(data["rounds"], "rounds", 1, 5000)
-    stored = table(data["stored"], "stored") if "stored" in data else np.full((m, d), Fraction(0), dtype=object)
-    if theta.shape != (d,) or stored.shape != (m, d):
-        raise InvalidInput(f"theta {theta.shape} and stored {stored.shape} disagree with the losses: expected ({d},) and ({m}, {d})")
-    if rounds * m * d > MOST:
-        raise InvalidInput(f"{rounds} rounds of {m} clients in {d} coordinates: at most {MOST} numbers are followed in fractions")
-    return _follow(losses, DiagonalInstance(losses, l1, l2, m, data["rule"], theta[None]), stored, rounds)
+# --- runs that attain a bound or break a claim ----------------------------------------------------
+def drift_of_one(lambda2: Any = 28, rounds: int = 32) -> dict[str, Any]:
+    """One client with the slope x between -1/2 and 3/2, clipped there, lambda_1 = 1, from 2. It stores 3/2, theta goes left until
+    the slope is below 1/2, and there the client moves again and stores a slope below 1/2, for ever if lambda_2 >= 2."""
+    return data_of([[ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2))]], 1, lambda2, "sign", [2], rounds)
 
 
-def _follow(losses: SeparableLosses, instance: DiagonalInstance, stored: np.ndarray, rounds: int) -> MotionView:
-    theta = instance.x0
-    state = RationalState(theta, losses.mean(stored)[None], stored[None], np.stack([theta[0]] * losses.m)[None])
-    states, ys = [state], []
-    for _ in range(rounds):
-        y = instance.virtual(state)
-        state = RationalState(*(a[:, 0] for a in instance.step(state, instance.members, y)))
-        states.append(state)
-        ys.append(y[0])
-    theta, h, kept = (np.stack([s[i][0] for s in states]) for i in range(3))
-    y = np.stack(ys)
-    every = np.stack([theta] * losses.m, axis=1)
-    steps = kept[:-1] - instance.lambda2 * (y - every[:-1])
-    quadratic = not any(p.ramps for row in losses.pieces for p in row)
-    curvatures = [r.beta for r in losses.joint]
-    known = [beta for beta in curvatures if beta is not None]
-    joint = max(known) if len(known) == len(curvatures) else None
-    top = None
-    if quadratic:
-        top = np.array([Fraction(int(i == curvatures.index(joint))) for i in range(len(curvatures))], dtype=object)
-    return MotionView(
-        rule=instance.rule, lambda1=instance.lambda1, lambda2=instance.lambda2, theta=theta, h=h, stored=kept, y=y,
-        grad_y=losses.nearest_gradients(y, steps), grad=losses.nearest_gradients(every, kept), excess=losses.excess(theta),
-        excess_gamma=losses.excess(theta + h / instance.lambda2), theta_star=losses.theta_star, beta=losses.beta, mu=losses.mu,
-        beta_joint=joint, top=top, frozen=_frozen(losses, theta[-1], h[-1], kept[-1], instance),
-    )  # fmt: skip
+def _cycle(lambda2: Fraction, g: Fraction, rounds: int) -> dict[str, Any]:
+    """One client x^2/2 with lambda_1 = 1, from theta = g - g/lambda_2."""
+    return data_of([[quadratic(1)]], 1, lambda2, "sign", [g - g / lambda2], rounds, [[g]])
+
+
+def known() -> dict[str, dict[str, Any]]:
+    """The runs by name."""
+    one = [[quadratic(1)]]
+    pair = [[quadratic(1, -3)], [quadratic(1, 3)]]
+    flat = [[huber(-3, F(1, 2))], [huber(3, F(1, 2))]]
+    kinks = [[absolute(-1)], [absolute(0)], [absolute(2)]]
+    found = {
+        "stall": data_of(one, 1, 28, "sign", [1], 3),
+        "stall in the plane": data_of([[quadratic(2)] * 2] * 2, 1, 60, "sign", [F(1, 2), F(-1, 2)], 2),
+        "below lambda_1": data_of(one, 1, 28, "sign", [F(19, 20)], 3),
+        "above lambda_1": data_of(one, 1, 28, "sign", [F(21, 20)], 3),
+        "slopes that cancel": data_of(pair, 2, 28, "sign", [0], 3),
+        "h is not 0": data_of(one, 1, 28, "sign", [0], 3, [[F(1, 4)]]),
+        "slow drift": drift_of_one(),
+        "quick drift": drift_of_one(2, 8),
+        "the quickest drift": data_of([[huber(0, F(1, 2))]], 1, 28, "sign", [-1], 3, [[F(1, 2)]]),
+        "short cycle": _cycle(F(3, 4), F(2, 3), 4),
+        "long cycle": _cycle(F(1679, 60), F(30, 59), 112),
+    }
+    for rule in ("sign", "true-gradient"):
+        gamma = F(5, 9)  # lambda_1/(2 lambda_2 + beta)
+        found |= {
+            f"two-cycle, {rule}": data_of(one, 1, F(2, 5), rule, [gamma * (1 - F(5, 2))], 2, [[gamma]]),
+            f"Huber from 9, {rule}": data_of([[huber(0, 1)]], 1, 1, rule, [9], 4),
+            f"flat R, {rule}": data_of(flat, F(1, 4), 30, rule, [1], 12),
+            f"kinks, {rule}": data_of(kinks, F(1, 2), 4, rule, [5], 12),
+            f"at the optimum, {rule}": data_of(pair, 1, 28, rule, [0], 2, [[3], [-3]]),
+        }
+    true = "true-gradient"
+    plane = [[quadratic(1), quadratic(F(1, 4))]]
+    for name, losses, l2, theta in (
+        ("swing", one, F(1, 2), [F(1, 100)]),
+        ("repelled", one, F(2, 5), [F(1, 100)]),
+        ("attracted", one, F(3, 5), [F(1, 100)]),
+        ("two curvatures", plane, 1, [F(1, 10), F(1, 10)]),
+    ):
+        found[name] = data_of(losses, 1, l2, true, theta, 3, [[p.slopes(F(x))[0] for p, x in zip(losses[0], theta, strict=True)]])
+    slope = [[huber(0, 100, F(1, 100))]]
+    found["against a flat slope"] = data_of(slope, 1, 1, true, [1000], 3, [[3]])
+    found["stretched"] = data_of(one * 2, F(1, 1000), 1, true, [0], 3, [[1], [-1]])
+    return found
+
+
+# --- random runs ----------------------------------------------------------------------------------
+def _positive(rng: Any, most: int = 8) -> Fraction:
+    return Fraction(int(rng.integers(1, 4 * most + 1)), 4)
+
+
+def _signed(rng: Any, most: int = 8) -> Fraction:
+    return Fraction(int(rng.integers(-2 * most, 2 * most + 1)), 2)
+
+
+def _piece(rng: Any) -> Piece:
+    """A quadratic, a Huber loss, a clipped slope or an absolute value, one in ten with a jump or two of them added."""
+    kind, centre = int(rng.integers(0, 10)), _signed(rng, 3)
+    if kind < 4:
+        return quadratic(_positive(rng, 1), centre)
+    if kind < 7:
+        return huber(centre, _positive(rng, 1), _positive(rng, 1))
+    if kind < 9:
+        low = _signed(rng, 2)
+        return ramp(low, low + _positive(rng, 1), centre, centre + _positive(rng, 1))
+    return absolute(centre, _positive(rng, 1)) + huber(_signed(rng, 3), _positive(rng, 1))
+
+
+def _losses(rng: Any, m: int, d: int) -> list[list[Piece]]:
+    """m clients; each coordinate gets a wide Huber loss at one of them, where R's slope would not change sign."""
+    rows = [[_piece(rng) for _ in range(d)] for _ in range(m)]
+    for i in range(d):
+        limits = [row[i].limits for row in rows]
+        if all(None not in pair for pair in limits):
+            low, high = (sum(pair[n] for pair in limits) for n in (0, 1))  # type: ignore[misc]
+            if not low < 0 < high:
+                rows[0][i] = rows[0][i] + ramp(-max(high, 0) - 1, max(-low, 0) + 1, -2, 2)
+    return rows
+
+
+# --- worlds ---------------------------------------------------------------------------------------
+class Everybody(ElasticWorld):
+    """A world in which everyone takes part, and local problems are solved exactly."""
+
+    stream, numbered, share, work = "", "{label} #{n}", 0.3, EXACT
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Prepared:
+        """Refuse what means nothing here, and make a case as the world has it."""
+        problem, id = request.problem("quadratic"), statement.id
+        everyone = f"{id} is about rounds in which all m clients take part; leave it out"
+        request.refuse("participants", everyone)
+        ours = "does not apply to statements about FedElasticNet: leave it out"
+        request.refuse((*OF_RUNS, *OF_STEPS), ours)
+        nothing = f"{id} is judged without Monte Carlo, as nothing is random; leave it out"
+        request.refuse("mode", nothing)
+        return cls.prepared(statement, request, problem)
+
+    @classmethod
+    def prepared(cls, statement: Any, request: Any, problem: Any) -> Prepared:
+        """Make a case of the method, with numbers of its own where none are given."""
+        raise NotImplementedError
+
+    @classmethod
+    def case_of(cls, request: Any, problem: Any, algorithm: Any, rounds: int, words: str) -> Prepared:
+        """Give the case of these rounds, with what stands above its table."""
+        head = (
+            f"{problem.name}: m = {problem.num_clients}, all take part, d = {problem.dim}, lambda_1 "
+            f"= {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{words}, {rounds} rounds"
+        )
+        shown = {"name": algorithm.name, **asdict(algorithm)}
+        options = {"x0": request.start(problem), "rounds": rounds}
+        return Prepared(problem, algorithm, options, [head], {"algorithm": shown, "rounds": rounds})
+
+    @classmethod
+    def summary(cls, witness: Witness) -> str:
+        """Say its statement, form and size."""
+        data = witness.data
+        m, d = len(data["losses"]), len(data["losses"][0])
+        own = ", from a state with stored gradients" if "stored" in data else ""
+        what = f"{witness.statement} [{witness.form}, {witness.rule} rule]"
+        return f"{what}: m = {m}, d = {d}, T = {data['rounds']}{own}"
+
+    @classmethod
+    def told(cls, witness: Witness) -> list[tuple[str, Any]]:
+        """Give its losses, numbers and start."""
+        data = witness.data
+        each = ", a coordinate after the other" if len(data["theta"]) > 1 else ""
+        rows: list[tuple[str, Any]] = [("losses", "the slope L_k'" + each)]
+        for k, row in enumerate(data["losses"]):
+            rows.append((f"client {k}", "; ".join(_loss_in_words(p, "x") for p in row)))
+        if "counts" in data:
+            rows.append(("n_k", ", ".join(data["counts"])))
+        rows.append(("lambda_1, lambda_2", f"{data['lambda1']}, {data['lambda2']}"))
+        rows.append(("start theta", ", ".join(data["theta"])))
+        if "stored" in data:
+            rows.append(("start g_k", "; ".join(", ".join(row) for row in data["stored"])))
+        return [*rows, ("rounds", data["rounds"])]
+
+
+def _loss_in_words(p: dict[str, Any], name: str) -> str:
+    """The slope of a loss, as the file gives it."""
+    parts = [str(p["slope"])] if p.get("slope", "0") != "0" else []
+    if p.get("curvature", "0") != "0":
+        parts.append(f"{p['curvature']} ({name} - {p.get('centre', '0')})")
+    for low, high, g in p.get("ramps", []):
+        parts.append(f"a jump of {g} at {low}" if low == high else f"a rise of {g} from {low} to {high}")
+    return " + ".join(parts) or "0"
+
+
+class Motion(MotionView, Everybody):
+    """A run of Algorithm 3."""
+
+    kind, size, family = "motion", 60, "Algorithm 3, everyone takes part"
+    about = "about a run of T rounds of Algorithm 3 in which everyone takes part"
+    example, rules = "--problem diabetes", RULES
+    by_hand = known()
+
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Follow the run of losses, lambda1, lambda2, rule, theta (d), rounds, and stored (m, d).
+
+        Raises
+        ------
+        InvalidInput
+            Malformed data, lambda_1 or lambda_2 not above 0, an unknown rule, R without a
+            minimiser, too long a run.
+        """
+        fields = {"losses", "lambda1", "lambda2", "rule", "theta", "rounds", "stored"}
+        if unknown := sorted(set(data) - fields):
+            raise InvalidInput(
+                f"unknown fields {', '.join(unknown)}: use {', '.join(sorted(fields))}"
+            )
+        theta = vector(data["theta"], "theta")
+        losses = losses_of(data["losses"], near=theta)
+        m, d = losses.shape
+        l1, l2 = lambdas_of(data)
+        if data["rule"] not in RULES:
+            raise InvalidInput(f"rule = {data['rule']!r}: use {' or '.join(map(repr, RULES))}")
+        rounds = integer(data["rounds"], "rounds", 1, 5000)
+        own = "stored" in data
+        stored = table(data["stored"], "stored") if own else np.full((m, d), F(0), dtype=object)
+        if theta.shape != (d,) or stored.shape != (m, d):
+            raise InvalidInput(
+                f"theta {theta.shape} and stored {stored.shape} disagree with the losses: expected "
+                f"({d},) and ({m}, {d})"
+            )
+        if rounds * m * d > MOST:
+            raise InvalidInput(
+                f"{rounds} rounds of {m} clients in {d} coordinates: at most {MOST} numbers are "
+                "followed in fractions"
+            )
+        instance = DiagonalInstance(losses, l1, l2, m, data["rule"], theta[None])
+        state = RationalState(
+            theta[None], losses.mean(stored)[None], stored[None], np.stack([theta] * m)[None]
+        )
+        states, ys = [state], []
+        for _ in range(rounds):
+            y = instance.virtual(state)
+            state = RationalState(*(a[:, 0] for a in instance.step(state, instance.members, y)))
+            states.append(state)
+            ys.append(y[0])
+        theta, h, kept = (np.stack([s[i][0] for s in states]) for i in range(3))
+        y, every = np.stack(ys), np.stack([theta] * m, axis=1)
+        curvatures = [r.beta for r in losses.joint]
+        known = [beta for beta in curvatures if beta is not None]
+        joint = max(known) if len(known) == d else None
+        top = None
+        if not any(p.ramps for row in losses.pieces for p in row):
+            top = np.array([F(int(i == curvatures.index(joint))) for i in range(d)], dtype=object)
+        return cls(
+            rule=instance.rule, lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
+            grad_y=losses.nearest_gradients(y, kept[:-1] - l2 * (y - every[:-1])),
+            grad=losses.nearest_gradients(every, kept), excess=losses.excess(theta),
+            excess_gamma=losses.excess(theta + h / l2), theta_star=losses.theta_star,
+            beta=losses.beta, mu=losses.mu, beta_joint=joint, top=top,
+            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], instance),
+        )  # fmt: skip
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw 1 to 3 clients in 1 or 2 coordinates, from the algorithm's start or any state."""
+        m, d = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+        losses, rule = _losses(rng, m, d), ("sign", "true-gradient")[int(rng.integers(0, 2))]
+        theta = [_signed(rng, 4) for _ in range(d)]
+        slopes = [[p.slopes(x) for p, x in zip(row, theta, strict=True)] for row in losses]
+        steepest = max(max(abs(s) for s in pair) for row in slopes for pair in row)
+        shape = int(rng.integers(0, 6))
+        l1 = _positive(rng, 1) / int(rng.choice([1, 4]))
+        stored = None
+        if shape == 0:  # nobody moves in round 1
+            l1 = max(steepest, F(1, 4))
+        elif shape == 1:  # any state
+            stored = [[_signed(rng, 2) for _ in range(d)] for _ in range(m)]
+        elif shape == 2:  # what is stored is true
+            stored = [[pair[0] for pair in row] for row in slopes]
+        l2 = (F(2), F(3), F(30), _positive(rng, 1), _positive(rng, 8))[int(rng.integers(0, 5))]
+        rounds = int(rng.integers(2, 13))
+        return f"m={m} d={d} {rule}", data_of(losses, l1, l2, rule, theta, rounds, stored)
+
+    # --- a problem of the user's ------------------------------------------------------------------
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> Data | Self:
+        """Follow the user's run: in fractions where losses are separable and it is short enough.
+
+        Raises
+        ------
+        InvalidInput, MissingCapability
+            What the statement is not about; a nonsmooth problem whose local problems are not
+            solved exactly.
+        NotCertified
+            R's optimum cannot be certified.
+        """
+        if reason := _refusal(case):
+            raise InvalidInput(reason)
+        problem, algorithm, rounds = case.problem, case.algorithm, case.rounds or ROUNDS
+        x0 = np.zeros(problem.dim) if case.x0 is None else np.asarray(case.x0, dtype=float)
+        if _follows_in_floats(problem, rounds):
+            return cls.followed(problem, algorithm, rounds, x0)
+        l1, l2, start = simplest(algorithm.l1), simplest(algorithm.l2), [F(float(x)) for x in x0.ravel()]
+        return data_of(pieces_of(problem) or [], l1, l2, algorithm.rule, start, rounds)
+
+    @classmethod
+    def followed(cls, problem: Problem, algorithm: FedElasticNetDyn, rounds: int, x0: Any) -> Self:
+        """Follow a run in float64. Raises `NotCertified` where R's optimum cannot be certified."""
+        losses, everyone = FederatedLosses(problem), Full().enumerate(problem.num_clients)
+        begun = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
+        loop = Loop("rounds", ([uncompressed(begun)], []))
+        states, ys = loop.state
+        for _ in loop.upto(rounds):
+            clients = Clients(problem, everyone, Exact(), states[-1].x)
+            states.append(uncompressed(algorithm.round(states[-1], clients)))
+            ys.append(clients.results[-1].y[0])
+        theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
+        y, constants = np.stack(ys), problem.constants()
+        top, joint = None, constants.beta_joint
+        if problem.constant_hessian:
+            values, vectors = np.linalg.eigh(problem.full_hessian(losses.theta_star))
+            top, joint = vectors[:, -1], float(values[-1])
+        points = np.concatenate([theta, theta + h / algorithm.l2])
+        excess, pull = losses.excess(points), stored[-1] - problem.gradient(theta[-1])
+        rests = not h[-1].any() and bool(np.abs(pull).max() <= algorithm.l1)
+        return cls(
+            rule=algorithm.rule, lambda1=algorithm.l1, lambda2=algorithm.l2, theta=theta, h=h,
+            stored=stored, y=y, grad_y=problem.gradient_each(y), grad=problem.gradient(theta),
+            excess=excess[: len(theta)], excess_gamma=excess[len(theta) :],
+            theta_star=losses.theta_star, beta=float(problem.beta_k.max()), mu=constants.mu,
+            beta_joint=joint, top=top, noise=float(np.max(losses.noise(points))),
+            rounding=ROUNDING, frozen=algorithm.rule == "sign" and rests,
+        )  # fmt: skip
+
+    @classmethod
+    def prepared(cls, statement: Any, request: Any, problem: Any) -> Prepared:
+        """Take lambda_1 = 0.1 and lambda_2 = 30 beta unless others are given."""
+        defaults: dict[str, Any] = {"l1": 0.1}
+        smooth = True
+        try:
+            beta = float(problem.beta_k.max())
+        except MissingCapability:
+            smooth, beta = False, 1.0
+        if request.options.get("l2") is None:
+            defaults |= {"l2_over_beta": 30.0} if smooth else {"l2": 30.0}
+        of_sign = any("sign" in f.established for f in statement.forms)
+        if request.options.get("rule") is None and not of_sign:
+            defaults["rule"] = "true-gradient"
+        algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
+        rounds = request.rounds or ROUNDS
+        if _follows_in_floats(problem, rounds):
+            problem.optimum()  # what cannot be certified is told before any work
+        ratio = in_units_of(algorithm.l2, beta) if smooth else ""
+        return cls.case_of(request, problem, algorithm, rounds, f"{ratio}, {algorithm.rule} rule")
+
+
+class StandingMotion(Motion):
+    """A run that stands still in its example."""
+
+    example = "--problem quadratic --l1 100"
+
+
+class DescendingMotion(Motion):
+    """A run that goes down in its example."""
+
+    example = "--problem quadratic --l1 100 --rule true-gradient"
 
 
 def _frozen(losses: SeparableLosses, theta: np.ndarray, h: np.ndarray, stored: np.ndarray, instance: DiagonalInstance) -> bool:
@@ -137,44 +434,43 @@ def _frozen(losses: SeparableLosses, theta: np.ndarray, h: np.ndarray, stored: n
     return True
 
 
-@dataclass(frozen=True)
-class FollowedRun:
-    """A run on a problem of a user's, in float64: the instance whose view it is."""
+def _refusal(case: Any) -> str | None:
+    """Say why a case is not one of Algorithm 3 with everyone taking part, or give None."""
+    problem, algorithm, sampling = case.problem, case.algorithm, case.sampling
+    if not isinstance(algorithm, FedElasticNetDyn):
+        return f"the statement is about FedElasticNet's Algorithm 3 (FedElasticNetDyn), not {type(algorithm).__name__}"
+    if not algorithm.l1 > 0:
+        return f"lambda_1 = {algorithm.l1:g} is not above 0, as Algorithm 3 asks (with 0 it is FedDyn): choose lambda_1 > 0"
+    if algorithm.epsilon != 0:
+        return f"threshold epsilon = {algorithm.epsilon:g}; the statement has none (0)"
+    drawn = problem.num_clients if sampling is None or isinstance(sampling, Full) else getattr(sampling, "size", 0)
+    if drawn != problem.num_clients or not isinstance(sampling, Full | Uniform | None):
+        return f"{sampling!r}: the statement is about rounds in which everyone takes part (Full)"
+    if not problem.convex:
+        return "some client's loss is not convex"
+    spread = float(np.abs(problem.weights * problem.num_clients - 1).max())
+    if spread > 1e-12:
+        return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m"
+    return None
 
-    problem: Problem
-    algorithm: FedElasticNetDyn
-    rounds: int
-    x0: Any
-    kind: str = "motion"
 
-    @property
-    def name(self) -> str:
-        return self.problem.name
+def _follows_in_floats(problem: Any, rounds: int) -> bool:
+    """True if a run is followed in float64: losses not separable, or too many numbers.
 
-    def view(self) -> MotionView:
-        """Follow it. Raises `NotCertified` where R's optimum cannot be certified."""
-        problem, algorithm = self.problem, self.algorithm
-        losses, everyone, solver = FederatedLosses(problem), Full().enumerate(problem.num_clients), Exact()
-        loop = Loop("rounds", ([uncompressed(algorithm.init(check_start(problem, self.x0, 1), problem.num_clients))], []))
-        states, ys = loop.state
-        for _ in loop.upto(self.rounds):
-            clients = Clients(problem, everyone, solver, states[-1].x)
-            states.append(uncompressed(algorithm.round(states[-1], clients)))
-            ys.append(clients.results[-1].y[0])
-        theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
-        y, constants = np.stack(ys), problem.constants()
-        top, joint = None, constants.beta_joint
-        if problem.constant_hessian:
-            values, vectors = np.linalg.eigh(problem.full_hessian(losses.theta_star))
-            top, joint = vectors[:, -1], float(values[-1])
-        points = np.concatenate([theta, theta + h / algorithm.l2])
-        excess = losses.excess(points)
-        return MotionView(
-            rule=algorithm.rule, lambda1=algorithm.l1, lambda2=algorithm.l2, theta=theta, h=h, stored=stored, y=y,
-            grad_y=problem.gradient_each(y), grad=problem.gradient(theta), excess=excess[: len(theta)],
-            excess_gamma=excess[len(theta) :], theta_star=losses.theta_star, beta=float(problem.beta_k.max()), mu=constants.mu,
-            beta_joint=joint, top=top, noise=float(np.max(losses.noise(points))), rounding=ROUNDING,
-            frozen=algorithm.rule == "sign" and not h[-1].any() and bool(
-                np.abs(stored[-1] - problem.gradient(theta[-1])).max() <= algorithm.l1
-            ),
-        )  # fmt: skip
+    Raises
+    ------
+    MissingCapability
+        Of a nonsmooth problem, whose local problems are solved exactly in fractions only.
+    """
+    pieces, size = pieces_of(problem), rounds * problem.num_clients * problem.dim
+    if pieces is not None and size <= MOST_EXACT:
+        return False
+    try:
+        problem.beta_k  # noqa: B018
+    except MissingCapability as error:
+        why = f"{size} numbers, at most {MOST_EXACT}" if pieces is not None else "its losses are not"
+        raise MissingCapability(
+            f"{problem.name}: a nonsmooth loss is followed in fractions only, where it is a sum over the coordinates ({why}): take "
+            "--dimension 1, fewer rounds, or a smooth loss such as Huber"
+        ) from error
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,18 +12,21 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
-from fedtheory.theory.judge.setting import ClosedView
+from fedtheory.theorems.fedelasticnet.world import ElasticWorld
+from fedtheory.theory.judge.view import Fact
 
 __all__ = ["AGREE", "PARABOLAS", "SMOOTH_CLIENTS", "StandstillView"]
 
-PARABOLAS = "quadratic losses"
-AGREE = "points where every client's slope is at most lambda_1"
-SMOOTH_CLIENTS = "smooth losses"
+PARABOLAS = Fact("quadratic losses", lambda q: not any(p.ramps for row in q.pieces for p in row))
+AGREE = Fact(
+    "points where every client's slope is at most lambda_1", lambda q: q.agreed is not None
+)
+SMOOTH_CLIENTS = Fact("smooth losses", lambda q: q.beta is not None)
 ZERO = Fraction(0)
 
 
 @dataclass(kw_only=True)
-class StandstillView(ClosedView):
+class StandstillView(ElasticWorld):
     """Algorithm 1 with full participation on separable losses; m clients, d coordinates, fractions.
 
     Attributes
@@ -40,15 +43,6 @@ class StandstillView(ClosedView):
     lambda2: Any
     start: Any
     rounds: int
-    facts: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        known = {
-            PARABOLAS: not any(p.ramps for row in self.pieces for p in row),
-            AGREE: self.agreed is not None,
-            SMOOTH_CLIENTS: self.beta is not None,
-        }
-        self.facts = frozenset(name for name, true in known.items() if true)
 
     @property
     def d(self) -> int:

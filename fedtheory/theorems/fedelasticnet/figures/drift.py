@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.plotting.style import LINESTYLES, RULE_COLOURS, RULE_NAMES, headline, page_figure
-from fedtheory.theorems.fedelasticnet.dynamics.motion_instances import drift_of_one
-from fedtheory.theorems.fedelasticnet.dynamics.motions import losses_of, motion
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, drift_of_one, losses_of
 
 __all__ = ["caption", "compute", "draw"]
 
@@ -24,7 +23,7 @@ def compute(rounds: int = 250) -> dict[str, Any]:
     runs, kept = {}, []
     for rule in LINESTYLES:
         for ratio in RATIOS:
-            view = motion(drift_of_one(ratio, rounds) | {"rule": rule})
+            view = Motion.from_data(drift_of_one(ratio, rounds) | {"rule": rule})
             runs[f"{rule}, {ratio}"] = {"theta": view.theta[:, 0].astype(float), "excess": view.excess.astype(float)}
             if rule == "sign":
                 kept.append([float(view.stored[t, 0, 0]) for t in (1, -1)])

@@ -1,7 +1,7 @@
-"""FedElasticNet, Algorithm 1 with everyone in every round: all its fixed points in closed form, and where it goes from a start.
+"""FedElasticNet, Algorithm 1 with everyone in every round: all its fixed points in closed form.
 
-Section 3.1 says in words that the two regularisers resolve the client drift. The statements are ours; the proofs stand in
-docs/fedelasticnet_dynamics.md.
+Section 3.1 says in words that the two regularisers resolve the client drift. The statements, also on
+where it goes from a start, are ours; the proofs stand in docs/fedelasticnet_dynamics.md.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import AGREE, PARABOLAS, SMOOTH_CLIENTS, StandstillView
-from fedtheory.theorems.fedelasticnet.notation import nine_tenths, statement
+from fedtheory.theorems.fedelasticnet.dynamics.standstills import Standstill
+from fedtheory.theorems.fedelasticnet.notation import tight
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
-from fedtheory.theory.judge.statement import Sides, eq, form, le
-
-__all__ = ["STATEMENTS"]
+from fedtheory.theory import eq, form, le, wrong
+from fedtheory.theory.judge.statement import Sides
 
 
 def _optimal(v: StandstillView) -> Sides:
@@ -68,63 +69,69 @@ def _distance(v: StandstillView) -> Sides:
 
 
 PROOFS = "docs/fedelasticnet_dynamics.md#algorithm-1"
-STATEMENTS = (
-    statement(
-        "algorithm-1-bias", "where Algorithm 1 goes, and how far that is from the optimum", "section 3.1, in words",
-        form(
-            "in words", r"\sum_kw_k\delta_k(\theta)=0\ \Rightarrow\ R_w(\theta)=\min R_w", _optimal, "violated", wording="in words",
-            note="\"which resolves the client drift problem\": where the method stands still the model is an optimum. Clients of "
-            "different curvature pull with other weights than in R_w, and one whose slope is at most lambda_1 does not pull",
-        ),
-        form(
-            "in words, the optimum stays", r"R_w(\theta)=\min R_w\ \Rightarrow\ \sum_kw_k\delta_k(\theta)=0", _stays, "violated",
-            wording="in words", note="the same words: started at the optimum, the method leaves it",
-        ),
-        form(
-            "limit",
-            r"|\theta^t-\Pi|+|\theta^t-\theta^{t-1}|=|\theta^{t-1}-\Pi|,\quad\Pi\text{ the fixed point nearest to }\theta^0",
-            _way, "holds", ("towards the optimum", lambda v: _way(v, v.star)),
-            note="in every coordinate: no round goes beyond the nearest fixed point or away from it, and a round that is not there yet "
-            "moves, so theta^t tends to it",
-            proof=PROOFS,
-        ),
-        form(
-            "closed form",
-            r"\theta\sum_{k:\delta_k\ne0}\tfrac{w_kh_k}{h_k+\lambda_2}="
-            r"\sum_{k:\delta_k\ne0}\tfrac{w_k(h_kc_k-\lambda_1\mathrm{sign}(\delta_k))}{h_k+\lambda_2}",
-            _formula, "holds",
-            ("sign of lambda_1", lambda v: _formula(v, 1)), ("weights of R_w", lambda v: _formula(v, weighted=False)),
-            needs=(PARABOLAS,),
-            note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every coordinate; h_k c_k stands for "
-            "-L_k'(0). For large lambda_2 the weights become those of R_w and lambda_1 stays where it is, so the bias need not tend "
-            "to 0",
-            proof=PROOFS,
-        ),
-        form(
-            "interval",
-            r"\{\theta:\sum_kw_k\delta_k=0\}=\{\theta:\max_k|L_k'(\theta)|\le\lambda_1\}\text{ where that is not empty}",
-            _interval, "holds",
-            ("a tenth shorter", lambda v: _interval(v, (9, 10))), ("a tenth longer", lambda v: _interval(v, (11, 10))),
-            needs=(AGREE,), note="clients that agree, L_k = h (x - c)^2/2: [c - lambda_1/h, c + lambda_1/h], whatever lambda_2 and w_k",
-            proof=PROOFS,
-        ),
-        form(
-            "distance", r"|R_w'(\theta)|\le\tfrac\beta2\sum_kw_k|\delta_k|+\lambda_1\Big|\sum_kw_ks_k\Big|", _distance, "holds",
-            ("a tenth less", lambda v: nine_tenths(_distance(v))), needs=(SMOOTH_CLIENTS,),
-            note="a coordinate each; attained by a client of curvature beta against one that is linear",
-            proof=PROOFS,
-        ),
-        scope="standstill",
-        assumptions=(
-            "every L_k is convex and a sum over the coordinates, R_w has a minimiser, and the fixed points are bounded",
-            "all clients take part in every round, w_k = n_k/n",
-            "lambda_1 > 0 and lambda_2 > 0, as Algorithm 1 asks", "local problems solved exactly, no threshold epsilon",
-        ),
-        symbols={
-            "theta": "the least and the largest fixed point: StandstillView.ends",
-            "delta_k": "theta_k - theta: StandstillView.moves",
-            "R_w": "sum_k w_k L_k", "w_k": "n_k/n, or 1/m with aggregation 'cohort'",
-            "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
-        },
+
+@FILE.statement(
+    "algorithm-1-bias", over=Standstill,
+    title="where Algorithm 1 goes, and how far that is from the optimum",
+    source="section 3.1, in words",
+    assumptions=(
+        "every L_k is convex and a sum over the coordinates, R_w has a minimiser, and the fixed "
+        "points are bounded", "all clients take part in every round, w_k = n_k/n",
+        "lambda_1 > 0 and lambda_2 > 0, as Algorithm 1 asks",
+        "local problems solved exactly, no threshold epsilon",
     ),
-)  # fmt: skip
+    symbols={
+        "theta": "the least and the largest fixed point: StandstillView.ends",
+        "delta_k": "theta_k - theta: StandstillView.moves", "R_w": "sum_k w_k L_k",
+        "w_k": "n_k/n, or 1/m with aggregation 'cohort'",
+        "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
+    },
+)
+def algorithm_1_bias(q):
+    yield form(
+        "in words", lambda: _optimal(q),
+        r"\sum_kw_k\delta_k(\theta)=0\ \Rightarrow\ R_w(\theta)=\min R_w", fails=True,
+        wording="in words",
+        note='"which resolves the client drift problem": where the method stands still the model '
+        "is an optimum. Clients of different curvature pull with other weights than in R_w, and "
+        "one whose slope is at most lambda_1 does not pull",
+    )
+    yield form(
+        "in words, the optimum stays", lambda: _stays(q),
+        r"R_w(\theta)=\min R_w\ \Rightarrow\ \sum_kw_k\delta_k(\theta)=0", fails=True,
+        wording="in words", note="the same words: started at the optimum, the method leaves it",
+    )
+    yield form(
+        "limit", lambda: _way(q),
+        r"|\theta^t-\Pi|+|\theta^t-\theta^{t-1}|=|\theta^{t-1}-\Pi|,\quad\Pi\text{ the fixed "
+        r"point nearest to }\theta^0", wrong("towards the optimum", lambda: _way(q, q.star)),
+        holds=True, proof=PROOFS,
+        note="in every coordinate: no round goes beyond the nearest fixed point or away from it, "
+        "and a round that is not there yet moves, so theta^t tends to it",
+    )
+    yield form(
+        "closed form", lambda: _formula(q),
+        r"\theta\sum_{k:\delta_k\ne0}\tfrac{w_kh_k}{h_k+\lambda_2}=\sum_{k:\delta_k\ne0}"
+        r"\tfrac{w_k(h_kc_k-\lambda_1\mathrm{sign}(\delta_k))}{h_k+\lambda_2}",
+        wrong("sign of lambda_1", lambda: _formula(q, 1)),
+        wrong("weights of R_w", lambda: _formula(q, weighted=False)), holds=True,
+        needs=(PARABOLAS,), proof=PROOFS,
+        note="of L_k = h_k (x - c_k)^2/2, at the least and the largest fixed point of every "
+        "coordinate; h_k c_k stands for -L_k'(0). For large lambda_2 the weights become those of "
+        "R_w and lambda_1 stays where it is, so the bias need not tend to 0",
+    )
+    yield form(
+        "interval", lambda: _interval(q),
+        r"\{\theta:\sum_kw_k\delta_k=0\}=\{\theta:\max_k|L_k'(\theta)|\le\lambda_1\}\text{ where "
+        "that is not empty}", wrong("a tenth shorter", lambda: _interval(q, (9, 10))),
+        wrong("a tenth longer", lambda: _interval(q, (11, 10))), holds=True, needs=(AGREE,),
+        proof=PROOFS,
+        note="clients that agree, L_k = h (x - c)^2/2: [c - lambda_1/h, c + lambda_1/h], whatever "
+        "lambda_2 and w_k",
+    )
+    yield tight(
+        "distance", lambda: _distance(q),
+        r"|R_w'(\theta)|\le\tfrac\beta2\sum_kw_k|\delta_k|+\lambda_1\Big|\sum_kw_ks_k\Big|",
+        needs=(SMOOTH_CLIENTS,), proof=PROOFS,
+        note="a coordinate each; attained by a client of curvature beta against one that is linear",
+    )

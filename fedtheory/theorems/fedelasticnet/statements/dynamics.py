@@ -1,11 +1,13 @@
-"""FedElasticNet, Algorithm 3 with full participation: standing still, returning, drifting away, and where it is gradient descent.
+"""FedElasticNet, Algorithm 3 with full participation: stalls, cycles, drifts and gradient descent.
 
-The paper says in words that the client drift is resolved, that gamma - theta* vanishes or stays bounded, and that the rate is
-O(1/T). Each of these is a form here, beside what is true instead. Proofs: docs/fedelasticnet_dynamics.md.
+The paper says in words that the client drift is resolved, that gamma - theta* vanishes or stays
+bounded, and that the rate is O(1/T). Each of these is a form here, beside what is true instead.
+Proofs: docs/fedelasticnet_dynamics.md.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,16 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     WIDE,
     MotionView,
 )
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, BOTH_FAIL, BOTH_HOLD, nine_tenths, statement
+from fedtheory.theorems.fedelasticnet.dynamics.motions import DescendingMotion, Motion, StandingMotion
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, nine_tenths, tight
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
-from fedtheory.theory.judge.statement import Form, Sides, Statement, eq, form, le
+from fedtheory.theory import eq, form, le, wrong
+from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["ASSUMED", "STATEMENTS", "SYMBOLS", "THEOREM_D"]
+__all__ = ["ASSUMED", "SIGN", "THEOREM_D", "TRUE", "about", "part"]
 
+SIGN, TRUE = ("sign",), ("true-gradient",)
 ASSUMED = (
     "every L_k is convex and R, their plain mean, has a minimiser",
     *ALGORITHM_3,
@@ -49,12 +55,12 @@ ROUND, COORDINATE, WITHOUT_MOVES = ("round",), ("coordinate",), ("round without 
 TENTH = (9, 10)  # of a mutant: so much in place of 1
 
 
-def _part(value: Any, share: tuple[int, int]) -> Any:
+def part(value: Any, share: tuple[int, int]) -> Any:
     """value * share, in fractions or floats."""
     return value * share[0] / share[1]
 
 
-# --- standing still -----------------------------------------------------------------------------------------------------------
+# --- standing still -------------------------------------------------------------------------------
 def _stationary(v: MotionView, of_all: bool = True) -> Sides:
     """grad R(theta) = 0 at a state that rests."""
     slope = v.slope[-1] if of_all else v.grad[-1][0]
@@ -73,7 +79,7 @@ def _small_excess(v: MotionView) -> Sides:
 
 def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tuple[int, int] = (1, 1)) -> Sides:
     """1 where some round changes the state and 0 where none does, as it is and as a condition on the first state says."""
-    size, limit = abs(v.mean(v.pull[0])).max() if joint else v.most, _part(v.lambda1, share)
+    size, limit = abs(v.mean(v.pull[0])).max() if joint else v.most, part(v.lambda1, share)
     moved = int(not all(v.same(0, t) for t in range(1, len(v.theta))))
     said = int(bool(size > limit) or (with_h and bool(v.h[0].any())))
     close = v.rounding > 0 and abs(size - limit) <= 1e-9 * (size + limit)
@@ -88,7 +94,7 @@ def _moves(v: MotionView, most: bool) -> Sides:
     return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise, axes=("round", "client"))
 
 
-# --- coming back --------------------------------------------------------------------------------------------------------------
+# --- coming back ----------------------------------------------------------------------------------
 def _optimal(v: MotionView) -> Sides:
     found = v.excess_gamma[-v.period :]
     return le(found, 0 * found, noise=v.excess_noise, axes=("state of the orbit",))
@@ -106,7 +112,7 @@ def _mean_gradient(v: MotionView) -> Sides:
     return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
 
 
-# --- drifting away ------------------------------------------------------------------------------------------------------------
+# --- drifting away --------------------------------------------------------------------------------
 def _bounded(v: MotionView) -> Sides:
     """h = 0 where nobody ever moves again: else theta goes on by -h/lambda_2 a round."""
     found = abs(v.h[-1])
@@ -117,7 +123,7 @@ def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """theta^t and h^t after every round in which no client moves."""
     at = np.flatnonzero(v.still)
     found = np.concatenate([v.theta[at + 1], v.h[at + 1]], axis=-1)
-    said = np.concatenate([v.theta[at] - _part(v.h[at], share) / v.lambda2, v.h[at]], axis=-1)
+    said = np.concatenate([v.theta[at] - part(v.h[at], share) / v.lambda2, v.h[at]], axis=-1)
     return eq(found, said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
@@ -134,11 +140,11 @@ def _growth(v: MotionView) -> Sides:
     return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise, axes=("pair of rounds without moves",))
 
 
-# --- gradient descent -----------------------------------------------------------------------------------------------------------
+# --- gradient descent -----------------------------------------------------------------------------
 def _descent(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """theta^t after every round in which no client moves."""
     at = np.flatnonzero(v.still)
-    said = v.theta[at] - _part(v.slope[at], share) / v.lambda2
+    said = v.theta[at] - part(v.slope[at], share) / v.lambda2
     return eq(v.theta[at + 1], said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
@@ -154,7 +160,7 @@ def _rate(v: MotionView) -> Sides:
     return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
 
 
-# --- near the optimum ---------------------------------------------------------------------------------------------------------
+# --- near the optimum -----------------------------------------------------------------------------
 def _nearer(v: MotionView) -> Sides:
     at = np.flatnonzero(v.still)
     return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
@@ -169,16 +175,7 @@ def _factor(v: MotionView) -> Sides:
 def _along_the_top(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
     """The coordinate of theta - theta* along the direction of R's largest curvature."""
     at, along = np.flatnonzero(v.still), inner(v.theta - v.theta_star, v.top)
-    return eq(along[at + 1], (1 - _part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
-
-
-def _about(id: str, title: str, source: str, *forms: Form, kind: str = "statement") -> Statement:
-    return statement(id, title, source, *forms, kind=kind, scope="motion", assumptions=ASSUMED, symbols=SYMBOLS)
-
-
-def _less(sides: Any) -> tuple[str, Any]:
-    """The mutant with a tenth less on the right."""
-    return "a tenth less", lambda v: nine_tenths(sides(v))
+    return eq(along[at + 1], (1 - part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 AT_REST = r"\theta^t=\theta^{t-1},\ g_k^t=g_k^{t-1}\ (k\le m)\ \Rightarrow\ "
@@ -190,169 +187,213 @@ MOVES = "docs/fedelasticnet_dynamics.md#moves-and-stalls-moves-stalls-at-rest"
 DRIFTS = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
 THEOREM_D = "docs/fedelasticnet_dynamics.md#convergence-of-the-true-gradient-rule-convergence-theorem-d-proof"
 DESCENT = "docs/fedelasticnet_dynamics.md#where-it-is-gradient-descent-descent-near-the-optimum"
-STATEMENTS = (
-    _about(
-        "at-rest", "where Algorithm 3 stands still", "section 3.3, after (9) and (12), in words",
-        form(
-            "in words", AT_REST + r"\nabla R(\theta^t)=0", _stationary, {"sign": "violated", "true-gradient": "holds"},
-            ("the first client's gradient only", lambda v: _stationary(v, False)), needs=(RESTS,), wording="in words",
-            note="\"the client drift is resolved\" (3.3): where the method stands still the model is stationary. Under the sign "
-            "rule a client whose |g_k - grad L_k| is at most lambda_1 keeps what it stored, wherever the optimum is",
-            proof=MOVES,
-        ),
-        form(
-            "repaired", AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1", _small_slope, {"sign": "holds"},
-            _less(_small_slope), needs=(RESTS,), note="attained by L = x^2/2 at x = lambda_1",
-            proof=MOVES,
-        ),
-        form(
-            "excess", AT_REST + r"R(\theta^t)-R_*\le\tfrac{\lambda_1^2d}{2\mu}", _small_excess, {"sign": "holds"},
-            _less(_small_excess), needs=(RESTS, STRONG), note="attained by L_k = mu ||x||^2/2 where every |x_i| is lambda_1/mu",
-            proof=MOVES,
-        ),
-    ),
-    _about(
-        "moves", "when a client moves, and how far", OURS + ", from (11)",
-        form(
-            "at most", r"\lambda_2\|\delta_k^t\|\le\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|", lambda v: _moves(v, True), BOTH_HOLD,
-            _less(lambda v: _moves(v, True)), note="both sides squared; attained by a loss that is linear on the way",
-            proof=MOVES,
-        ),
-        form(
-            "at least", r"\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|\le(\lambda_2+\beta)\|\delta_k^t\|", lambda v: _moves(v, False),
-            BOTH_HOLD, _less(lambda v: _moves(v, False)), needs=(SMOOTH,),
-            note="both sides squared; attained by curvature beta on the way. Both together: delta_k = 0 if and only if no "
-            "coordinate of v_k is above lambda_1",
-            proof=MOVES,
-        ),
-        kind="sharpened",
-    ),
-    _about(
-        "stalls", "which states never change under the sign rule", OURS,
-        form(
-            "any state", r"(\theta^t,g^t)=(\theta^0,g^0)\ \forall t\iff h^0=0,\ \max_k\|v_k^0\|_\infty\le\lambda_1", _stalls,
-            {"sign": "holds"},
-            ("the mean of the v_k", lambda v: _stalls(v, joint=True)),
-            ("any h", lambda v: _stalls(v, with_h=False)),
-            ("lambda_1 a tenth less", lambda v: _stalls(v, share=TENTH)),
-            ("lambda_1 a tenth more", lambda v: _stalls(v, share=(11, 10))),
-            note="1 stands for a state that changes in one of T rounds: it does so in the first one, or never",
-            proof=MOVES,
-        ),
-        form(
-            "own start", r"g_k^0=0:\ \theta^t=\theta^0\ \forall t\iff\max_k\|\nabla L_k(\theta^0)\|_\infty\le\lambda_1", _stalls,
-            {"sign": "holds"},
-            ("the mean of the gradients", lambda v: _stalls(v, joint=True)),
-            ("lambda_1 a tenth less", lambda v: _stalls(v, share=TENTH)),
-            ("lambda_1 a tenth more", lambda v: _stalls(v, share=(11, 10))),
-            needs=(OWN,), note="wherever the optimum is, and whatever lambda_2",
-            proof=MOVES,
-        ),
-        kind="sharpened",
-    ),
-    _about(
-        "returns", "states that come back", "section 3.3, after Theorem 3.1, and B.3, in words",
-        form(
-            "in words", BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", _optimal, BOTH_FAIL, needs=(RETURNS,), wording="in words",
-            note="\"gamma - theta* tends to be small as training proceeds\": a state that comes back does so for ever, so its orbit "
-            "would have to be optimal. Under the true-gradient rule lambda_2 < beta/2 has a cycle of two rounds",
-        ),
-        form(
-            "in words, lambda_2 > 27 beta", BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N),\quad\lambda_2>27\beta", _optimal,
-            {"sign": "violated", "true-gradient": "holds"}, ("the clients agree, too", _agree), needs=(RETURNS, WIDE),
-            wording="in words",
-            note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer ones for lambda_2 as large as "
-            "one likes; under the true-gradient rule by fedelasticnet/convergence, which asks "
-            "lambda_2 > beta/2 only",
-            proof=THEOREM_D,
-        ),
-        form(
-            "mean gradient", BACK + r"\Big\|\tfrac1{Nm}\sum_{s=t+1}^{t+N}\sum_k\nabla L_k(\theta_k^s)\Big\|_\infty\le\lambda_1",
-            _mean_gradient, BOTH_HOLD, _less(_mean_gradient), needs=(RETURNS,),
-            note="by Lemma B.3 summed over the orbit, with exact s; attained by a state that stalls",
-            proof="docs/fedelasticnet_dynamics.md#cycles-returns",
-        ),
-    ),
-    _about(
-        "drift", "rounds in which no client moves, under the sign rule", "B.3, in words",
-        form(
-            "in words", r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0", _bounded, {"sign": "violated"},
-            needs=(FROZEN,), wording="in words",
-            note="\"it vanishes or at least is bounded by a constant vector\", of gamma - theta*: where nobody ever moves again theta "
-            "goes on by -h/lambda_2 a round, so h would have to be 0. One smooth convex client makes R(theta^t) grow linearly "
-            "for every lambda_2 >= 2 beta, although R = L has a minimiser: L' is x, clipped at -1/2 and 3/2, lambda_1 = 1, from 2",
-        ),
-        form(
-            "closed form", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1},\ h^t=h^{t-1}", _drift, {"sign": "holds"},
-            ("a tenth slower", lambda v: _drift(v, TENTH)), ("the other way", lambda v: _drift(v, (-1, 1))), needs=(STILL,),
-            proof="lines 5, 11 and 12 with delta_k = 0 and sign(0) = 0",
-        ),
-        form(
-            "bias", NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", _bias, BOTH_HOLD, _less(_bias),
-            needs=(STILL,), note="so theta can drift away from the optimum only while |grad R| <= lambda_1 - |h| in each coordinate: "
-            "never for ever where R's slopes at infinity are at least lambda_1. Attained, with lambda_1 = 1, where 1/2 is stored "
-            "and the slope is -1/2",
-            proof="h - grad R is the mean of the v_k, and a client that does not move has |v_k| "
-            "<= lambda_1",
-        ),
-        form(
-            "growth",
-            r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le\tfrac{\lambda_1^2d}{4\lambda_2}",
-            _growth, {"sign": "holds"}, _less(_growth), needs=(TWO_STILL,),
-            note="attained, for ever, with lambda_1 = 1 where 1/2 is stored and the slope is -1/2; one client comes within a share "
-            "of 3 beta/(lambda_2 + beta) of it from the algorithm's own start",
-            proof=DRIFTS,
-        ),
-    ),
-    _about(
-        "descent", "where Algorithm 3 is gradient descent", "section 3.3, after Theorem 3.1, in words; the conditions are ours",
-        form(
-            "rate", SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}", _rate,
-            {"sign": "violated", "true-gradient": "holds"}, _less(_rate), needs=(SILENT,), wording="in words",
-            note="O(1/T), for the last model and without a term that stays: true with the exact subgradient in line 5, where it is "
-            "attained by a Huber loss with beta = lambda_2. Under the sign rule no such start ever moves",
-            proof=DESCENT,
-        ),
-        form(
-            "silence", SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1", _silence, BOTH_HOLD, _less(_silence), needs=(SILENT,),
-            note="so no client ever moves: delta = 0 in all rounds",
-            proof=DESCENT,
-        ),
-        form(
-            "gradient descent", NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}\nabla R(\theta^{t-1})", _descent,
-            {"sign": "violated", "true-gradient": "holds"}, ("a tenth slower", lambda v: _descent(v, TENTH)), needs=(STILL, SMOOTH),
-            proof=DESCENT,
-        ),
-    ),
-    _about(
-        "near-the-optimum", "rounds without moves near the optimum, true-gradient rule", "B.3, in words; Theorem 3.1 has no lambda_2",
-        form(
-            "in words", NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", _nearer, {"true-gradient": "violated"},
-            needs=(STILL, SMOOTH), wording="in words",
-            note="\"tends to be small as training proceeds\", for every lambda_2 > 0: below half of R's largest curvature the optimum "
-            "repels",
-        ),
-        form(
-            "repaired", r"\lambda_2\ge\tfrac{\beta_R}2,\ " + NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", _nearer,
-            {"true-gradient": "holds"}, _less(_nearer), needs=(STILL, SMOOTH, HALF),
-            note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
-            proof="the form 'factor', which is at most 1 then",
-        ),
-        form(
-            "factor", NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{\lambda_2}|\big)\,"
-            r"\|\theta^{t-1}-\theta_*\|", _factor, {"true-gradient": "holds"}, _less(_factor), needs=(STILL, SMOOTH),
-            note="both sides squared; attained by quadratics",
-            proof="gradient descent. With e = theta - theta_* and b = beta_R - mu, R - mu ||theta||^2/2 is "
-            "convex and b-smooth, so that grad R - mu e is within b ||e||/2 of b e/2 by cocoercivity",
-        ),
-        form(
-            "repels",
-            NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)\langle\theta^{t-1}-\theta_*,u\rangle,"
-            r"\quad\nabla^2R\,u=\beta_Ru", _along_the_top, {"true-gradient": "holds"},
-            ("a tenth less curvature", lambda v: _along_the_top(v, TENTH)), needs=(STILL, QUADRATIC),
-            note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < beta_R/2, until a client moves",
-            proof="gradient descent, grad R is linear, and u is an eigenvector of its matrix",
-        ),
-        kind="sharpened",
-    ),
-)  # fmt: skip
+about = partial(FILE.statement, assumptions=ASSUMED, symbols=SYMBOLS)
+
+
+@about(
+    "at-rest", over=StandingMotion, title="where Algorithm 3 stands still",
+    source="section 3.3, after (9) and (12), in words",
+)
+def at_rest(q):
+    yield form(
+        "in words", lambda: _stationary(q), AT_REST + r"\nabla R(\theta^t)=0",
+        wrong("the first client's gradient only", lambda: _stationary(q, False)),
+        rules={"sign": "violated", "true-gradient": "holds"}, needs=(RESTS,), wording="in words",
+        proof=MOVES,
+        note='"the client drift is resolved" (3.3): where the method stands still the model is '
+        "stationary. Under the sign rule a client whose |g_k - grad L_k| is at most lambda_1 "
+        "keeps what it stored, wherever the optimum is",
+    )
+    yield tight(
+        "repaired", lambda: _small_slope(q), AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1",
+        rules=SIGN, needs=(RESTS,), proof=MOVES, note="attained by L = x^2/2 at x = lambda_1",
+    )
+    yield tight(
+        "excess", lambda: _small_excess(q),
+        AT_REST + r"R(\theta^t)-R_*\le\tfrac{\lambda_1^2d}{2\mu}", rules=SIGN,
+        needs=(RESTS, STRONG), proof=MOVES,
+        note="attained by L_k = mu ||x||^2/2 where every |x_i| is lambda_1/mu",
+    )
+
+
+@about(
+    "moves", over=Motion, title="when a client moves, and how far", source=OURS + ", from (11)",
+    ours=True,
+)
+def moves(q):
+    yield tight(
+        "at most", lambda: _moves(q, True),
+        r"\lambda_2\|\delta_k^t\|\le\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|", proof=MOVES,
+        note="both sides squared; attained by a loss that is linear on the way",
+    )
+    yield tight(
+        "at least", lambda: _moves(q, False),
+        r"\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|\le(\lambda_2+\beta)\|\delta_k^t\|",
+        needs=(SMOOTH,), proof=MOVES,
+        note="both sides squared; attained by curvature beta on the way. Both together: delta_k = "
+        "0 if and only if no coordinate of v_k is above lambda_1",
+    )
+
+
+@about(
+    "stalls", over=StandingMotion, title="which states never change under the sign rule",
+    source=OURS, ours=True,
+)
+def stalls(q):
+    yield form(
+        "any state", lambda: _stalls(q),
+        r"(\theta^t,g^t)=(\theta^0,g^0)\ \forall t\iff h^0=0,\ \max_k\|v_k^0\|_\infty\le\lambda_1",
+        wrong("the mean of the v_k", lambda: _stalls(q, joint=True)),
+        wrong("any h", lambda: _stalls(q, with_h=False)),
+        wrong("lambda_1 a tenth less", lambda: _stalls(q, share=TENTH)),
+        wrong("lambda_1 a tenth more", lambda: _stalls(q, share=(11, 10))), rules=SIGN, holds=True,
+        proof=MOVES,
+        note="1 stands for a state that changes in one of T rounds: it does so in the first one, "
+        "or never",
+    )
+    yield form(
+        "own start", lambda: _stalls(q),
+        r"g_k^0=0:\ \theta^t=\theta^0\ \forall t\iff\max_k\|\nabla "
+        r"L_k(\theta^0)\|_\infty\le\lambda_1",
+        wrong("the mean of the gradients", lambda: _stalls(q, joint=True)),
+        wrong("lambda_1 a tenth less", lambda: _stalls(q, share=TENTH)),
+        wrong("lambda_1 a tenth more", lambda: _stalls(q, share=(11, 10))), rules=SIGN, holds=True,
+        needs=(OWN,), proof=MOVES, note="wherever the optimum is, and whatever lambda_2",
+    )
+
+
+@about(
+    "returns", over=StandingMotion, title="states that come back",
+    source="section 3.3, after Theorem 3.1, and B.3, in words",
+)
+def returns(q):
+    yield form(
+        "in words", lambda: _optimal(q), BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", fails=True,
+        needs=(RETURNS,), wording="in words",
+        note='"gamma - theta* tends to be small as training proceeds": a state that comes back '
+        "does so for ever, so its orbit would have to be optimal. Under the true-gradient rule "
+        "lambda_2 < beta/2 has a cycle of two rounds",
+    )
+    yield form(
+        "in words, lambda_2 > 27 beta", lambda: _optimal(q),
+        BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N),\quad\lambda_2>27\beta",
+        wrong("the clients agree, too", lambda: _agree(q)),
+        rules={"sign": "violated", "true-gradient": "holds"}, needs=(RETURNS, WIDE),
+        wording="in words", proof=THEOREM_D,
+        note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer "
+        "ones for lambda_2 as large as one likes; under the true-gradient rule by "
+        "fedelasticnet/convergence, which asks lambda_2 > beta/2 only",
+    )
+    yield tight(
+        "mean gradient", lambda: _mean_gradient(q),
+        BACK + r"\Big\|\tfrac1{Nm}\sum_{s=t+1}^{t+N}\sum_k\nabla "
+        r"L_k(\theta_k^s)\Big\|_\infty\le\lambda_1", needs=(RETURNS,),
+        proof="docs/fedelasticnet_dynamics.md#cycles-returns",
+        note="by Lemma B.3 summed over the orbit, with exact s; attained by a state that stalls",
+    )
+
+
+@about(
+    "drift", over=Motion, title="rounds in which no client moves, under the sign rule",
+    source="B.3, in words",
+)
+def drift(q):
+    yield form(
+        "in words", lambda: _bounded(q), r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0",
+        rules=SIGN, fails=True, needs=(FROZEN,), wording="in words",
+        note='"it vanishes or at least is bounded by a constant vector", of gamma - theta*: where '
+        "nobody ever moves again theta goes on by -h/lambda_2 a round, so h would have to be 0. "
+        "One smooth convex client makes R(theta^t) grow linearly for every lambda_2 >= 2 beta, "
+        "although R = L has a minimiser: L' is x, clipped at -1/2 and 3/2, lambda_1 = 1, from 2",
+    )
+    yield form(
+        "closed form", lambda: _drift(q),
+        NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1},\ h^t=h^{t-1}",
+        wrong("a tenth slower", lambda: _drift(q, TENTH)),
+        wrong("the other way", lambda: _drift(q, (-1, 1))), rules=SIGN, holds=True, needs=(STILL,),
+        proof="lines 5, 11 and 12 with delta_k = 0 and sign(0) = 0",
+    )
+    yield tight(
+        "bias", lambda: _bias(q),
+        NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", needs=(STILL,),
+        proof="h - grad R is the mean of the v_k, and a client that does not move has |v_k| <= "
+        "lambda_1",
+        note="so theta can drift away from the optimum only while |grad R| <= lambda_1 - |h| in "
+        "each coordinate: never for ever where R's slopes at infinity are at least lambda_1. "
+        "Attained, with lambda_1 = 1, where 1/2 is stored and the slope is -1/2",
+    )
+    yield tight(
+        "growth", lambda: _growth(q),
+        r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le"
+        r"\tfrac{\lambda_1^2d}{4\lambda_2}", rules=SIGN, needs=(TWO_STILL,), proof=DRIFTS,
+        note="attained, for ever, with lambda_1 = 1 where 1/2 is stored and the slope is -1/2; "
+        "one client comes within a share of 3 beta/(lambda_2 + beta) of it from the algorithm's "
+        "own start",
+    )
+
+
+@about(
+    "descent", over=DescendingMotion, title="where Algorithm 3 is gradient descent",
+    source="section 3.3, after Theorem 3.1, in words; the conditions are ours",
+)
+def descent(q):
+    yield form(
+        "rate", lambda: _rate(q),
+        SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}",
+        wrong("a tenth less", lambda: nine_tenths(_rate(q))),
+        rules={"sign": "violated", "true-gradient": "holds"}, needs=(SILENT,), wording="in words",
+        proof=DESCENT,
+        note="O(1/T), for the last model and without a term that stays: true with the exact "
+        "subgradient in line 5, where it is attained by a Huber loss with beta = lambda_2. Under "
+        "the sign rule no such start ever moves",
+    )
+    yield tight(
+        "silence", lambda: _silence(q), SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1",
+        needs=(SILENT,), proof=DESCENT, note="so no client ever moves: delta = 0 in all rounds",
+    )
+    yield form(
+        "gradient descent", lambda: _descent(q),
+        NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}\nabla R(\theta^{t-1})",
+        wrong("a tenth slower", lambda: _descent(q, TENTH)),
+        rules={"sign": "violated", "true-gradient": "holds"}, needs=(STILL, SMOOTH), proof=DESCENT,
+    )
+
+
+@about(
+    "near-the-optimum", over=Motion,
+    title="rounds without moves near the optimum, true-gradient rule",
+    source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
+)
+def near_the_optimum(q):
+    yield form(
+        "in words", lambda: _nearer(q),
+        NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", rules=TRUE, fails=True,
+        needs=(STILL, SMOOTH), wording="in words",
+        note='"tends to be small as training proceeds", for every lambda_2 > 0: below half of '
+        "R's largest curvature the optimum repels",
+    )
+    yield tight(
+        "repaired", lambda: _nearer(q),
+        r"\lambda_2\ge\tfrac{\beta_R}2,\ " + NO_MOVE
+        + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", rules=TRUE,
+        needs=(STILL, SMOOTH, HALF), proof="the form 'factor', which is at most 1 then",
+        note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
+    )
+    yield tight(
+        "factor", lambda: _factor(q),
+        NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{"
+        r"\lambda_2}|\big)\,\|\theta^{t-1}-\theta_*\|", rules=TRUE, needs=(STILL, SMOOTH),
+        proof="gradient descent. With e = theta - theta_* and b = beta_R - mu, R - mu "
+        "||theta||^2/2 is convex and b-smooth, so that grad R - mu e is within b ||e||/2 of b e/2 "
+        "by cocoercivity", note="both sides squared; attained by quadratics",
+    )
+    yield form(
+        "repels", lambda: _along_the_top(q),
+        NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)"
+        r"\langle\theta^{t-1}-\theta_*,u\rangle,\quad\nabla^2R\,u=\beta_Ru",
+        wrong("a tenth less curvature", lambda: _along_the_top(q, TENTH)), rules=TRUE, holds=True,
+        needs=(STILL, QUADRATIC),
+        proof="gradient descent, grad R is linear, and u is an eigenvector of its matrix",
+        note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < "
+        "beta_R/2, until a client moves",
+    )

@@ -15,14 +15,17 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     TWO_ROUNDS,
     MotionView,
 )
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
 )
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, statement
 from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq
-from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, SYMBOLS, THEOREM_D
-from fedtheory.theory.judge.statement import Sides, form, le
+from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about, part
+from fedtheory.theory import form, le, repaired, wrong
+from fedtheory.theory.judge import statement as core
+from fedtheory.theory.judge.statement import Sides
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,
@@ -35,19 +38,14 @@ Share = tuple[int, int]  # of a mutant: so much in place of 1
 ONE, LESS, MORE = (1, 1), (9, 10), (11, 10)
 
 
-def _part(value: Any, share: Share) -> Any:
-    """value * share, in fractions or floats."""
-    return value * share[0] / share[1]
-
-
 def _potential(v: MotionView, share: Share = ONE) -> Any:
     """R(theta^{t-1}) - R* + E_t/(2 lambda_2 - beta) of rounds 1..T."""
-    return v.excess[:-1] + _part(v.energy, share) / (2 * v.lambda2 - v.beta)
+    return v.excess[:-1] + part(v.energy, share) / (2 * v.lambda2 - v.beta)
 
 
 def _descends(v: MotionView, share: Share = ONE, of_energy: Share = ONE) -> Sides:
     """The potential of round t + 1 against that of round t, t = 1..T-1."""
-    less = _part(norm_sq(v.slope[:-2]), share) / (2 * v.lambda2)
+    less = part(norm_sq(v.slope[:-2]), share) / (2 * v.lambda2)
     potential = _potential(v, of_energy)
     noise = 2 * v.noise + 2 * v.energy_noise / (2 * v.lambda2 - v.beta)
     return le(potential[1:], potential[:-1], -less, noise=noise, axes=("round",))
@@ -66,9 +64,9 @@ def _calms(v: MotionView, to_come: Share = ONE, made: Share = ONE, turned: Share
     """beta E_{t+1} against beta E_t less the moves of both rounds and what h turns, t = 1..T-1."""
     beta, room = v.beta, 2 * v.lambda2 - v.beta
     less = (
-        _part(beta * v.lambda2 * v.lambda2 * v.spread[1:], to_come)
-        + _part(beta * v.lambda2 * room / 2 * v.spread[:-1], made)
-        + _part(room * norm_sq(v.h[2:] - v.h[1:-1]), turned)
+        part(beta * v.lambda2 * v.lambda2 * v.spread[1:], to_come)
+        + part(beta * v.lambda2 * room / 2 * v.spread[:-1], made)
+        + part(room * norm_sq(v.h[2:] - v.h[1:-1]), turned)
     )
     noise = 4 * (beta + abs(room)) * v.energy_noise
     return le(beta * v.energy[1:], beta * v.energy[:-1], -less, noise=noise, axes=("round",))
@@ -103,62 +101,50 @@ THRESHOLD = (
     r"\quad\tfrac{\lambda_2}\beta<\tfrac K{2Pk},\ g_k^0=0,\ \theta^0\ne\theta_*\ \Rightarrow\ "
     r"\sup_t\mathbb E\|\theta^t-\theta_*\|^2=\infty"
 )
+
+@about(
+    "convergence", over=Motion,
+    title="gradients tend to 0 under the true-gradient rule with everyone in every round",
+    source=OURS, ours=True,
+)
+def convergence(q):
+    yield repaired(
+        lambda: _descends(q), ABOVE_HALF + FALLS + PHI,
+        wrong("a tenth more", lambda: _descends(q, MORE)),
+        wrong("a tenth less of E in the potential", lambda: _descends(q, of_energy=LESS)),
+        rules=TRUE, holds=True, needs=(CONVERGES, TWO_ROUNDS), proof=THEOREM_D,
+        note="so grad R(theta^t) tends to 0 from every start, and no orbit returns but at an "
+        "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
+        "tends to R* where R has bounded level sets; of theta^t itself nothing is said. From "
+        "lambda_2 = beta/2 downwards it is false (near-the-optimum). Attained in the limit of "
+        "small beta. Proof: theorem-d-proof. Cohorts: theorem-f is about lambda_2 from 4 beta m/P "
+        "on, and silent-cohorts about what is needed",
+    )
+    yield form(
+        "rate", lambda: _small_gradients(q),
+        ABOVE_HALF
+        + r"\tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{2\lambda_2}T(\Phi_1-R_*)",
+        wrong("no R in the potential", lambda: _small_gradients(q, False)), rules=TRUE, holds=True,
+        needs=(CONVERGES, TWO_ROUNDS), proof="note", note="the sum of the form before",
+    )
+    yield form(
+        "moves", lambda: _calms(q), CALMS,
+        wrong("a tenth more of the moves to come", lambda: _calms(q, to_come=MORE)),
+        wrong("a tenth more of the moves made", lambda: _calms(q, made=MORE)),
+        wrong("a tenth more of h", lambda: _calms(q, turned=MORE)), rules=TRUE, holds=True,
+        needs=(SMOOTH, TWO_ROUNDS), proof=THEOREM_D,
+        note="for lambda_2 >= beta/2 the squares of what the clients move in rounds 2, 3, ... add "
+        "up to E_1/lambda_2^2 at most: the drift of the clients does vanish, wherever the model "
+        "goes. All three terms are attained by parabolas",
+    )
+
+
 STATEMENTS = (
-    statement(
-        "convergence",
-        "gradients tend to 0 under the true-gradient rule with everyone in every round",
-        OURS,
-        form(
-            "repaired",
-            ABOVE_HALF + FALLS + PHI,
-            _descends,
-            {"true-gradient": "holds"},
-            ("a tenth more", lambda v: _descends(v, MORE)),
-            ("a tenth less of E in the potential", lambda v: _descends(v, of_energy=LESS)),
-            needs=(CONVERGES, TWO_ROUNDS),
-            note="so grad R(theta^t) tends to 0 from every start, and no orbit returns but at an "
-            "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
-            "tends to R* where R has bounded level sets; of theta^t itself nothing is said. From "
-            "lambda_2 = beta/2 downwards it is false (near-the-optimum). Attained in the limit of "
-            "small beta. Proof: theorem-d-proof. Cohorts: theorem-f is about lambda_2 from "
-            "4 beta m/P on, and silent-cohorts about what is needed",
-            proof=THEOREM_D,
-        ),
-        form(
-            "rate",
-            ABOVE_HALF
-            + r"\tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{2\lambda_2}T(\Phi_1-R_*)",
-            _small_gradients,
-            {"true-gradient": "holds"},
-            ("no R in the potential", lambda v: _small_gradients(v, False)),
-            needs=(CONVERGES, TWO_ROUNDS),
-            note="the sum of the form before",
-            proof="note",
-        ),
-        form(
-            "moves",
-            CALMS,
-            _calms,
-            {"true-gradient": "holds"},
-            ("a tenth more of the moves to come", lambda v: _calms(v, to_come=MORE)),
-            ("a tenth more of the moves made", lambda v: _calms(v, made=MORE)),
-            ("a tenth more of h", lambda v: _calms(v, turned=MORE)),
-            needs=(SMOOTH, TWO_ROUNDS),
-            note="for lambda_2 >= beta/2 the squares of what the clients move in rounds 2, 3, ... "
-            "add up to E_1/lambda_2^2 at most: the drift of the clients does vanish, wherever the "
-            "model goes. All three terms are attained by parabolas",
-            proof=THEOREM_D,
-        ),
-        scope="motion",
-        kind="sharpened",
-        assumptions=ASSUMED,
-        symbols=SYMBOLS,
-    ),
     statement(
         "theorem-d-proof",
         "the sums of squares behind Theorem D",
         OURS,
-        form(
+        core.form(
             "repaired",
             ABOVE_HALF + FALLS + PHI,
             None,
@@ -169,7 +155,7 @@ STATEMENTS = (
             "pivots are at least 0 on the whole range. Of the l1 norm only <s_k, delta_k> >= 0 is "
             "used",
         ),
-        form(
+        core.form(
             "moves",
             CALMS,
             None,
@@ -186,7 +172,7 @@ STATEMENTS = (
         "theorem-f",
         "gradients tend to 0 under the true-gradient rule where some clients stay away",
         "ours: Theorem F",
-        form(
+        core.form(
             "repaired",
             FALLS_OF_COHORTS,
             None,
@@ -213,7 +199,7 @@ STATEMENTS = (
         "silent-cohorts",
         "rounds of P of m clients in which nobody moves, true-gradient rule",
         "ours: Algorithm 3 on parabolas",
-        form(
+        core.form(
             "potential",
             POTENTIAL,
             None,
@@ -223,7 +209,7 @@ STATEMENTS = (
             note="an equation, in the expectation over the cohort. C is the mean of "
             "||g_k - grad L_k(theta*)||^2",
         ),
-        form(
+        core.form(
             "threshold",
             THRESHOLD,
             None,

@@ -75,6 +75,8 @@ class World(ClosedView):
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     rules : the variants of the method that a form is claimed for where it does not say
     searched : the rules under which its random instances can refute a form; None: all
+    each_form : True if a user's case is another instance for each form: `on_problem` is given that
+        in place of the statement's id
     work : the local solvers that a user's case may have, where `takes` has no local steps
     """
 
@@ -95,6 +97,7 @@ class World(ClosedView):
     scenarios: ClassVar[tuple[int, int] | None] = None
     rules: ClassVar[tuple[str, ...]] = ("any",)
     searched: ClassVar[tuple[str, ...] | None] = None
+    each_form: ClassVar[bool] = False
     work: ClassVar[LocalWork | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -191,7 +194,7 @@ class World(ClosedView):
         return own.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
 
     @classmethod
-    def on_problem(cls, statement: str, case: Any) -> Any:
+    def on_problem(cls, statement: Any, case: Any) -> Any:
         """Give the data that a user's case makes for a statement, its `instance`, or the world.
 
         Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
@@ -200,7 +203,7 @@ class World(ClosedView):
 
         Parameters
         ----------
-        statement : its id
+        statement : its id; the form where the world is made for `each_form`
         case : `fedtheory.theory.judge.case.Case`
 
         Raises

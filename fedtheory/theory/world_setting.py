@@ -221,10 +221,15 @@ class WorldSetting(Setting):
         about = self.authored[statement.id].about
         if about is not None:
             check_method(about, case.algorithm)
-        made = world.on_problem(statement.id, case)
+        made = world.on_problem(form if world.each_form else statement.id, case)
         if isinstance(made, dict):
             return world.instance(case.problem.name, made)
         return made if isinstance(made, WorldInstance) else _Seen(made)
+
+    def shares_view(self, form: Form) -> Any:
+        """Forms of which this is equal are judged on one instance of a case."""
+        world = self.worlds.get(form.kind)  # none of a claim
+        return form.kind, form.name if world is not None and world.each_form else ""
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""

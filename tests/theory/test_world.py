@@ -149,6 +149,16 @@ def test_a_world_may_give_an_instance_with_its_own_name(mixed, monkeypatch):
     assert (made.name, made.view().a) == ("numbers: mine seed=0", 3)
 
 
+def test_a_world_may_be_made_for_each_form(mixed, monkeypatch):
+    square, numbers = mixed.statements[0], mixed.authored["square"].over
+    starts = {"printed": F(1, 2), "repaired": F(4)}
+    monkeypatch.setattr(numbers, "each_form", True)
+    monkeypatch.setattr(numbers, "on_problem", classmethod(lambda cls, form, case: {"a": starts[form.name]}))
+    checks = {c.form: c for c in square.verify(problems.random_quadratic(2, 2, seed=0), FedAvg(aggregation="samples"))}
+    assert {name: c.verdict for name, c in checks.items()} == {"printed": "violated", "repaired": "holds"}
+    assert (checks["printed"].lhs, checks["repaired"].lhs) == (2, 8)
+
+
 def test_a_world_may_say_what_is_shown_of_a_witness(mixed, monkeypatch):
     numbers, witness = mixed.authored["square"].over, Witness("mixed/square", "printed", "any", "numbers", {"a": "1/2"})
     assert mixed.setting.summary(witness) == "mixed/square [printed]: a = 1/2"

@@ -14,6 +14,10 @@ ALGORITHM_2 = (
     "threshold on the wire",
 )  # fmt: skip
 
+MAIN_TEXT = (
+    "regression", "local", "local-steps", "objective", "everybody", "signs", "message", "density",
+)  # fmt: skip
+
 
 def battery(kinds: tuple[str, ...], seed: int, scale: float) -> list[Any]:
     """Instances of a campaign, of these kinds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS
+from fedelasticnet_worlds import BUILDERS
 
 
 def rows(values: str) -> list[Any]:

@@ -36,7 +36,6 @@ from fedtheory.theorems.fedelasticnet.instances import (
     real_battery,
     stalled_battery,
 )
-from fedtheory.theorems.fedelasticnet.main_text.setting import MainTextSetting
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
 from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3, own_run
@@ -300,9 +299,10 @@ class FileSetting(AuthoredSetting):
         return super().own_run(statement, form, *in_states_of_algorithm_3(case, record))
 
 
+WORLDS = WorldSetting([s for s in FILE.authored.values() if s.of_world])
+WORLDS.kinds += ("claim",)
 SETTING = Joined(
     FedElasticNetSetting(),
-    WorldSetting([s for s in FILE.authored.values() if s.of_world]),
-    MainTextSetting(),
+    WORLDS,
     FileSetting(FILE),
 )

@@ -21,7 +21,8 @@ class ElasticWorld(World):
     ----------
     size : random instances of a full campaign
     stream : what names their randomness, before the kind
-    numbered : their labels, of the number ``n`` and the ``label`` that was drawn
+    numbered : their labels, of the number ``n`` and the ``label`` that was drawn; '' of a world
+        whose draws may be refused, so that a campaign draws them
     by_hand : instances where a bound is attained or a claim breaks: label -> data
     """
 
@@ -35,7 +36,7 @@ class ElasticWorld(World):
         cls.scope = cls.kind
         if "draw" in vars(cls):
             drawn = cls.stream + cls.kind, cls.draw  # type: ignore[attr-defined]
-            cls.draws = (Draws(*drawn, 0),)  # for the search alone: see `runs`
+            cls.draws = (Draws(*drawn, 0 if cls.numbered else cls.size),)
         super().__init_subclass__(**more)
 
     @classmethod

@@ -12,11 +12,11 @@ from fractions import Fraction as F
 import numpy as np
 import worked_fedelasticnet_one_round as rounds
 from cases import each
+from fedelasticnet_worlds import BUILDERS
 from worked_fedelasticnet_main_text import FORMS as SIDES
 from worked_fedelasticnet_main_text import mul, numbers, sub
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS
 
 THREE = {"H": ["5/2 2/3;2/3 7/4", "4/3 -1/5;-1/5 8/3", "9/4 3/7;3/7 6/5"], "q": ["7/3 -5/4", "-3/2 11/6", "5/7 13/9"]}
 STEPS = {**THREE, "theta": "8/3 -7/5", "lr": "2/9", "l1": "3/7", "l2": "5/2", "controls": ["2/3 -3/5", "-5/2 7/4", "9/5 -4/3"]}

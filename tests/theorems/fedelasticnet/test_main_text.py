@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import each
 from command_line import call, refused
+from fedelasticnet_worlds import BUILDERS, MAIN_TEXT, SETTING, battery, random_instance
 from mpmath import mp, mpf
 
 from fedtheory import problems, simulate, theorems
@@ -17,19 +18,16 @@ from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx, FedElastic
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.rational import to_file
-from fedtheory.theorems.fedelasticnet.main_text import instances, quadratics
+from fedtheory.theorems.fedelasticnet.main_text import quadratics
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS
 from fedtheory.theory.judge.check import judge_view
-from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
 from fedtheory.theory.judge.search import Tape
 from fedtheory.theory.judge.setting import Case
 
-SETTING = setting_of("fedelasticnet/concentration").part(theorems.get("fedelasticnet/concentration"))
-STATEMENTS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in SETTING.kinds]
+STATEMENTS = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in (*MAIN_TEXT, "claim")]
 FORMS = [(s, f, rule) for s in STATEMENTS for f in s.forms if f.sides is not None for rule in f.established]
-SHIPPED = [w for w in builtin_witnesses("fedelasticnet") if w.kind in instances.KINDS]
+SHIPPED = [w for w in builtin_witnesses("fedelasticnet") if w.kind in MAIN_TEXT]
 
 
 def name(case):
@@ -38,7 +36,7 @@ def name(case):
 
 @pytest.fixture(scope="module")
 def views():
-    return [(i, i.view()) for i in instances.battery(seed=7, scale=0.5)]
+    return [(i, i.view()) for i in battery(MAIN_TEXT, 7, 0.5)]
 
 
 def judged(views, form, rule):
@@ -107,9 +105,9 @@ def test_the_search_finds_what_is_there_and_only_that(statement, form, found):
         assert replay(result.witness).verdict == "violated"
 
 
-@pytest.mark.parametrize("kind", instances.KINDS)
+@pytest.mark.parametrize("kind", MAIN_TEXT)
 def test_instances_can_be_drawn_from_a_tape(kind):
-    first, again = (SETTING.random_instance(kind, Tape(np.random.default_rng(3).random(80), 3)) for _ in range(2))
+    first, again = (random_instance(kind, Tape(np.random.default_rng(3).random(80), 3)) for _ in range(2))
     assert first.to_json() == again.to_json() and first.family.endswith(kind)
 
 

@@ -6,6 +6,7 @@ power of two below, so that floats hold them exactly.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -18,11 +19,12 @@ from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation import Full, Uniform
-from fedtheory.theorems.fedelasticnet.main_text.cases import steps_of
+from fedtheory.theorems.fedelasticnet.main_text.world import steps_of
+from fedtheory.theorems.fedelasticnet.statements.local_problem import CONVEX
 from fedtheory.theory.judge.registry import setting_of
-from fedtheory.theory.judge.setting import Case, Setting
+from fedtheory.theory.judge.setting import Case
 
-SETTING = setting_of("fedelasticnet/eq-4").part(theorems.get("fedelasticnet/eq-4"))
+SETTING = setting_of("fedelasticnet/eq-4")
 A = [[[1, 2], [0.5, -1], [2, 0]], [[3, 0.25], [-1, 1]], [[0.5, 4]]]
 B = [[1, -0.5, 3], [2, 5], [-1.5]]
 SQUARES = problems.LeastSquares([np.array(a, dtype=float) for a in A], [np.array(b, dtype=float) for b in B], ridge=0.125)
@@ -82,7 +84,10 @@ def test_quadratics_have_their_minimisers():
 
 def test_all_views_must_have_a_fact_and_sides_are_those_of_all():
     joined = instance("eq-4").view()
-    assert joined.facts == frozenset.intersection(*(v.facts for v in joined.each)) and joined.facts
+    assert joined.has(CONVEX) and all(v.has(CONVEX) for v in joined.each)
+    joined.each[1] = replace(joined.each[1], H=-joined.each[1].H)
+    assert not joined.has(CONVEX) and joined.each[0].has(CONVEX)
+    joined = instance("eq-4").view()
     form = theorems.get("fedelasticnet/impact-of-lambda-1").form("how far from (9)")
     sides = joined.sides_of(form.sides)(joined)
     each = [form.sides(v) for v in joined.each]
@@ -301,16 +306,16 @@ def test_what_a_statement_says_of_a_users_problem():
     ]  # fmt: skip
     assert list(SETTING.takes(signs)) == ["delta"] and SETTING.takes(claim) == {} == SETTING.takes(density)
     assert len(SETTING.asks(at_rest)) == 2 and SETTING.asks(claim) == ()
-    assert {SETTING.shares_view(f) for f in at_rest.forms} == {("everybody", ())}
-    assert {SETTING.shares_view(f) for f in signs.forms} == {("signs", f.needs) for f in signs.forms}
-    rules = [FedElasticNetDyn(0.3, 50.0, "true-gradient"), FedElasticNetDyn(0.0, 50.0), PROX]
-    assert [SETTING.rule_of(Case(SQUARES, a)) for a in rules] == ["true-gradient", "any", "any"]
+    part = SETTING.part(signs)
+    assert {part.shares_view(f) for f in at_rest.forms} == {("everybody", "")}
+    assert {part.shares_view(f) for f in signs.forms} == {("signs", f.name) for f in signs.forms}
     with pytest.raises(InvalidInput, match="it is about densities"):
         SETTING.instance(density, density.forms[0], Case(SQUARES, PROX, x0=START))
 
 
-def test_a_third_of_the_budget_is_searched(monkeypatch):
-    monkeypatch.setattr(Setting, "run_search", lambda self, *how: how)
-    statements = [theorems.get("fedelasticnet/eq-4")]
-    assert SETTING.run_search(("x",), statements, 100, 7, True) == (("x",), statements, 33, 7, True)
-    assert SETTING.run_search(("x",), statements, 2, 7) == (("x",), statements, 1, 7, False)
+@pytest.mark.parametrize(("l1", "rule"), [(0.0, "any"), (0.3, "true-gradient")])
+def test_what_does_not_apply_is_told_under_the_rule_that_the_round_has(l1, rule):
+    """FedDyn, lambda_1 = 0, has one rule only; the round does not begin at rest."""
+    checks = theorems.get("fedelasticnet/consistency").verify(SQUARES, FedElasticNetDyn(l1, 50.0, "true-gradient"), x0=START)
+    [check] = [c for c in checks if c.form == "no drift at rest"]
+    assert (check.verdict, check.rule) == ("not applicable", rule)

@@ -16,11 +16,11 @@ import worked_fedelasticnet_main_text as worked
 import worked_fedelasticnet_one_round as rounds
 import worked_fedelasticnet_signs as chance
 from cases import each
+from fedelasticnet_worlds import BUILDERS
 from main_text_views import view_of
 from mpmath import mp, mpf
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS
 from fedtheory.theorems.fedelasticnet.statements.messages import PI_E, PI_E_ABOVE
 
 NET = {"l1": "3/7", "l2": "5/2"}
@@ -140,7 +140,8 @@ def test_in_other_units_everything_is_as_many_times_as_large(with_l1):
     view = view_of("objective", THREE)
     scaled = view.scaled(F(5, 3), with_l1)
     assert (scaled.star == view.star).all() and scaled.gap == F(5, 3) * view.gap and view.gap > 0
-    assert (scaled.gradients(view.theta) == F(5, 3) * view.gradients(view.theta)).all()
+    at = [view.theta] * view.m
+    assert (scaled.gradients(at) == F(5, 3) * view.gradients(at)).all()
     assert scaled.floor == view.floor * (F(5, 3) if with_l1 else F(3, 5))  # lambda_1^2 over something like lambda_2
     one = view_of("local", MIXED)
     times = one.scaled(F(5, 3), with_l1)

@@ -11,8 +11,10 @@ import pytest
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedelasticnet.main_text import quadratics
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import by_a_tenth, instance_of, truth
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics
+from fedtheory.theorems.fedelasticnet.main_text.world import truth
+from fedtheory.theorems.fedelasticnet.notation import nine_tenths
+from fedtheory.theorems.fedelasticnet.statements.messages import MessageView
 from fedtheory.theory.judge.statement import le
 
 
@@ -69,14 +71,14 @@ def test_signs_and_thresholds_are_fractions():
 
 
 def test_a_tenth_of_the_right_side_is_taken_off():
-    sides = by_a_tenth(le(F(3), F(7)))
+    sides = nine_tenths(le(F(3), F(7)))
     assert (sides.lhs, sides.rhs, sides.relation) == (3, F(63, 10), "<=")
 
 
 def test_an_instance_has_its_name():
-    made = instance_of("message", "one", {"x": ["1"]})
+    made = MessageView.instance("one", {"x": ["1"]})
     assert (made.name, made.family, made.view().x.tolist()) == ("message: one seed=0", "main text, message", [1])
-    assert instance_of("message", "one", {"x": ["1"]}, 7).name == "message: one seed=7"
+    assert MessageView.instance("one", {"x": ["1"]}, 7).name == "message: one seed=7"
 
 
 # --- minimisers -----------------------------------------------------------------------------------

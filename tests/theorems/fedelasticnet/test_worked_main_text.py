@@ -18,13 +18,12 @@ import worked_fedelasticnet_main_text as worked
 import worked_fedelasticnet_one_round as rounds
 import worked_fedelasticnet_signs as chance
 from cases import each
+from fedelasticnet_worlds import BUILDERS, MAIN_TEXT
 from main_text_views import view_of
 from mpmath import mp, mpf
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, CLAIM
 from fedtheory.theorems.fedelasticnet.statements.messages import PI_E, PI_E_ABOVE
-from fedtheory.theory.judge.registry import setting_of
 
 KINDS = {"local-steps": rounds.Steps, "objective": rounds.Objective, "everybody": rounds.Round}
 NUMBERS = {
@@ -313,8 +312,7 @@ def test_pi_e_is_enclosed():
 
 # --- nothing is left out --------------------------------------------------------------------------
 def test_every_form_has_its_numbers_under_every_rule():
-    part = setting_of("fedelasticnet/concentration").part(theorems.get("fedelasticnet/concentration"))
-    mine = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in part.kinds and s.scope != CLAIM]
+    mine = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in MAIN_TEXT]
     want = {(s.id.split("/")[1], f.name, rule) for s in mine for f in s.forms for rule in f.established}
     have = {(s, f, rule) for s, f, _, rule in NUMBERS} | {(s, f, "any") for s, f, _ in CHANCES}
     have |= {("gaussian-entropy", f, "any") for f, _ in DENSITIES}

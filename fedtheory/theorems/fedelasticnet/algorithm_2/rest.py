@@ -32,9 +32,7 @@ AT_OPTIMUM = Fact(
     "c_k = grad L_k(theta_*), theta_* the point of rest", lambda q: (q.sigma == 0).all()
 )
 AWAY = Fact("theta^{t-1} is not the point of rest", lambda q: q.shift.any())
-STEADY = Fact(
-    "the signs of the local moves are those at the point of rest", lambda q: q.steady
-)
+STEADY = Fact("the signs of the local moves are those at the point of rest", lambda q: q.steady)
 ONE = {"h": [["1"]], "c": [["0"]], "lambda2": "0", "eta": "1/4", "eta_g": "1", "shift_k": [["0"]]}
 
 

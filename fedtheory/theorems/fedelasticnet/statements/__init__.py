@@ -1,5 +1,6 @@
 """FedElasticNet's statements, in the order of the paper: Appendix B and (11) to (17) first, then the rest of the main text and B.3."""
 
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements import (
     algorithm_1,
     algorithm_1_bias,
@@ -17,7 +18,7 @@ from fedtheory.theorems.fedelasticnet.statements import (
     objective,
     regression,
     scaffold_steps,
-    table_1,
+    table_1,  # noqa: F401 - declares claims
     theorem_3_1,
     theorem_b6,
     theorem_c,
@@ -26,6 +27,7 @@ from fedtheory.theorems.fedelasticnet.statements import (
     threshold,
 )
 from fedtheory.theory import AuthoredStatement
+from fedtheory.theory.judge.statement import Statement
 
 __all__ = ["STATEMENTS"]
 
@@ -47,13 +49,7 @@ STATEMENTS = (
     *theorem_e.STATEMENTS,
     *said_in(algorithm_1, algorithm_1_bias, dynamics, theorem_d),
     *theorem_d.STATEMENTS,
-    *said_in(algorithm_2, algorithm_2_at_rest, threshold),
-    *regression.STATEMENTS,
-    *objective.STATEMENTS,
-    *local_problem.STATEMENTS,
-    *scaffold_steps.STATEMENTS,
-    *everybody.STATEMENTS,
-    *concentration.STATEMENTS,
-    *messages.STATEMENTS,
-    *table_1.STATEMENTS,
+    *said_in(algorithm_2, algorithm_2_at_rest, threshold, regression, objective, local_problem),
+    *said_in(scaffold_steps, everybody, concentration, messages),
+    *(s for s in FILE.declared if isinstance(s, Statement)),  # the claims
 )

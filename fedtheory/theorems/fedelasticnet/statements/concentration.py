@@ -10,25 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from math import lcm
-from typing import Any
+from functools import cached_property, reduce
+from math import gcd, lcm
+from typing import Any, ClassVar, Self
 
-from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, integer, vector
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.rational import fraction, integer, simplest_each, vector
+from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, COUNTS, statement
-from fedtheory.theory.judge.setting import ClosedView
-from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.world import Data, signed
+from fedtheory.theory import Fact, eq, form, le, printed, wrong
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.world import WorldInstance
 
-__all__ = ["STATEMENTS", "SignsView", "signs_view"]
+MOST_SUMS = 40_000
+FAIR = Fact(
+    "every sign is 1 or -1 with probability 1/2 each",
+    lambda q: q.mixed == {1: Fraction(1, 2), -1: Fraction(1, 2)},
+)
+SYMMETRIC = Fact(
+    "every sign has a symmetric law",
+    lambda q: all(law == {-v: p for v, p in law.items()} for law in q.signs),
+)
+ONE_LAW = Fact("the law of the signs does not depend on theta^{t-1}", lambda q: len(q.laws) == 1)
+APART = Fact("independent clients", lambda q: q.copies == 1)
+ALIKE = Fact("groups of clients whose signs are the same", lambda q: q.copies > 1)
+EQUAL = Fact("equal weights", lambda q: len(set(q.weights)) == 1)
+COUNTS = Fact("the mean has the weights n_k/n", lambda q: True)  # the instance's own
 
-FAIR, SYMMETRIC = "every sign is 1 or -1 with probability 1/2 each", "every sign has a symmetric law"
-ONE_LAW, APART = "the law of the signs does not depend on theta^{t-1}", "independent clients"
-ALIKE = "groups of clients whose signs are the same"
-EQUAL = "equal weights"
-
-Outcomes = list[tuple[Fraction, Fraction]]  # a client's move in one coordinate, and its probability
+Outcomes = list[tuple[Fraction, Fraction]]  # a move in one coordinate, and its probability
+COIN = [["1", [["1", "1/2"], ["-1", "1/2"]]]]
 
 
 def _sign(x: Any) -> int:
@@ -36,11 +48,11 @@ def _sign(x: Any) -> int:
 
 
 @dataclass
-class SignsView(ClosedView):
+class SignsView(world.MainTextWorld):
     """Signs of the moves of m clients in one coordinate, and in d independent ones like it.
 
-    The server's model has one of several laws of the moves with a probability each; given the law, groups of clients move
-    independently, and those of one group alike.
+    The server's model has one of several laws of the moves with a probability each; given the law,
+    groups of clients move independently, and those of one group alike.
 
     Attributes
     ----------
@@ -51,6 +63,27 @@ class SignsView(ClosedView):
     d : coordinates
     """
 
+    kind, size, each_form = "signs", 30, True
+    about = "about the signs of the updates, if they were fair coins"
+    asks = ("as many coins as the problem has clients and coordinates; n_k of its samples",)
+    example = "--problem diabetes --clients 10 --given delta=1/2"
+    accepts: ClassVar = {"delta": "the threshold of B.3, by default 1/10"}
+    by_hand: ClassVar = {
+        label: {"groups": groups, "delta": delta, "laws": COIN, **more}
+        for label, groups, delta, more in (
+            ("exponent", 2500, "9/50", {}),
+            ("one client with nearly all samples", 3, "9/10", {"weights": ["100", "1", "1"]}),
+            ("Bern(1/2)", 8, "1/4", {}),
+            ("one side of the parenthesis", 1, "1/2", {"theta": "-2"}),
+            ("many coordinates", 4, "9/10", {"d": 40}),
+            ("unfair", 12, "1/4", {"laws": [["1", [["1", "7/8"], ["-1", "1/8"]]]]}),
+            ("on either side of the optimum", 12, "1/2", {"laws": [
+                ["1/2", [["1", p], ["-1", q]]] for p, q in (("9/10", "1/10"), ("1/10", "9/10"))
+            ]}),
+            ("identical clients", 1, "1/2", {"copies": 8}),
+        )
+    }  # fmt: skip
+
     laws: list[tuple[Fraction, Outcomes]]
     groups: int
     copies: int
@@ -59,22 +92,88 @@ class SignsView(ClosedView):
     theta: Fraction
     d: int
 
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from laws, delta, groups, and perhaps copies, weights, d, theta."""
+        laws = []
+        for weight, outcomes in data["laws"]:
+            rows = [(fraction(move, "move"), fraction(p, "probability")) for move, p in outcomes]
+            if sum(p for _, p in rows) != 1 or min(p for _, p in rows) < 0:
+                raise InvalidInput(f"law {outcomes}: probabilities must be >= 0 and add up to 1")
+            laws.append((fraction(weight, "probability"), rows))
+        if not laws or sum(p for p, _ in laws) != 1 or min(p for p, _ in laws) < 0:
+            raise InvalidInput("laws: their probabilities must be >= 0 and add up to 1")
+        groups = integer(data["groups"], "groups", 1)
+        copies, d = (integer(data.get(name, 1), name, 1) for name in ("copies", "d"))
+        weights = vector(data.get("weights", ["1"] * groups), "weights")
+        if len(weights) != groups or any(w.denominator != 1 or w < 1 for w in weights):
+            raise InvalidInput(f"weights: one whole number >= 1 for each of {groups} groups")
+        outcomes = max(len([p for _, p in law if p]) for _, law in laws)
+        size = groups * sum(weights)
+        if (outcomes > 2 or set(weights) != {1}) and size > MOST_SUMS:
+            raise InvalidInput(
+                f"{groups} groups with weights of sum {sum(weights)}: too many sums to add up; "
+                "at most 200 by 200"
+            )
+        delta, theta = fraction(data["delta"], "delta"), fraction(data.get("theta", 0), "theta")
+        if not delta > 0 or groups * copies * delta * delta * Fraction(11, 20) > MOST:
+            raise InvalidInput(f"delta = {delta}: it must be > 0, and m delta^2 at most {MOST}")
+        return cls(laws, groups, copies, tuple(int(w) for w in weights), delta, theta, d)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw a law of the signs, of several groups, weights, sides or coordinates."""
+        groups = int(rng.integers(1, 13))
+        data: Data = {"groups": groups, "delta": Fraction(int(rng.integers(1, 20)), 20)}
+        data["laws"] = [(Fraction(1), _law(rng, int(rng.integers(3))))]
+        shape = int(rng.integers(7))
+        if shape == 0:
+            data["weights"] = [world.whole(rng, 1, 9) for _ in range(groups)]
+        elif shape == 1:
+            data["copies"] = int(rng.integers(2, 9))
+        elif shape == 2:  # on either side of the optimum
+            p, one = Fraction(int(rng.integers(0, 5)), 4), Fraction(1)
+            data["laws"] = [(Fraction(1, 2), [(one, q), (-one, 1 - q)]) for q in (p, 1 - p)]
+        elif shape == 3:
+            data["theta"] = signed(rng, 8)
+        elif shape == 4:
+            data["d"] = int(rng.integers(2, 7))
+        if shape in (0, 1, 3):
+            data["laws"] = [(Fraction(1), _law(rng, 0))]
+        return f"groups={groups}", data
+
+    @classmethod
+    def on_problem(cls, form: Any, case: Any) -> WorldInstance:
+        """Take fair coins for the problem's clients and coordinates, with n_k/n where it counts."""
+        p = case.problem
+        delta = simplest_each(case.given.get("delta", Fraction(1, 10)))
+        if delta.shape:
+            raise InvalidInput(f"delta = {case.given['delta']!r}: give one number")
+        data = {"groups": p.num_clients, "d": p.dim, "delta": delta.item(), "laws": COIN}
+        if COUNTS in form.needs:
+            counts = [int(n) for n in p.sample_counts]
+            weights = [n // reduce(gcd, counts) for n in counts]
+            if len(set(weights)) > 1 and len(weights) * sum(weights) > MOST_SUMS:
+                raise MissingCapability(
+                    f"{len(weights)} clients with {sum(weights)} samples: m n is at most "
+                    f"{MOST_SUMS} in fractions"
+                )
+            data["weights"] = [Fraction(w) for w in weights]
+        return cls.instance(f"fair coins for {p.name}", data)
+
     @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        signs = [self._law(outcomes, _sign) for _, outcomes in self.laws]
-        mirrored = [{-v: p for v, p in law.items()} for law in signs]
-        facts = {ONE_LAW} if len(self.laws) == 1 else set()
-        facts |= {APART} if self.copies == 1 else {ALIKE}
-        facts |= {EQUAL} if len(set(self.weights)) == 1 else set()
-        facts |= {COUNTS}
-        facts |= {SYMMETRIC} if signs == mirrored else set()
-        mixed: dict[int, Fraction] = {}
-        for (weight, _), law in zip(self.laws, signs, strict=True):
+    def signs(self) -> list[dict[int, Fraction]]:
+        """The laws of a sign."""
+        return [self._law(outcomes, _sign) for _, outcomes in self.laws]
+
+    @property
+    def mixed(self) -> dict[int, Fraction]:
+        """The law of a sign, whatever the server's model is."""
+        found: dict[int, Fraction] = {}
+        for (weight, _), law in zip(self.laws, self.signs, strict=True):
             for v, p in law.items():
-                mixed[v] = mixed.get(v, Fraction(0)) + weight * p
-        facts |= {FAIR} if mixed == {1: Fraction(1, 2), -1: Fraction(1, 2)} else set()
-        return frozenset(facts)
+                found[v] = found.get(v, Fraction(0)) + weight * p
+        return found
 
     @property
     def m(self) -> int:
@@ -164,57 +263,26 @@ class SignsView(ClosedView):
         return {"m": self.m, "delta": float(self.delta), "bound": float(self.bound(self.m)), "P": float(self.above)}
 
 
-@BUILDERS.add("signs")
-def signs_view(data: dict[str, Any]) -> SignsView:
-    """From laws, delta, groups, and where they are not 1, 1, 1 and 0: copies, weights, d, theta."""
-    laws = []
-    for weight, outcomes in data["laws"]:
-        rows = [(fraction(move, "move"), fraction(p, "probability")) for move, p in outcomes]
-        if sum(p for _, p in rows) != 1 or min(p for _, p in rows) < 0:
-            raise InvalidInput(f"law {outcomes}: probabilities must be >= 0 and add up to 1")
-        laws.append((fraction(weight, "probability"), rows))
-    if not laws or sum(p for p, _ in laws) != 1 or min(p for p, _ in laws) < 0:
-        raise InvalidInput("laws: their probabilities must be >= 0 and add up to 1")
-    groups = integer(data["groups"], "groups", 1)
-    copies, d = integer(data.get("copies", 1), "copies", 1), integer(data.get("d", 1), "d", 1)
-    weights = vector(data["weights"], "weights") if "weights" in data else [Fraction(1)] * groups
-    if len(weights) != groups or any(w.denominator != 1 or w < 1 for w in weights):
-        raise InvalidInput(f"weights: one whole number >= 1 for each of {groups} groups")
-    outcomes = max(len([p for _, p in law if p]) for _, law in laws)
-    if (outcomes > 2 or set(weights) != {1}) and groups * sum(weights) > 40_000:
-        raise InvalidInput(f"{groups} groups with weights of sum {sum(weights)}: too many sums to add up; at most 200 by 200")
-    delta = fraction(data["delta"], "delta")
-    if not delta > 0 or groups * copies * delta * delta * Fraction(11, 20) > MOST:
-        raise InvalidInput(f"delta = {delta}: it must be > 0, and m delta^2 at most {MOST}")
-    plain = tuple(int(w) for w in weights)
-    return SignsView(laws, groups, copies, plain, delta, fraction(data.get("theta", 0), "theta"), d)
+def _law(rng: Any, how: int) -> Outcomes:
+    one, half = Fraction(1), Fraction(1, 2)
+    if how == 0:
+        return [(one, half), (-one, half)]
+    zero = Fraction(int(rng.integers(1, 4)), 4)
+    up = (1 - zero) / 2 if how == 1 else (1 - zero) * Fraction(int(rng.integers(0, 5)), 4)
+    return [(one, up), (-one, 1 - zero - up), (0 * one, zero)]
 
 
-def _at_most(probability: Callable[[SignsView], Any], m: Callable[[SignsView], Any],
-factor: Callable[[SignsView], Any]) -> Any:
-    """(judge, mutant) of probability <= factor e^(-m delta^2/2), for a form that holds."""
-
-    def sides(v: SignsView, half: Fraction = Fraction(1, 2)) -> Sides:
-        return le(probability(v), factor(v) * v.bound(m(v), half=half))
-
-    return sides, ("11/20 for 1/2 in the exponent", lambda v: sides(v, Fraction(11, 20)))
+def _fails(v: SignsView, probability: Fraction) -> Sides:
+    """Sides of probability <= e^(-m delta^2/2), against a fraction above the right side."""
+    return le(probability, v.bound(v.m, upper=True))
 
 
-def _fails(probability: Callable[[SignsView], Any]) -> Callable[[SignsView], Sides]:
-    """probability <= e^(-m delta^2/2), judged against a fraction above the right side."""
-    return lambda v: le(probability(v), v.bound(v.m, upper=True))
+def _bounded(name: str, sides: Callable[[Fraction], Sides], latex: str, **more: Any) -> Any:
+    """Make a form that holds with 1/2 in the exponent, and not with 11/20."""
+    larger = wrong("11/20 for 1/2 in the exponent", lambda: sides(Fraction(11, 20)))
+    return form(name, lambda: sides(Fraction(1, 2)), latex, larger, holds=True, **more)
 
 
-def _one(v: SignsView) -> int:
-    return 1
-
-
-REPAIRED = _at_most(lambda v: v.above, lambda v: v.m, _one)
-TWO_SIDED = _at_most(lambda v: v.apart, lambda v: v.m, lambda v: 2)
-EVERYWHERE = _at_most(lambda v: v.anywhere, lambda v: v.m, lambda v: 2 * v.d)
-GROUPED = _at_most(lambda v: v.above, lambda v: v.groups, _one)
-ABOUT_ITS_MEAN = _at_most(lambda v: v.about_the_mean, lambda v: v.m, _one)
-WEIGHTED = _at_most(lambda v: v.above, lambda v: v.effective, _one)
 E, MEAN = r"e^{-m\delta^2/2}", r"\tfrac1m\sum_kX_k"
 IID = (FAIR, ONE_LAW, APART, EQUAL)
 SYMBOLS = {
@@ -222,110 +290,128 @@ SYMBOLS = {
     "q": "SignsView.groups, of clients that move alike", "d": "SignsView.d", "w_k": "SignsView.weights over their sum",
 }  # fmt: skip
 
-STATEMENTS = (
-    statement(
-        "concentration", "the average of fair signs is small with high probability",
-        "Appendix B.3, and the end of section 3", "signs",
-        form(
-            "printed", r"\mathbb P\Big[\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t)-\theta^{t-1}>\delta\Big]\le " + E,
-            _fails(lambda v: v.as_printed), "violated", needs=IID,
-            note="the parenthesis closes too early: sign(theta_tilde) - theta for sign(theta_tilde - theta). With "
-            "theta^{t-1} = -2 and moves of +-1 every sign is -1, and the left side is 1",
-        ),
-        form(
-            "printed, first equality",
-            r"\mathbb P\Big[\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t)-\theta^{t-1}>\delta\Big]=\mathbb P\Big["
-            + MEAN + r">\delta\Big]", lambda v: eq(v.as_printed, v.above), "violated", needs=IID,
-        ),
-        form(
-            "repaired",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})",
-            REPAIRED[0], "holds", REPAIRED[1], needs=IID,
-            note="Hoeffding: E e^{s X} = cosh s <= e^{s^2/2} term by term, so P <= e^{m (s^2/2 - s delta)}, and s = "
-            "delta. By the central limit theorem no number above 1/2 will do: 11/20 fails at m = 2500, delta = 9/50",
-            proof="note",
-        ),
-        form(
-            "Bern(1/2) with values 0 and 1",
-            r"\mathbb P\Big[\tfrac1m\sum_kB_k>\delta\Big]\le " + E + r",\quad B_k\sim\mathrm{Bern}(\tfrac12)",
-            _fails(lambda v: v.of_zero_and_one), "violated", needs=IID,
-            note="section 3 speaks of Bern(1/2), whose values are 0 and 1: their mean goes to 1/2, not to 0",
-        ),
-        form(
-            "both sides", r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le " + E, _fails(lambda v: v.apart),
-            "violated", needs=IID,
-            note="'a small value' is about the size; the printed bound is about one side",
-        ),
-        form(
-            "both sides, twice", r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le2" + E, TWO_SIDED[0], "holds",
-            TWO_SIDED[1],
-            needs=IID,
-            proof="[repaired] on each side, as -X_k has the law of X_k",
-        ),
-        form(
-            "all coordinates", r"\mathbb P\Big[\max_{i\le d}\Big|\tfrac1m\sum_kX_{k,i}\Big|>\delta\Big]\le2" + E,
-            lambda v: le(v.anywhere, 2 * v.bound(v.m, upper=True)), "violated", needs=IID,
-            note="for one coordinate only; among d independent ones some mean is large",
-        ),
-        form(
-            "all coordinates, d times",
-            r"\mathbb P\Big[\max_{i\le d}\Big|\tfrac1m\sum_kX_{k,i}\Big|>\delta\Big]\le2d\," + E,
-            EVERYWHERE[0], "holds", EVERYWHERE[1], needs=IID,
-            note="the sum over coordinates and sides, whatever the coordinates have to do with each other; judged "
-            "where "
-            "they are independent. On that event |<gamma - theta*, mean>| <= delta ||gamma - theta*||_1",
-            proof="note",
-        ),
-        form(
-            "identical clients",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r"\text{ for groups of clients that move alike}",
-            _fails(lambda v: v.above), "violated", needs=(FAIR, ONE_LAW, ALIKE, EQUAL),
-            note="clients with the same data move alike, and so do their signs: with one group the mean is 1 or -1",
-        ),
-        form(
-            "groups",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le e^{-q\delta^2/2},\quad q\text{ independent groups of one size}",
-            GROUPED[0], "holds", GROUPED[1], needs=(FAIR, ONE_LAW, EQUAL),
-            proof="the mean is that of one sign a group: [repaired] with q for m",
-        ),
-        form(
-            "with zeros", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k\in\{-1,0,1\}\text{ symmetric}",
-            REPAIRED[0], "holds", REPAIRED[1], needs=(SYMMETRIC, ONE_LAW, APART, EQUAL),
-            note="the printed signs are +-1, but where the update is 0 so is its sign; 1 - z + z cosh s <= "
-            "e^{s^2/2} too",
-            proof="note",
-        ),
-        form(
-            "unfair signs", r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r"\text{ for any law of }X_k",
-            _fails(lambda v: v.above),
-            "violated", needs=(ONE_LAW, APART, EQUAL),
-            note="clients that lie on one side of theirs pull the same way: the mean goes to E X, which is not 0",
-        ),
-        form(
-            "about its mean", r"\mathbb P\Big[" + MEAN + r"-\mathbb EX_1>\delta\Big]\le " + E, ABOUT_ITS_MEAN[0], "holds",
-            ABOUT_ITS_MEAN[1], needs=(ONE_LAW, APART, EQUAL), note="Hoeffding's lemma: X_k lies in an interval of length 2",
-            proof="note",
-        ),
-        form(
-            "over the model",
-            r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r",\quad X_k\text{ fair, and IID given }\theta^{t-1}",
-            _fails(lambda v: v.above), "violated", needs=(FAIR, APART, EQUAL),
-            note="all clients start from the same theta^{t-1}: given it their signs may be IID, but not fair. With "
-            "theta "
-            "on either side of the optimum with probability 1/2, each sign is fair and all of them agree",
-        ),
-        form(
-            "weights", r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le " + E + r",\quad w_k=n_k/n", _fails(lambda v: v.above),
-            "violated",
-            needs=(FAIR, ONE_LAW, APART, COUNTS), note="one client with nearly all of the data decides alone",
-        ),
-        form(
-            "weights, repaired", r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le e^{-\delta^2/(2\sum_kw_k^2)}", WEIGHTED[0],
-            "holds",
-            WEIGHTED[1], needs=(FAIR, ONE_LAW, APART, COUNTS),
-            proof="as [repaired]: P <= e^{s^2 sum_k w_k^2/2 - s delta}, and s = delta/sum_k w_k^2",
-        ),
-        assumptions=("what each form says of the law of the signs: the paper assumes it, for a special case",),
-        symbols=SYMBOLS,
+
+def fair_signs(q):
+    """Forms about signs that are fair, independent and of equal weights."""
+    yield printed(
+        lambda: _fails(q, q.as_printed),
+        r"\mathbb P\Big[\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t)-\theta^{t-1}>\delta\Big]\le "
+        + E, fails=True, needs=IID,
+        note="the parenthesis closes too early: sign(theta_tilde) - theta for sign(theta_tilde - "
+        "theta). With theta^{t-1} = -2 and moves of +-1 every sign is -1, and the left side is 1",
+    )
+    yield form(
+        "printed, first equality", lambda: eq(q.as_printed, q.above),
+        r"\mathbb P\Big[\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t)-\theta^{t-1}>\delta\Big]="
+        r"\mathbb P\Big[" + MEAN + r">\delta\Big]", fails=True, needs=IID,
+    )
+    yield _bounded(
+        "repaired", lambda half: le(q.above, q.bound(q.m, half=half)),
+        r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E
+        + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})", needs=IID,
+        proof="note",
+        note="Hoeffding: E e^{s X} = cosh s <= e^{s^2/2} term by term, so P <= e^{m (s^2/2 - s "
+        "delta)}, and s = delta. By the central limit theorem no number above 1/2 will do: 11/20 "
+        "fails at m = 2500, delta = 9/50",
+    )
+    yield form(
+        "Bern(1/2) with values 0 and 1", lambda: _fails(q, q.of_zero_and_one),
+        r"\mathbb P\Big[\tfrac1m\sum_kB_k>\delta\Big]\le " + E
+        + r",\quad B_k\sim\mathrm{Bern}(\tfrac12)", fails=True, needs=IID,
+        note="section 3 speaks of Bern(1/2), whose values are 0 and 1: their mean goes to 1/2, "
+        "not to 0",
+    )
+    yield form(
+        "both sides", lambda: _fails(q, q.apart),
+        r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le " + E, fails=True, needs=IID,
+        note="'a small value' is about the size; the printed bound is about one side",
+    )
+    yield _bounded(
+        "both sides, twice", lambda half: le(q.apart, 2 * q.bound(q.m, half=half)),
+        r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le2" + E, needs=IID,
+        proof="[repaired] on each side, as -X_k has the law of X_k",
+    )
+    yield form(
+        "all coordinates", lambda: le(q.anywhere, 2 * q.bound(q.m, upper=True)),
+        r"\mathbb P\Big[\max_{i\le d}\Big|\tfrac1m\sum_kX_{k,i}\Big|>\delta\Big]\le2" + E,
+        fails=True, needs=IID,
+        note="for one coordinate only; among d independent ones some mean is large",
+    )
+    yield _bounded(
+        "all coordinates, d times", lambda half: le(q.anywhere, 2 * q.d * q.bound(q.m, half=half)),
+        r"\mathbb P\Big[\max_{i\le d}\Big|\tfrac1m\sum_kX_{k,i}\Big|>\delta\Big]\le2d\," + E,
+        needs=IID, proof="note",
+        note="the sum over coordinates and sides, whatever the coordinates have to do with each "
+        "other; judged where they are independent. On that event |<gamma - theta*, mean>| <= "
+        "delta ||gamma - theta*||_1",
+    )
+
+
+@FILE.statement(
+    "concentration", over=SignsView,
+    title="the average of fair signs is small with high probability",
+    source="Appendix B.3, and the end of section 3",
+    assumptions=(
+        "what each form says of the law of the signs: the paper assumes it, for a special case",
     ),
-)  # fmt: skip
+    symbols=SYMBOLS,
+)
+def concentration(q):
+    yield from fair_signs(q)
+    yield form(
+        "identical clients", lambda: _fails(q, q.above),
+        r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E
+        + r"\text{ for groups of clients that move alike}", fails=True,
+        needs=(FAIR, ONE_LAW, ALIKE, EQUAL),
+        note="clients with the same data move alike, and so do their signs: with one group the "
+        "mean is 1 or -1",
+    )
+    yield _bounded(
+        "groups", lambda half: le(q.above, q.bound(q.groups, half=half)),
+        r"\mathbb P\Big[" + MEAN
+        + r">\delta\Big]\le e^{-q\delta^2/2},\quad q\text{ independent groups of one size}",
+        needs=(FAIR, ONE_LAW, EQUAL),
+        proof="the mean is that of one sign a group: [repaired] with q for m",
+    )
+    yield _bounded(
+        "with zeros", lambda half: le(q.above, q.bound(q.m, half=half)),
+        r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E
+        + r",\quad X_k\in\{-1,0,1\}\text{ symmetric}",
+        needs=(SYMMETRIC, ONE_LAW, APART, EQUAL), proof="note",
+        note="the printed signs are +-1, but where the update is 0 so is its sign; 1 - z + z cosh "
+        "s <= e^{s^2/2} too",
+    )
+    yield form(
+        "unfair signs", lambda: _fails(q, q.above),
+        r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E + r"\text{ for any law of }X_k",
+        fails=True, needs=(ONE_LAW, APART, EQUAL),
+        note="clients that lie on one side of theirs pull the same way: the mean goes to E X, "
+        "which is not 0",
+    )
+    yield _bounded(
+        "about its mean", lambda half: le(q.about_the_mean, q.bound(q.m, half=half)),
+        r"\mathbb P\Big[" + MEAN + r"-\mathbb EX_1>\delta\Big]\le " + E,
+        needs=(ONE_LAW, APART, EQUAL), proof="note",
+        note="Hoeffding's lemma: X_k lies in an interval of length 2",
+    )
+    yield form(
+        "over the model", lambda: _fails(q, q.above),
+        r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E
+        + r",\quad X_k\text{ fair, and IID given }\theta^{t-1}", fails=True,
+        needs=(FAIR, APART, EQUAL),
+        note="all clients start from the same theta^{t-1}: given it their signs may be IID, but "
+        "not fair. With theta on either side of the optimum with probability 1/2, each sign is "
+        "fair and all of them agree",
+    )
+    yield form(
+        "weights", lambda: _fails(q, q.above),
+        r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le " + E + r",\quad w_k=n_k/n", fails=True,
+        needs=(FAIR, ONE_LAW, APART, COUNTS),
+        note="one client with nearly all of the data decides alone",
+    )
+    yield _bounded(
+        "weights, repaired", lambda half: le(q.above, q.bound(q.effective, half=half)),
+        r"\mathbb P\Big[\sum_kw_kX_k>\delta\Big]\le e^{-\delta^2/(2\sum_kw_k^2)}",
+        needs=(FAIR, ONE_LAW, APART, COUNTS),
+        proof="as [repaired]: P <= e^{s^2 sum_k w_k^2/2 - s delta}, and s = delta/sum_k w_k^2",
+    )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import table, vector
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement
+from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     Quadratics,
     identity,
@@ -25,27 +25,65 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     sign,
     sq,
 )
-from fedtheory.theorems.fedelasticnet.notation import BOTH_FAIL, BOTH_HOLD
-from fedtheory.theory.judge.setting import ClosedView
-from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theorems.fedelasticnet.notation import RULES, nine_tenths, tight
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.world import Data, positive
+from fedtheory.theory import Fact, eq, form, le, repaired, wrong
+from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["STATEMENTS", "EverybodyView", "everybody_view"]
-
-AT_REST, SOLVED = "the round leaves theta and every g_k as they are", "R has one minimiser"
+AT_REST = Fact(
+    "the round leaves theta and every g_k as they are",
+    lambda q: not (q.stored_next != q.stored).any() and not (q.theta_next != q.theta).any(),
+)
+SOLVED = Fact("R has one minimiser", lambda q: q.star is not None)
 
 
 @dataclass
-class EverybodyView(Quadratics, ClosedView):
-    """One round of Algorithm 3 in which all clients take part, from any state, with L_k(x) = x'H_k x/2 - q_k'x.
+class EverybodyView(Quadratics, world.MainTextWorld):
+    """One round of Algorithm 3 in which all clients take part, from any state.
 
     Attributes
     ----------
     H, q, stored : (m, d, d), (m, d), (m, d)
-        ``stored`` are the g_k before the round.
+        The losses are x'H_k x/2 - q_k'x; ``stored`` are the g_k before the round.
     theta : theta^{t-1}, (d,)
     beta, mu : every L_k is beta-smooth, and R is mu-strongly convex
     rule : 'sign', 'true-gradient', or 'any' where lambda_1 = 0
     """
+
+    kind, size, method, ratio = "everybody", 50, "fedelasticnet-dyn", 30.0
+    about, asks = "about the first round of Algorithm 3", (world.QUADRATIC, world.ALL)
+    example, rules = "--problem diabetes --clients 3", (*RULES, "any")
+    by_hand: ClassVar = {
+        **{
+            f"{label}, {rule}": {
+                "H": [["1"], ["1"]], "q": [["0"], ["0"]], "theta": [theta], **stored,
+                "lambda1": "1", "lambda2": "28", "rule": rule,
+            }
+            for label, theta, stored in (
+                ("at the edge", "1", {}),
+                ("stored gradients off", "1", {"stored": [["2"], ["2"]]}),
+                ("two alike that move", "2", {}),
+            )
+            for rule in RULES
+        },
+        "two that differ": {
+            "H": [["1"], ["1"]], "q": [["1"], ["-1"]], "theta": ["0"], "lambda1": "1",
+            "lambda2": "28", "rule": "sign",
+        },
+        "stored gradients are gradients": {
+            "H": [["1"], ["2"]], "q": [["1"], ["-1"]], "theta": ["0"], "stored": [["-1"], ["1"]],
+            "lambda1": "1", "lambda2": "28", "rule": "true-gradient", "mu": "3/2",
+        },
+        **{
+            f"all but one on the other side, {rule}": {
+                "H": [["1000"], *[["0"]] * 5], "q": [["0"]] * 6, "theta": ["0"],
+                "stored": [["11"], *[["-1"]] * 5], "lambda1": l1, "lambda2": "1", "mu": "0",
+                "rule": rule,
+            }
+            for rule, l1 in (("any", "0"), ("sign", "1/1000"), ("true-gradient", "1/1000"))
+        },
+    }  # fmt: skip
 
     H: np.ndarray
     q: np.ndarray
@@ -57,12 +95,67 @@ class EverybodyView(Quadratics, ClosedView):
     mu: Fraction
     rule: str
 
-    @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        facts = {SOLVED} if self.star is not None else set()
-        still = not (self.stored_next != self.stored).any() and not (self.theta_next != self.theta).any()
-        return frozenset(facts | ({AT_REST} if still else set()))
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from H, q, theta, lambda1 >= 0, lambda2 > 0, rule, and perhaps stored, beta, mu.
+
+        beta and mu may be left out where H is diagonal.
+        """
+        theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
+        H, d = matrices(data["H"], len(theta)), len(theta)
+        stored = table(data["stored"], "stored") if "stored" in data else 0 * q
+        if not H.shape[:2] == q.shape == stored.shape:
+            raise InvalidInput(
+                "H, q and stored must name the same clients, in the dimension of theta"
+            )
+        lambda1, lambda2 = number(data, "lambda1", least=0), number(data, "lambda2", above=0)
+        rule = data.get("rule", "any")
+        if rule not in cls.rules or (rule == "any") != (lambda1 == 0):
+            raise InvalidInput(
+                f"rule = {rule!r}: use 'sign' or 'true-gradient', and 'any' where lambda_1 = 0"
+            )
+        one, mean = identity(d), H.sum(axis=0) / Fraction(len(H))
+        most = max(h[i, i] for h in H for i in range(d))
+        beta = number(data, "beta", above=0) if "beta" in data else most
+        mu = number(data, "mu", least=0) if "mu" in data else min(np.diagonal(mean))
+        if not all(semidefinite(beta * one - h) for h in H) or not semidefinite(mean - mu * one):
+            raise InvalidInput(
+                f"beta = {float(beta):.6g}, mu = {float(mu):.6g}: some L_k is not beta-smooth, or R "
+                "not mu-strongly convex"
+            )
+        return cls(H, q, stored, theta, lambda1, lambda2, beta, mu, rule)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw a round from the start, of clients that are alike, from rest, or from any state."""
+        m, d, data = world.clients(rng)
+        lambda1 = positive(rng, 16)
+        data |= {"beta": world.largest(data["H"]), "mu": Fraction(0)}
+        rule = str(rng.choice(["sign", "true-gradient", "any"]))
+        data |= {"lambda1": Fraction(0) if rule == "any" else lambda1}
+        data |= {"lambda2": positive(rng, 16), "rule": rule}
+        shape = int(rng.integers(4))
+        if shape == 0:
+            return f"m={m} d={d} {rule}, from g = 0", data
+        data["stored"] = [world.point(rng, d) for _ in range(m)]
+        if shape == 1:
+            data |= {name: data[name][:1] * m for name in ("H", "q", "stored")}
+        elif shape == 2:
+            data = _at_rest(rng, m, d, data)
+        return f"m={m} d={d} {rule}", data
+
+    @classmethod
+    def on_problem(cls, statement: Any, case: Any) -> Data:
+        """Take the first round of Algorithm 3, where all stored gradients are 0."""
+        world.check_all(case)
+        H, q = world.quadratics(case)
+        numbers = world.lambdas(case)
+        spectrum = np.linalg.eigvalsh(H.sum(axis=0).astype(float) / len(H))
+        least, most = Fraction(float(spectrum[0])), Fraction(float(spectrum[-1]))
+        rule = getattr(case.algorithm, "rule", "sign") if numbers["lambda1"] else "any"
+        data = {"H": H, "q": q, "theta": world.exact(case.x0), "rule": rule, **numbers}
+        data["beta"] = world.above(float(case.problem.beta_k.max()))
+        return data | {"mu": max(Fraction(0), least - most / 10**12)}
 
     def mean(self, values: np.ndarray) -> Any:
         """(1/m) sum_k."""
@@ -138,24 +231,28 @@ class EverybodyView(Quadratics, ClosedView):
         return {"m": self.m, "d": self.d, "lambda_1": float(self.lambda1), "lambda_2": float(self.lambda2)}
 
 
-@BUILDERS.add("everybody")
-def everybody_view(data: dict[str, Any]) -> EverybodyView:
-    """From H, q, theta, lambda1 >= 0, lambda2 > 0, rule, and where they are not 0: stored; beta and mu where H is not diagonal."""
-    theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
-    H = matrices(data["H"], len(theta))
-    stored = table(data["stored"], "stored") if "stored" in data else 0 * q
-    if not H.shape[:2] == q.shape == stored.shape:
-        raise InvalidInput("H, q and stored must name the same clients, in the dimension of theta")
-    lambda1, lambda2 = number(data, "lambda1", least=0), number(data, "lambda2", above=0)
-    rule = data.get("rule", "any")
-    if rule not in ("sign", "true-gradient", "any") or (rule == "any") != (lambda1 == 0):
-        raise InvalidInput(f"rule = {rule!r}: use 'sign' or 'true-gradient', and 'any' where lambda_1 = 0")
-    one, mean = identity(len(theta)), H.sum(axis=0) / Fraction(len(H))
-    beta = number(data, "beta", above=0) if "beta" in data else max(h[i, i] for h in H for i in range(len(theta)))
-    mu = number(data, "mu", least=0) if "mu" in data else min(np.diagonal(mean))
-    if not all(semidefinite(beta * one - h) for h in H) or not semidefinite(mean - mu * one):
-        raise InvalidInput(f"beta = {float(beta):.6g}, mu = {float(mu):.6g}: some L_k is not beta-smooth, or R not mu-strongly convex")
-    return EverybodyView(H, q, stored, theta, lambda1, lambda2, beta, mu, rule)
+def _at_rest(rng: Any, m: int, d: int, data: Data) -> Data:
+    """Choose minimisers and stored gradients that a round leaves as they are.
+
+    L_k'(theta) = g_k + e_k with sum g_k = 0 and |e_k| <= lambda_1.
+    """
+    stored: list[list[Any]] = [[*world.point(rng, d)] for _ in range(m - 1)]
+    stored.append([-sum(row[i] for row in stored) for i in range(d)])
+    width = data["lambda1"] if data["rule"] == "sign" else Fraction(0)
+    errors = [[width * int(rng.integers(-4, 5)) / 4 for _ in range(d)] for _ in range(m)]
+    H = [[positive(rng, 16) for _ in range(d)] for _ in range(m)]
+    q = [
+        [H[k][i] * data["theta"][i] - stored[k][i] - errors[k][i] for i in range(d)]
+        for k in range(m)
+    ]
+    mu = min(sum(h[i] for h in H) / m for i in range(d))
+    return {**data, "H": H, "q": q, "stored": stored, "beta": world.largest(H), "mu": mu}
+
+
+class RestingView(EverybodyView):
+    """A round from rest: in its example lambda_1 is above all slopes, so that nobody moves."""
+
+    example = EverybodyView.example + " --l1 1000"
 
 
 def _stationary(v: EverybodyView) -> Sides:
@@ -209,143 +306,158 @@ SYMBOLS = {
     "delta_k": "theta_k^t - theta^{t-1}: .delta", "s_k": "the subgradient with which (11) is true: .lambda1_s",
     "C_t, epsilon_t": ".C_next, .epsilon", "z": ".zeros, a mean over the clients", "mu": "R is mu-strongly convex",
 }  # fmt: skip
-ASSUMED = ("convex quadratic losses; the proofs are for any convex smooth ones", "all clients take part", "lambda_2 > 0")
+statement = partial(
+    FILE.statement, symbols=SYMBOLS,
+    assumptions=(
+        "convex quadratic losses; the proofs are for any convex smooth ones",
+        "all clients take part", "lambda_2 > 0",
+    ),
+)  # fmt: skip
 SIGN_FAILS = {"sign": "violated", "true-gradient": "holds"}
-ALL_HOLD = {**BOTH_HOLD, "any": "holds"}
 REST = r"\text{at rest: }"
 TENTH = "9/10 of it"
 
-STATEMENTS = (
-    statement(
-        "consistency", "stationary points of the local objectives are consistent with the server's model",
-        "section 3.3, after (9) and after (11)", "everybody",
-        form(
-            "stationary for R", REST + r"\nabla R(\theta)=0", _stationary, SIGN_FAILS, ("each client's gradient", _each_stationary),
-            needs=(AT_REST,), wording=IN_WORDS,
-            note="'consistent with the server model as in (9)'. Under the sign rule delta_k = 0 says |g_k - grad "
-            "L_k| <= "
-            "lambda_1 only; the true-gradient rule stores the gradient, and then FedDyn's proof is right",
-            proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
-        ),
-        form(
-            "FedDyn", REST + r"\nabla R(\theta)=0\quad(\lambda_1=0)", _stationary, {"any": "holds"},
-            ("each client's gradient", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
-            note="at rest the stored gradient stays, so lambda_2 delta_k = 0; then theta = theta - h/lambda_2, so h "
-            "= 0; "
-            "and with delta_k = 0 (9) says grad L_k(theta) = g_k, whose mean is h",
-            proof="note",
-        ),
-        form(
-            "repaired", REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1", _near, {"sign": "holds"},
-            (TENTH, lambda v: by_a_tenth(_near(v))),
-            needs=(AT_REST,),
-            note="the mean of g_k - grad L_k(theta), and h = 0; attained by one client that starts at slope lambda_1",
-            proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
-        ),
-        form(
-            "no drift at rest", REST + r"\theta_k^t=\theta\text{ for every client}", _no_drift, ALL_HOLD,
-            ("the clients' own optima", _each_stationary), needs=(AT_REST,), wording=IN_WORDS,
-            note="the models do agree: under the sign rule lambda_2 delta + lambda_1 sign(delta) = 0, so delta = 0; else the pull on "
-            "each client is 0",
-            proof="note",
-        ),
-        assumptions=ASSUMED, symbols=SYMBOLS,
-    ),
-    statement(
-        "average-of-signs", "the average of the sign vectors is negligible", "section 3.3, after Theorem 3.1; Appendix B.3",
-        "everybody",
-        form(
-            "a tenth", r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}",
-            lambda v: le(abs(v.mean(sign(v.delta))), Fraction(1, 10) + 0 * v.theta), BOTH_FAIL, wording=IN_WORDS,
-            note="'a small value', read as 1/10. What the signs are is decided by the data, not by coins: clients "
-            "with "
-            "the same data agree wherever they move",
-        ),
-        form(
-            "repaired",
-            r"\tfrac{\lambda_1}m\sum_ks_k=h^{t-1}-\tfrac1m\sum_k\nabla L_k(\theta_k^t)-\tfrac{\lambda_2}m\sum_k"
-            r"\delta_k",
-            _signs, BOTH_HOLD, ("sign(delta) for s", lambda v: _signs(v, exact=False)),
-            ("9/10 lambda_2", lambda v: _signs(v, ridge=Fraction(9, 10))),
-            note="(11) averaged: the mean is what the stored gradients and the local models make it",
-            proof="note",
-        ),
-        assumptions=ASSUMED, symbols=SYMBOLS,
-    ),
-    statement(
-        "deviation", "gamma comes near theta_* as training proceeds", "section 3.3, after Theorem 3.1; Appendix B.3",
-        "everybody",
-        form(
-            "at the optimum", REST + r"\gamma=\theta_*", lambda v: eq(v.gamma, v.star), SIGN_FAILS,
-            ("gamma = 0", lambda v: eq(v.gamma, 0 * v.gamma)), needs=(AT_REST, SOLVED), wording=IN_WORDS,
-            note="'tends to be small as training proceeds': a run of the sign rule that stands still stays where it "
-            "is. "
-            "Under the true-gradient rule rest is at the optimum; whether a run comes to rest is not said by this",
-            proof="consistency [stationary for R], with h = 0 and one minimiser",
-        ),
-        form(
-            "repaired", REST + r"\mu\|\gamma-\theta_*\|\le\lambda_1\sqrt d", _distance, {"sign": "holds"},
-            (TENTH, lambda v: by_a_tenth(_distance(v))), needs=(AT_REST, SOLVED),
-            note="squared here; from ||grad R||_inf <= lambda_1 at rest",
-            proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
-        ),
-        assumptions=ASSUMED, symbols=SYMBOLS,
-    ),
-    statement(
-        "limits-of-c-and-epsilon", "C_t and epsilon_t go to 0 if all theta_k^t go to theta_*", "Appendix B, after (21)",
-        "everybody",
-        form(
-            "C_t, as stored",
-            r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2,"
-            r"\quad C_t=\tfrac1m\sum_k\|g_k^t-\nabla L_k(\theta_*)\|^2",
-            _C, SIGN_FAILS, (TENTH, lambda v: by_a_tenth(_C(v))), needs=(SOLVED,), wording=IN_WORDS,
-            note="'C_t approaches zero if theta_k^t -> theta_*', with the rate that smoothness gives, for the g_k "
-            "that Algorithm 3 "
-            "stores and calls grad L_k(theta_k). The sign rule stores something else: with L = (x - 1)^2/2 and (x + "
-            "1)^2/2, "
-            "lambda_1 = 1, theta^0 = 0, all models are theta_* in every round and C_t = 1",
-            proof="with all clients g_k^t = grad L_k(theta_k^t), and L_k is beta-smooth",
-        ),
-        form(
-            "C_t, gradients of L_k", r"\tfrac1m\sum_k\|\nabla L_k(\theta_k^t)-\nabla L_k(\theta_*)\|^2"
-            r"\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", _C_literal, ALL_HOLD,
-            (TENTH, lambda v: by_a_tenth(_C_literal(v))), needs=(SOLVED,), wording=IN_WORDS,
-            note="the same sentence with gradients of L_k themselves: smoothness, (14)",
-            proof="L_k is beta-smooth, (14)",
-        ),
-        form(
-            "C_t, repaired", r"C_t\le2\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2+2\lambda_1^2z_t", _C_with_zeros,
-            {"sign": "holds"},
-            (TENTH, lambda v: by_a_tenth(_C_with_zeros(v))), needs=(SOLVED,),
-            note="the sign rule stores grad L_k(theta_k) + lambda_1 (s_k - sign(delta_k)), off by at most lambda_1 "
-            "and "
-            "where delta is 0 only",
-            proof="note; ||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
-        ),
-        form(
-            "epsilon_t", r"\epsilon_t\le\tfrac2m\sum_k\|\theta_k^t-\theta_*\|^2+2\|\gamma^{t-1}-\theta_*\|^2", _epsilon,
-            ALL_HOLD,
-            (TENTH, lambda v: by_a_tenth(_epsilon(v))), needs=(SOLVED,), wording=IN_WORDS,
-            note="with all clients gamma^{t-1} is the mean of theta_k^{t-1}, so epsilon_t does go to 0, under "
-            "either rule",
-            proof="||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
-        ),
-        assumptions=ASSUMED, symbols=SYMBOLS,
-    ),
-    statement(
-        "no-additional-costs", "FedElasticNet for FedDyn sends no more than FedDyn",
-        "section 3, before Algorithm 1; section 1",
-        "everybody",
-        form(
-            "from the updates alone", r"h^t=h^{t-1}-\tfrac1m\sum_k[\lambda_2\Delta_k+\lambda_1\mathrm{sign}(\Delta_k)]", _known,
-            {"sign": "holds", "true-gradient": "violated"}, ("without the signs", lambda v: _known(v, and_signs=False)),
-            wording=IN_WORDS,
-            note="'without additional costs', of communication: the server forms the mean h of the stored gradients "
-            "from "
-            "the updates alone. It does under the sign rule; under the true-gradient rule it needs lambda_2 delta + "
-            "lambda_1 s, which is dense",
-            proof="the mean of line 5",
-        ),
-        assumptions=ASSUMED, symbols=SYMBOLS,
-    ),
-)  # fmt: skip
+
+@statement(
+    "consistency", over=RestingView,
+    title="stationary points of the local objectives are consistent with the server's model",
+    source="section 3.3, after (9) and after (11)",
+)
+def consistency(q):
+    yield form(
+        "stationary for R", lambda: _stationary(q), REST + r"\nabla R(\theta)=0",
+        wrong("each client's gradient", lambda: _each_stationary(q)), rules=SIGN_FAILS,
+        needs=(AT_REST,), wording="in words",
+        proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
+        note="'consistent with the server model as in (9)'. Under the sign rule delta_k = 0 says "
+        "|g_k - grad L_k| <= lambda_1 only; the true-gradient rule stores the gradient, and then "
+        "FedDyn's proof is right",
+    )
+    yield form(
+        "FedDyn", lambda: _stationary(q), REST + r"\nabla R(\theta)=0\quad(\lambda_1=0)",
+        wrong("each client's gradient", lambda: _each_stationary(q)), rules=("any",), holds=True,
+        needs=(AT_REST,), wording="in words", proof="note",
+        note="at rest the stored gradient stays, so lambda_2 delta_k = 0; then theta = theta - "
+        "h/lambda_2, so h = 0; and with delta_k = 0 (9) says grad L_k(theta) = g_k, whose mean is "
+        "h",
+    )
+    yield tight(
+        "repaired", lambda: _near(q), REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1",
+        rules=("sign",), less=TENTH, needs=(AT_REST,),
+        proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
+        note="the mean of g_k - grad L_k(theta), and h = 0; attained by one client that starts at "
+        "slope lambda_1",
+    )
+    yield form(
+        "no drift at rest", lambda: _no_drift(q),
+        REST + r"\theta_k^t=\theta\text{ for every client}",
+        wrong("the clients' own optima", lambda: _each_stationary(q)), holds=True, needs=(AT_REST,),
+        wording="in words", proof="note",
+        note="the models do agree: under the sign rule lambda_2 delta + lambda_1 sign(delta) = 0, "
+        "so delta = 0; else the pull on each client is 0",
+    )
+
+
+@statement(
+    "average-of-signs", over=EverybodyView, title="the average of the sign vectors is negligible",
+    source="section 3.3, after Theorem 3.1; Appendix B.3",
+)
+def average_of_signs(q):
+    yield form(
+        "a tenth", lambda: le(abs(q.mean(sign(q.delta))), Fraction(1, 10) + 0 * q.theta),
+        r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}", rules=RULES,
+        fails=True, wording="in words",
+        note="'a small value', read as 1/10. What the signs are is decided by the data, not by "
+        "coins: clients with the same data agree wherever they move",
+    )
+    yield repaired(
+        lambda: _signs(q),
+        r"\tfrac{\lambda_1}m\sum_ks_k=h^{t-1}-\tfrac1m\sum_k\nabla "
+        r"L_k(\theta_k^t)-\tfrac{\lambda_2}m\sum_k\delta_k",
+        wrong("sign(delta) for s", lambda: _signs(q, exact=False)),
+        wrong("9/10 lambda_2", lambda: _signs(q, ridge=Fraction(9, 10))), rules=RULES, holds=True,
+        proof="note",
+        note="(11) averaged: the mean is what the stored gradients and the local models make it",
+    )
+
+
+@statement(
+    "deviation", over=RestingView, title="gamma comes near theta_* as training proceeds",
+    source="section 3.3, after Theorem 3.1; Appendix B.3",
+)
+def deviation(q):
+    yield form(
+        "at the optimum", lambda: eq(q.gamma, q.star), REST + r"\gamma=\theta_*",
+        wrong("gamma = 0", lambda: eq(q.gamma, 0 * q.gamma)), rules=SIGN_FAILS,
+        needs=(AT_REST, SOLVED), wording="in words",
+        proof="consistency [stationary for R], with h = 0 and one minimiser",
+        note="'tends to be small as training proceeds': a run of the sign rule that stands still "
+        "stays where it is. Under the true-gradient rule rest is at the optimum; whether a run "
+        "comes to rest is not said by this",
+    )
+    yield tight(
+        "repaired", lambda: _distance(q), REST + r"\mu\|\gamma-\theta_*\|\le\lambda_1\sqrt d",
+        rules=("sign",), less=TENTH, needs=(AT_REST, SOLVED),
+        proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
+        note="squared here; from ||grad R||_inf <= lambda_1 at rest",
+    )
+
+
+@statement(
+    "limits-of-c-and-epsilon", over=EverybodyView,
+    title="C_t and epsilon_t go to 0 if all theta_k^t go to theta_*",
+    source="Appendix B, after (21)",
+)
+def limits_of_c_and_epsilon(q):
+    yield form(
+        "C_t, as stored", lambda: _C(q),
+        r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2,\quad "
+        r"C_t=\tfrac1m\sum_k\|g_k^t-\nabla L_k(\theta_*)\|^2",
+        wrong(TENTH, lambda: nine_tenths(_C(q))), rules=SIGN_FAILS, needs=(SOLVED,),
+        wording="in words",
+        proof="with all clients g_k^t = grad L_k(theta_k^t), and L_k is beta-smooth",
+        note="'C_t approaches zero if theta_k^t -> theta_*', with the rate that smoothness gives, "
+        "for the g_k that Algorithm 3 stores and calls grad L_k(theta_k). The sign rule stores "
+        "something else: with L = (x - 1)^2/2 and (x + 1)^2/2, lambda_1 = 1, theta^0 = 0, all "
+        "models are theta_* in every round and C_t = 1",
+    )
+    yield tight(
+        "C_t, gradients of L_k", lambda: _C_literal(q),
+        r"\tfrac1m\sum_k\|\nabla L_k(\theta_k^t)-\nabla "
+        r"L_k(\theta_*)\|^2\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", less=TENTH,
+        needs=(SOLVED,), wording="in words", proof="L_k is beta-smooth, (14)",
+        note="the same sentence with gradients of L_k themselves: smoothness, (14)",
+    )
+    yield tight(
+        "C_t, repaired", lambda: _C_with_zeros(q),
+        r"C_t\le2\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2+2\lambda_1^2z_t", rules=("sign",),
+        less=TENTH, needs=(SOLVED,), proof="note; ||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
+        note="the sign rule stores grad L_k(theta_k) + lambda_1 (s_k - sign(delta_k)), off by at "
+        "most lambda_1 and where delta is 0 only",
+    )
+    yield tight(
+        "epsilon_t", lambda: _epsilon(q),
+        r"\epsilon_t\le\tfrac2m\sum_k\|\theta_k^t-\theta_*\|^2+2\|\gamma^{t-1}-\theta_*\|^2",
+        less=TENTH, needs=(SOLVED,), wording="in words",
+        proof="||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
+        note="with all clients gamma^{t-1} is the mean of theta_k^{t-1}, so epsilon_t does go to "
+        "0, under either rule",
+    )
+
+
+@statement(
+    "no-additional-costs", over=EverybodyView,
+    title="FedElasticNet for FedDyn sends no more than FedDyn",
+    source="section 3, before Algorithm 1; section 1",
+)
+def no_additional_costs(q):
+    yield form(
+        "from the updates alone", lambda: _known(q),
+        r"h^t=h^{t-1}-\tfrac1m\sum_k[\lambda_2\Delta_k+\lambda_1\mathrm{sign}(\Delta_k)]",
+        wrong("without the signs", lambda: _known(q, and_signs=False)),
+        rules={"sign": "holds", "true-gradient": "violated"}, wording="in words",
+        proof="the mean of line 5",
+        note="'without additional costs', of communication: the server forms the mean h of the "
+        "stored gradients from the updates alone. It does under the sign rule; under the "
+        "true-gradient rule it needs lambda_2 delta + lambda_1 s, which is dense",
+    )

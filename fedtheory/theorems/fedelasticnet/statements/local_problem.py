@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import vector
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement, truth
+from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
     matrix,
@@ -21,19 +21,33 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     soft,
     sq,
 )
-from fedtheory.theory.judge.setting import ClosedView
-from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theorems.fedelasticnet.notation import tight
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.world import Data, positive
+from fedtheory.theory import Fact, eq, form, le, printed, wrong
+from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["STATEMENTS", "LocalView", "local_view"]
-
-CONVEX, PLAIN, DYNAMIC = "L_k is convex", "g_k = 0, as in (4)", "lambda_1 = 0, as in (8)"
-WITH_L1, DIAGONAL, PRACTICE = "lambda_1 > 0", "H is diagonal", "lambda_1 = 10^-4 or 10^-6"
-LARGE, STANDS = "H is diagonal, and |H_ii| <= beta < lambda_2", "theta^{t-1} is a strict local minimiser of F"
+CONVEX = Fact("L_k is convex", lambda q: semidefinite(q.H))
+PLAIN = Fact("g_k = 0, as in (4)", lambda q: not q.g.any())
+DYNAMIC = Fact("lambda_1 = 0, as in (8)", lambda q: not q.lambda1)
+WITH_L1 = Fact("lambda_1 > 0", lambda q: q.lambda1)
+DIAGONAL = Fact("H is diagonal", lambda q: not (q.H - np.diag(np.diagonal(q.H))).any())
+PRACTICE = Fact(
+    "lambda_1 = 10^-4 or 10^-6",
+    lambda q: q.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)),
+)
+LARGE = Fact(
+    "H is diagonal, and |H_ii| <= beta < lambda_2",
+    lambda q: q.has(DIAGONAL) and q.lambda2 > q.beta,
+)
+STANDS = Fact(
+    "theta^{t-1} is a strict local minimiser of F", lambda q: (abs(q.pull) < q.lambda1).all()
+)
 
 
 @dataclass
-class LocalView(ClosedView):
-    """One client's local problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1.
+class LocalView(world.MainTextWorld):
+    """One client's problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1.
 
     Attributes
     ----------
@@ -43,6 +57,31 @@ class LocalView(ClosedView):
     trial : any point, (d,), that the minimiser is compared with
     """
 
+    kind, size = "local", 40
+    about, asks = "about each client's local problem", (world.QUADRATIC,)
+    example = "--problem diabetes --clients 3"
+    accepts: ClassVar = {"trial": world.TRIAL}
+    by_hand: ClassVar = {
+        **{
+            label: {
+                "H": [h], "q": [q], "theta": ["0"], "lambda1": l1, "lambda2": l2, "trial": [trial],
+            }
+            for label, h, q, l1, l2, trial in (
+                ("a slope", "0", "3", "1", "2", "2"),
+                ("a slope, without l1", "0", "3", "0", "2", "2"),
+                ("at the edge", "1", "1", "1", "2", "1"),
+                ("within a tenth of the edge", "1", "21/20", "1", "2", "0"),
+                ("curved downwards", "-1", "3", "1", "2", "3"),
+                ("unbounded below", "-1", "0", "1", "1/2", "8"),
+                ("a small gradient", "1", "1/20000", "1/10000", "1", "0"),
+            )
+        },
+        "fewer nonzeros without l1": {
+            "H": [["7/8", "2"], ["2", "39/8"]], "q": ["2", "4"], "theta": ["0", "0"],
+            "lambda1": "1/10", "lambda2": "1/8",
+        },
+    }  # fmt: skip
+
     H: np.ndarray
     q: np.ndarray
     g: np.ndarray
@@ -51,19 +90,46 @@ class LocalView(ClosedView):
     lambda2: Fraction
     trial: np.ndarray
 
-    @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        diagonal = not (self.H - np.diag(np.diagonal(self.H))).any()
-        facts = {CONVEX} if semidefinite(self.H) else set()
-        facts |= {PLAIN} if not self.g.any() else set()
-        facts |= {DYNAMIC} if not self.lambda1 else {WITH_L1}
-        facts |= {PRACTICE} if self.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)) else set()
-        facts |= {DIAGONAL} if diagonal else set()
-        facts |= {LARGE} if diagonal and self.lambda2 > self.beta else set()
-        pull: Any = abs(self.pull)
-        facts |= {STANDS} if (pull < self.lambda1).all() else set()
-        return frozenset(facts)
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from H (or its diagonal), q, theta, lambda1 >= 0, lambda2 > 0, perhaps g, trial."""
+        theta = vector(data["theta"], "theta")
+        zero = ["0"] * len(theta)
+        q, g, trial = (vector(data.get(name, zero), name) for name in ("q", "g", "trial"))
+        if not len(q) == len(g) == len(trial) == len(theta):
+            raise InvalidInput("q, g, theta and trial must have one entry a coordinate")
+        H = matrix(data["H"], len(theta), "H")
+        if (H - np.diag(np.diagonal(H))).any() and not semidefinite(H):
+            raise InvalidInput(
+                f"H = {data['H']}: where the loss is not convex, give the diagonal of H"
+            )
+        l1, l2 = number(data, "lambda1", least=0), number(data, "lambda2", above=0)
+        return cls(H, q, g, theta, l1, l2, trial)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw a convex loss, or one that may be curved downwards, with and without g and l1."""
+        d = int(rng.integers(1, 4))
+        data: Data = {"H": world.hessian(rng, d), "q": world.point(rng, d), "theta": world.point(rng, d)}
+        data |= {"lambda2": positive(rng, 16), "trial": world.point(rng, d)}
+        data["lambda1"] = positive(rng, 16) if rng.random() < 0.7 else Fraction(0)
+        shape = int(rng.integers(4))
+        if shape == 0:
+            data["g"] = world.point(rng, d)
+        elif shape == 1:
+            data["H"] = world.point(rng, d)
+            if rng.random() < 0.5:
+                data["lambda2"] = max(abs(h) for h in data["H"]) + positive(rng, 16)
+        elif shape == 2 and rng.random() < 0.3:
+            data["lambda1"] = Fraction(1, 10 ** int(rng.choice([4, 6])))
+        return f"d={d}", data
+
+    @classmethod
+    def on_problem(cls, statement: Any, case: Any) -> world.EachOf:
+        """Take each client's local problem in the first round, where the stored gradient is 0."""
+        common = {"theta": world.exact(case.x0), "trial": world.trial_of(case), **world.lambdas(case)}
+        losses = zip(*world.quadratics(case), strict=True)
+        return world.EachOf([cls.instance("", {"H": h, "q": q, **common}).view() for h, q in losses])
 
     @property
     def d(self) -> int:
@@ -119,20 +185,6 @@ class LocalView(ClosedView):
         return {"d": self.d, "lambda_1": float(self.lambda1), "lambda_2": float(self.lambda2)}
 
 
-@BUILDERS.add("local")
-def local_view(data: dict[str, Any]) -> LocalView:
-    """From H (or its diagonal), q, theta, lambda1 >= 0, lambda2 > 0, and where they are not 0: g, trial."""
-    theta = vector(data["theta"], "theta")
-    zero = ["0"] * len(theta)
-    q, g, trial = (vector(data.get(name, zero), name) for name in ("q", "g", "trial"))
-    if not len(q) == len(g) == len(trial) == len(theta):
-        raise InvalidInput("q, g, theta and trial must have one entry a coordinate")
-    H = matrix(data["H"], len(theta), "H")
-    if (H - np.diag(np.diagonal(H))).any() and not semidefinite(H):
-        raise InvalidInput(f"H = {data['H']}: where the loss is not convex, give the diagonal of H")
-    return LocalView(H, q, g, theta, number(data, "lambda1", least=0), number(data, "lambda2", above=0), trial)
-
-
 def _least(v: LocalView, at: np.ndarray | None = None) -> Sides:
     """F(theta_k) <= F(trial)."""
     return le(v.objective(v.local if at is None else at), v.objective(v.trial))
@@ -160,7 +212,7 @@ def _count(v: LocalView) -> Sides:
 
 
 def _stays(v: LocalView, share: Any = 1) -> Sides:
-    return eq(truth((v.delta == 0).all()), truth((abs(v.pull) <= share * v.lambda1).all()))
+    return eq(world.truth((v.delta == 0).all()), world.truth((abs(v.pull) <= share * v.lambda1).all()))
 
 
 def _impact(v: LocalView) -> Sides:
@@ -187,151 +239,170 @@ SYMBOLS = {
 }  # fmt: skip
 F_4 = r",\quad F(y)=L_k(y)+\tfrac{\lambda_2}2\|y-\theta\|^2+\lambda_1\|y-\theta\|_1"
 F_8 = r",\quad F(y)=L_k(y)-\langle g_k,y\rangle+\tfrac{\lambda_2}2\|y-\theta\|^2"
-QUADRATIC = ("quadratic losses; the proofs in the notes are for any convex ones", "lambda_2 > 0")
+statement = partial(
+    FILE.statement, over=LocalView, symbols=SYMBOLS,
+    assumptions=("quadratic losses; the proofs in the notes are for any convex ones", "lambda_2 > 0"),
+)
 TENTH, MORE = Fraction(9, 10), Fraction(11, 10)
 
-STATEMENTS = (
-    statement(
-        "eq-4", "the local problem of FedElasticNet has one solution, a soft threshold", "section 3, (4)", "local",
-        form(
-            "printed", r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_4, _least, "holds",
-            ("without l1", lambda v: le(v.objective(v.without_l1.local), v.objective(v.local))),
-            needs=(CONVEX, PLAIN, WITH_L1),
-            note="theta_k^t = argmin F, for convex L_k",
-            proof="definition of theta_k^t",
+
+@statement(
+    "eq-4", title="the local problem of FedElasticNet has one solution, a soft threshold",
+    source="section 3, (4)",
+)
+def eq_4(q):
+    yield printed(
+        lambda: _least(q), r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_4,
+        wrong("without l1", lambda: le(q.objective(q.without_l1.local), q.objective(q.local))),
+        holds=True, needs=(CONVEX, PLAIN, WITH_L1), proof="definition of theta_k^t",
+        note="theta_k^t = argmin F, for convex L_k",
+    )
+    yield form(
+        "unique", lambda: _growth(q, q.lambda2),
+        r"F(\theta_k^t)+\tfrac{\lambda_2}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
+        wrong("11/10 lambda_2", lambda: _growth(q, MORE * q.lambda2)), holds=True,
+        needs=(CONVEX, PLAIN, WITH_L1), proof="note", note="F is lambda_2-strongly convex",
+    )
+    yield form(
+        "any smooth loss", lambda: _least(q, q.theta),
+        r"F(\theta)\le F(y)\ \ \forall y,\quad\theta\text{ a local minimiser of }F", fails=True,
+        needs=(STANDS, PLAIN, WITH_L1),
+        note="section 3 asks nothing of L_k, and the experiments have networks: where lambda_2 is "
+        "below the curvature F need not be bounded below, and then (4) has no solution. L = "
+        "-y^2/2, lambda_2 = 1/2 is such a case",
+    )
+    yield form(
+        "smooth, lambda_2 > beta", lambda: _growth(q, q.lambda2 - q.beta),
+        r"F(\theta_k^t)+\tfrac{\lambda_2-\beta}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
+        wrong("11/10 of it", lambda: _growth(q, MORE * (q.lambda2 - q.beta))), holds=True,
+        needs=(LARGE, PLAIN, WITH_L1), proof="note",
+        note="without convexity: F is convex once beta/2 ||y||^2 is added to L_k",
+    )
+    yield form(
+        "soft threshold", lambda: _threshold(q),
+        r"\lambda_2(\theta_k^t-\theta^{t-1})=\mathrm{soft}(g_k-\nabla L_k(\theta_k^t),\lambda_1)",
+        wrong("9/10 lambda_1", lambda: _threshold(q, TENTH)), holds=True, needs=(CONVEX, WITH_L1),
+        proof="first-order condition of (10), and of (4) with g_k = 0: g_k - grad L_k(theta_k) - "
+        "lambda_2 delta is lambda_1 times a subgradient of the 1-norm at delta",
+        note="(4) where g_k = 0, and (10); it is (11) with the subgradient s",
+    )
+
+
+@statement("eq-8", title="FedDyn's local problem has one solution", source="section 3.3, (8)")
+def eq_8(q):
+    yield printed(
+        lambda: _least(q), r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_8,
+        wrong(
+            "from the server's model only", lambda: le(q.objective(q.theta), q.objective(q.local)),
         ),
-        form(
-            "unique", r"F(\theta_k^t)+\tfrac{\lambda_2}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
-            lambda v: _growth(v, v.lambda2), "holds",
-            ("11/10 lambda_2", lambda v: _growth(v, MORE * v.lambda2)), needs=(CONVEX, PLAIN, WITH_L1),
-            note="F is lambda_2-strongly convex",
-            proof="note",
-        ),
-        form(
-            "any smooth loss", r"F(\theta)\le F(y)\ \ \forall y,\quad\theta\text{ a local minimiser of }F",
-            lambda v: _least(v, v.theta),
-            "violated", needs=(STANDS, PLAIN, WITH_L1),
-            note="section 3 asks nothing of L_k, and the experiments have networks: where lambda_2 is below the "
-            "curvature F need not be bounded below, and then (4) has no solution. L = -y^2/2, lambda_2 = 1/2 is such a "
-            "case",
-        ),
-        form(
-            "smooth, lambda_2 > beta", r"F(\theta_k^t)+\tfrac{\lambda_2-\beta}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
-            lambda v: _growth(v, v.lambda2 - v.beta), "holds",
-            ("11/10 of it", lambda v: _growth(v, MORE * (v.lambda2 - v.beta))),
-            needs=(LARGE, PLAIN, WITH_L1), note="without convexity: F is convex once beta/2 ||y||^2 is added to L_k",
-            proof="note",
-        ),
-        form(
-            "soft threshold", r"\lambda_2(\theta_k^t-\theta^{t-1})=\mathrm{soft}(g_k-\nabla L_k(\theta_k^t),\lambda_1)",
-            _threshold, "holds",
-            ("9/10 lambda_1", lambda v: _threshold(v, TENTH)), needs=(CONVEX, WITH_L1),
-            note="(4) where g_k = 0, and (10); it is (11) with the subgradient s",
-            proof="first-order condition of (10), and of (4) with g_k = 0: g_k - grad L_k(theta_k) - "
-            "lambda_2 delta is lambda_1 times a subgradient of the 1-norm at delta",
-        ),
-        assumptions=QUADRATIC, symbols=SYMBOLS,
-    ),
-    statement(
-        "eq-8", "FedDyn's local problem has one solution", "section 3.3, (8)", "local",
-        form(
-            "printed", r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_8, _least, "holds",
-            ("from the server's model only", lambda v: le(v.objective(v.theta), v.objective(v.local))),
-            needs=(CONVEX, DYNAMIC),
-            proof="definition of theta_k^t",
-        ),
-        form(
-            "unique", r"F(\theta_k^t)+\tfrac{\lambda_2}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
-            lambda v: _growth(v, v.lambda2), "holds",
-            ("11/10 lambda_2", lambda v: _growth(v, MORE * v.lambda2)), needs=(CONVEX, DYNAMIC),
-            proof="F is lambda_2-strongly convex",
-        ),
-        assumptions=QUADRATIC, symbols=SYMBOLS,
-    ),
-    statement(
-        "eq-9", "first-order condition of FedDyn, and what it says of the server's model",
-        "section 3.3, (9) and the sentence after it, which stands after (11) again",
-        "local",
-        form(
-            "printed", r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})=0", _condition, "holds",
-            ("wrong sign", lambda v: _condition(v, -1)), needs=(CONVEX, DYNAMIC),
-            note="so g_k - lambda_2 (theta_k - theta), which FedDyn stores, is the gradient at theta_k",
-            proof="first-order condition of (8)",
-        ),
-        form(
-            "consistent, in every round", r"\theta_k^t=\theta^{t-1}", lambda v: eq(v.local, v.theta), "violated",
-            needs=(CONVEX,),
-            wording=IN_WORDS,
-            note="'the stationary points of the local objective function are consistent with the server model', of (8) and again "
-            "of (10): the local solution is not the server's model before the method is at rest",
-        ),
-        form(
-            "consistent, when",
-            r"\theta_k^t=\theta^{t-1}\Leftrightarrow\|g_k-\nabla L_k(\theta^{t-1})\|_\infty\le\lambda_1", _stays, "holds",
-            ("never", lambda v: eq(truth((v.delta == 0).all()), 0)), needs=(CONVEX,),
-            note="in (8), lambda_1 = 0, it is so when the stored gradient is the gradient at theta^{t-1}; in (10) within "
-            "lambda_1 of it",
-            proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
-        ),
-        assumptions=QUADRATIC, symbols=SYMBOLS,
-    ),
-    statement(
-        "sparsification", "the l1 norm sparsifies the local update", "section 3, after (4); sections 3.1 to 3.3", "local",
-        form(
-            "never more", r"\mathrm{nnz}(\delta)\le\mathrm{nnz}(\delta^0)", _fedprox_and_no_less, "violated",
-            needs=(CONVEX, WITH_L1), wording=IN_WORDS,
-            note="'attempts to sparsify': where coordinates mix, a coordinate that happens to be 0 without l1 need not "
-            "stay so",
-        ),
-        form(
-            "coordinates that do not mix", r"\mathrm{nnz}(\delta)\le\mathrm{nnz}(\delta^0)", _fedprox_and_no_less, "holds",
-            ("one fewer", lambda v: _fedprox_and_no_less(v, 1)), needs=(CONVEX, DIAGONAL, WITH_L1),
-            proof="delta_i = soft(p_i, lambda_1)/(H_ii + lambda_2) with the pull p = g - grad "
-            "L(theta), which is 0 wherever p_i is",
-        ),
-        form(
-            "count", r"\lambda_1\mathrm{nnz}(\delta)+\lambda_2\|\delta\|_1\le\|g_k-\nabla L_k(\theta_k^t)\|_1", _count,
-            "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_count(v))), needs=(CONVEX, WITH_L1),
-            note="the 1-norm of (11) with s; so nnz <= ||g_k - grad L_k(theta_k)||_1/lambda_1",
-            proof="note",
-        ),
-        form(
-            "nothing moves", r"\delta=0\Leftrightarrow\|g_k-\nabla L_k(\theta^{t-1})\|_\infty\le\lambda_1", _stays, "holds",
-            ("9/10 lambda_1", lambda v: _stays(v, TENTH)), ("11/10 lambda_1", lambda v: _stays(v, MORE)),
-            needs=(CONVEX, WITH_L1),
-            proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
-        ),
-        assumptions=QUADRATIC, symbols=SYMBOLS,
-    ),
-    statement(
-        "impact-of-lambda-1", "how much the lambda_1 of (12) changes a local update", "section 3.3, after (12)", "local",
-        form(
-            "a hundredth", r"\|\delta-\delta^0\|\le\tfrac1{100}\|\delta^0\|",
-            lambda v: le(10**4 * sq(v.delta - v.without_l1.delta), sq(v.without_l1.delta)), "violated",
-            needs=(CONVEX, PRACTICE), wording=IN_WORDS,
-            note="'would be negligible' for lambda_1 = 10^-4 or 10^-6, read as a hundredth; a gradient below lambda_1 is "
-            "lost whole, and where a run settles g_k - grad L_k may be as small as one likes",
-        ),
-        form(
-            "repaired", r"\|\delta-\delta^0\|\le\tfrac{\lambda_1}{\lambda_2}\sqrt d", _impact, "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_impact(v))), needs=(CONVEX, WITH_L1),
-            note="squared here. The two conditions differ by lambda_1 s, and H + lambda_2 moves no less than lambda_2. "
-            "With Table 5's lambda_2 = 10^-2, lambda_1 = 10^-4 that is 10^-2 a coordinate",
-            proof="note",
-        ),
-        form(
-            "how far from (9)", r"\|\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})\|_\infty\le\lambda_1",
-            _near_9, "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_near_9(v))), needs=(CONVEX, WITH_L1),
-            proof="(11): the left side is the sup norm of lambda_1 s, |s_i| <= 1",
-        ),
-        form(
-            "units", r"\delta(cL_k,cg_k,c\lambda_1,c\lambda_2)=\delta(L_k,g_k,\lambda_1,\lambda_2)", _units, "holds",
-            ("lambda_1 left as it is", lambda v: _units(v, False)), needs=(CONVEX, WITH_L1),
-            note="judged with c = 7/2: lambda_1 has the units of a gradient, so no number is small by itself",
-            proof="the local objective is c times as large, and has the same minimiser",
-        ),
-        assumptions=QUADRATIC, symbols=SYMBOLS,
-    ),
-)  # fmt: skip
+        holds=True, needs=(CONVEX, DYNAMIC), proof="definition of theta_k^t",
+    )
+    yield form(
+        "unique", lambda: _growth(q, q.lambda2),
+        r"F(\theta_k^t)+\tfrac{\lambda_2}2\|y-\theta_k^t\|^2\le F(y)\ \ \forall y",
+        wrong("11/10 lambda_2", lambda: _growth(q, MORE * q.lambda2)), holds=True,
+        needs=(CONVEX, DYNAMIC), proof="F is lambda_2-strongly convex",
+    )
+
+
+@statement(
+    "eq-9", title="first-order condition of FedDyn, and what it says of the server's model",
+    source="section 3.3, (9) and the sentence after it, which stands after (11) again",
+)
+def eq_9(q):
+    yield printed(
+        lambda: _condition(q), r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})=0",
+        wrong("wrong sign", lambda: _condition(q, -1)), holds=True, needs=(CONVEX, DYNAMIC),
+        proof="first-order condition of (8)",
+        note="so g_k - lambda_2 (theta_k - theta), which FedDyn stores, is the gradient at theta_k",
+    )
+    yield form(
+        "consistent, in every round", lambda: eq(q.local, q.theta), r"\theta_k^t=\theta^{t-1}",
+        fails=True, needs=(CONVEX,), wording="in words",
+        note="'the stationary points of the local objective function are consistent with the "
+        "server model', of (8) and again of (10): the local solution is not the server's model "
+        "before the method is at rest",
+    )
+    yield form(
+        "consistent, when", lambda: _stays(q),
+        r"\theta_k^t=\theta^{t-1}\Leftrightarrow\|g_k-\nabla "
+        r"L_k(\theta^{t-1})\|_\infty\le\lambda_1",
+        wrong("never", lambda: eq(world.truth((q.delta == 0).all()), 0)), holds=True, needs=(CONVEX,),
+        proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
+        note="in (8), lambda_1 = 0, it is so when the stored gradient is the gradient at "
+        "theta^{t-1}; in (10) within lambda_1 of it",
+    )
+
+
+@statement(
+    "sparsification", title="the l1 norm sparsifies the local update",
+    source="section 3, after (4); sections 3.1 to 3.3",
+)
+def sparsification(q):
+    yield form(
+        "never more", lambda: _fedprox_and_no_less(q),
+        r"\mathrm{nnz}(\delta)\le\mathrm{nnz}(\delta^0)", fails=True, needs=(CONVEX, WITH_L1),
+        wording="in words",
+        note="'attempts to sparsify': where coordinates mix, a coordinate that happens to be 0 "
+        "without l1 need not stay so",
+    )
+    yield form(
+        "coordinates that do not mix", lambda: _fedprox_and_no_less(q),
+        r"\mathrm{nnz}(\delta)\le\mathrm{nnz}(\delta^0)",
+        wrong("one fewer", lambda: _fedprox_and_no_less(q, 1)), holds=True,
+        needs=(CONVEX, DIAGONAL, WITH_L1),
+        proof="delta_i = soft(p_i, lambda_1)/(H_ii + lambda_2) with the pull p = g - grad "
+        "L(theta), which is 0 wherever p_i is",
+    )
+    yield tight(
+        "count", lambda: _count(q),
+        r"\lambda_1\mathrm{nnz}(\delta)+\lambda_2\|\delta\|_1\le\|g_k-\nabla L_k(\theta_k^t)\|_1",
+        less="9/10 of it", needs=(CONVEX, WITH_L1), proof="note",
+        note="the 1-norm of (11) with s; so nnz <= ||g_k - grad L_k(theta_k)||_1/lambda_1",
+    )
+    yield form(
+        "nothing moves", lambda: _stays(q),
+        r"\delta=0\Leftrightarrow\|g_k-\nabla L_k(\theta^{t-1})\|_\infty\le\lambda_1",
+        wrong("9/10 lambda_1", lambda: _stays(q, TENTH)),
+        wrong("11/10 lambda_1", lambda: _stays(q, MORE)), holds=True, needs=(CONVEX, WITH_L1),
+        proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
+    )
+
+
+@statement(
+    "impact-of-lambda-1", title="how much the lambda_1 of (12) changes a local update",
+    source="section 3.3, after (12)",
+)
+def impact_of_lambda_1(q):
+    yield form(
+        "a hundredth",
+        lambda: le(10**4 * sq(q.delta - q.without_l1.delta), sq(q.without_l1.delta)),
+        r"\|\delta-\delta^0\|\le\tfrac1{100}\|\delta^0\|", fails=True, needs=(CONVEX, PRACTICE),
+        wording="in words",
+        note="'would be negligible' for lambda_1 = 10^-4 or 10^-6, read as a hundredth; a "
+        "gradient below lambda_1 is lost whole, and where a run settles g_k - grad L_k may be as "
+        "small as one likes",
+    )
+    yield tight(
+        "repaired", lambda: _impact(q),
+        r"\|\delta-\delta^0\|\le\tfrac{\lambda_1}{\lambda_2}\sqrt d", less="9/10 of it",
+        needs=(CONVEX, WITH_L1), proof="note",
+        note="squared here. The two conditions differ by lambda_1 s, and H + lambda_2 moves no "
+        "less than lambda_2. With Table 5's lambda_2 = 10^-2, lambda_1 = 10^-4 that is 10^-2 a "
+        "coordinate",
+    )
+    yield tight(
+        "how far from (9)", lambda: _near_9(q),
+        r"\|\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})\|_\infty\le\lambda_1",
+        less="9/10 of it", needs=(CONVEX, WITH_L1),
+        proof="(11): the left side is the sup norm of lambda_1 s, |s_i| <= 1",
+    )
+    yield form(
+        "units", lambda: _units(q),
+        r"\delta(cL_k,cg_k,c\lambda_1,c\lambda_2)=\delta(L_k,g_k,\lambda_1,\lambda_2)",
+        wrong("lambda_1 left as it is", lambda: _units(q, False)), holds=True,
+        needs=(CONVEX, WITH_L1),
+        proof="the local objective is c times as large, and has the same minimiser",
+        note="judged with c = 7/2: lambda_1 has the units of a gradient, so no number is small by "
+        "itself",
+    )

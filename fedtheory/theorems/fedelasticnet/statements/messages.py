@@ -1,8 +1,8 @@
-"""FedElasticNet, section 4: what the l1 norm, and sending updates instead of models, do to the entropy of a message.
+"""FedElasticNet, section 4: the entropy of a message, and what l1 and sending updates do to it.
 
-The entropy is the paper's: of the entries of one message, put into bins of one width. With n entries
-and c_b of them in bin b it is H = log n - (1/n) sum_b c_b log c_b, so entropies are compared by the
-whole numbers prod_b c_b^c_b.
+The entropy is the paper's: of the entries of one message, put into bins of one width. With n
+entries and c_b of them in bin b it is H = log n - (1/n) sum_b c_b log c_b, so entropies are compared
+by the whole numbers prod_b c_b^c_b.
 """
 
 from __future__ import annotations
@@ -14,50 +14,117 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import floor, prod
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, vector
+from fedtheory.rational import fraction, simplest, simplest_each, vector
+from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, statement
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import number, soft
-from fedtheory.theory.judge.setting import ClosedView
-from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView
+from fedtheory.theorems.fedelasticnet.world import Data, positive, signed
+from fedtheory.theory import Fact, eq, form, le, repaired, wrong
+from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["STATEMENTS", "DensityView", "MessageView", "density_view", "message_view"]
-
-WHOLE = "t = lambda_1/(h + lambda_2) is a multiple of the bin's width"
-ON_GRID = "all entries of theta and Delta are multiples of the bin's width"
-SAME = "the Gaussian has the variance of f"
+WHOLE = Fact(
+    "t = lambda_1/(h + lambda_2) is a multiple of the bin's width",
+    lambda q: (q.threshold / q.bin).denominator == 1,
+)
+ON_GRID = Fact(
+    "all entries of theta and Delta are multiples of the bin's width",
+    lambda q: all((v / q.bin).denominator == 1 for v in (*q.x, *q.theta)),
+)
+SAME = Fact("the Gaussian has the variance of f", lambda q: q.variance == q.own_variance)
 _E_MINUS = exp_minus(Fraction(1))
 PI_E = Fraction(333, 106) / _E_MINUS[1]  # 333/106 < pi < 355/113, neighbouring convergents
 PI_E_ABOVE = Fraction(355, 113) / _E_MINUS[0]
 
 
 @dataclass
-class MessageView(ClosedView):
+class MessageView(world.MainTextWorld):
     """One client's update and the model that it is an update of.
 
     Attributes
     ----------
     x, theta : the update without l1 and the server's model, (n,)
-    threshold : lambda_1/(h + lambda_2), of a loss with the same curvature h in every coordinate: what the l1 norm takes off
+    threshold : lambda_1/(h + lambda_2), of a loss with the same curvature h in every coordinate:
+        what the l1 norm takes off
     bin : the width of a bin
     """
+
+    kind, size = "message", 30
+    about = "about the entropy of messages"
+    asks = (
+        "messages that are given, or quadratic losses of few coordinates, for their first updates",
+    )
+    example = (
+        "--problem diabetes --clients 3 --given message=251/500,249/500 --given threshold=1/250"
+    )
+    accepts: ClassVar = {
+        "message": "(n,) or (M, n): updates without l1; by default the clients' first ones",
+        "threshold": "what the l1 norm takes off each entry, by default "
+        "lambda_1/(beta_k + lambda_2)",
+        "bin": "the width of a bin, by default 1/100",
+    }
+    by_hand: ClassVar = {
+        "one local model everywhere": {
+            "x": ["1/100", "0", "-1/100"], "theta": ["-1/100", "0", "1/100"],
+        },
+        "all pairs": {"x": ["0", "0", "1/100", "1/100"], "theta": ["0", "1/100", "0", "1/100"]},
+        "parted by the threshold": {"x": ["251/500", "249/500"], "threshold": "1/250"},
+    }  # fmt: skip
 
     x: np.ndarray
     theta: np.ndarray
     threshold: Fraction
     bin: Fraction
 
-    @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        facts = {WHOLE} if (self.threshold / self.bin).denominator == 1 else set()
-        on_grid = all((v / self.bin).denominator == 1 for v in (*self.x, *self.theta))
-        return frozenset(facts | ({ON_GRID} if on_grid else set()))
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from x, and where they are not 0, 0 and 1/100: theta, threshold, bin."""
+        x = vector(data["x"], "x")
+        theta = vector(data.get("theta", ["0"] * len(x)), "theta")
+        if len(theta) != len(x) or len(x) > 100:
+            raise InvalidInput(
+                f"x has {len(x)} entries and theta {len(theta)}: equally many are needed, "
+                "at most 100"
+            )
+        threshold = number(data, "threshold", "0", least=0)
+        return cls(x, theta, threshold, number(data, "bin", "1/100", above=0))
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw an update, on a grid of the bins' width or of a fifth of it."""
+        n, fine = int(rng.integers(2, 9)), int(rng.choice([1, 5]))
+        unit = Fraction(1, 100 * fine)
+        x = [world.whole(rng, -6, 7) * unit for _ in range(n)]
+        data: Data = {"x": x, "threshold": world.whole(rng, 0, 4) * unit}
+        if rng.random() < 0.5:
+            data["theta"] = [world.whole(rng, -2, 3) * unit for _ in range(n)]
+        return f"n={n}", data
+
+    @classmethod
+    def on_problem(cls, statement: Any, case: Any) -> world.EachOf:
+        """Take the messages that are given, or the clients' first updates without l1."""
+        level, ridge = world.lambdas(case).values()
+        given = case.given
+        more = {k: simplest_each(given[k]).item() for k in ("threshold", "bin") if k in given}
+        thresholds = [level / (simplest(float(b)) + ridge) for b in case.problem.beta_k]
+        if "message" in given:
+            rows = np.atleast_2d(simplest_each(given["message"]))
+            thresholds = [max(thresholds)] * len(rows)
+            theta: Any = [Fraction(0)] * rows.shape[-1]
+        else:
+            local = LocalView.on_problem(statement, case).each
+            rows, theta = np.stack([v.without_l1.delta for v in local]), world.exact(case.x0)
+        data = [
+            {"x": x, "theta": theta, "threshold": t, **more}
+            for x, t in zip(rows, thresholds, strict=True)
+        ]
+        return world.EachOf([cls.instance("", d).view() for d in data])
 
     @property
     def n(self) -> int:
@@ -89,18 +156,8 @@ def _power(values: Iterable[Any]) -> Fraction:
     return Fraction(prod(c**c for c in Counter(values).values()))
 
 
-@BUILDERS.add("message")
-def message_view(data: dict[str, Any]) -> MessageView:
-    """From x, and where they are not 0, 0 and 1/100: theta, threshold, bin. At most 100 entries."""
-    x = vector(data["x"], "x")
-    theta = vector(data.get("theta", ["0"] * len(x)), "theta")
-    if len(theta) != len(x) or len(x) > 100:
-        raise InvalidInput(f"x has {len(x)} entries and theta {len(theta)}: equally many are needed, at most 100")
-    return MessageView(x, theta, number(data, "threshold", "0", least=0), number(data, "bin", "1/100", above=0))
-
-
 @dataclass
-class DensityView(ClosedView):
+class DensityView(world.MainTextWorld):
     """A density that is constant on cells, and a Gaussian.
 
     Attributes
@@ -109,15 +166,54 @@ class DensityView(ClosedView):
     variance : of the Gaussian
     """
 
+    kind, size = "density", 12
+    about = "about densities"
+    by_hand: ClassVar = {
+        "binomial": {
+            "cells": [[str(k), "1", c] for k, c in enumerate((1, 8, 28, 56, 70, 56, 28, 8, 1))]
+        },
+        "wider": {"cells": [["0", "5", 1]], "variance": "1"},
+    }
+
     left: np.ndarray
     width: np.ndarray
     count: list[int]
     variance: Fraction
 
-    @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        return frozenset({SAME} if self.variance == self.own_variance else set())
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from cells [left, width, count], and a Gaussian's variance of its own."""
+        rows = [(fraction(a, "left"), fraction(w, "width"), count) for a, w, count in data["cells"]]
+        if not rows or any(
+            w <= 0 or isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= 500
+            for _, w, c in rows
+        ):
+            raise InvalidInput("cells: [left, width > 0, count], counts from 1 to 500")
+        if sum(c for _, _, c in rows) > (60 if "variance" in data else 300):
+            raise InvalidInput(
+                "cells: their counts may add up to 300, and to 60 with a variance of the "
+                "Gaussian's own"
+            )
+        if any(a + w > b for (a, w, _), (b, _, _) in itertools.pairwise(rows)):
+            raise InvalidInput("cells must follow each other without overlapping")
+        left, width, count = (list(column) for column in zip(*rows, strict=True))
+        made = cls(np.array(left, dtype=object), np.array(width, dtype=object), count, Fraction(0))
+        own = "variance" in data
+        made.variance = number(data, "variance", above=0) if own else made.own_variance
+        return made
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw up to four cells."""
+        at, cells = signed(rng, 8), []
+        for _ in range(int(rng.integers(1, 5))):
+            width = positive(rng, 16)
+            cells.append([at, width, int(rng.integers(1, 12))])
+            at += width + (positive(rng, 16) if rng.random() < 0.3 else 0)
+        data: Data = {"cells": cells}
+        if rng.random() < 0.3:
+            data["variance"] = positive(rng, 16)
+        return f"{len(cells)} cells", data
 
     @property
     def total(self) -> int:
@@ -128,7 +224,8 @@ class DensityView(ClosedView):
         share = [Fraction(c, self.total) for c in self.count]
         middles = self.left + self.width / 2
         mean = sum(p * x for p, x in zip(share, middles, strict=True))
-        second = sum(p * (x * x + w * w / 12) for p, x, w in zip(share, middles, self.width, strict=True))
+        cells = zip(share, middles, self.width, strict=True)
+        second = sum(p * (x * x + w * w / 12) for p, x, w in cells)
         return second - mean * mean
 
     @cached_property
@@ -142,22 +239,6 @@ class DensityView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {"cells": len(self.count), "variance": float(self.own_variance), "Gaussian's variance": float(self.variance)}
-
-
-@BUILDERS.add("density")
-def density_view(data: dict[str, Any]) -> DensityView:
-    """From cells [left, width, count], and the Gaussian's variance where it is not the density's own."""
-    rows = [(fraction(left, "left"), fraction(width, "width"), count) for left, width, count in data["cells"]]
-    if not rows or any(w <= 0 or isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= 500 for _, w, c in rows):
-        raise InvalidInput("cells: [left, width > 0, count], counts from 1 to 500")
-    if sum(c for _, _, c in rows) > (60 if "variance" in data else 300):
-        raise InvalidInput("cells: their counts may add up to 300, and to 60 with a variance of the Gaussian's own")
-    if any(a + w > b for (a, w, _), (b, _, _) in itertools.pairwise(rows)):
-        raise InvalidInput("cells must follow each other without overlapping")
-    left, width, count = (list(column) for column in zip(*rows, strict=True))
-    view = DensityView(np.array(left, dtype=object), np.array(width, dtype=object), count, Fraction(0))
-    variance = number(data, "variance", above=0) if "variance" in data else view.own_variance
-    return DensityView(view.left, view.width, count, variance)
 
 
 def _gaussian(v: DensityView, share: Any = 1, above: bool = False) -> Sides:
@@ -186,73 +267,84 @@ SYMBOLS = {
 BINS = ("one message, its entries put into bins of one width, 1/100 in the paper",)
 WORDS = {"h": "differential entropy", "sigma^2": "DensityView.variance"}
 
-STATEMENTS = (
-    statement(
-        "l1-and-entropy", "the l1 norm reduces the entropy of the update", "section 3, after (4); section 4, on Figure 2",
-        "message",
-        form(
-            "never larger", r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)", lambda v: _smaller(v, v.sparse, v.x), "violated",
-            wording=IN_WORDS,
-            note="'can effectively reduce the entropy', read as never raises it: a shift by less than a bin can part "
-            "what was in one bin. For a loss with one curvature, where the l1 norm is a soft threshold",
-        ),
-        form(
-            "always smaller", r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)-\tfrac1n\log(1+10^{-6})",
-            lambda v: _smaller(v, v.sparse, v.x, Fraction(10**6 + 1, 10**6)), "violated",
-            wording=IN_WORDS,
-            note="'reduces', judged with the least drop that could be meant: n H by log(1 + 10^-6). Not even where it "
-            "sparsifies: values that keep apart have one entropy wherever they are",
-        ),
-        form(
-            "repaired", r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)\text{ for }t\text{ a multiple of the bin}",
-            lambda v: _smaller(v, v.sparse, v.x), "holds",
-            ("by a tenth", lambda v: _smaller(v, v.sparse, v.x, Fraction(11, 10))),
-            needs=(WHOLE,),
-            note="then the bin of soft(x, t) depends on the bin of x only, and a function of a variable has no larger "
-            "entropy",
-            proof="note",
-        ),
-        assumptions=BINS, symbols=SYMBOLS,
-    ),
-    statement(
-        "updates-for-models", "sending updates instead of models reduces the entropy", "section 4, after Table 4",
-        "message",
-        form(
-            "never more", r"H(\Delta_k)\le H(\theta_k)", lambda v: _smaller(v, v.x, v.theta + v.x), "violated",
-            wording=IN_WORDS,
-            note="'can reduce the Shannon entropy significantly', read as never raises it: a local model with one value "
-            "everywhere, and a server's model with many",
-        ),
-        form(
-            "repaired", r"H(\theta_k\mid\theta)\le H(\Delta_k)", _given_model, "holds",
-            ("by a tenth", lambda v: _given_model(v, Fraction(11, 10))), needs=(ON_GRID,),
-            note="the server has theta: given it the local model and the update say the same, H(theta_k | theta) = "
-            "H(Delta | theta). So an update never costs less than the model does to one who knows theta",
-            proof="note",
-        ),
-        form(
-            "equally many nonzeros", r"\mathrm{nnz}(\theta_k)=\mathrm{nnz}(\Delta_k)\text{ for FedDyn}",
-            lambda v: eq(_nonzeros(v.theta + v.x), _nonzeros(v.x)), "violated", wording=IN_WORDS,
-            note="'the same for FedDyn': so where no entry of either is 0, but not in general",
-        ),
-        assumptions=BINS, symbols=SYMBOLS,
-    ),
-    statement(
-        "gaussian-entropy", "the Gaussian has the largest entropy for its variance, and what follows",
-        "section 4, on Figure 2", "density",
-        form(
-            "for a given variance", r"h(f)\le\tfrac12\log(2\pi e\sigma^2),\quad\sigma^2=\mathrm{Var}(f)", _gaussian, "holds",
-            ("9/10 of the variance", lambda v: _gaussian(v, Fraction(9, 10))), needs=(SAME,), wording=IN_WORDS,
-            note="Cover and Thomas, Theorem 8.6.5: the divergence of f from the Gaussian of its mean and variance is the "
-            "difference. Judged for densities that are constant on cells, as e^{2nh}",
-            proof="note",
-        ),
-        form(
-            "hence", r"h(f)\le\tfrac12\log(2\pi e\sigma^2)\text{ for a non-Gaussian }f", lambda v: _gaussian(v, above=True),
-            "violated", wording=IN_WORDS,
-            note="'hence FedElasticNet can reduce the entropy by transforming the Gaussian into the non-Gaussian one': "
-            "the variance changes with it, and a larger variance more than makes up for it",
-        ),
-        assumptions=("a density",), symbols=WORDS,
-    ),
-)  # fmt: skip
+
+@FILE.statement(
+    "l1-and-entropy", over=MessageView, title="the l1 norm reduces the entropy of the update",
+    source="section 3, after (4); section 4, on Figure 2", assumptions=BINS, symbols=SYMBOLS,
+)
+def l1_and_entropy(q):
+    yield form(
+        "never larger", lambda: _smaller(q, q.sparse, q.x),
+        r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)", fails=True, wording="in words",
+        note="'can effectively reduce the entropy', read as never raises it: a shift by less than "
+        "a bin can part what was in one bin. For a loss with one curvature, where the l1 norm is "
+        "a soft threshold",
+    )
+    yield form(
+        "always smaller", lambda: _smaller(q, q.sparse, q.x, Fraction(10**6 + 1, 10**6)),
+        r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)-\tfrac1n\log(1+10^{-6})", fails=True,
+        wording="in words",
+        note="'reduces', judged with the least drop that could be meant: n H by log(1 + 10^-6). "
+        "Not even where it sparsifies: values that keep apart have one entropy wherever they are",
+    )
+    yield repaired(
+        lambda: _smaller(q, q.sparse, q.x),
+        r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)\text{ for }t\text{ a multiple of the bin}",
+        wrong("by a tenth", lambda: _smaller(q, q.sparse, q.x, Fraction(11, 10))), holds=True,
+        needs=(WHOLE,), proof="note",
+        note="then the bin of soft(x, t) depends on the bin of x only, and a function of a "
+        "variable has no larger entropy",
+    )
+
+
+@FILE.statement(
+    "updates-for-models", over=MessageView,
+    title="sending updates instead of models reduces the entropy",
+    source="section 4, after Table 4", assumptions=BINS, symbols=SYMBOLS,
+)
+def updates_for_models(q):
+    yield form(
+        "never more", lambda: _smaller(q, q.x, q.theta + q.x), r"H(\Delta_k)\le H(\theta_k)",
+        fails=True, wording="in words",
+        note="'can reduce the Shannon entropy significantly', read as never raises it: a local "
+        "model with one value everywhere, and a server's model with many",
+    )
+    yield repaired(
+        lambda: _given_model(q), r"H(\theta_k\mid\theta)\le H(\Delta_k)",
+        wrong("by a tenth", lambda: _given_model(q, Fraction(11, 10))), holds=True,
+        needs=(ON_GRID,), proof="note",
+        note="the server has theta: given it the local model and the update say the same, "
+        "H(theta_k | theta) = H(Delta | theta). So an update never costs less than the model does "
+        "to one who knows theta",
+    )
+    yield form(
+        "equally many nonzeros", lambda: eq(_nonzeros(q.theta + q.x), _nonzeros(q.x)),
+        r"\mathrm{nnz}(\theta_k)=\mathrm{nnz}(\Delta_k)\text{ for FedDyn}", fails=True,
+        wording="in words",
+        note="'the same for FedDyn': so where no entry of either is 0, but not in general",
+    )
+
+
+@FILE.statement(
+    "gaussian-entropy", over=DensityView,
+    title="the Gaussian has the largest entropy for its variance, and what follows",
+    source="section 4, on Figure 2", assumptions=("a density",), symbols=WORDS,
+)
+def gaussian_entropy(q):
+    yield form(
+        "for a given variance", lambda: _gaussian(q),
+        r"h(f)\le\tfrac12\log(2\pi e\sigma^2),\quad\sigma^2=\mathrm{Var}(f)",
+        wrong("9/10 of the variance", lambda: _gaussian(q, Fraction(9, 10))), holds=True,
+        needs=(SAME,), wording="in words", proof="note",
+        note="Cover and Thomas, Theorem 8.6.5: the divergence of f from the Gaussian of its mean "
+        "and variance is the difference. Judged for densities that are constant on cells, as "
+        "e^{2nh}",
+    )
+    yield form(
+        "hence", lambda: _gaussian(q, above=True),
+        r"h(f)\le\tfrac12\log(2\pi e\sigma^2)\text{ for a non-Gaussian }f", fails=True,
+        wording="in words",
+        note="'hence FedElasticNet can reduce the entropy by transforming the Gaussian into the "
+        "non-Gaussian one': the variance changes with it, and a larger variance more than makes "
+        "up for it",
+    )

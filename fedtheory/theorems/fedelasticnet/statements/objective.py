@@ -1,31 +1,41 @@
-"""FedElasticNet, (3) and the second term of (13): the objective, Algorithm 1's weights, and how large lambda_1^2 d is."""
+"""FedElasticNet, (3) and the second term of (13): the objective, and how large lambda_1^2 d is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import table, vector
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import identity, matrices, number, semidefinite, solve, sq
-from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD
+from fedtheory.theorems.fedelasticnet.main_text import world
+from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics, identity, matrices, number, semidefinite
+from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD, tight
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.theory.judge.setting import ClosedView
-from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theorems.fedelasticnet.statements.local_problem import PRACTICE
+from fedtheory.theorems.fedelasticnet.world import Data, positive
+from fedtheory.theory import Fact, eq, form, le, wrong
+from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["STATEMENTS", "ObjectiveView", "objective_view"]
-
-SOLVED, EQUAL, PRACTICE = "R has one minimiser", "all n_k are equal", "lambda_1 = 10^-4 or 10^-6"
-FAR, AWAY, DIAGONAL = "lambda_2 > 27 beta", "theta^0 is not the minimiser of R, which has one", "every H_k is diagonal"
+SOLVED = Fact("R has one minimiser", lambda q: q.star is not None)
+EQUAL = Fact("all n_k are equal", lambda q: len(set(q.counts)) == 1)
+FAR = Fact("lambda_2 > 27 beta", lambda q: q.lambda2 > PRINTED_THRESHOLD * q.beta)
+AWAY = Fact(
+    "theta^0 is not the minimiser of R, which has one",
+    lambda q: q.has(SOLVED) and (q.theta != q.star).any(),
+)
+DIAGONAL = Fact(
+    "every H_k is diagonal",
+    lambda q: not any((h - np.diag(np.diagonal(h))).any() for h in q.H),
+)
 
 
 @dataclass
-class ObjectiveView(ClosedView):
+class ObjectiveView(Quadratics, world.MainTextWorld):
     """R = (1/m) sum_k L_k with L_k(x) = x'H_k x/2 - q_k'x, and clients of n_k samples.
 
     Attributes
@@ -35,6 +45,18 @@ class ObjectiveView(ClosedView):
     beta : a number for which every L_k is beta-smooth
     """
 
+    kind, size, method, ratio = "objective", 30, "fedelasticnet-dyn", 30.0
+    about, asks = "about the objective and the constants", (world.QUADRATIC,)
+    example = "--problem diabetes --clients 3"
+    by_hand: ClassVar = {
+        label: {"H": [[h]], "q": [[q]], "theta": [theta], "lambda1": l1, "lambda2": "28"}
+        for label, h, q, theta, l1 in (
+            ("nearly isotropic", "1", "0", "1", "1"),
+            ("near the optimum", "1", "0", "1/10000", "1/10000"),
+            ("a linear loss", "0", "1", "0", "1"),
+        )
+    }
+
     H: np.ndarray
     q: np.ndarray
     counts: np.ndarray
@@ -43,33 +65,49 @@ class ObjectiveView(ClosedView):
     lambda2: Fraction
     beta: Fraction
 
-    @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        facts = {EQUAL} if len(set(self.counts)) == 1 else set()
-        facts |= {SOLVED} if self.star is not None else set()
-        facts |= {PRACTICE} if self.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)) else set()
-        facts |= {FAR} if self.lambda2 > PRINTED_THRESHOLD * self.beta else set()
-        facts |= {AWAY} if self.star is not None and (self.theta != self.star).any() else set()
-        facts |= {DIAGONAL} if all(not (h - np.diag(np.diagonal(h))).any() for h in self.H) else set()
-        return frozenset(facts)
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from H, q, theta, and where they are not 1 counts, lambda1, lambda2; beta.
 
-    @property
-    def m(self) -> int:
-        return len(self.H)
+        beta may be left out where losses do not mix coordinates.
+        """
+        theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
+        H, d = matrices(data["H"], len(theta)), len(theta)
+        counts = vector(data.get("counts", ["1"] * len(q)), "counts")
+        if H.shape[:2] != q.shape or len(counts) != len(q) or counts.min() <= 0:
+            raise InvalidInput(
+                "H, q and counts > 0 must name the same clients, in the dimension of theta"
+            )
+        if "beta" in data:
+            beta = number(data, "beta", above=0)
+        else:
+            beta = max(Fraction(1, 10**9), *(h[i, i] for h in H for i in range(d)))
+        if not all(semidefinite(beta * identity(d) - h) for h in H):
+            raise InvalidInput(f"beta = {float(beta):.6g}: some L_k is not beta-smooth")
+        l1, l2 = (number(data, name, "1", above=0) for name in ("lambda1", "lambda2"))
+        return cls(H, q, counts, theta, l1, l2, beta)
 
-    @property
-    def d(self) -> int:
-        return len(self.theta)
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw lambda_2 from 28 beta on, often with small lambda_1 and unequal counts."""
+        m, d, data = world.clients(rng)
+        data["beta"] = world.largest(data["H"])
+        data["lambda1"] = positive(rng, 16) / int(rng.choice([1, 100]))
+        data["lambda2"] = data["beta"] * int(rng.choice([28, 40, 400]))
+        if rng.random() < 0.5:
+            data["counts"] = [world.whole(rng, 1, 9) for _ in range(m)]
+        if rng.random() < 0.3:
+            data["lambda1"] = Fraction(1, 10 ** int(rng.choice([4, 6])))
+        return f"m={m} d={d}", data
 
-    @cached_property
-    def star(self) -> np.ndarray | None:
-        """theta_*, where R has one minimiser."""
-        return solve(self.H.sum(axis=0), self.q.sum(axis=0))
-
-    def gradients(self, x: np.ndarray) -> np.ndarray:
-        """grad L_k(x), (m, d)."""
-        return np.stack([h @ x - q for h, q in zip(self.H, self.q, strict=True)])
+    @classmethod
+    def on_problem(cls, statement: Any, case: Any) -> Data:
+        """Take R, the samples' counts, and the start."""
+        H, q = world.quadratics(case)
+        counts = [Fraction(int(n)) for n in case.problem.sample_counts]
+        beta = world.above(float(case.problem.beta_k.max()))
+        data = {"H": H, "q": q, "counts": counts, "theta": world.exact(case.x0), "beta": beta}
+        return data | world.lambdas(case)
 
     def weighted(self, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """sum_k n_k/n of the rows."""
@@ -88,7 +126,7 @@ class ObjectiveView(ClosedView):
         return a / 2 * self.lambda1**2 * self.d / kappa_0
 
     @property
-    def share(self) -> Any:
+    def coefficient(self) -> Any:
         """2 beta kappa'/kappa_0, a function of beta/lambda_2 alone."""
         b = self.beta / self.lambda2
         return 5 * b * (1 + b) / (1 - 25 * b - 50 * b * b)
@@ -102,29 +140,13 @@ class ObjectiveView(ClosedView):
         )  # fmt: skip
 
     def printed_constants(self) -> dict[str, Any]:
-        return {"m": self.m, "d": self.d, "second term": float(self.floor) if FAR in self.facts else None}
-
-
-@BUILDERS.add("objective")
-def objective_view(data: dict[str, Any]) -> ObjectiveView:
-    """From H, q, theta, and where they are not 1: counts, lambda1 > 0, lambda2 > 0; beta where losses mix coordinates."""
-    theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
-    H = matrices(data["H"], len(theta))
-    counts = vector(data.get("counts", ["1"] * len(q)), "counts")
-    if H.shape[:2] != q.shape or len(counts) != len(q) or counts.min() <= 0:
-        raise InvalidInput("H, q and counts > 0 must name the same clients, in the dimension of theta")
-    beta = number(data, "beta", above=0) if "beta" in data else max(Fraction(1, 10**9),
-    *(h[i, i] for h in H for i in range(len(theta))))
-    if not all(semidefinite(beta * identity(len(theta)) - h) for h in H):
-        raise InvalidInput(f"beta = {float(beta):.6g}: some L_k is not beta-smooth")
-    lambda1, lambda2 = (number(data, name, "1", above=0) for name in ("lambda1", "lambda2"))
-    return ObjectiveView(H, q, counts, theta, lambda1, lambda2, beta)
+        return {"m": self.m, "d": self.d, "second term": float(self.floor) if self.has(FAR) else None}
 
 
 def _stationary(v: ObjectiveView, counts: np.ndarray) -> Sides:
     """The gradient at theta_* of what Algorithm 1 weighs, in every coordinate."""
     star: Any = v.star  # there is one where the form is judged: it needs SOLVED
-    return eq(v.weighted(v.gradients(star), counts), 0 * v.theta)
+    return eq(v.weighted(v.gradients([star] * v.m), counts), 0 * v.theta)
 
 
 def _tilted(v: ObjectiveView) -> np.ndarray:
@@ -140,8 +162,8 @@ def _exists(v: ObjectiveView) -> Sides:
 
 
 def _against_gap(v: ObjectiveView) -> Sides:
-    slope = v.gradients(v.theta).sum(axis=0) / Fraction(v.m)
-    return le(v.floor * sq(slope), v.share * v.lambda1**2 * v.d * v.gap)
+    slope = v.gradients([v.theta] * v.m).sum(axis=0) / Fraction(v.m)
+    return le(v.floor * (slope * slope).sum(), v.coefficient * v.lambda1**2 * v.d * v.gap)
 
 
 def _units(v: ObjectiveView, and_l1: bool = True) -> Sides:
@@ -154,61 +176,68 @@ SYMBOLS = {
     "kappa', kappa_0": "ElasticConstants.printed: kappa P/(2 m) and kappa_0", "b": "beta/lambda_2",
 }  # fmt: skip
 SECOND = r"\tfrac{\kappa'}{\kappa_0}\lambda_1^2d"
-CONVEX = ("convex quadratic losses",)
+statement = partial(
+    FILE.statement, over=ObjectiveView, symbols=SYMBOLS, assumptions=("convex quadratic losses",)
+)
 
-STATEMENTS = (
-    statement(
-        "eq-3", "the objective, and the one that Algorithm 1's weights have", "section 3, (3); Algorithm 1, line 7",
-        "objective",
-        form(
-            "a minimiser exists", r"\min_x\|\nabla R(x)\|_\infty=0", _exists, "violated", needs=(DIAGONAL,),
-            wording=IN_WORDS,
-            note="'the objective is to find arg min': convex and smooth losses need not have one, a linear loss has "
-            "none",
-        ),
-        form(
-            "Algorithm 1", r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0,\quad\theta_*=\arg\min R",
-            lambda v: _stationary(v, v.counts),
-            "violated", needs=(SOLVED,), wording="algorithm",
-            note="(3) takes the plain mean, line 7 weighs with n_k/n: what these weights lead to has its optimum "
-            "elsewhere",
-        ),
-        form(
-            "equal counts", r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0\text{ if }n_k=n_1",
-            lambda v: _stationary(v, v.counts),
-            "holds", ("client 0 twice", lambda v: _stationary(v, _tilted(v))), needs=(SOLVED, EQUAL),
-            note="Algorithms 2 and 3 take plain means of cohorts, as (3) asks",
-            proof="the gradient of R at its minimiser is 0, and the weights are 1/m",
-        ),
-        assumptions=CONVEX, symbols=SYMBOLS,
-    ),
-    statement(
-        "second-term", "the second term of (13) against what (13) bounds", "section 3.3, after Theorem 3.1; Appendix B.3",
-        "objective",
-        form(
-            "a hundredth of the gap", SECOND + r"\le\tfrac1{100}(R(\theta^0)-R(\theta_*))",
-            lambda v: le(v.floor, v.gap / 100), "violated", needs=(FAR, AWAY, PRACTICE), wording=IN_WORDS,
-            note="'a negligible constant in the range of hyperparameters of our interest', lambda_1 = 10^-4 or 10^-6, "
-            "read as a hundredth of the suboptimality at the start: where that is small, (13) says nothing",
-        ),
-        form(
-            "repaired", SECOND + r"\le c\,\tfrac{\lambda_1^2d}{\|\nabla R(\theta^0)\|^2}(R(\theta^0)-R(\theta_*)),"
-            r"\quad c=\tfrac{5b(1+b)}{1-25b-50b^2}", _against_gap, "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_against_gap(v))), needs=(FAR, AWAY),
-            note="a smooth R falls by at least ||grad R||^2/(2 beta). So the term is small where lambda_1 is small "
-            "against the root mean square entry of grad R(theta^0), times sqrt(c): c is 4.3 at lambda_2 = 28 beta, "
-            "and "
-            "about 5 beta/lambda_2 far above",
-            proof="docs/fedelasticnet_claims.md#what-is-called-negligible",
-        ),
-        form(
-            "units", r"\text{for }cL_k,c\lambda_1,c\lambda_2\text{ the term is }c\text{ times as large}", _units, "holds",
-            ("lambda_1 left as it is", lambda v: _units(v, False)), needs=(FAR,),
-            note="judged with c = 7/2. R(theta^0) - R(theta_*) is c times as large, too: no lambda_1 is negligible "
-            "by "
-            "itself",
-            proof="kappa'/kappa_0 is a function of beta/lambda_2 over beta",
-        ),
-        assumptions=CONVEX, symbols=SYMBOLS,
-    ),
-)  # fmt: skip
+
+
+@statement(
+    "eq-3", title="the objective, and the one that Algorithm 1's weights have",
+    source="section 3, (3); Algorithm 1, line 7",
+)
+def eq_3(q):
+    yield form(
+        "a minimiser exists", lambda: _exists(q), r"\min_x\|\nabla R(x)\|_\infty=0", fails=True,
+        needs=(DIAGONAL,), wording="in words",
+        note="'the objective is to find arg min': convex and smooth losses need not have one, a "
+        "linear loss has none",
+    )
+    yield form(
+        "Algorithm 1", lambda: _stationary(q, q.counts),
+        r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0,\quad\theta_*=\arg\min R", fails=True,
+        needs=(SOLVED,), wording="algorithm",
+        note="(3) takes the plain mean, line 7 weighs with n_k/n: what these weights lead to has "
+        "its optimum elsewhere",
+    )
+    yield form(
+        "equal counts", lambda: _stationary(q, q.counts),
+        r"\sum_k\tfrac{n_k}n\nabla L_k(\theta_*)=0\text{ if }n_k=n_1",
+        wrong("client 0 twice", lambda: _stationary(q, _tilted(q))), holds=True,
+        needs=(SOLVED, EQUAL),
+        proof="the gradient of R at its minimiser is 0, and the weights are 1/m",
+        note="Algorithms 2 and 3 take plain means of cohorts, as (3) asks",
+    )
+
+
+@statement(
+    "second-term", title="the second term of (13) against what (13) bounds",
+    source="section 3.3, after Theorem 3.1; Appendix B.3",
+)
+def second_term(q):
+    yield form(
+        "a hundredth of the gap", lambda: le(q.floor, q.gap / 100),
+        SECOND + r"\le\tfrac1{100}(R(\theta^0)-R(\theta_*))", fails=True,
+        needs=(FAR, AWAY, PRACTICE), wording="in words",
+        note="'a negligible constant in the range of hyperparameters of our interest', lambda_1 = "
+        "10^-4 or 10^-6, read as a hundredth of the suboptimality at the start: where that is "
+        "small, (13) says nothing",
+    )
+    yield tight(
+        "repaired", lambda: _against_gap(q),
+        SECOND + r"\le c\,\tfrac{\lambda_1^2d}{\|\nabla "
+        r"R(\theta^0)\|^2}(R(\theta^0)-R(\theta_*)),\quad c=\tfrac{5b(1+b)}{1-25b-50b^2}",
+        less="9/10 of it", needs=(FAR, AWAY),
+        proof="docs/fedelasticnet_claims.md#what-is-called-negligible",
+        note="a smooth R falls by at least ||grad R||^2/(2 beta). So the term is small where "
+        "lambda_1 is small against the root mean square entry of grad R(theta^0), times sqrt(c): "
+        "c is 4.3 at lambda_2 = 28 beta, and about 5 beta/lambda_2 far above",
+    )
+    yield form(
+        "units", lambda: _units(q),
+        r"\text{for }cL_k,c\lambda_1,c\lambda_2\text{ the term is }c\text{ times as large}",
+        wrong("lambda_1 left as it is", lambda: _units(q, False)), holds=True, needs=(FAR,),
+        proof="kappa'/kappa_0 is a function of beta/lambda_2 over beta",
+        note="judged with c = 7/2. R(theta^0) - R(theta_*) is c times as large, too: no lambda_1 "
+        "is negligible by itself",
+    )

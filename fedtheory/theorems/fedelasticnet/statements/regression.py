@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import whole_number
+from fedtheory.problems.linear import LeastSquares
 from fedtheory.rational import objects, table, vector
-from fedtheory.theorems.fedelasticnet.main_text.notation import BUILDERS, IN_WORDS, by_a_tenth, statement, truth
+from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     WIDEST,
     identity,
@@ -21,22 +23,46 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     soft,
     sq,
 )
-from fedtheory.theory.judge.setting import ClosedView
-from fedtheory.theory.judge.statement import Sides, eq, form, le
+from fedtheory.theorems.fedelasticnet.notation import tight
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.world import Data, positive
+from fedtheory.theory import Fact, eq, form, le, printed, repaired, wrong
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.world import WorldInstance
 
-__all__ = ["STATEMENTS", "RegressionView", "regression_view"]
+MOST_SAMPLES = 1000
 
-TWINS = "the first two features are identical, x_1 = x_2"
-ALIKE = "the first two features are not identical, and their correlation is at least 9/10"
-UNIT, ORTHONORMAL = "features of norm 1", "orthonormal features, X'X = I"
-ONE_SIGN = "the first two coefficients of the minimiser have one sign, and are not 0"
-PAIR, RIDGE = "at least two features", "lambda_2 > 0"
-FEW = f"at most {WIDEST} features, as all vertices of the set of minimisers are found"
+
+def _alike(q: Any) -> bool:
+    a, b, ab = q.gram[0, 0], q.gram[1, 1], q.gram[0, 1]
+    return bool(ab > 0 and 100 * ab * ab >= 81 * a * b)
+
+
+PAIR = Fact("at least two features", lambda q: q.d > 1)
+TWINS = Fact(
+    "the first two features are identical, x_1 = x_2",
+    lambda q: q.d > 1 and not (q.X[:, 0] != q.X[:, 1]).any(),
+)
+ALIKE = Fact(
+    "the first two features are not identical, and their correlation is at least 9/10",
+    lambda q: q.d > 1 and not q.has(TWINS) and _alike(q),
+)
+UNIT = Fact("features of norm 1", lambda q: (np.diagonal(q.gram) == 1).all())
+ORTHONORMAL = Fact("orthonormal features, X'X = I", lambda q: (q.gram == identity(q.d)).all())
+RIDGE = Fact("lambda_2 > 0", lambda q: q.lambda2 > 0)
+ONE_SIGN = Fact(
+    "the first two coefficients of the minimiser have one sign, and are not 0",
+    lambda q: q.d > 1 and q.lambda2 > 0 and q.net[0] * q.net[1] > 0,
+)
+FEW = Fact(
+    f"at most {WIDEST} features, as all vertices of the set of minimisers are found",
+    lambda q: q.d <= WIDEST,
+)
 
 
 @dataclass
-class RegressionView(ClosedView):
-    """Least squares with n samples and d features. The first two features are the pair that grouping is about.
+class RegressionView(world.MainTextWorld):
+    """Least squares with n samples and d features; grouping is about the first two features.
 
     Attributes
     ----------
@@ -46,6 +72,43 @@ class RegressionView(ClosedView):
     trial : any point, (d,), that minimisers are compared with
     """
 
+    kind, size = "regression", 24
+    about = "about the Lasso and the elastic net on one client's samples"
+    asks = (
+        f"least squares of at most {world.MOST_FEATURES} features and {MOST_SAMPLES} samples a client",
+    )
+    example = "--problem least-squares --dimension 4 --given client=2"
+    accepts: ClassVar = {
+        "client": "the client whose samples are looked at; counted from 0, by default the first",
+        "trial": world.TRIAL,
+    }
+    by_hand: ClassVar = {
+        **{
+            label: {"X": [["1"]], "y": ["2"], "lambda1": "1", "lambda2": l2, "trial": [trial]}
+            for label, l2, trial in (
+                ("one feature", "1", "3"),
+                ("at the minimisers", "2", "3/2"),
+                ("at the elastic net", "2", "3/4"),
+            )
+        },
+        "orthonormal": {
+            "X": [["3/5", "4/5"], ["4/5", "-3/5"]], "y": ["3", "1"], "lambda1": "1",
+            "lambda2": "2", "trial": ["1", "1"],
+        },
+        "grouped, of one sign": {
+            "X": [["20/101", "40/401"], ["99/101", "399/401"]], "y": ["1", "0"],
+            "lambda1": "1/100", "lambda2": "1000",
+        },
+        "twins": {
+            "X": [["1", "1"]], "y": ["1"], "lambda1": "1", "lambda2": "1", "start": ["1", "0"],
+            "trial": ["1/4", "1/4"],
+        },
+        "alike, one of them selected": {
+            "X": [["1", "1"], ["0", "1/4"]], "y": ["1", "-1"], "lambda1": "1", "lambda2": "1/100",
+        },
+        "a far update": {"X": [["1", "0"]], "y": ["1"], "lambda1": "1/1000", "lambda2": "1000"},
+    }  # fmt: skip
+
     X: np.ndarray
     y: np.ndarray
     lambda1: Fraction
@@ -53,21 +116,60 @@ class RegressionView(ClosedView):
     start: np.ndarray
     trial: np.ndarray
 
-    @cached_property
-    def facts(self) -> frozenset[str]:  # type: ignore[override]
-        """The facts that hold of this instance."""
-        facts = {FEW} if self.d <= WIDEST else set()
-        facts |= {RIDGE} if self.lambda2 > 0 else set()
-        facts |= {UNIT} if (np.diagonal(self.gram) == 1).all() else set()
-        facts |= {ORTHONORMAL} if (self.gram == identity(self.d)).all() else set()
-        if self.d > 1:
-            facts |= {PAIR}
-            a, b, ab = self.gram[0, 0], self.gram[1, 1], self.gram[0, 1]
-            twins = not (self.X[:, 0] != self.X[:, 1]).any()
-            facts |= {TWINS} if twins else set()
-            facts |= {ALIKE} if not twins and ab > 0 and 100 * ab * ab >= 81 * a * b else set()
-            facts |= {ONE_SIGN} if self.lambda2 > 0 and self.net[0] * self.net[1] > 0 else set()
-        return frozenset(facts)
+    @classmethod
+    def from_data(cls, data: Data) -> Self:
+        """Make it from X, y, lambda1 > 0, lambda2 >= 0, and where they are not 0: start, trial."""
+        X, y = table(data["X"], "X"), vector(data["y"], "y")
+        zero = ["0"] * X.shape[1]
+        start, trial = (vector(data.get(name, zero), name) for name in ("start", "trial"))
+        if len(y) != len(X) or not len(start) == len(trial) == X.shape[1]:
+            raise InvalidInput("X (n, d), y (n,), start and trial (d,): their sizes do not agree")
+        l1, l2 = number(data, "lambda1", above=0), number(data, "lambda2", least=0)
+        return cls(X, y, l1, l2, start, trial)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, Data]:
+        """Draw few samples, the first two features often identical, alike, or units."""
+        n, d = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        X = [[world.whole(rng, -3, 4) for _ in range(d)] for _ in range(n)]
+        shape = int(rng.integers(4)) if d > 1 else 3
+        if shape == 0:
+            X = [[row[0], row[0], *row[2:]] for row in X]
+        elif shape == 1:
+            X = [[10 * row[0], 10 * row[0] + row[1], *row[2:]] for row in X]
+        elif shape == 2:  # (sine, cosine) of two samples: rational points of the unit circle
+            t = [Fraction(int(rng.integers(-20, 21)), 20) for _ in range(d)]
+            X = [[2 * x / (1 + x * x) for x in t], [(1 - x * x) / (1 + x * x) for x in t]]
+        y, none = [world.whole(rng, -5, 6) for _ in X], rng.random() < 0.2
+        lambda2 = Fraction(0) if none else positive(rng, 16) * int(rng.choice([1, 10]))
+        lambda1 = Fraction(int(rng.integers(1, 13)), int(rng.choice([1, 4, 16])))
+        data = {"X": X, "y": y, "lambda1": lambda1, "lambda2": lambda2}
+        return f"n={len(X)} d={d}", {**data, "start": world.point(rng, d), "trial": world.point(rng, d)}
+
+    @classmethod
+    def on_problem(cls, statement: Any, case: Any) -> WorldInstance:
+        """Take one client's samples."""
+        p = case.problem
+        if not isinstance(p, LeastSquares):
+            name = type(p).__name__
+            raise MissingCapability(f"{name} has no least squares: use problems.LeastSquares")
+        if p.dim > world.MOST_FEATURES:
+            raise MissingCapability(
+                f"d = {p.dim} features, at most {world.MOST_FEATURES} are judged in fractions: use fewer"
+            )
+        k = case.given.get("client", 0)
+        whole_number("client", k, least=0)
+        if k >= p.num_clients:
+            raise InvalidInput(f"client = {k}: there are {p.num_clients}, counted from 0")
+        n = int(p.sample_counts[k])
+        if n > MOST_SAMPLES:
+            raise MissingCapability(
+                f"client {k} has {n} samples, at most {MOST_SAMPLES} are judged in fractions: "
+                "use more clients"
+            )
+        data = {"X": world.exact(p.features[k][:n]), "y": world.exact(p.targets[k][:n]), **world.lambdas(case)}
+        data |= {"start": world.exact(case.x0), "trial": world.trial_of(case)}
+        return cls.instance(f"client {k} of {p.name}", data)
 
     @property
     def n(self) -> int:
@@ -108,17 +210,6 @@ class RegressionView(ClosedView):
 
     def printed_constants(self) -> dict[str, Any]:
         return {"n": self.n, "d": self.d, "lambda_1": float(self.lambda1), "lambda_2": float(self.lambda2)}
-
-
-@BUILDERS.add("regression")
-def regression_view(data: dict[str, Any]) -> RegressionView:
-    """From X, y, lambda1 > 0, lambda2 >= 0, and where they are not 0: start, trial."""
-    X, y = table(data["X"], "X"), vector(data["y"], "y")
-    zero = ["0"] * X.shape[1]
-    start, trial = vector(data.get("start", zero), "start"), vector(data.get("trial", zero), "trial")
-    if len(y) != len(X) or not len(start) == len(trial) == X.shape[1]:
-        raise InvalidInput("X (n, d), y (n,), start and trial (d,): their sizes do not agree")
-    return RegressionView(X, y, number(data, "lambda1", above=0), number(data, "lambda2", least=0), start, trial)
 
 
 def _growth(v: RegressionView, at: list[np.ndarray], ridge: bool, share: Any = 1, half: Any = Fraction(1, 2)) -> Sides:
@@ -173,164 +264,169 @@ SYMBOLS = {
     "Delta": "theta_k - theta^{t-1} of (4), for L_k(theta) = ||y - X theta||^2/(2n): .update",
 }  # fmt: skip
 GROWS = r"f(\hat\theta)+\|X(\theta-\hat\theta)\|^2"
+statement = partial(FILE.statement, over=RegressionView, symbols=SYMBOLS)
 ASSUMED = ("lambda_1 > 0",)
 BOUND = r"|\hat\theta_1-\hat\theta_2|\le\tfrac2{\lambda_2}"
 
-STATEMENTS = (
-    statement(
-        "eq-1", "what the Lasso minimises, and which of a group it selects", "section 2, (1) and the sentences after it",
-        "regression",
-        form(
-            "printed", r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad f(\theta)=\|y-X\theta\|_2^2+\lambda_1\|\theta\|_1",
-            lambda v: _least(v, v.lasso, False), "holds", ("9/10 of f", lambda v: _least(v, v.lasso, False, Fraction(9, 10))),
-            needs=(FEW,),
-            proof="definition of theta_hat",
-        ),
-        form(
-            "growth", GROWS + r"\le f(\theta)\ \ \forall\theta",
-            lambda v: _growth(v, v.lasso, False), "holds",
-            ("11/10 of the square", lambda v: _growth(v, v.lasso, False, Fraction(11, 10))), needs=(FEW,),
-            note="by how much any other point is above; two minimisers have one fit X theta_hat",
-            proof="docs/fedelasticnet_claims.md#1-and-2",
-        ),
-        form(
-            "does not care which",
-            r"x_1=x_2\Rightarrow f(\hat\theta\text{ with }\hat\theta_1+\hat\theta_2\text{ on either one})=f(\hat"
-            r"\theta)",
-            lambda v: _moved(v, Fraction(1)), "holds", ("of (2)", lambda v: _moved(v, Fraction(1, 2), True)),
-            needs=(TWINS, FEW), wording=IN_WORDS,
-            note="'does not care which one is selected': for identical features, at the vertices, where the two "
-            "have one "
-            "sign",
-            proof="X theta has the sum of the two only, and two numbers of one sign add up to the "
-            "same 1-norm as their sum",
-        ),
-        form(
-            "one of a group", r"x_1=x_2\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0\text{ for every minimiser}",
-            lambda v: _smaller(v, True), "violated", needs=(TWINS, FEW), wording=IN_WORDS,
-            note="'tends to select only one': a minimiser that has both is as good, so it is up to the solver",
-        ),
-        form(
-            "some minimiser has one", r"x_1=x_2\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0\text{ at every vertex}",
-            lambda v: _smaller(v, False), "holds", ("shared evenly", lambda v: _smaller(v, True)), needs=(TWINS, FEW),
-            proof="two coefficients of opposite signs could both be shortened, and two of one sign "
-            "are no vertex: shifting a little from one to the other, either way, leaves f as it "
-            "is",
-        ),
-        form(
-            "one of two alike", r"\rho\ge\tfrac9{10}\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0",
-            lambda v: _smaller(v, False),
-            "violated", needs=(ALIKE, FEW), wording=IN_WORDS, note="'highly correlated' read as a correlation of 9/10",
-        ),
-        assumptions=ASSUMED, symbols=SYMBOLS,
-    ),
-    statement(
-        "eq-2", "the minimiser of the elastic net", "section 2, (2) and the sentences after it", "regression",
-        form(
-            "printed",
-            r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad "
-            r"f(\theta)=\|y-X\theta\|_2^2+\tfrac{\lambda_2}2\|\theta\|_2^2+\lambda_1\|\theta\|_1",
-            lambda v: _least(v, [v.net], True), "holds", ("9/10 of f", lambda v: _least(v, [v.net], True, Fraction(9, 10))),
-            needs=(RIDGE,),
-            proof="definition of theta_hat",
-        ),
-        form(
-            "growth", GROWS + r"+\tfrac{\lambda_2}2\|\theta-\hat\theta\|^2\le f(\theta)\ \ \forall\theta",
-            lambda v: _growth(v, [v.net], True), "holds",
-            ("11/10 of it", lambda v: _growth(v, [v.net], True, Fraction(11, 10))),
-            ("lambda_2 for lambda_2/2", lambda v: _growth(v, [v.net], True, half=1)), needs=(RIDGE,),
-            note="so it is unique. Zou and Hastie have lambda_2' for the lambda_2/2 here; (2) is what they call the "
-            "naive elastic net, theirs is 1 + lambda_2' times as large, which selects the same features",
-            proof="docs/fedelasticnet_claims.md#1-and-2",
-        ),
-        form(
-            "identical features", r"x_1=x_2\Rightarrow\hat\theta_1=\hat\theta_2", lambda v: eq(v.net[0], v.net[1]), "holds",
-            ("a vertex of (1)", lambda v: eq(v.lasso[0][0], v.lasso[0][1])), needs=(TWINS, RIDGE, FEW), wording=IN_WORDS,
-            note="'overcomes': the limit of correlation 1, where Lasso does not care. Its proof: swapping the two "
-            "leaves "
-            "f as it is, and the minimiser is unique",
-            proof="note",
-        ),
-        form(
-            "in or out together", r"\rho\ge\tfrac9{10}\Rightarrow(\hat\theta_1\neq0\Leftrightarrow\hat\theta_2\neq0)",
-            lambda v: eq(truth(v.net[0] != 0), truth(v.net[1] != 0)), "violated", needs=(ALIKE, RIDGE), wording=IN_WORDS,
-            note="'in or out of the model description together' is so for correlation 1; below it only the bound of "
-            "grouping-effect is left",
-        ),
-        form(
-            "orthonormal features", r"X^TX=I\Rightarrow(2+\lambda_2)\hat\theta=\mathrm{soft}(2X^Ty,\lambda_1)",
-            _orthonormal, "holds",
-            ("11/10 lambda_1", lambda v: _orthonormal(v, Fraction(11, 10))), needs=(ORTHONORMAL, RIDGE),
-            note="selection by lambda_1 and shrinkage by lambda_2; Zou and Hastie's (|b| - lambda_1/2)/(1 + "
-            "lambda_2'), "
-            "b = X'y",
-            proof="first-order condition of (2), coordinate by coordinate, as X'X = I",
-        ),
-        assumptions=(*ASSUMED, "lambda_2 > 0"), symbols=SYMBOLS,
-    ),
-    statement(
-        "grouping-effect", "strongly correlated features get nearly equal coefficients",
-        "section 2 (Zou and Hastie 2005, Theorem 1, for the lambda_2/2 of (2))", "regression",
-        form(
-            "Zou and Hastie", BOUND + r"\|y\|_1\sqrt{2(1-\rho)}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",
-            lambda v: _grouping(v, abs(v.y).sum() ** 2 * v.apart_sq), "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_grouping(v, abs(v.y).sum() ** 2 * v.apart_sq))),
-            needs=(RIDGE, UNIT, ONE_SIGN), wording=IN_WORDS,
-            note="'encourage the grouping effect'; their (1/lambda_2') sqrt(2 (1 - rho)), with lambda_2' = "
-            "lambda_2/2. "
-            "Squared here",
-            proof="Zou and Hastie 2005, Theorem 1; it follows from [repaired]",
-        ),
-        form(
-            "repaired", BOUND + r"\|y\|_2\,\|x_1-x_2\|_2", lambda v: _grouping(v, sq(v.y) * v.apart_sq), "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_grouping(v, sq(v.y) * v.apart_sq))), needs=(RIDGE, PAIR),
-            note="any features, and any signs: lambda_2 theta_hat = soft(2 X'r, lambda_1), r = y - X theta_hat, and "
-            "the "
-            "soft threshold brings no two numbers farther apart; ||r|| <= ||y||, as f(theta_hat) <= f(0)",
-            proof="note",
-        ),
-        form(
-            "with the residual", BOUND + r"\|y-X\hat\theta\|_2\,\|x_1-x_2\|_2",
-            lambda v: _grouping(v, sq(v.y - v.X @ v.net) * v.apart_sq), "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_grouping(v, sq(v.y - v.X @ v.net) * v.apart_sq))), needs=(RIDGE, PAIR),
-            proof="note of [repaired], before its last step",
-        ),
-        form(
-            "of one sign",
-            BOUND + r"\|y-X\hat\theta\|_2\sqrt{1-\rho^2}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",
-            _one_sign, "holds", ("9/10 of it", lambda v: by_a_tenth(_one_sign(v))), needs=(RIDGE, UNIT, ONE_SIGN),
-            note="1 - rho^2 <= 2 (1 - rho): of two unit vectors with <x_1, r>, <x_2, r> >= 0 the difference is "
-            "largest "
-            "where one is 0",
-            proof="docs/fedelasticnet_claims.md#1-and-2",
-        ),
-        assumptions=(*ASSUMED, "lambda_2 > 0"), symbols=SYMBOLS,
-    ),
-    statement(
-        "grouping-of-updates", "what of the grouping effect reaches the local updates",
-        "section 3, (4): the elastic net 'repurposed'",
-        "regression",
-        form(
-            "equal coefficients", r"x_1=x_2\Rightarrow(\theta_k^t)_1=(\theta_k^t)_2",
-            lambda v: eq((v.start + v.update)[0], (v.start + v.update)[1]), "violated", needs=(TWINS, RIDGE),
-            wording=IN_WORDS,
-            note="the penalty is on the update: a difference that theta^{t-1} has stays for ever, at every client",
-        ),
-        form(
-            "repaired", r"x_1=x_2\Rightarrow\Delta_1=\Delta_2", lambda v: eq(v.update[0], v.update[1]), "holds",
-            ("of the models", lambda v: eq((v.start + v.update)[0], (v.start + v.update)[1])), needs=(TWINS, RIDGE),
-            note="identical features get equal updates, in (10) too where the stored gradients began at 0: features "
-            "that "
-            "start equal stay equal",
-            proof="docs/fedelasticnet_claims.md#1-and-2",
-        ),
-        form(
-            "nearly equal updates", r"|\Delta_1-\Delta_2|\le\tfrac1{n\lambda_2}\|x_1-x_2\|\,\|y-X\theta^{t-1}\|",
-            _grouped_updates, "holds",
-            ("9/10 of it", lambda v: by_a_tenth(_grouped_updates(v))), needs=(RIDGE, PAIR),
-            proof="as grouping-effect [repaired]: lambda_2 Delta = soft(X'r/n, lambda_1) with r = y - "
-            "X theta_k, and ||r|| <= ||y - X theta^{t-1}||, as 0 is no better an update",
-        ),
-        assumptions=(*ASSUMED, "lambda_2 > 0", "L_k(theta) = ||y - X theta||^2/(2n)"), symbols=SYMBOLS,
-    ),
-)  # fmt: skip
+
+@statement(
+    "eq-1", title="what the Lasso minimises, and which of a group it selects",
+    source="section 2, (1) and the sentences after it", assumptions=ASSUMED,
+)
+def eq_1(q):
+    yield printed(
+        lambda: _least(q, q.lasso, False),
+        r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad "
+        r"f(\theta)=\|y-X\theta\|_2^2+\lambda_1\|\theta\|_1",
+        wrong("9/10 of f", lambda: _least(q, q.lasso, False, Fraction(9, 10))), holds=True,
+        needs=(FEW,), proof="definition of theta_hat",
+    )
+    yield form(
+        "growth", lambda: _growth(q, q.lasso, False), GROWS + r"\le f(\theta)\ \ \forall\theta",
+        wrong("11/10 of the square", lambda: _growth(q, q.lasso, False, Fraction(11, 10))),
+        holds=True, needs=(FEW,), proof="docs/fedelasticnet_claims.md#1-and-2",
+        note="by how much any other point is above; two minimisers have one fit X theta_hat",
+    )
+    yield form(
+        "does not care which", lambda: _moved(q, Fraction(1)),
+        r"x_1=x_2\Rightarrow f(\hat\theta\text{ with }\hat\theta_1+\hat\theta_2\text{ on either "
+        r"one})=f(\hat\theta)", wrong("of (2)", lambda: _moved(q, Fraction(1, 2), True)),
+        holds=True, needs=(TWINS, FEW), wording="in words",
+        proof="X theta has the sum of the two only, and two numbers of one sign add up to the "
+        "same 1-norm as their sum",
+        note="'does not care which one is selected': for identical features, at the vertices, "
+        "where the two have one sign",
+    )
+    yield form(
+        "one of a group", lambda: _smaller(q, True),
+        r"x_1=x_2\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0\text{ for every minimiser}",
+        fails=True, needs=(TWINS, FEW), wording="in words",
+        note="'tends to select only one': a minimiser that has both is as good, so it is up to "
+        "the solver",
+    )
+    yield form(
+        "some minimiser has one", lambda: _smaller(q, False),
+        r"x_1=x_2\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0\text{ at every vertex}",
+        wrong("shared evenly", lambda: _smaller(q, True)), holds=True, needs=(TWINS, FEW),
+        proof="two coefficients of opposite signs could both be shortened, and two of one sign "
+        "are no vertex: shifting a little from one to the other, either way, leaves f as it is",
+    )
+    yield form(
+        "one of two alike", lambda: _smaller(q, False),
+        r"\rho\ge\tfrac9{10}\Rightarrow\min(|\hat\theta_1|,|\hat\theta_2|)=0", fails=True,
+        needs=(ALIKE, FEW), wording="in words",
+        note="'highly correlated' read as a correlation of 9/10",
+    )
+
+
+@statement(
+    "eq-2", title="the minimiser of the elastic net",
+    source="section 2, (2) and the sentences after it", assumptions=(*ASSUMED, "lambda_2 > 0"),
+)
+def eq_2(q):
+    yield printed(
+        lambda: _least(q, [q.net], True),
+        r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad "
+        r"f(\theta)=\|y-X\theta\|_2^2+\tfrac{\lambda_2}2\|\theta\|_2^2+\lambda_1\|\theta\|_1",
+        wrong("9/10 of f", lambda: _least(q, [q.net], True, Fraction(9, 10))), holds=True,
+        needs=(RIDGE,), proof="definition of theta_hat",
+    )
+    yield form(
+        "growth", lambda: _growth(q, [q.net], True),
+        GROWS + r"+\tfrac{\lambda_2}2\|\theta-\hat\theta\|^2\le f(\theta)\ \ \forall\theta",
+        wrong("11/10 of it", lambda: _growth(q, [q.net], True, Fraction(11, 10))),
+        wrong("lambda_2 for lambda_2/2", lambda: _growth(q, [q.net], True, half=1)), holds=True,
+        needs=(RIDGE,), proof="docs/fedelasticnet_claims.md#1-and-2",
+        note="so it is unique. Zou and Hastie have lambda_2' for the lambda_2/2 here; (2) is what "
+        "they call the naive elastic net, theirs is 1 + lambda_2' times as large, which selects "
+        "the same features",
+    )
+    yield form(
+        "identical features", lambda: eq(q.net[0], q.net[1]),
+        r"x_1=x_2\Rightarrow\hat\theta_1=\hat\theta_2",
+        wrong("a vertex of (1)", lambda: eq(q.lasso[0][0], q.lasso[0][1])), holds=True,
+        needs=(TWINS, RIDGE, FEW), wording="in words", proof="note",
+        note="'overcomes': the limit of correlation 1, where Lasso does not care. Its proof: "
+        "swapping the two leaves f as it is, and the minimiser is unique",
+    )
+    yield form(
+        "in or out together", lambda: eq(world.truth(q.net[0] != 0), world.truth(q.net[1] != 0)),
+        r"\rho\ge\tfrac9{10}\Rightarrow(\hat\theta_1\neq0\Leftrightarrow\hat\theta_2\neq0)",
+        fails=True, needs=(ALIKE, RIDGE), wording="in words",
+        note="'in or out of the model description together' is so for correlation 1; below it "
+        "only the bound of grouping-effect is left",
+    )
+    yield form(
+        "orthonormal features", lambda: _orthonormal(q),
+        r"X^TX=I\Rightarrow(2+\lambda_2)\hat\theta=\mathrm{soft}(2X^Ty,\lambda_1)",
+        wrong("11/10 lambda_1", lambda: _orthonormal(q, Fraction(11, 10))), holds=True,
+        needs=(ORTHONORMAL, RIDGE),
+        proof="first-order condition of (2), coordinate by coordinate, as X'X = I",
+        note="selection by lambda_1 and shrinkage by lambda_2; Zou and Hastie's (|b| - "
+        "lambda_1/2)/(1 + lambda_2'), b = X'y",
+    )
+
+
+@statement(
+    "grouping-effect", title="strongly correlated features get nearly equal coefficients",
+    source="section 2 (Zou and Hastie 2005, Theorem 1, for the lambda_2/2 of (2))",
+    assumptions=(*ASSUMED, "lambda_2 > 0"),
+)
+def grouping_effect(q):
+    yield tight(
+        "Zou and Hastie", lambda: _grouping(q, abs(q.y).sum() ** 2 * q.apart_sq),
+        BOUND + r"\|y\|_1\sqrt{2(1-\rho)}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",
+        less="9/10 of it", needs=(RIDGE, UNIT, ONE_SIGN), wording="in words",
+        proof="Zou and Hastie 2005, Theorem 1; it follows from [repaired]",
+        note="'encourage the grouping effect'; their (1/lambda_2') sqrt(2 (1 - rho)), with "
+        "lambda_2' = lambda_2/2. Squared here",
+    )
+    yield tight(
+        "repaired", lambda: _grouping(q, sq(q.y) * q.apart_sq), BOUND + r"\|y\|_2\,\|x_1-x_2\|_2",
+        less="9/10 of it", needs=(RIDGE, PAIR), proof="note",
+        note="any features, and any signs: lambda_2 theta_hat = soft(2 X'r, lambda_1), r = y - X "
+        "theta_hat, and the soft threshold brings no two numbers farther apart; ||r|| <= ||y||, "
+        "as f(theta_hat) <= f(0)",
+    )
+    yield tight(
+        "with the residual", lambda: _grouping(q, sq(q.y - q.X @ q.net) * q.apart_sq),
+        BOUND + r"\|y-X\hat\theta\|_2\,\|x_1-x_2\|_2", less="9/10 of it", needs=(RIDGE, PAIR),
+        proof="note of [repaired], before its last step",
+    )
+    yield tight(
+        "of one sign", lambda: _one_sign(q),
+        BOUND + r"\|y-X\hat\theta\|_2\sqrt{1-\rho^2}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat"
+        r"\theta_2>0)", less="9/10 of it", needs=(RIDGE, UNIT, ONE_SIGN),
+        proof="docs/fedelasticnet_claims.md#1-and-2",
+        note="1 - rho^2 <= 2 (1 - rho): of two unit vectors with <x_1, r>, <x_2, r> >= 0 the "
+        "difference is largest where one is 0",
+    )
+
+
+@statement(
+    "grouping-of-updates", title="what of the grouping effect reaches the local updates",
+    source="section 3, (4): the elastic net 'repurposed'",
+    assumptions=(*ASSUMED, "lambda_2 > 0", "L_k(theta) = ||y - X theta||^2/(2n)"),
+)
+def grouping_of_updates(q):
+    yield form(
+        "equal coefficients", lambda: eq((q.start + q.update)[0], (q.start + q.update)[1]),
+        r"x_1=x_2\Rightarrow(\theta_k^t)_1=(\theta_k^t)_2", fails=True, needs=(TWINS, RIDGE),
+        wording="in words",
+        note="the penalty is on the update: a difference that theta^{t-1} has stays for ever, at "
+        "every client",
+    )
+    yield repaired(
+        lambda: eq(q.update[0], q.update[1]), r"x_1=x_2\Rightarrow\Delta_1=\Delta_2",
+        wrong("of the models", lambda: eq((q.start + q.update)[0], (q.start + q.update)[1])),
+        holds=True, needs=(TWINS, RIDGE), proof="docs/fedelasticnet_claims.md#1-and-2",
+        note="identical features get equal updates, in (10) too where the stored gradients began "
+        "at 0: features that start equal stay equal",
+    )
+    yield tight(
+        "nearly equal updates", lambda: _grouped_updates(q),
+        r"|\Delta_1-\Delta_2|\le\tfrac1{n\lambda_2}\|x_1-x_2\|\,\|y-X\theta^{t-1}\|",
+        less="9/10 of it", needs=(RIDGE, PAIR),
+        proof="as grouping-effect [repaired]: lambda_2 Delta = soft(X'r/n, lambda_1) with r = y - "
+        "X theta_k, and ||r|| <= ||y - X theta^{t-1}||, as 0 is no better an update",
+    )

@@ -67,6 +67,7 @@ class World(ClosedView):
     asks : demands on a user's problem, in words, where `on_problem` makes an instance of one
     example : options of `fedtheory verify` that show a statement at work; where a user names no
         problem they are taken, but for those that he gives
+    no_problem : the reason for which it is made of no problem, default what it is about
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
     accepts : what a user may set of a theorem over it by ``given``, and its meaning
@@ -89,6 +90,7 @@ class World(ClosedView):
     about: ClassVar[str] = ""
     asks: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[str] = ""
+    no_problem: ClassVar[str] = ""
     problem: ClassVar[str] = "quadratic"
     takes: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[Mapping[str, str]] = {}

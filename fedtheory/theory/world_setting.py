@@ -147,7 +147,8 @@ class WorldSetting(Setting):
             )
         if world.of_problems():
             return None
-        return f"it is {world.about or 'about instances of its own'}, not about a problem's run"
+        of = world.about or "about instances of its own"
+        return world.no_problem or f"it is {of}, not about a problem's run"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """Demands on a user's problem, on who takes part and on the method."""

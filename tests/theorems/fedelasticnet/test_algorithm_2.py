@@ -257,7 +257,7 @@ def test_the_wire_on_a_users_problem():
             "algorithm-2-sparsity", algorithms.FedElasticNetScaffold(1, 0, epsilon=0.1), {"local_solver": GradientSteps(2, 0.1)},
             "without epsilon",
         ),
-        ("algorithm-2-at-rest", algorithms.FedElasticNetScaffold(1, 0), {}, "about points of rest"),
+        ("algorithm-2-at-rest", algorithms.FedElasticNetScaffold(1, 0), {}, "separable quadratics"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9), {}, "give a threshold > 0"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, "true-gradient", 0.1), {}, "sign rule"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, epsilon=0.1), {"sampling": Uniform(2)}, "all clients"),

@@ -227,7 +227,7 @@ def test_the_threshold_where_little_is_given(options, l1, l2, epsilon):
 @pytest.mark.parametrize(
     ("name", "how", "options", "words"),
     [
-        ("algorithm-2-at-rest", {}, {}, "algorithm-2-at-rest: it is about points of rest of Algorithm 2, not about a problem's run"),
+        ("algorithm-2-at-rest", {}, {}, "fedelasticnet/algorithm-2-at-rest: it is about separable quadratics in fractions"),
         ("algorithm-2-sparsity", {}, {"batch_size": 2}, "--batch-size 2: fedelasticnet/algorithm-2-sparsity is about full gradients"),
         ("threshold-on-the-wire", {}, {"local_steps": 2}, r"--local-steps 2: .* is about exact local minimisers; leave it out"),
         ("threshold-on-the-wire", {}, {"local_lr": 0.5}, r"--local-lr 0.5: .* is about exact local minimisers; leave it out"),

@@ -67,6 +67,7 @@ class RestView(ElasticWorld):
 
     kind, size, share = "algorithm-2 at rest", 30, 0.2
     about = "about points of rest of Algorithm 2"
+    no_problem = rounds.SEPARABLE_ONLY
     by_hand: ClassVar = {
         name: {**ONE, "sigma": [[sigma]], "lambda1": "1", "B": B, "shift": ["1/1000"]}
         for name, sigma, B in (

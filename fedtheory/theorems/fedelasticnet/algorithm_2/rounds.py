@@ -27,13 +27,16 @@ from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 from fedtheory.theory.world_setting import OF_RUNS
 
 __all__ = [
-    "EVERYBODY", "FULL", "ONE_STEP", "SEPARABLE", "Method", "OfAlgorithm2", "RoundsView",
-    "cohorts_of", "method_in", "numbers_of", "play", "quadratics", "scaffold", "size", "start_of",
-    "steps", "sums", "table_of", "told", "trace", "without_l1",
+    "EVERYBODY", "FULL", "ONE_STEP", "SEPARABLE", "SEPARABLE_ONLY", "Method", "OfAlgorithm2",
+    "RoundsView", "cohorts_of", "method_in", "numbers_of", "play", "quadratics", "scaffold", "size",
+    "start_of", "steps", "sums", "table_of", "told", "trace", "without_l1",
 ]  # fmt: skip
 
 MOST_STEPS = 20
 ROUNDS = 5  # on a user's problem
+SEPARABLE_ONLY = (
+    "it is about separable quadratics in fractions, whose points of rest are known exactly"
+)
 FULL = "is about full gradients and all clients or cohorts of P; leave it out"
 # what a form may need
 EVERYBODY = Fact("everybody takes part", lambda q: q.here.all())

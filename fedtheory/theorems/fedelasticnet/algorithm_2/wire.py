@@ -67,6 +67,7 @@ class StoppedView(ElasticWorld):
 
     kind, size, share = "threshold at rest", 24, 0.2
     about = "about states at which a threshold stops Algorithms 1, 2 and 3"
+    no_problem = rounds.SEPARABLE_ONLY
 
     def __init__(self, number: int, h: Any, theta: Any, share: Any, g: Any, epsilon: Any, method: rounds.Method) -> None:
         self.number, self.h, self.theta, self.epsilon, self.method, self.m = number, h, theta, epsilon, method, len(h)

@@ -21,10 +21,6 @@ SLOW = "0 < eta_l (a_ki + lambda_2) < 1, with q = 1 - eta_l (a_ki + lambda_2) an
 
 
 # --- at rest --------------------------------------------------------------------------------------
-def _stationary(v: RestView) -> Sides:
-    return le(abs(v.grad), 0 * v.grad, axes=("coordinate",))
-
-
 def _within(v: RestView) -> Sides:
     return le(abs(v.grad), v.rho.sum(axis=0) / v.m, axes=("coordinate",))
 
@@ -37,10 +33,6 @@ def _rests(v: RestView) -> Sides:
 def _optimum_rests(v: RestView, sign: int = 0) -> Sides:
     moves = v.at_zero(sign)
     return eq(moves + v.after.x[0] - v.theta, 0 * moves, axes=("client", "coordinate"))
-
-
-def _attracts(v: RestView) -> Sides:
-    return le(abs(v.near.x[0] - v.theta).max(), abs(v.shift).max())
 
 
 def _near(v: RestView, odd: int = -1, jump: int = 1) -> Sides:
@@ -72,7 +64,7 @@ def _two_clients(v: StabilityView, more: Any = 0, cross: Any = 1) -> Sides:
 def algorithm_2_at_rest(q):
     """Points of rest against stationary ones."""
     yield form(
-        "the drift is addressed", lambda: _stationary(q),
+        "the drift is addressed", lambda: le(abs(q.grad), 0 * q.grad, axes=("coordinate",)),
         r"\text{a round leaves }(\theta,c_k)\text{ as it is}\ \Rightarrow\ \nabla R(\theta)=0",
         fails=True, wording="in words",
         note="r_k = rho_k for everybody: the first local step goes down, the others are pushed "
@@ -119,7 +111,7 @@ def algorithm_2_at_rest(q):
 def algorithm_2_near_rest(q):
     """A round from close to a point of rest."""
     yield form(
-        "the optimum attracts", lambda: _attracts(q),
+        "the optimum attracts", lambda: le(abs(q.near.x[0] - q.theta).max(), abs(q.shift).max()),
         r"\|\theta^{t-1}-\theta_*\|_\infty\text{ "
         r"small}\ \Rightarrow\ \|\theta^t-\theta_*\|_\infty\le\|\theta^{t-1}-\theta_*\|_\infty",
         fails=True, needs=(AT_OPTIMUM, AWAY), wording="in words",

@@ -263,37 +263,13 @@ def _each_stationary(v: EverybodyView) -> Sides:
     return eq(v.slopes, 0 * v.slopes)
 
 
-def _near(v: EverybodyView) -> Sides:
-    return le(abs(v.mean(v.slopes)), v.lambda1 + 0 * v.theta)
-
-
-def _no_drift(v: EverybodyView) -> Sides:
-    return eq(v.delta, 0 * v.delta)
-
-
 def _signs(v: EverybodyView, exact: bool = True, ridge: Any = 1) -> Sides:
     signs = v.lambda1_s if exact else v.lambda1 * sign(v.delta)
     return eq(v.mean(signs), v.h - v.mean(v.grad_local) - ridge * v.lambda2 * v.mean(v.delta))
 
 
-def _distance(v: EverybodyView) -> Sides:
-    return le(v.mu**2 * sq(v.gamma - v.star), v.d * v.lambda1**2)
-
-
 def _C(v: EverybodyView) -> Sides:
     return le(v.C_next, v.beta**2 * v.off)
-
-
-def _C_literal(v: EverybodyView) -> Sides:
-    return le(v.mean(sq(v.grad_local - v.gradients([v.star] * v.m))), v.beta**2 * v.off)
-
-
-def _C_with_zeros(v: EverybodyView) -> Sides:
-    return le(v.C_next, 2 * v.beta**2 * v.off, 2 * v.lambda1**2 * v.zeros)
-
-
-def _epsilon(v: EverybodyView) -> Sides:
-    return le(v.epsilon, 2 * v.off, 2 * sq(v.gamma - v.star))
 
 
 def _known(v: EverybodyView, and_signs: bool = True) -> Sides:
@@ -342,14 +318,15 @@ def consistency(q):
         "h",
     )
     yield tight(
-        "repaired", lambda: _near(q), REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1",
+        "repaired", lambda: le(abs(q.mean(q.slopes)), q.lambda1 + 0 * q.theta),
+        REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1",
         rules=("sign",), less=TENTH, needs=(AT_REST,),
         proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         note="the mean of g_k - grad L_k(theta), and h = 0; attained by one client that starts at "
         "slope lambda_1",
     )
     yield form(
-        "no drift at rest", lambda: _no_drift(q),
+        "no drift at rest", lambda: eq(q.delta, 0 * q.delta),
         REST + r"\theta_k^t=\theta\text{ for every client}",
         wrong("the clients' own optima", lambda: _each_stationary(q)), holds=True, needs=(AT_REST,),
         wording="in words", proof="note",
@@ -396,7 +373,8 @@ def deviation(q):
         "comes to rest is not said by this",
     )
     yield tight(
-        "repaired", lambda: _distance(q), REST + r"\mu\|\gamma-\theta_*\|\le\lambda_1\sqrt d",
+        "repaired", lambda: le(q.mu**2 * sq(q.gamma - q.star), q.d * q.lambda1**2),
+        REST + r"\mu\|\gamma-\theta_*\|\le\lambda_1\sqrt d",
         rules=("sign",), less=TENTH, needs=(AT_REST, SOLVED),
         proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         note="squared here; from ||grad R||_inf <= lambda_1 at rest",
@@ -422,21 +400,22 @@ def limits_of_c_and_epsilon(q):
         "models are theta_* in every round and C_t = 1",
     )
     yield tight(
-        "C_t, gradients of L_k", lambda: _C_literal(q),
+        "C_t, gradients of L_k",
+        lambda: le(q.mean(sq(q.grad_local - q.gradients([q.star] * q.m))), q.beta**2 * q.off),
         r"\tfrac1m\sum_k\|\nabla L_k(\theta_k^t)-\nabla "
         r"L_k(\theta_*)\|^2\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2", less=TENTH,
         needs=(SOLVED,), wording="in words", proof="L_k is beta-smooth, (14)",
         note="the same sentence with gradients of L_k themselves: smoothness, (14)",
     )
     yield tight(
-        "C_t, repaired", lambda: _C_with_zeros(q),
+        "C_t, repaired", lambda: le(q.C_next, 2 * q.beta**2 * q.off, 2 * q.lambda1**2 * q.zeros),
         r"C_t\le2\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2+2\lambda_1^2z_t", rules=("sign",),
         less=TENTH, needs=(SOLVED,), proof="note; ||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",
         note="the sign rule stores grad L_k(theta_k) + lambda_1 (s_k - sign(delta_k)), off by at "
         "most lambda_1 and where delta is 0 only",
     )
     yield tight(
-        "epsilon_t", lambda: _epsilon(q),
+        "epsilon_t", lambda: le(q.epsilon, 2 * q.off, 2 * sq(q.gamma - q.star)),
         r"\epsilon_t\le\tfrac2m\sum_k\|\theta_k^t-\theta_*\|^2+2\|\gamma^{t-1}-\theta_*\|^2",
         less=TENTH, needs=(SOLVED,), wording="in words",
         proof="||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2",

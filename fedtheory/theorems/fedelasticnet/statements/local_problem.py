@@ -207,24 +207,12 @@ def _fedprox_and_no_less(v: LocalView, more: int = 0) -> Sides:
     return le(_nonzeros(v.delta) + more, _nonzeros(v.without_l1.delta))
 
 
-def _count(v: LocalView) -> Sides:
-    return le(v.lambda1 * _nonzeros(v.delta) + v.lambda2 * abs(v.delta).sum(), abs(v.v).sum())
-
-
 def _stays(v: LocalView, share: Any = 1) -> Sides:
     return eq(world.truth((v.delta == 0).all()), world.truth((abs(v.pull) <= share * v.lambda1).all()))
 
 
-def _impact(v: LocalView) -> Sides:
-    return le(v.lambda2**2 * sq(v.delta - v.without_l1.delta), v.d * v.lambda1**2)
-
-
 def _condition(v: LocalView, sign_of_delta: int = 1) -> Sides:
     return eq(v.gradient(v.local) - v.g + sign_of_delta * v.lambda2 * v.delta, 0 * v.g)
-
-
-def _near_9(v: LocalView) -> Sides:
-    return le(abs(v.gradient(v.local) - v.g + v.lambda2 * v.delta), v.lambda1 + 0 * v.g)
 
 
 def _units(v: LocalView, and_l1: bool = True) -> Sides:
@@ -355,7 +343,8 @@ def sparsification(q):
         "L(theta), which is 0 wherever p_i is",
     )
     yield tight(
-        "count", lambda: _count(q),
+        "count",
+        lambda: le(q.lambda1 * _nonzeros(q.delta) + q.lambda2 * abs(q.delta).sum(), abs(q.v).sum()),
         r"\lambda_1\mathrm{nnz}(\delta)+\lambda_2\|\delta\|_1\le\|g_k-\nabla L_k(\theta_k^t)\|_1",
         less="9/10 of it", needs=(CONVEX, WITH_L1), proof="note",
         note="the 1-norm of (11) with s; so nnz <= ||g_k - grad L_k(theta_k)||_1/lambda_1",
@@ -384,7 +373,7 @@ def impact_of_lambda_1(q):
         "small as one likes",
     )
     yield tight(
-        "repaired", lambda: _impact(q),
+        "repaired", lambda: le(q.lambda2**2 * sq(q.delta - q.without_l1.delta), q.d * q.lambda1**2),
         r"\|\delta-\delta^0\|\le\tfrac{\lambda_1}{\lambda_2}\sqrt d", less="9/10 of it",
         needs=(CONVEX, WITH_L1), proof="note",
         note="squared here. The two conditions differ by lambda_1 s, and H + lambda_2 moves no "
@@ -392,7 +381,8 @@ def impact_of_lambda_1(q):
         "coordinate",
     )
     yield tight(
-        "how far from (9)", lambda: _near_9(q),
+        "how far from (9)",
+        lambda: le(abs(q.gradient(q.local) - q.g + q.lambda2 * q.delta), q.lambda1 + 0 * q.g),
         r"\|\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})\|_\infty\le\lambda_1",
         less="9/10 of it", needs=(CONVEX, WITH_L1),
         proof="(11): the left side is the sup norm of lambda_1 s, |s_i| <= 1",

@@ -250,10 +250,6 @@ def _grouped_updates(v: RegressionView) -> Sides:
     return le(v.lambda2**2 * (v.update[0] - v.update[1]) ** 2, v.apart_sq * off / Fraction(v.n) ** 2)
 
 
-def _one_sign(v: RegressionView) -> Sides:
-    return _grouping(v, sq(v.y - v.X @ v.net) * (1 - v.gram[0, 1] ** 2))
-
-
 def _orthonormal(v: RegressionView, times: Any = 1) -> Sides:
     return eq((2 + v.lambda2) * v.net, soft(2 * v.X.T @ v.y, times * v.lambda1))
 
@@ -394,7 +390,7 @@ def grouping_effect(q):
         proof="note of [repaired], before its last step",
     )
     yield tight(
-        "of one sign", lambda: _one_sign(q),
+        "of one sign", lambda: _grouping(q, sq(q.y - q.X @ q.net) * (1 - q.gram[0, 1] ** 2)),
         BOUND + r"\|y-X\hat\theta\|_2\sqrt{1-\rho^2}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat"
         r"\theta_2>0)", less="9/10 of it", needs=(RIDGE, UNIT, ONE_SIGN),
         proof="docs/fedelasticnet_claims.md#1-and-2",

@@ -192,10 +192,6 @@ def _control(v: StepsView, ridge: Any = 0, level: Any = 0) -> Sides:
     return eq(v.next_controls, seen)
 
 
-def _last_only(v: StepsView) -> Sides:
-    return eq(v.next_controls, v.gradients(v.path[-1]))
-
-
 def _first_step(v: StepsView, at_zero: int = 0) -> Sides:
     return eq(v.path[1], v.plain.path[1] - v.lr * v.lambda1 * at_zero)
 
@@ -244,8 +240,8 @@ MEAN, STEPS = r"c_k^+=\tfrac1B\sum_{b<B}\nabla L_k(y_b)", (FRESH, SHORT)
 def eq_6(q):
     yield form(
         "mean of the gradients", lambda: _control(q), MEAN + r"\text{ with the steps (5)}",
-        wrong("the last gradient", lambda: _last_only(q)), holds=True, needs=(PLAIN,),
-        wording="algorithm", proof="note",
+        wrong("the last gradient", lambda: eq(q.next_controls, q.gradients(q.path[-1]))),
+        holds=True, needs=(PLAIN,), wording="algorithm", proof="note",
         note="(5) says theta^{t-1} - theta_k = eta_l sum_b (grad L_k(y_b) - c_k + c), and (6) "
         "divides that by B eta_l",
     )

@@ -37,10 +37,6 @@ SYMBOLS = {
 }
 
 
-def _no_effect(v: StoppedView) -> Sides:
-    return le(abs(v.without - v.theta), 0 * v.theta, axes=("coordinate",))
-
-
 def _rests(v: StoppedView, without: bool = False) -> Sides:
     moved = abs(v.without - v.theta) if without else v.moved
     return eq(moved, 0 * moved)
@@ -97,7 +93,7 @@ def _fed_back(v: WireView, signs: int = 0) -> Sides:
 def threshold_at_rest(q):
     """States at which nothing is sent."""
     yield form(
-        "does not affect", lambda: _no_effect(q),
+        "does not affect", lambda: le(abs(q.without - q.theta), 0 * q.theta, axes=("coordinate",)),
         r"\text{what rests with }\epsilon>0\text{ rests with }\epsilon=0", fails=True,
         wording="in words",
         note="for every epsilon > 0 and each of the three algorithms there are such states. A "

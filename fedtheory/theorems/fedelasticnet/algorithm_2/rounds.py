@@ -28,8 +28,8 @@ from fedtheory.theory.world_setting import OF_RUNS
 
 __all__ = [
     "EVERYBODY", "FULL", "ONE_STEP", "SEPARABLE", "SEPARABLE_ONLY", "Method", "OfAlgorithm2",
-    "RoundsView", "cohorts_of", "method_in", "numbers_of", "play", "quadratics", "scaffold", "size",
-    "start_of", "steps", "sums", "table_of", "told", "trace", "without_l1",
+    "RoundsView", "cohorts_of", "method_in", "numbers_of", "play", "prepared", "quadratics",
+    "scaffold", "size", "start_of", "steps", "sums", "table_of", "trace", "without_l1",
 ]  # fmt: skip
 
 MOST_STEPS = 20
@@ -148,10 +148,10 @@ class OfAlgorithm2(ElasticWorld):
             )
         lr = 1 / (2 * (beta + algorithm.l2)) if lr is None else lr
         what = f"Algorithm 2, B = {steps}, eta_l = {lr:.6g}"
-        return told(request, problem, algorithm, what, local_solver=GradientSteps(steps, lr))
+        return prepared(request, problem, algorithm, what, local_solver=GradientSteps(steps, lr))
 
 
-def told(request: Any, problem: Any, algorithm: Any, what: str, **more: Any) -> Prepared:
+def prepared(request: Any, problem: Any, algorithm: Any, what: str, **more: Any) -> Prepared:
     """Make a case, with what stands above its table."""
     sampling, beta = request.sampling(problem), float(problem.beta_k.max())
     head = (

@@ -305,4 +305,4 @@ class WireView(ElasticWorld):
             defaults["l2_over_beta"] = 30.0
         algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
         what = f"Algorithm 3 (sign rule), epsilon = {algorithm.epsilon:g} on the messages"
-        return rounds.told(request, problem, algorithm, what)
+        return rounds.prepared(request, problem, algorithm, what)

@@ -76,8 +76,8 @@ class World(ClosedView):
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     rules : the variants of the method that a form is claimed for where it does not say
     searched : the rules under which its random instances can refute a form; None: all
-    each_form : True if a user's case is another instance for each form: `on_problem` is given that
-        in place of the statement's id
+    each_form : True if forms with other needs are about other instances of a user's case:
+        `on_problem` is given the form in place of the statement's id
     work : the local solvers that a user's case may have, where `takes` has no local steps
     """
 

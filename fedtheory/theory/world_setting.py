@@ -230,7 +230,7 @@ class WorldSetting(Setting):
     def shares_view(self, form: Form) -> Any:
         """Forms of which this is equal are judged on one instance of a case."""
         world = self.worlds.get(form.kind)  # none of a claim
-        return form.kind, form.name if world is not None and world.each_form else ""
+        return form.kind, form.needs if world is not None and world.each_form else ()
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""

@@ -307,8 +307,8 @@ def test_what_a_statement_says_of_a_users_problem():
     assert list(SETTING.takes(signs)) == ["delta"] and SETTING.takes(claim) == {} == SETTING.takes(density)
     assert len(SETTING.asks(at_rest)) == 2 and SETTING.asks(claim) == ()
     part = SETTING.part(signs)
-    assert {part.shares_view(f) for f in at_rest.forms} == {("everybody", "")}
-    assert {part.shares_view(f) for f in signs.forms} == {("signs", f.name) for f in signs.forms}
+    assert {part.shares_view(f) for f in at_rest.forms} == {("everybody", ())}
+    assert {part.shares_view(f) for f in signs.forms} == {("signs", f.needs) for f in signs.forms}
     with pytest.raises(InvalidInput, match="it is about densities"):
         SETTING.instance(density, density.forms[0], Case(SQUARES, PROX, x0=START))
 

@@ -309,6 +309,62 @@ def test_statements_of_an_authors_own_are_judged_on_models_alone():
     assert assert_statement("kit-rates/each", seeds, PROBLEM)[0].count == 60
 
 
+HALVED = """
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fedtheory.local import LocalObjective
+from fedtheory.theory import *
+
+
+class State(NamedTuple):
+    x: object
+
+
+@dataclass(frozen=True)
+class Damped:
+    alpha: float
+    sign: float = 1
+    name = "damped"
+
+    def init(self, x, num_clients):
+        return State(x)
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        y = clients.minimise(LocalObjective(center=x), start=x).y
+        return State(state.x + self.sign * self.alpha * clients.mean(y - x))
+
+
+paper = Paper("kit-damped")
+
+
+@paper.statement("nearer", about=method(Damped, alpha=among(1, "1/2")), over="run",
+                 local=GradientSteps(1, lr=lambda c: 1 / c.beta), problems=Quadratics())
+def nearer(q):
+    yield printed(le(q.distance_sq[-1], (1 - q.method.alpha * q.eta * q.mu) ** q.T * q.distance_sq[0]))
+"""
+
+
+def test_a_method_of_ones_own_is_known_however_its_file_was_read(tmp_path, monkeypatch):
+    """The class of an import and that of the file named by its path are one."""
+    (tmp_path / "kit_damped.py").write_text(HALVED)
+    (tmp_path / "kit_other.py").write_text(HALVED)
+    monkeypatch.chdir(tmp_path), monkeypatch.syspath_prepend(tmp_path)
+    mine, other = import_module("kit_damped").Damped, import_module("kit_other").Damped
+    problem = problems.Quadratic(np.ones((1, 1, 1)), np.zeros((1, 1)))
+    run, name = 0.5 ** np.arange(5)[:, None], "kit_damped.py::nearer"
+    try:
+        assert assert_statement(name, run, problem, mine(0.5))[0].tightness == pytest.approx(0.5)
+        assert "violated" in str(failure(name, run, problem, mine(1.0)))
+        assert "alpha = 0.7: kit-damped/nearer is about" in str(failure(name, run, problem, mine(0.7)))
+        assert "not Damped(alpha=0.5, sign=-1)" in str(failure(name, run, problem, mine(0.5, -1)))
+        assert "not applicable" in str(failure(name, run, problem, other(0.5)))
+        assert "with its alpha, Damped(alpha=...)" in str(failure(name, run, problem))
+    finally:
+        registry._forget(registry.paper("kit-damped"))
+
+
 # --- what is handed in ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("run", "text"),

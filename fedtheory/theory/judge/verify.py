@@ -216,7 +216,8 @@ def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **opti
     case = Case(problem, algorithm, **asked)
     if case.mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {case.mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    if not (algorithm is None and setting_of(statement).own_method):
+    of_a_file = algorithm is None or callable(getattr(type(algorithm), "round", None))
+    if not (of_a_file and setting_of(statement).own_method):
         check_algorithm(algorithm)
     check_problem(problem)
     check_sampling(case.sampling)

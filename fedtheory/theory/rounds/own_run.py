@@ -127,7 +127,8 @@ def _check_nothing_open(setting: Any, where: str, sides: Sides, again: Callable[
         if not same:
             number = name.removeprefix("method.")
             of_work = "local_solver=GradientSteps(steps, lr) says it"
-            remedy = of_work if number == name else f"hand over the method with its {number}"
+            own = "" if number == name else f"{setting.method.cls.__name__}({number}=...)"
+            remedy = f"hand over the method with its {number}, {own}" if own else of_work
             raise NotRecorded(f"{where} depends on {number}, which the statement leaves open: {remedy}")
 
 

@@ -6,9 +6,11 @@ made from them; so they are said with the run, or nothing is judged that depends
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
+from os.path import realpath
 from typing import Any
 
 import numpy as np
@@ -58,7 +60,7 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any) -> Any:
 
 def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     """The method with the algorithm's hyperparameters."""
-    if type(algorithm) is not about.cls:
+    if not _one_class(type(algorithm), about.cls):
         raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
     numbers = dict(about.hyperparameters)
     for name, declared in about.hyperparameters.items():
@@ -116,10 +118,17 @@ def _close(a: Any, b: Any) -> bool:
 
 def _same(a: Any, b: Any) -> bool:
     """True if two methods are of one class, with the same numbers but for rounding."""
-    if a is b or type(a) is not type(b):
+    if a is b or not _one_class(type(a), type(b)):
         return a is b
     names = [f.name for f in fields(a)] if is_dataclass(a) else sorted({*vars(a), *vars(b)})
     return all(_alike(getattr(a, name, None), getattr(b, name, None)) for name in names)
+
+
+def _one_class(a: type, b: type) -> bool:
+    """True of one class, also where its file was read twice: imported, and named as FILE.py."""
+    names = [cls.__module__ for cls in (a, b)]
+    files = {realpath(getattr(sys.modules.get(n), "__file__", None) or n) for n in names}
+    return a is b or (a.__qualname__ == b.__qualname__ and len(files) == 1)
 
 
 def _alike(v: Any, w: Any) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fedtheory.local.objective import LocalSolver
     from fedtheory.participation.cohorts import Sampling
+    from fedtheory.theory import AuthoredStatement
     from fedtheory.theory.judge import Check, Checks, Statement
 
 __all__ = ["assert_statement"]
@@ -22,7 +23,7 @@ MOST_ASSUMPTIONS = 6
 
 
 def assert_statement(
-    statement: Statement | str, trajectory: Any, problem: Any, algorithm: Any = None, *,
+    statement: Statement | AuthoredStatement | str, trajectory: Any, problem: Any, algorithm: Any = None, *,
     form: str | None = None, confidence: float = 0.999, x0: Any = None,
     sampling: Sampling | None = None, local_solver: LocalSolver | None = None,
     given: Mapping[str, Any] | None = None,
@@ -32,8 +33,8 @@ def assert_statement(
 
     Parameters
     ----------
-    statement : Statement, or its id, such as 'fedelasticnet/theorem-a', or 'my_paper.py::theorem-1'
-        of a file of yours
+    statement : its id, such as 'fedelasticnet/theorem-a', or 'my_paper.py::theorem-1' of a file of
+        yours; or the statement itself, of a `Paper` or from `theorems.get`
     trajectory : what the run recorded
         The server's models (rounds + 1, d), round 0 first, or (rounds + 1, seeds, d); a dict with
         these under 'x' and the method's memories under their names here, such as FedDyn's 'h'
@@ -85,9 +86,8 @@ def assert_statement(
     from fedtheory import theorems  # noqa: F401 - so that its papers are known
     from fedtheory.theory.judge.own_run import check_run
     from fedtheory.theory.judge.registry import get
-    from fedtheory.theory.judge.statement import Statement
 
-    statement = statement if isinstance(statement, Statement) else get(statement)
+    statement = get(statement)
     confidence = check_unit("confidence", confidence)
     if algorithm is None:
         algorithm = getattr(trajectory, "algorithm", None)

@@ -70,6 +70,7 @@ class AuthoredStatement:
     rule, rule_values : of one of the `variants`, which has no others
     states : what may be any state before the round, beyond the model
     starts : of a run the most equally likely points that it may start at
+    paper : the `Paper` that it was declared in
     """
 
     id: str
@@ -92,6 +93,7 @@ class AuthoredStatement:
     rule_values: Mapping[str, Any] = field(default_factory=dict)
     states: Mapping[str, Any] = field(default_factory=dict)
     starts: int = 1
+    paper: Paper | None = None
 
     @cached_property
     def variants(self) -> dict[str, AuthoredStatement]:
@@ -218,8 +220,9 @@ class AuthoredStatement:
             scope, forms = self.over, tuple(self._of_method(c) for c in self.forms.values())
         told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
         return Statement(
-            self.id, self.title, self.source, scope, forms, *told, measures=self.measures
-        )
+            self.id, self.title, self.source, scope, forms, *told,
+            measures=self.measures, home=self.paper,
+        )  # fmt: skip
 
     def _of_method(self, claimed: Claimed) -> Form:
         """A form about rounds or runs of a method."""
@@ -483,7 +486,7 @@ class Paper(RegisteredPaper):
                 f"{self.id}/{name}", about, Minimise() if local is None else local,
                 Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
                 tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
-                measures, ours, self.tested, rules or {}, states=states or {}, starts=starts,
+                measures, ours, self.tested, rules or {}, states=states or {}, starts=starts, paper=self,
             )  # fmt: skip
             if not made.of_world:
                 _check(made, at)
@@ -502,7 +505,7 @@ class Paper(RegisteredPaper):
             wording, scope and assumptions, as in `fedtheory.theory.judge.statement.claim`
         """
         given = (f"{self.id}/{name}", title, source or self.source, latex)
-        self._with(claim(*given, symbols=self.symbols, **more))
+        self._with(replace(claim(*given, symbols=self.symbols, **more), home=self))
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.

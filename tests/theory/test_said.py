@@ -202,16 +202,31 @@ def test_a_run_is_held_to_a_statement_in_a_file(tmp_path):
         registry.get(f"{file}::contractio")
 
 
-def test_a_paper_that_nobody_knows_is_told_with_what_to_do():
-    alone = Paper("nobody-knows", title="t", source="s")
+def test_a_statement_is_judged_by_the_paper_that_it_was_declared_in():
+    """Whichever way it is handed over, and whoever else has a paper of that id."""
+    papers = []
+    for steep in (1, 1000):
+        papers.append(paper := Paper("twice", title="t", source="s"))
 
-    @alone.statement("rate", about=FedAvg(), local=Work(1, lr=lambda c: 1 / c.beta), **made)
-    def claim(q):
-        yield repaired(le(q.gap[-1], q.distance_sq[0] / (2 * q.eta * q.T)), "b")
+        @paper.statement("rate", about=FedAvg(), local=Work(1, lr=lambda c: 1 / c.beta), **made)
+        def claim(q, steep=steep):
+            yield repaired(le(steep * q.distance_sq[0], 4 * q.distance_sq[0]), "b")
 
-    told = r"nobody-knows/rate is not registered: give 'FILE\.py::rate'.*register\(paper\)"
-    with pytest.raises(UnknownName, match=told):
-        registry.paper_of(alone.statements[0])
+        paper.claim("talk", "t", "a")
+    known, (one, other) = registry.register(papers[1]), papers
+    models = np.array([[1.0], [0.0]])
+    try:
+        for paper, verdict in ((one, "holds"), (other, "violated")):
+            core, authored = paper.statements[0], paper["rate"]
+            assert registry.get(authored) is core and registry.paper_of(core) is paper
+            for given in (core, authored):
+                assert [c.verdict for c in own_verify(given, ONE, rounds=1, x0=[1.0])] == [verdict]
+                assert check_run(given, ONE, None, models).verdict == verdict
+            assert core.verify(ONE, None, rounds=1, x0=[1.0]).verdict == verdict
+            with pytest.raises(InvalidInput, match="twice/talk: it is a claim that cannot be proved"):
+                own_verify(paper.statements[1], ONE)
+    finally:
+        registry._forget(known)
 
 
 def test_the_step_size_has_its_name():

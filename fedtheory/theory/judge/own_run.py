@@ -138,7 +138,7 @@ def bound(
     UnknownName
         No such statement or form.
     """
-    statement = statement if isinstance(statement, Statement) else get(statement)
+    statement = get(statement)
     chosen = chosen_form(statement, form)
     if run is not None:
         record, sampling, local_solver = read_record(problem, run), *_what_it_knows(run, sampling, local_solver)
@@ -197,7 +197,7 @@ def check_run(
     forms : names; default the one that `bound` takes
     confidence : of claims about a mean
     """
-    statement = statement if isinstance(statement, Statement) else get(statement)
+    statement = get(statement)
     sampling, local_solver = _what_it_knows(run, sampling, local_solver)
     chosen = [chosen_form(statement, None)] if forms is None else [chosen_form(statement, name) for name in forms]
     record = read_record(problem, run)

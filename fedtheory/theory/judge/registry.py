@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName, suggest
+from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.inputs import require
 from fedtheory.parallel import interrupted
 from fedtheory.theory.judge.proof import Proof
@@ -341,16 +341,11 @@ def paper(id: str) -> RegisteredPaper:
 
 
 def paper_of(statement: str | Statement) -> RegisteredPaper:
-    """The paper of a statement, or of a statement's id. Raises `UnknownName` where it is not registered."""
-    if isinstance(statement, Statement) and statement.paper not in _PAPERS:
-        _load()
-        if statement.paper not in _PAPERS:
-            own = statement.id.partition("/")[2]
-            raise UnknownName(
-                f"the paper of {statement.id} is not registered: give 'FILE.py::{own}' in its "
-                "place, or call fedtheory.theory.judge.register(paper) first"
-            )
-    return paper(statement.paper if isinstance(statement, Statement) else statement.partition("/")[0])
+    """The paper that a statement was declared in, or that is registered for a statement's id. Raises `UnknownName`."""
+    if isinstance(statement, Statement):
+        home: RegisteredPaper = statement.home or paper(statement.paper)
+        return home
+    return paper(statement.partition("/")[0])
 
 
 def setting_of(statement: str | Statement) -> Setting:
@@ -371,8 +366,10 @@ def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tupl
     return [(paper(id), group) for id, group in groups.items()]
 
 
-def get(name: str) -> Statement:
+def get(name: Any) -> Statement:
     """The statement of that id, for example 'my-paper/theorem-3.1', or of that name in a file: 'my_paper.py::theorem-3.1'.
+
+    A `Statement`, or an `AuthoredStatement` of a paper, is that statement.
 
     Raises
     ------
@@ -381,6 +378,9 @@ def get(name: str) -> Statement:
     FedTheoryError
         Of a file, as `load_file` raises it.
     """
+    given = getattr(name, "statement", name)
+    if isinstance(given, Statement):
+        return given
     _load()
     file, inside, own = str(name).partition("::")
     if inside and file.endswith(".py"):

@@ -277,6 +277,7 @@ class Statement:
         Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
     shown_by : of a claim, the command that measures what it is about, or several with '; ' between them
     measures : its left side in words, for the axis of a picture; '' where its formula is to stand there
+    home : the paper that it was declared in; None: the one that is registered with its id
     """
 
     id: str
@@ -290,6 +291,7 @@ class Statement:
     witness_limits: Mapping[str, float] = field(default_factory=dict)
     shown_by: str = ""
     measures: str = ""
+    home: Any = field(default=None, compare=False, repr=False)
 
     runner: ClassVar[Callable[..., Any]]  # `fedtheory.theory.judge.verify.verify`, which stands above this file
     bounder: ClassVar[Callable[..., Any]]  # `fedtheory.theory.judge.own_run.bound`, likewise

@@ -109,7 +109,7 @@ def verify(
     UnknownName
         No such statement or form; something given that the setting does not know.
     """
-    statement = statement if isinstance(statement, Statement) else get(statement)
+    statement = get(statement)
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
     case = case_of(
         statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
@@ -180,7 +180,7 @@ def keep(
     InvalidInput
         A form that is not judged in fractions on this problem, or whose assumptions fail there; and as `verify` raises it.
     """
-    statement = statement if isinstance(statement, Statement) else get(statement)
+    statement = get(statement)
     chosen = statement.form(form)
     case = case_of(statement, problem, algorithm, **options)
     setting = setting_of(statement)
@@ -208,7 +208,7 @@ def check_given(statement: Statement, names: Iterable[str]) -> None:
 
 def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Unpack[Options]) -> Case:
     """Check what a user gives to a statement; options and errors as of `verify`, but ``forms``."""
-    statement = statement if isinstance(statement, Statement) else get(statement)
+    statement = get(statement)
     for name in options:
         if name not in Options.__annotations__:
             raise suggest(name, list(Options.__annotations__), "argument of verify")

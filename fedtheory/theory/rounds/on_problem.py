@@ -12,7 +12,9 @@ from fedtheory.participation.cohorts import Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.sequential import FIRST, in_looks
+from fedtheory.theory.judge.verify import verify as judged_by_setting
 from fedtheory.theory.rounds.declare import only_keywords
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
@@ -45,14 +47,14 @@ def verify(
     forms: Iterable[str] | None = None,
     **how: Unpack[Options],
 ) -> list[Check]:
-    """One check a form of an authored statement on a problem of `fedtheory.problems`.
+    """One check a form of a statement on a problem of `fedtheory.problems`.
 
     A problem outside the declared class is 'not applicable', with the name of the property that is missing. So is a method that the
     statement is not about.
 
     Parameters
     ----------
-    statement : AuthoredStatement
+    statement : of a `Paper`, by itself, or by its id as 'FILE.py::NAME'
     algorithm : the statement's method with numbers that it leaves open; None takes the limit of `upto`, and every one
         `among` several in turn: a form that fails of one of them fails, and holds if it does of all. The numbers shown are the first's
     forms : names, default all
@@ -69,12 +71,20 @@ def verify(
     Raises
     ------
     UnknownName
-        No such form, or keyword.
+        No such statement, form, or keyword.
     InvalidInput
-        More cohorts than can be enumerated; what the author's function raises, with file and line.
+        A statement that is about no problem; more cohorts than can be enumerated; what the author's function raises, with
+        file and line.
     """
     only_keywords(how, Options.__annotations__, "verify")
-    return on_case(statement, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)  # type: ignore[arg-type]
+    chosen, authored = get(statement), statement
+    if not hasattr(statement, "variants"):
+        authored = getattr(paper_of(chosen), "authored", {}).get(chosen.id.partition("/")[2])
+    if authored is None or authored.of_world:
+        if (reason := setting_of(chosen).refusal(chosen)) is not None:
+            raise InvalidInput(f"{chosen.id}: {reason}")
+        return [*judged_by_setting(chosen, problem, algorithm, forms=forms, **how)]  # type: ignore[misc]
+    return on_case(authored, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)  # type: ignore[arg-type]
 
 
 def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> list[Check]:

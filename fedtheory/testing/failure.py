@@ -40,6 +40,8 @@ class ConvergenceFailure(AssertionError):
 
         Raises
         ------
+        InvalidInput
+            Nothing was compared, so that there is nothing to draw.
         OSError
             A path where nothing can be written.
         """

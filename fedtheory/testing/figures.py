@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.errors import InvalidInput
 from fedtheory.plotting.saved import stem_of
 from fedtheory.plotting.style import COLOURS, GREY, headline, house_style, new_figure, save
 from fedtheory.provenance import provenance, to_jsonable, write_atomic, write_json
@@ -26,6 +27,8 @@ def write(evidence: dict[str, Any], path: Path | str) -> Any:
 
     Raises
     ------
+    InvalidInput
+        Nothing was compared.
     OSError
         A path where nothing can be written.
     """
@@ -74,18 +77,17 @@ def columns(evidence: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def draw(evidence: dict[str, Any]) -> Any:
-    """The figure: a `matplotlib.figure.Figure`."""
+    """The figure: a `matplotlib.figure.Figure`. Raises `InvalidInput` where nothing was compared."""
     painter: Callable[[dict[str, Any], Any], None] | None = {
         "rate": _rate, "contraction": _rate, "bound": _bound, "reaching": _reaching
     }.get(evidence["kind"])  # fmt: skip
     with house_style():
         if painter is None and evidence["kind"] == "statement" and _compared(evidence):
             return evidence["checks"].plot(worst=False)
-        figure, axes = new_figure(*SIZE)
         if painter is None:
-            axes[0, 0].axis("off")
-        else:
-            painter(evidence, axes[0, 0])
+            raise InvalidInput("nothing was compared, so that there is nothing to draw")
+        figure, axes = new_figure(*SIZE)
+        painter(evidence, axes[0, 0])
         headline(figure, _plain(evidence["title"]), _plain("\n".join(_short(line) for line in evidence["lines"][:3])))
         return figure
 

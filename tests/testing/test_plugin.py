@@ -159,6 +159,15 @@ def test_every_failed_rate_or_bound_leaves_its_figure_and_data(pytester):
     assert rate[0] == "x,mean" and rate[1] == "1.0,3.0" and len(rate) == 201
 
 
+def test_a_statement_that_was_not_compared_leaves_no_empty_figure(pytester):
+    text = FAILING.replace("FedDyn(2.0))", "FedDyn(1.5))")  # outside the theorem's assumptions
+    result = run(pytester, text, "--rate-plots", "plots", "-k", "test_statement")
+    result.assert_outcomes(failed=1)
+    told = result.stdout.str()
+    assert "not applicable" in told and "no figure: InvalidInput: nothing was compared" in told
+    assert not list(pytester.path.glob("plots/*"))
+
+
 def test_without_the_option_nothing_is_written(pytester):
     run(pytester, FAILING, "-k", "bound").assert_outcomes(failed=1)
     assert not list(pytester.path.glob("**/*.png"))

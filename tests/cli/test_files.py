@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refused
+from repository import ROOT
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
@@ -190,6 +191,17 @@ def test_what_is_wrong_with_a_file_is_one_line(tmp_path, text, says):
     for command in ("list", "explain", "verify"):
         assert says in refused(command, file)
     assert "mine" not in [p.id for p in registry.papers()]
+
+
+def test_a_mistake_inside_a_method_is_not_told_as_one_of_the_import(tmp_path):
+    """The file runs by itself: the line fails when the method makes a round."""
+    file = tmp_path / "broken.py"
+    file.write_text(text := (ROOT / "examples/own_method.py").read_text().replace("clients.mean(", "clients.men("))
+    line = 1 + text[: text.index("clients.men(")].count("\n")
+    for command in ("list", "explain", "verify"):
+        told = " ".join(refused(command, file).split())
+        assert f"broken.py, line {line}: AttributeError: " in told and "has no attribute 'men'" in told
+        assert "where a statement is tried on a small instance" in told and "import" not in told
 
 
 def test_a_file_that_is_not_there():

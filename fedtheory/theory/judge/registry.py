@@ -241,7 +241,7 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
     DataFileError
         No such file.
     InvalidInput
-        It cannot be imported, with the line; it has no paper.
+        It cannot be imported, or the body fails in it, with the line; it has no paper.
     """
     where = Path(path).resolve()
     if not where.is_file():
@@ -252,6 +252,7 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
     spec = importlib.util.spec_from_loader(name, loader, origin=str(where))
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     module.__file__, before = str(where), sys.modules.get(name)
+    lead, rest = "it cannot be imported, ", f"; it must run by itself, as `python {path}` shows"
     sys.modules[name] = module
     try:  # always the text as it is now, never a cached one
         exec(compile(where.read_bytes(), str(where), "exec"), module.__dict__)
@@ -265,6 +266,7 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
             )
         for each in found.values():
             each.file = str(where)
+        lead, rest = "", ", where a statement is tried on a small instance"
         yield list(found.values())
     except (Exception, SystemExit) as error:
         if before is None:
@@ -282,10 +284,7 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
             raise InvalidInput(whole) from error
         if told := missing_import(error):
             raise InvalidInput(f"{path}{line}: {told}") from error
-        raise InvalidInput(
-            f"{path}{line}: it cannot be imported, {type(error).__name__}: {error}; "
-            f"it must run by itself, as `python {path}` shows"
-        ) from error
+        raise InvalidInput(f"{path}{line}: {lead}{type(error).__name__}: {error}{rest}") from error
 
 
 def missing_import(error: BaseException) -> str:

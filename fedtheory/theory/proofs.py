@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import require
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import proof as core
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
-from fedtheory.theory.rounds.forms import reduced
+from fedtheory.theory.rounds.forms import in_function, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
@@ -130,12 +131,14 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
 
 
 def _core_step(one: ProofStep) -> core.Step:
-    weight = None if one.weight is None else lambda ended: one.weight(ended.run) if callable(one.weight) else one.weight
+    label = getattr(one.what, "name", one.what)
+    weight = None if one.weight is None else lambda ended: _of_run(one.weight, ended, label)
     if one.sides is not None:
-        ending = one.sides
 
         def at_the_end(ended: core.Ended) -> Sides:
-            sides = ending(ended.run)
+            sides = _of_run(one.sides, ended, label)
+            remedy = "its function returns le(lhs, rhs) or eq(lhs, rhs)"
+            require(isinstance(sides, Sides), f"step {label!r}", sides, remedy)
             return _plain(sides, ended.run.expectation)
 
         return core.Step(one.what, one.why, weight=weight, sides=at_the_end, over="end", formula=one.formula)
@@ -146,6 +149,14 @@ def _core_step(one: ProofStep) -> core.Step:
         return _plain(with_noise(statement, own, form), own.expectation)
 
     return core.Step(statement.name, one.why or statement.title, statement.id, form, weight, of_round)
+
+
+def _of_run(given: Any, ended: core.Ended, label: str) -> Any:
+    """What an author's function makes of the whole run, or a number in its place."""
+    if not callable(given):
+        return given
+    with in_function(given, f"step {label!r}"):
+        return given(ended.run)
 
 
 def _plain(sides: Sides, expectation: Callable[[Any], Any]) -> Sides:

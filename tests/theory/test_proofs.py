@@ -10,7 +10,7 @@ from repository import ROOT
 from statements_at_hand import instance
 
 from fedtheory.algorithms import FedAvg
-from fedtheory.errors import InvalidInput, UnknownName
+from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 from fedtheory.problems import random_quadratic
 from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, load_file, repaired, step
 from fedtheory.theory.judge import registry
@@ -93,6 +93,24 @@ def test_on_a_problem_and_with_cohorts():
         assert walked.unexplained == 0 and walked.slack > 0  # expectations over all cohorts of every round
     finally:
         registry._forget(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"at_end": lambda q: le(0 * q.gap[-1], q.gap[9])}, r"test_proofs\.py, line \d+, step 'end': IndexError: index 9"),
+        ({"at_end": lambda q: le(0, q.gapp[-1])}, r"test_proofs\.py, line \d+, step 'end': .*did you mean 'gap'"),
+        ({"at_end": lambda q: q.gap[-1]}, r"step 'end' = .*its function returns le\(lhs, rhs\)"),
+        ({"weight": lambda q: [1][int(q.T)]}, r"test_proofs\.py, line \d+, step 'end': IndexError: list index"),
+    ],
+)
+def test_a_mistake_in_a_function_of_a_step_names_its_line(change, says):
+    """Those of a step are run by the walk alone, and not when the file is read."""
+    made = load_file(FILE)
+    given = {"at_end": lambda q: le(0 * q.gap[-1], q.gap[-1]), "weight": 1, **change}
+    proof = made.proof("rate", steps=[step("one-round", weight=1), step("end", given.pop("at_end"), **given)])
+    with pytest.raises(FedTheoryError, match=says):
+        walk_witness(proof, huber())
 
 
 def test_without_weights_there_is_no_waterfall():

@@ -7,7 +7,8 @@ import inspect
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, get_args
@@ -33,6 +34,7 @@ __all__ = [
     "eq",
     "evaluate",
     "form",
+    "in_function",
     "le",
     "outlined",
     "printed",
@@ -323,6 +325,47 @@ def evaluate(
     return out
 
 
+@contextmanager
+def in_function(
+    function: Callable[..., Any], statement: str, in_fractions: bool = False,
+    line: Callable[[], int | None] = lambda: None,
+) -> Iterator[None]:  # fmt: skip
+    """Raise what comes up within an author's function with file, line and statement.
+
+    Parameters
+    ----------
+    in_fractions : what fractions do not do is `NotInFractions`
+    line : callable() -> the line, where the error has none in the function
+
+    Raises
+    ------
+    UnknownName, InvalidInput, MissingCapability, NotInFractions, Undefined, Unbounded, NotCertified
+        As `evaluate`.
+    """
+    try:
+        yield
+    except ZeroDivisionError as error:
+        raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
+    except NotInFractions as error:
+        raise NotInFractions(f"{place(function, error, statement, line())}: {error}") from error
+    except FedTheoryError as error:
+        raise _kind(error)(f"{place(function, error, statement, line())}: {error}") from error
+    except ValueError as error:
+        what = (
+            "sides or terms of unequal shapes"
+            if "broadcast" in str(error) or "shape" in str(error)
+            else "a value is wrong"
+        )
+        raise InvalidInput(f"{place(function, error, statement, line())}: {what} ({error})") from error
+    except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
+        if in_fractions and isinstance(error, TypeError | AttributeError):
+            raise NotInFractions(
+                f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
+            ) from error
+        told = _remedy(error) or f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"{place(function, error, statement, line())}: {told}") from error
+
+
 def _made(
     out: Forms,
     function: Callable[[Any], Iterable[Claimed]],
@@ -337,36 +380,16 @@ def _made(
     With ``later`` no sides are made, and without ``mutants`` none of theirs.
     """
     line: int | None = None  # of the form that is looked at
-    try:
-        with np.errstate(all="ignore"):
-            found = function(given)
-            if isinstance(found, np.ndarray) or not hasattr(found, "__iter__"):
-                line = _last_line(function)
-                raise InvalidInput(f"yield the forms, `yield printed(le(lhs, rhs))`: the function returned {_told(found)}")
-            for claimed in found:
-                frame = getattr(found, "gi_frame", None)
-                line = _last_line(function) if frame is None else frame.f_lineno
-                _add(out, claimed, view, line, place(function, None, statement, line), later, mutants)
-    except ZeroDivisionError as error:
-        raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
-    except NotInFractions as error:
-        raise NotInFractions(f"{place(function, error, statement, line)}: {error}") from error
-    except FedTheoryError as error:
-        raise _kind(error)(f"{place(function, error, statement, line)}: {error}") from error
-    except ValueError as error:
-        what = (
-            "sides or terms of unequal shapes"
-            if "broadcast" in str(error) or "shape" in str(error)
-            else "a value is wrong"
-        )
-        raise InvalidInput(f"{place(function, error, statement, line)}: {what} ({error})") from error
-    except (TypeError, AttributeError, IndexError, NameError, KeyError) as error:
-        if view.rational and not later and isinstance(error, TypeError | AttributeError):
-            raise NotInFractions(
-                f"{place(function, error, statement)}: this cannot be done in fractions ({error})"
-            ) from error
-        told = _remedy(error) or f"{type(error).__name__}: {error}"
-        raise InvalidInput(f"{place(function, error, statement, line)}: {told}") from error
+    fault = in_function(function, statement, not later and view.rational, lambda: line)
+    with fault, np.errstate(all="ignore"):
+        found = function(given)
+        if isinstance(found, np.ndarray) or not hasattr(found, "__iter__"):
+            line = _last_line(function)
+            raise InvalidInput(f"yield the forms, `yield printed(le(lhs, rhs))`: the function returned {_told(found)}")
+        for claimed in found:
+            frame = getattr(found, "gi_frame", None)
+            line = _last_line(function) if frame is None else frame.f_lineno
+            _add(out, claimed, view, line, place(function, None, statement, line), later, mutants)
     if not out.order:
         raise InvalidInput(
             f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"

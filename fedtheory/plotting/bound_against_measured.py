@@ -152,7 +152,9 @@ def _how(data: Mapping[str, Any]) -> str:
             return f"The verdict is about {letter} up to {beyond['after']:,}, from {runs:,} runs; drawn is the {mean}."
         return f"Exact up to {letter} = {beyond['after']:,}, beyond it a {mean}."
     if runs:
-        return f"Means of {runs:,} runs, with bands at {100 * forms[0]['confidence']:g} %."
+        least = min(f["scenarios"] or runs for f in forms)
+        fewer = f"; a form that {least:,} decide is judged by these" if least < runs else ""
+        return f"Means of {runs:,} runs, with bands at {100 * forms[0]['confidence']:g} %{fewer}."
     judged = f" The verdict is about {letter} up to {beyond['after']:,}." if beyond is not None else ""
     exact = "Everything is enumerated: no error bars." if any(f["mode"] == "exact" for f in forms) else "In exact fractions."
     return exact + judged
@@ -309,11 +311,17 @@ def _measured(
     ax: Any, data: Mapping[str, Any], lines: dict[str, dict[str, Any]], colours: Mapping[str, str]
 ) -> tuple[bool, dict[str, float]]:
     """One curve for what was measured: whether there are others beside it, and by what a form's
-    sides are divided to be beside it."""
-    reference = max(lines, key=lambda n: len(lines[n]["at"]))
+    sides are divided to be beside it. Of one left side the mean of the most runs is drawn."""
+    forms = data["forms"]
+    reference = max(lines, key=lambda n: (len(lines[n]["at"]), forms[n]["scenarios"] or 0))
+    left = {n: (left_side(forms[n].get("latex") or ""), len(lines[n]["at"])) for n in lines}
+    fewer = [n for n in lines if left[n] == left[reference] != ("", len(lines[reference]["at"]))
+             and forms[n]["scenarios"] != forms[reference]["scenarios"]]  # fmt: skip
     scaled: dict[str, float] = {}
     others: dict[str, Any] = {}
     for name, line in lines.items():
+        if name in fewer:
+            continue
         share = _share(line, lines[reference])
         if share is None and not (set(line["at"]) <= set(lines[reference]["at"]) and _alike(*_common(line, lines[reference]))):
             others[name] = line

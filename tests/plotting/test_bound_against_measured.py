@@ -539,6 +539,23 @@ def test_forms_that_bound_something_else_have_no_second_curve():
     assert sum(label.startswith("measured") for label in labels(drawn(data))) == 1
 
 
+def test_of_one_left_side_the_mean_of_the_most_runs_is_drawn(data):
+    """Forms that were decided by fewer runs have a mean of their own, of the same quantity."""
+    changed = {"printed": {"scenarios": 50, "confidence": 0.99}, "repaired": {"scenarios": 100, "confidence": 0.99}}
+    forms = {n: {**f, **changed[n]} for n, f in data["forms"].items()}
+    noise = {"printed": 1.3, "repaired": 1.0}
+    rows = [{**r, "measured": r["measured"] * noise[r["form"]] ** r["at"]} for r in data["rows"]]
+    figure = drawn({**data, "forms": forms, "rows": rows})
+    assert [label for label in labels(figure) if label.startswith("measured")] == ["measured: mean of 100 runs"]
+    wanted = [r["measured"] for r in rows if r["form"] == "repaired"]
+    np.testing.assert_allclose(line_of(figure, "measured").get_ydata()[1:], wanted[1:])
+    assert figure.axes[0].get_ylabel().startswith("suboptimality of the mean iterate")
+    assert any("Means of 100 runs" in t.get_text() and "50 decide" in t.get_text() for t in figure.texts)
+    other = {**forms, "printed": {**forms["printed"], "latex": forms["printed"]["latex"].replace("R(", "2R(")}}
+    apart = labels(drawn({**data, "forms": other, "rows": rows}))
+    assert {"measured: mean of 100 runs", "measured of printed: mean of 50 runs"} <= {label.replace("\n", " ") for label in apart}
+
+
 def test_left_sides_that_differ_by_a_constant_are_one_curve():
     problem = problems.Quadratic(np.array([[[1.0]], [[3.0]]]), np.array([[1.0], [-1.0]]))
     checks = theorems.get("fedelasticnet/theorem-c").verify(problem, FedElasticNetDyn(l1=0.1, l2=90.0), rounds=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,13 +35,14 @@ _LABELS = {
     "bits_down": "bits received,\nall participants",
     "bits": "bits so far, both ways",
 }
+SWINGS = 1.5  # largest over least gap of the second half: below, the last one stands for all
 _SENT = ("nonzeros", *SENT_ENTROPIES, "bits_up", "bits_down", "bits")
 _SHORTENS = ("l1", "compressor", "down_compressor", "control_compressor")  # hyperparameters: less is sent
 _ENDS = {  # how `ending` is said of one method, and of several
     "reached": ("reaches the optimum", "reach the optimum"),
     "above": ("ends above its start, at {}", "end above their start, at {}"),
     "rests": ("stops at {}", "stop at {}"),
-    "stopped": ("makes no more progress, at {}", "make no more progress, at {}"),
+    "stopped": ("makes no more progress, {}", "make no more progress, {}"),
     "moves": ("is at {} after round {}", "are at {} after round {}"),
 }
 
@@ -62,7 +64,20 @@ def title_of(run: Mapping[str, Any], gaps: Any) -> str:
     if gaps is None or "optimum" not in run:
         return head
     mean = np.asarray(gaps, dtype=float).reshape(len(gaps), -1).mean(axis=1)
-    return f"{head} {_ENDS[ending(mean, _floor(run))][0].format(f'F(x) − F* = {mean[-1]:.4g}', len(mean) - 1)}"
+    return f"{head} {_said(mean, _floor(run), 4, 'F(x) − F*')[0]}"
+
+
+def _said(mean: np.ndarray, floor: float, digits: int, what: str = "") -> tuple[str, str]:
+    """How a run ends, of one method and of several; without progress with what it swings between."""
+    end, name = ending(mean, floor), f"{what} = " * bool(what)
+    last = f"{name}{mean[-1]:.{digits}g}"
+    if end == "stopped":
+        half = mean[len(mean) // 2 + 1 :]
+        low, high = (f"{v:.{digits}g}" for v in (half.min(), half.max()))
+        swings = f"{what} between {low} and {high}".strip()
+        last = f"at {last}" if half.max() < SWINGS * half.min() else swings
+    one, several = _ENDS[end]
+    return one.format(last, len(mean) - 1), several.format(last, len(mean) - 1)
 
 
 def together(runs: Sequence[Mapping[str, Any]], labels: Sequence[str], metric: str) -> Any:
@@ -113,10 +128,18 @@ def _detail(runs: Sequence[Mapping[str, Any]], labels: Sequence[str], metric: st
     works = [str(run.get("local_work", "")).removeprefix("Local work a round: ") for run in runs]
     parts = [f"On {runs[0]['problem']['name']}"]
     parts += [f"Local work a round: {'; '.join(f'{n}: {w}' for n, w in zip(labels, works, strict=True) if w)}"] if any(works) else []
+    laws = [_cohorts(run) for run in runs]
+    parts += [f"Taking part: {'; '.join(f'{n}: {law}' for n, law in zip(labels, laws, strict=True) if law)}"] if any(laws) else []
     parts += ["A line ends where F(x) − F* cannot be told from 0"] if metric == "suboptimality" else []
     several = max(run["metrics"][metric]["scenarios"] for run in runs)
     parts += [f"Mean of up to {several:,} runs, and where the middle 80 % of them are"] if several > 1 else []
     return ". ".join(parts)
+
+
+def _cohorts(run: Mapping[str, Any]) -> str:
+    """'2 of 3 clients', 'all clients'; of another law its name, and '' where a result has none."""
+    law = run.get("sampling", "").replace("Full()", "all clients")
+    return re.sub(r"^Uniform\(size=(\d+)\)$", rf"\1 of {run['problem'].get('clients')} clients", law)
 
 
 def _where_they_end(means: Sequence[np.ndarray], labels: Sequence[str], metric: str, floors: Sequence[float]) -> str:
@@ -126,8 +149,7 @@ def _where_they_end(means: Sequence[np.ndarray], labels: Sequence[str], metric: 
         return f"{_LABELS.get(metric, metric)} at the end: {last}".replace("\n", " ")
     said: dict[tuple[str, str], list[str]] = {}
     for label, mean, floor in zip(labels, means, floors, strict=True):
-        words = tuple(w.format(f"{mean[-1]:.2g}", len(mean) - 1) for w in _ENDS[ending(mean, floor)])
-        said.setdefault((words[0], words[1]), []).append(label)
+        said.setdefault(_said(mean, floor, 2), []).append(label)
     parts = []
     for (one, several), names in sorted(said.items(), key=lambda item: "optimum" not in item[0][0]):
         subject = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from fedtheory.errors import suggest
 from fedtheory.provenance import write_atomic
@@ -120,6 +121,7 @@ SIZES = {
     "slide": (10.0, 5.6, 15, 12),
 }
 FIXED = ("slide",)  # as high as it is: words take from the panels' room
+ROOM = 0.92  # of a figure's width, for words above it: letters fitted to pixels are up to 6 % wider
 _WORD = re.compile(r"(?:\$[^$]*\$|[^ $])+")  # mathematics is not broken
 
 
@@ -188,13 +190,13 @@ def page_figure(
 
 
 def _lines(figure: Figure, text: str, size: float, weight: str) -> list[str]:
-    """The text in lines that fit the figure's width."""
-    renderer, room = figure.canvas.get_renderer(), figure.bbox.width * 0.96  # type: ignore[attr-defined]
+    """The text in lines that fit the figure's width at any resolution."""
+    room = figure.get_figwidth() * 72 * ROOM
     font = FontProperties(size=size, weight=weight)
 
     def width(words: list[str]) -> float:
         line = " ".join(words)
-        return renderer.get_text_width_height_descent(line, font, line.count("$") > 1)[0]
+        return text_to_path.get_text_width_height_descent(line, font, line.count("$") > 1)[0]
 
     out: list[str] = []
     for paragraph in text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n"):

@@ -171,6 +171,20 @@ def pictures(monkeypatch, *args):
     return json.loads(call("draw", *args, "--json").stdout), figures
 
 
+def test_a_run_without_progress_is_told_by_what_it_swings_between_and_with_its_cohorts(tmp_path, monkeypatch):
+    small = ("quadratic", "--clients", 3, "--dimension", 2, "--no-figures", "--rounds", 30)
+    call("run", "fedavg", *small, "-P", 1, "--out", tmp_path / "a")
+    call("run", "scaffold", *small, "--out", tmp_path / "b")
+    files = [tmp_path / "a/run-fedavg-quadratic.json", tmp_path / "b/run-scaffold-quadratic.json"]
+    gaps = [value for (value,) in json.loads(files[0].read_text())["metrics"]["suboptimality"]][16:]
+    [(figure, _)] = pictures(monkeypatch, *files)[1]
+    said = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+    assert f"fedavg makes no more progress, between {min(gaps):.2g} and {max(gaps):.2g}" in said
+    assert max(gaps) > 2 * min(gaps) and "Taking part: fedavg: 1 of 3 clients; scaffold: all clients" in said
+    [(alone, _)] = pictures(monkeypatch, files[0])[1]
+    assert f"no more progress, F(x) − F* between {min(gaps):.4g} and {max(gaps):.4g}" in alone.texts[0].get_text().replace("\n", " ")
+
+
 def test_runs_on_one_problem_are_one_picture_with_a_curve_a_method(contest, monkeypatch):
     files = [contest / "a/run-fedavg-quadratic.json", contest / "b/run-scaffold-quadratic.json"]
     [told], [(figure, name)] = pictures(monkeypatch, *files)

@@ -67,6 +67,19 @@ def test_a_page_is_as_wide_whatever_stands_on_it_and_words_fit():
             assert all(box.y0 > ax.get_window_extent().y1 for ax in axes.ravel())
 
 
+@pytest.mark.parametrize("dpi", [72, 110, 130, 150, 300])
+def test_words_above_a_figure_fit_at_every_resolution(dpi):
+    """Letters are fitted to pixels, and are wider at some resolutions than where the lines were broken."""
+    words = "Local work a round: 5 gradient steps, step size 0.25. It does not converge in these rounds: "
+    words += "F(x) - F* is 0.009157 after round 60, and the least was 0.008606, after round 7"
+    with style.house_style():
+        figure, _ = style.page_figure(1, 3, ratio=0.8)
+        style.headline(figure, words, words)
+        figure.set_dpi(dpi)
+        figure.canvas.draw()
+        assert max(text.get_window_extent().x1 for text in figure.texts) <= 0.995 * figure.bbox.width
+
+
 def test_sizes_are_those_of_the_venues():
     from tueplots import figsizes
 

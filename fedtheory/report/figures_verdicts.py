@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import COLOURS, headline, new_figure
-from fedtheory.report.tables import WORDED, printed_form, rule_rank, short
+from fedtheory.report.tables import WORDED, is_repaired, printed_form, rule_rank, short
 from fedtheory.theory.judge.registry import paper_of, rule_words
 
 __all__ = ["FIGURE", "compute", "draw", "table"]
@@ -35,6 +35,7 @@ def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in campaign["rows"]:
         role = "printed" if row["form"] == printed_form(row["statement"]) else row["form"]
+        role = "repaired" if is_repaired(row["form"], row["rule"], row["statement"]) else role
         if role in FORMS and row["verdict"] != "not applicable":
             groups.setdefault(row["statement"], {}).setdefault(role, []).append(row)
     out: dict[str, dict[str, dict[str, Any]]] = {}

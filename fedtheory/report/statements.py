@@ -109,7 +109,7 @@ def _above(line: Line, statement: Statement) -> list[tuple[str, Form, Sequence[R
         out.append((_WORDED.get(form.wording, "as printed"), form, [line.printed]))
     if line.repaired:
         ours = "as repaired" if line.printed is not None or statement.kind != "sharpened" else "what holds"
-        out.append((ours, statement.form("repaired"), line.repaired))
+        out.append((ours, statement.form(line.repaired[0].form), line.repaired))
     if not out:
         for form in statement.forms[:READINGS]:
             rows = [r for r in line.others if r.form == form.name]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WORDED", "WORDED_NOTE", "WORST_CASE_NOTE", "Line", "check_table", "details_table",
-    "disagreements", "instance_text", "lines", "number", "other_forms", "printed_form",
+    "disagreements", "instance_text", "is_repaired", "lines", "number", "other_forms", "printed_form",
     "replay_example", "rule_rank", "short", "shown_rule", "statement_table", "styled", "table_key",
     "tried", "worst_case_key", "worst_case_text",
 ]
@@ -116,6 +116,13 @@ def printed_form(statement: str) -> str:
     return "printed" if form is None else form.name
 
 
+def is_repaired(form: str, rule: str, statement: str) -> bool:
+    """True of what the column "as repaired" shows: the repaired form, or the printed one under a rule of that name."""
+    if any(f.name == "repaired" for f in get(statement).forms):
+        return form == "repaired"
+    return rule == "repaired" and form == printed_form(statement)
+
+
 def lines(rows: Sequence[Row]) -> list[Line]:
     """Rows grouped by statement, in order."""
     groups: dict[str, list[Row]] = {}
@@ -124,8 +131,8 @@ def lines(rows: Sequence[Row]) -> list[Line]:
     out = []
     for statement, group in groups.items():
         name = printed_form(statement)
-        printed = shown_rule(r for r in group if r.form == name)
-        repaired = tuple(r for r in group if r.form == "repaired")
+        repaired = tuple(r for r in group if is_repaired(r.form, r.rule, statement))
+        printed = shown_rule(r for r in group if r.form == name and r not in repaired)
         others = tuple(r for r in group if r is not printed and r not in repaired)
         out.append(Line(statement, get(statement).title, printed, repaired, others))
     return out

@@ -9,8 +9,11 @@ import pytest
 from command_line import call, refused
 from markupsafe import escape
 
+from fedtheory.plotting.style import house_style
+from fedtheory.report import figures_verdicts
 from fedtheory.theory import Paper, Uniform, load_file
 from fedtheory.theory.judge import Setting, Statement, form, le, registry
+from fedtheory.theory.studies import figure
 
 ROOT = Path(__file__).parents[2]
 HEAD = """
@@ -272,3 +275,60 @@ def test_a_proof_that_is_cited_is_named(written, tmp_path):
     file = written('yield printed(le(q.F_next, q.F), holds=True, proof="Lemma 1 of the book")')
     text = " ".join(small_campaign(file, tmp_path / "out").stdout.split())
     assert "instances judged; cited as its proof: Lemma 1 of the book" in text and "no proof" not in text
+
+
+SIGNED = """
+class State(NamedTuple):
+    x: np.ndarray
+
+
+@dataclass(frozen=True)
+class Damped(Algorithm):
+    alpha: float = 1.0
+    sign: float = 1.0
+    name = "damped"
+
+    def init(self, x, num_clients):
+        return State(x)
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        y = clients.minimise(LocalObjective(center=x), start=x).y
+        clients.send(y - x)
+        return State(state.x + self.sign * self.alpha * clients.mean(y - x))
+
+
+"""
+RULES = {"about": "method(Damped, alpha=1)", "rules": "{'printed': {'sign': -1}, 'repaired': {'sign': 1}}"}
+GAIN = "yield printed(le(q.F_next, q.F, -Fraction(1, 2) * q.gradient_sq / q.beta))"
+
+
+@pytest.fixture
+def damped(written):
+    """As ``written``, about a method that the file has itself."""
+
+    def write(body, **declared):
+        file = written(body, **declared)
+        head = "from dataclasses import dataclass\nfrom typing import NamedTuple\nfrom fedtheory.algorithms.base import Algorithm\n"
+        head += "from fedtheory.local import LocalObjective\n"
+        file.write_text(head + file.read_text().replace("@paper.statement", f"{SIGNED}@paper.statement"))
+        return file
+
+    return write
+
+
+def test_a_rule_has_its_figure_its_findings_and_its_column(damped, tmp_path):
+    file, out = damped(GAIN, **RULES), tmp_path / "out"
+    small_campaign(file, out)
+    assert {p.name for p in (out / "figures").glob("bound_*.png")} == {"bound_a_printed.png", "bound_a_repaired.png"}
+    for rule, verdict in (("printed", "violated"), ("repaired", "holds")):
+        content = json.loads((out / f"figures/bound_a_{rule}.json").read_text())
+        assert content["data"]["forms"]["printed"]["verdict"] == verdict
+        with house_style():
+            heading = figure.picture(content["data"]).texts[0].get_text().replace("\n", " ")
+        assert heading.startswith(f"a, {rule} rule: printed {'fails' if rule == 'printed' else 'holds'}")
+    report = (out / "report.md").read_text()
+    assert "**refuted, printed rule**: printed: " in report and "**holds, repaired rule**: printed: " in report
+    assert "| a | The loss goes down. | ✗ violated | ✓ holds |" in report and report.count("](figures/bound_a_") == 2
+    tiles = figures_verdicts.table(json.loads((out / "campaign.json").read_text()))["strange/a"]
+    assert {role: row["verdict"] for role, row in tiles.items()} == {"printed": "violated", "repaired": "holds"}

@@ -31,7 +31,8 @@ OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 def figure(one: Any) -> Figure:
     """The figure of what was found of one statement."""
-    return Figure(f"bound_{one.statement.name}", lambda: data(one), picture, seeded=False)
+    name = f"bound_{one.statement.name}" + f"_{one.statement.rule}" * (one.statement.rule != "any")
+    return Figure(name, lambda: data(one), picture, seeded=False)
 
 
 def data(one: Any) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def data(one: Any) -> dict[str, Any]:
     'rounds' (T, largest measured/bound, its instance)."""
     verdicts = {row.form: _verdict(one, row) for row in one.rows}
     shown: dict[str, Any] = {"statement": one.statement.id, "title": one.statement.title, "searched": one.searched}
-    shown["forms"] = verdicts
+    shown |= {"rule": one.statement.rule, "forms": verdicts}
     shown["points"] = {
         name: [
             {"bound": c.rhs, "measured": c.lhs, "slack": c.slack, "verdict": c.verdict, "instance": c.instance}
@@ -90,7 +91,8 @@ def picture(shown: Mapping[str, Any]) -> Any:
     from fedtheory.plotting.style import headline, new_figure
 
     rounds = any(len(rows) > 1 for rows in shown.get("rounds", {}).values())
-    name = shown["statement"].partition("/")[2]
+    name, rule = shown["statement"].partition("/")[2], shown.get("rule", "any")
+    name += f", {rule} rule" * (rule != "any")
     title = f"{shown['title'].rstrip('.')}. {shown['searched']:,} instances tried in the search"
     each = {} if rounds else {form: _small_print(shown["forms"][form]) for form in shown["points"]}
     rows = sum(map(_height, each.values()))

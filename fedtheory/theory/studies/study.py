@@ -149,8 +149,10 @@ class Study:
         return draw(chosen[0], Path(path))
 
     def findings(self) -> list[tuple[str, str]]:
-        """(label, words) of everything that was found, for reports."""
-        return [pair for one in self.studies for pair in findings(one)]
+        """(label, words) of everything that was found, for reports; of a statement with rules the label names the rule."""
+        rules = ["" if one.statement.rule == "any" else f", {one.statement.rule} rule" for one in self.studies]
+        pairs = zip(rules, self.studies, strict=True)
+        return [(f"{label}{rule}", words) for rule, one in pairs for label, words in findings(one)]
 
     def figures(self) -> tuple[Figure, ...]:
         """One figure a statement: `fedtheory.theory.studies.figure.figure`."""

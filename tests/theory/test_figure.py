@@ -8,7 +8,8 @@ from matplotlib.text import Text
 from statements_at_hand import descent, sentence
 
 from fedtheory.plotting.style import house_style
-from fedtheory.theory import Quadratics, StronglyConvex, form, le, printed, repaired, study
+from fedtheory.theory import Quadratics, StronglyConvex, Uniform, form, le, printed, repaired, study
+from fedtheory.theory.studies.counterexamples import instance_of
 from fedtheory.theory.studies.figure import _down, _excess, _up, data, finding, formula, picture
 
 
@@ -111,3 +112,23 @@ def test_dollars_in_a_title_are_no_formula():
     made.savefig("/dev/null", format="png")
     shown = " ".join(t.get_text() for t in made.findobj(Text))
     assert "costs" in shown and "1 and" in shown
+
+
+def test_a_bound_that_is_0_and_fails_is_drawn_above_all_ratios():
+    statement = sentence(
+        lambda q: [printed(le(q.distance_sq[-1], (1 - q.eta * q.mu) ** q.T * q.distance_sq[0]))],
+        over="run", rounds=(1, 3), sampling=Uniform, problems=StronglyConvex(clients=2, dimension=1),
+    )  # fmt: skip
+    [one] = study(statement, budget=150, necessity=False).studies
+    [witness] = one.counterexamples.values()
+    T, shown = instance_of(witness).rounds, data(one)
+    assert witness.rhs == "0"
+    assert next(r["ratio"] for r in shown["rounds"]["printed"] if r["T"] == T) is None
+    assert sum(count for _, count in shown["tried"]) == one.searched
+    made, ax, texts = _texts(shown)
+    above = [line for line in ax.lines if line.get_marker() == "^"]
+    assert T in [x for line in above for x in line.get_xdata()]
+    assert {y for line in above for y in line.get_ydata()} == {ax.get_ylim()[1]}
+    assert any("▲: it is 0" in text for text in texts)
+    made.canvas.draw()
+    assert f"{T}\n{dict(shown['tried'])[T]}" in [t.get_text() for t in ax.get_xticklabels()]

@@ -3,7 +3,8 @@
 Of a statement about a round, a row of points a form, one point an instance: how far the measured
 side is from the bound, as a share of the sizes of all terms; right of the line the form fails
 there, on it the bound is attained. Of a run, the largest measured/bound that the search found at
-each horizon T. Beside each form stands its formula, where matplotlib can draw it.
+each horizon T, a triangle at the top where the bound is 0 and fails, and below T how many instances
+the search tried. Beside each form stands its formula, where matplotlib can draw it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def figure(one: Any) -> Figure:
 
 def data(one: Any) -> dict[str, Any]:
     """Give the data of the figure, form by form: 'points' (bound, measured, verdict and instance of each check), of a run also
-    'rounds' (T, largest measured/bound, its instance)."""
+    'rounds' (T, largest measured/bound or None where the bound is 0 and fails, its instance) and 'tried' ([T, instances])."""
     verdicts = {row.form: _verdict(one, row) for row in one.rows}
     shown: dict[str, Any] = {"statement": one.statement.id, "title": one.statement.title, "searched": one.searched}
     shown |= {"rule": one.statement.rule, "forms": verdicts}
@@ -52,9 +53,13 @@ def data(one: Any) -> dict[str, Any]:
     horizons = {name: {} if verdicts[name]["no_ratio"] else one.horizons.get(name, {}) for name in one.statement.forms}
     if len({T for found in horizons.values() for T in found}) > 1:
         shown["rounds"] = {
-            name: [{"T": T, "ratio": e.score, "instance": str(e.instance)} for T, e in sorted(found.items())]
+            name: [
+                {"T": T, "ratio": e.score if np.isfinite(e.score) else None, "instance": str(e.instance)}
+                for T, e in sorted(found.items())
+            ]
             for name, found in horizons.items()
         }
+        shown["tried"] = sorted(one.search.lengths.items())
     return shown
 
 
@@ -213,29 +218,35 @@ def _down(v: Any) -> Any:
 def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
     from fedtheory.plotting.style import COLOURS
 
-    others, markers = iter(OTHERS * (1 + len(shown["rounds"]))), iter("osD^vP*X" * (1 + len(shown["rounds"])))
-    top = max([1.0, *(r["ratio"] for rows in shown["rounds"].values() for r in rows)])
+    zero, others, markers = False, iter(OTHERS * (1 + len(shown["rounds"]))), iter("osD^vP*X" * (1 + len(shown["rounds"])))
+    top = max([1.0, *(r["ratio"] or 0.0 for rows in shown["rounds"].values() for r in rows)])
     far = top > FAR
+    end = float(_down(_up(top) + 0.3)) if far else 1.12 * top
     for name, rows in shown["rounds"].items():
         form = shown["forms"][name]
         word = {"violated": "fails", "holds": "attained" if form["attained"] else "holds"}.get(form["verdict"], form["verdict"])
         label = f"{_plain(name)}: {word}   {formula(form['latex'])}" + ("" if rows else "  (no measured/bound)")
         colour = COLOURS[name] if name in ("printed", "repaired") else next(others)
-        horizon, ratio = [r["T"] for r in rows], [max(r["ratio"], 0.0) for r in rows]
+        horizon, ratio = [r["T"] for r in rows], [np.nan if r["ratio"] is None else max(r["ratio"], 0.0) for r in rows]
         ax.plot(horizon, ratio, color=colour, marker=next(markers), markersize=5, label=label, clip_on=False, zorder=3, alpha=0.85)
+        without = [r["T"] for r in rows if r["ratio"] is None]
+        ax.plot(without, [end] * len(without), "^", color=colour, markersize=8, clip_on=False, zorder=4)
+        zero = zero or bool(without)
     if far:
         ax.set_yscale("function", functions=(_up, _down))
         powers = 10.0 ** np.arange(1, int(np.ceil(np.log10(top))) + 1)
         powers = powers[:: 1 + len(powers) // 6]
         ax.set_yticks([0, 0.5, 1, *powers], ["0", "0.5", "1", *(f"{p:g}" for p in powers)])
-    end = float(_down(_up(top) + 0.3)) if far else 1.12 * top
     ax.set_ylim(0, end)
     ax.axhspan(1, end, color=COLOURS["violated"], alpha=0.07, linewidth=0)
     ax.axhline(1, color="#000000", linewidth=1.2)
     ax.annotate(
-        "the bound fails", (0, 1), xycoords="axes fraction", xytext=(4, -4), textcoords="offset points", ha="left", va="top",
-        fontsize=8.5, color=COLOURS["violated"],
+        "the bound fails" + "  (▲: it is 0, or nearly)" * zero, (0, 1), xycoords="axes fraction", xytext=(4, -4),
+        textcoords="offset points", ha="left", va="top", fontsize=8.5, color=COLOURS["violated"],
     )  # fmt: skip
-    ax.set(xlabel="rounds T", ylabel="largest measured/bound" + "\n(logarithmic above 1)" * far)
+    tried = dict(shown["tried"])
+    ax.set_xlabel("rounds T, and the number of instances that the search tried")
+    ax.set_ylabel("largest measured/bound" + "\n(logarithmic above 1)" * far)
     ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_formatter(lambda T, _: f"{T:.0f}\n{tried.get(round(T), 0):,}")
     ax.figure.legend(loc="outside lower left", ncols=1)

@@ -48,11 +48,13 @@ class Scores:
     ratio : dict form -> float
         Largest lhs/rhs where rhs > 0 and something moves; of a run whose sides begin as one number after
         its start.
+    above_zero : forms whose lhs is positive where rhs is 0, or nearly, and something moves
     """
 
     excess: dict[str, float] = field(default_factory=dict)
     leeway: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     ratio: dict[str, float] = field(default_factory=dict)
+    above_zero: set[str] = field(default_factory=set)
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
@@ -87,6 +89,8 @@ def scores(statement: Any, view: Any) -> Scores:
         positive = seen & (rhs > 1e-6 * scale) if s.relation == "<=" and moving else seen & False
         if positive.any():
             out.ratio[name] = float((lhs[positive] / rhs[positive]).max())
+        if moving and s.relation == "<=" and (seen & (np.abs(rhs) <= 1e-6 * scale) & (lhs > 1e-3 * scale)).any():
+            out.above_zero.add(name)
     return out
 
 
@@ -127,7 +131,9 @@ class Search(search.Search):
     best : dict (form, constant or None) -> elites, best first
         Of None the score is the excess; of a constant minus the leeway.
     tightest : dict form -> Elite with the largest lhs/rhs
-    horizons : dict (form, T) -> the same of runs of T rounds
+    horizons : dict (form, T) -> the same of runs of T rounds, with an infinite ratio where the
+        form is violated by a bound that is 0
+    lengths : Counter T -> instances of T rounds
     chosen : dict (form, name, value) -> Elite with the largest excess among those that seem to
         violate the form, of each value of a drawn number
     directions : dict (form, constant) -> +1 where a larger one is a stronger claim, -1 where a
@@ -157,6 +163,7 @@ class Search(search.Search):
         self.directions: dict[tuple[str, str], int] = {}
         self.tried, self.skipped, self.largest, self.refused = 0, 0, (0, 0), ""
         self.finite: Counter[str] = Counter()
+        self.lengths: Counter[int] = Counter()
         self.silent: dict[str, str] = {}
         open_numbers = setting.open_numbers().items()
         self._among = [name for name, v in open_numbers if isinstance(v, Among)]
@@ -206,6 +213,7 @@ class Search(search.Search):
         Not counted is one that another search found.
         """
         self.tried += counted
+        self.lengths[instance.rounds] += counted
         try:
             view = self.setting.view(instance, exact=False)
             view = view.other(self.overrides) if self.overrides else view
@@ -250,6 +258,10 @@ class Search(search.Search):
                 self.tightest[name] = Elite(ratio, instance)
             if ratio > here:
                 self.horizons[at] = Elite(ratio, instance)
+        for name in found.above_zero:
+            at = name, instance.rounds
+            if (at not in self.horizons or np.isfinite(self.horizons[at].score)) and violated(name):
+                self.horizons[at] = Elite(np.inf, instance)
         return found
 
     def learn(self, other: Search) -> None:

@@ -246,7 +246,7 @@ class AuthoredSetting(Setting):
         setting = every[int(rng.integers(len(every)))] if len(every) > 1 else every[0]
         instance, rule = setting.random_instance(rng), setting.of_statement.rule
         in_floats = {kind: lambda data: setting.view(Draw.from_data(data), exact=False)}
-        return DataInstance(in_floats, kind, str(instance), instance.to_data(), None, rule)
+        return DataInstance(in_floats, kind, setting.words(instance), instance.to_data(), None, rule)
 
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """As `Setting.exact_view`; also of data that older files have."""
@@ -299,14 +299,17 @@ class AuthoredSetting(Setting):
 
     def summary(self, witness: Witness) -> str:
         """The losses, the start, and what was drawn."""
-        instance = Draw.from_data(self.authored.older(witness).data)
-        return f"{witness.statement} [{witness.form}]: {instance}"
+        from fedtheory.theory.studies.counterexamples import told  # loads what searches
+
+        words = told(self._of(witness.kind, witness.rule), self.authored.older(witness))
+        return f"{witness.statement} [{witness.form}]: {words}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
         instance = Draw.from_data(witness.data)
         read = read_there(self._of(witness.kind, witness.rule), witness.form, instance)
-        return [("instance", str(instance)), *super().facts(witness)[1:], *read.items()]
+        data = [(name, value) for name, value in super().facts(witness)[1:] if name != "drawn"]  # shares, which the words resolve
+        return [("instance", self.summary(witness).partition("]: ")[2]), *data, *read.items()]
 
     def study(
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
@@ -338,7 +341,7 @@ def _told(rule: str) -> str:
 
 
 def _label(setting: MethodSetting, instance: Draw) -> str:
-    return f"{instance}{_told(setting.of_statement.rule)}"
+    return f"{setting.words(instance)}{_told(setting.of_statement.rule)}"
 
 
 def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str, Draw]:

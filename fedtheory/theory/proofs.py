@@ -237,7 +237,7 @@ def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
         raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
     world = SeparableWorld(instance.exact_losses, instance.starts[0])
     sampling, T = setting.law(instance), instance.rounds
-    return _walked(setting, world, instance.starts, sampling, T, instance.drawn, f"{instance} (in fractions)")
+    return _walked(setting, world, instance.starts, sampling, T, instance.drawn, f"{setting.words(instance)} (in fractions)")
 
 
 def _instance(theorem: Any, setting: MethodSetting, form: str) -> Witness:

@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -332,3 +333,21 @@ def test_a_rule_has_its_figure_its_findings_and_its_column(damped, tmp_path):
     assert "| a | The loss goes down. | ✗ violated | ✓ holds |" in report and report.count("](figures/bound_a_") == 2
     tiles = figures_verdicts.table(json.loads((out / "campaign.json").read_text()))["strange/a"]
     assert {role: row["verdict"] for role, row in tiles.items()} == {"printed": "violated", "repaired": "holds"}
+
+
+def test_a_counterexample_shows_the_numbers_that_were_drawn_and_not_their_shares(written, tmp_path):
+    file = written(
+        'yield printed(le(q.sq(q.x_next - q.x), q.gradient_sq / q.method.mu**2))',
+        about="method(FedProx, mu=above(lambda c: 3 * c.beta))", local="GradientSteps(1, lr=upto(lambda c: 5 / c.beta))",
+    )  # fmt: skip
+    out = tmp_path / "out"
+    told = " ".join(small_campaign(file, out).stdout.split())
+    [witness] = (out / "witnesses").iterdir()
+    data = json.loads(witness.read_text())["data"]
+    beta, share, units = (Fraction(v) for v in (data["h"][0][0], data["drawn"]["lr"], data["drawn"]["method.mu"]))
+    words = f"lr = {share * 5 / beta} (at most {5 / beta}), method.mu = {3 * beta + units} (above {3 * beta})"
+    replayed = " ".join(call("replay", witness, "--paper", file).stdout.split())
+    for text in (told, replayed, (out / "report.md").read_text(), (out / "report.html").read_text()):
+        assert words in text
+    drawn = json.loads((out / "figures/bound_a.json").read_text())["data"]["forms"]["printed"]["worst"]
+    assert words in drawn and "drawn" not in replayed

@@ -122,6 +122,8 @@ def test_numbers_above_a_limit():
         drawn = setting.random_instance(rng)
         view = setting.view(drawn)
         assert view.method.mu > 2 * view.beta and setting.why_not(drawn) is None
+        exact = setting.view(drawn, exact=True)
+        assert f", method.mu = {exact.method.mu} (above {2 * exact.beta})" in setting.words(drawn)
     assert "not above 0" in setting.why_not(drawn.changed(drawn={"method.mu": F(0)}))
     problem = random_quadratic(3, 2, seed=1)
     beta = float(problem.beta_k.max())

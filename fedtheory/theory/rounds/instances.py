@@ -3,6 +3,7 @@ as data, and as text in a file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -170,6 +171,13 @@ class Draw:
         return replace(self, **fields)
 
     def __str__(self) -> str:
+        return self.words({})
+
+    def words(self, numbers: Mapping[str, str]) -> str:
+        """The instance in words, with the numbers that what is drawn comes to.
+
+        ``numbers`` : by name, as `MethodSetting.words` has them; of others the drawn number is told as such
+        """
         parts = []
         for k in range(self.num_clients):
             terms = []
@@ -194,7 +202,7 @@ class Draw:
             words.append("from a state of its own")
         if self.cohort_size is not None:
             words.append(f"P = {self.cohort_size}")
-        words += [f"{k} = {v}{' of its limit' if k == 'lr' else ''}" for k, v in self.drawn.items()]
+        words += [f"{k} = {numbers[k]}" if k in numbers else f"{k} drawn as {v}" for k, v in self.drawn.items()]
         return ", ".join(words)
 
 

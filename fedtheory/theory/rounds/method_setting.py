@@ -28,6 +28,7 @@ from fedtheory.theory.rounds.declare import (
     Upto,
     Words,
     in_fractions,
+    resolve,
 )
 from fedtheory.theory.rounds.fixed_points import by_coordinate, in_floats
 from fedtheory.theory.rounds.instances import Draw
@@ -90,6 +91,26 @@ class MethodSetting:
         own = self.method.hyperparameters if isinstance(self.method, Method) else {}
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Family)}
+
+    def words(self, instance: Draw) -> str:
+        """An instance in words, with the numbers that what it draws comes to, and their limits: 'method.mu = 2 (above 1)'."""
+        families = {k: v for k, v in self.open_numbers().items() if k in instance.drawn}
+        numbers = {k: str(instance.drawn[k]) for k, v in families.items() if isinstance(v, Among)}
+        if len(numbers) == len(families):
+            return instance.words(numbers)
+        for exact in (True, False):
+            world = SeparableWorld(instance.losses(exact), instance.start)
+            try:
+                facts = self.resolved(world, self.law(instance), instance.drawn, instance.rounds)[0]
+                for name, family in families.items():
+                    if not isinstance(family, Among):
+                        value, limit = (resolve(v, facts, exact, instance.drawn[name]) for v in (family, family.limit))
+                        side = "at most" if isinstance(family, Upto) else "at least" if family.closed else "above"
+                        numbers[name] = f"{_short(value)} ({side} {_short(limit)})"
+                break
+            except (FedTheoryError, ArithmeticError):
+                continue
+        return instance.words(numbers)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -561,6 +582,11 @@ class MethodSetting:
                 )
             if steps == 1:
                 yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+
+
+def _short(number: Any) -> str:
+    """A fraction as it is, a float with six digits."""
+    return str(number) if isinstance(number, Fraction) else f"{number:.6g}"
 
 
 def _several(rng: np.random.Generator, start: np.ndarray, count: int) -> np.ndarray:

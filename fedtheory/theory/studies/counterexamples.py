@@ -23,7 +23,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.units import rescaled
 
-__all__ = ["instance_of", "needless", "prove", "shrink", "smaller"]
+__all__ = ["instance_of", "needless", "prove", "shrink", "smaller", "told"]
 
 Pick = Callable[[Claimed], Any] | None
 CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
@@ -32,6 +32,11 @@ CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, w
 def instance_of(witness: Witness) -> Draw:
     """Give the instance that a witness's data stand for."""
     return Draw.from_data(witness.data)
+
+
+def told(setting: MethodSetting, witness: Witness) -> str:
+    """The instance of a witness in words: without an assumption with the numbers that it has without it."""
+    return dict(setting.variants()).get(witness.without, setting).words(instance_of(witness))
 
 
 def excess(

@@ -19,7 +19,8 @@ import numpy as np
 
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.formulas import formula
-from fedtheory.theory.studies.counterexamples import instance_of
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.studies.counterexamples import told
 
 __all__ = ["data", "draw", "figure", "picture"]
 
@@ -51,10 +52,11 @@ def data(one: Any) -> dict[str, Any]:
         for name in one.statement.forms
     }
     horizons = {name: {} if verdicts[name]["no_ratio"] else one.horizons.get(name, {}) for name in one.statement.forms}
+    setting = MethodSetting.of(one.statement)
     if len({T for found in horizons.values() for T in found}) > 1:
         shown["rounds"] = {
             name: [
-                {"T": T, "ratio": e.score if np.isfinite(e.score) else None, "instance": str(e.instance)}
+                {"T": T, "ratio": e.score if np.isfinite(e.score) else None, "instance": setting.words(e.instance)}
                 for T, e in sorted(found.items())
             ]
             for name, found in horizons.items()
@@ -71,7 +73,7 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
     found = one.counterexamples.get(row.form)
     tight = next((t for t in one.tightness if t.form == row.form), None)
     if found is not None:
-        out["worst"] = f"{found.sides} for {instance_of(found)}"
+        out["worst"] = f"{found.sides} for {told(MethodSetting.of(one.statement), found)}"
     elif tight is not None:
         out["attained"] = tight.attained
         near = "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")

@@ -114,7 +114,8 @@ class StatementStudy:
         nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
         score = -1.0 if nearest is None else nearest.score
         rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
-        worst, most = ({} if e is None else {"name": str(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
+        words = search.setting.words
+        worst, most = ({} if e is None else {"name": words(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
         return SearchResult(
             self.statement.id, form, self.statement.rule, seed, budget, search.tried - search.skipped,
             score if score > VISIBLE else min(score, 0.0),

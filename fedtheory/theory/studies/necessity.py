@@ -19,7 +19,7 @@ from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.studies.counterexamples import instance_of, prove
+from fedtheory.theory.studies.counterexamples import instance_of, prove, told
 from fedtheory.theory.studies.search import Search
 
 __all__ = [
@@ -47,6 +47,7 @@ class ConstantNeed:
     violated_at : the tightest value at which a violation was found (proved in fractions where
     ``example`` is given), or None
     holds_at : the value nearest to it at which none was found
+    on : the example in words
     """
 
     form: str
@@ -55,6 +56,7 @@ class ConstantNeed:
     violated_at: Fraction | None
     holds_at: Fraction
     example: Witness | None = None
+    on: str = ""
 
     @property
     def tight(self) -> bool:
@@ -64,7 +66,7 @@ class ConstantNeed:
         return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
 
     def __str__(self) -> str:
-        proof = "" if self.example is None else f" (proved: {instance_of(self.example)})"
+        proof = "" if self.example is None else f" (proved: {self.on})"
         no = f"no violation found at {self.constant} = {_n(self.holds_at)}"
         if self.violated_at is None:
             return (
@@ -81,6 +83,7 @@ class AssumptionNeed:
     ----------
     example : an instance that violates it without; where its ``without`` is '', it breaks no assumption
         and violates the form as it stands
+    on : the example in words
     """
 
     form: str
@@ -88,6 +91,7 @@ class AssumptionNeed:
     example: Witness | None
     tried: int
     note: str = ""
+    on: str = ""
 
     @property
     def needed(self) -> bool:
@@ -96,7 +100,7 @@ class AssumptionNeed:
 
     def __str__(self) -> str:
         if self.needed and self.example is not None:
-            return f"[{self.form}] {self.assumption}: needed: violated without it by {instance_of(self.example)}"
+            return f"[{self.form}] {self.assumption}: needed: violated without it by {self.on}"
         return (
             f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"
         )
@@ -168,7 +172,7 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
         except NotInFractions:
             return ConstantNeed(form, constant, stated, at(outside), at(inside))
         if proof is not None:
-            return ConstantNeed(form, constant, stated, at(outside), at(inside), proof)
+            return ConstantNeed(form, constant, stated, at(outside), at(inside), proof, told(setting, proof))
     return ConstantNeed(form, constant, stated, None, at(inside))
 
 
@@ -260,16 +264,15 @@ def assumption_need(
             if stands is not None:  # which may break no assumption at all
                 own = prove(setting, form, stands)
                 example = example if own is None else own
-                note = note if own is None else f"violated as it stands, by {instance_of(own)}"
+                note = note if own is None else f"violated as it stands, by {told(setting, own)}"
         except NotInFractions:
-            found = search.violating(form)
-            if found and judged(setting.of_statement, variant.view(found[0], exact=False), form).verdict == "violated":
+            found, of = search.violating(form), setting.of_statement
+            if found and judged(of, variant.view(found[0], exact=False), form).verdict == "violated":
                 stands = setting.as_own(found[0])
-                own_view = None if stands is None else setting.view(stands, exact=False)
-                if own_view is not None and judged(setting.of_statement, own_view, form).verdict == "violated":
-                    note = f"violated as it stands, by {stands} (in floats)"
+                if stands is not None and judged(of, setting.view(stands, exact=False), form).verdict == "violated":
+                    note = f"violated as it stands, by {setting.words(stands)} (in floats)"
                 else:
-                    note = f"needed: violated without it by {found[0]} (in floats)"
+                    note = f"needed: violated without it by {variant.words(found[0])} (in floats)"
         judged_on, tried = search.finite[form], search.tried - search.skipped
         if not tried:
             note = f"could not be tried: {search.refused}"
@@ -277,7 +280,8 @@ def assumption_need(
             why = search.silent.get(form, "its sides are infinite, or both 0")
             why = why.split(f"{setting.of_statement.id}: ")[-1]
             note = f"unknown: no instance that breaks it could be judged (of the last one: {why})"
-        out.append(AssumptionNeed(form, words, example, judged_on, note))
+        on = "" if example is None else told(setting, example)
+        out.append(AssumptionNeed(form, words, example, judged_on, note, on))
     return out
 
 
@@ -322,5 +326,5 @@ def _fate(
         except SILENT:  # no minimiser or no fixed point there
             continue
         if proof is not None:
-            return MutantFate(form, words, True, str(instance_of(proof)), example=proof)
+            return MutantFate(form, words, True, told(setting, proof), example=proof)
     return MutantFate(form, words, False)

@@ -317,13 +317,13 @@ def _checks(
     problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)
     for i, instance in enumerate(drawn + best):
         try:
-            found = check(statement, setting.view(instance, exact=False), None, str(instance))
+            found = check(statement, setting.view(instance, exact=False), None, setting.words(instance))
         except (Unbounded, Undefined):
             continue
         refuted = any(c.verdict == "violated" for c in found)
         if (i < RATIONAL or i >= len(drawn) or refuted) and not out.in_floats_only:
             try:
-                exact = check(statement, setting.view(instance, exact=True), None, str(instance))
+                exact = check(statement, setting.view(instance, exact=True), None, setting.words(instance))
             except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
                 exact = []
             decided = {c.form: c.verdict for c in exact}

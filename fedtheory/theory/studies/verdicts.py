@@ -47,9 +47,10 @@ def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: st
             found = None
         if found is not None:
             break
-        if (form, str(instance)) not in out.judged_again and not any(name.endswith(str(instance)) for name in violated):
+        words = setting.words(instance)
+        if (form, words) not in out.judged_again and not any(name.endswith(words) for name in violated):
             out.checks.append(_judged_again(setting, form, instance))
-        out.judged_again.add((form, str(instance)))
+        out.judged_again.add((form, words))
     out.settled.add(form)
     if found is not None:
         found = _least_drawn(setting, search, form, found)
@@ -61,7 +62,7 @@ def proven(setting: MethodSetting, found: Witness) -> Check:
     """Judge a counterexample again, from its data alone."""
     instance = instance_of(found)
     view = setting.view(instance, exact=True)
-    return judged(setting.of_statement, view, found.form, str(instance))
+    return judged(setting.of_statement, view, found.form, setting.words(instance))
 
 
 def _least_drawn(setting: MethodSetting, search: Search, form: str, found: Witness) -> Witness:
@@ -88,7 +89,7 @@ def _suspects(search: Search, form: str) -> list[Draw]:
 
 def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
     """One form on an instance on which it seemed violated; fractions have the last word."""
-    statement, name = setting.of_statement, str(instance)
+    statement, name = setting.of_statement, setting.words(instance)
     reason = "the sides do not exist there"
     for exact in (True, False):
         try:
@@ -120,7 +121,7 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
             again = _judged_again(setting, form, elite.instance).tightness
             ratio = min(again, 1.0) if np.isfinite(again) else 1.0
         ratio = float("nan") if out.no_ratio(form) else ratio
-        out.tightness.append(Tightness(form, ratio, str(where or elite.instance), where is not None))
+        out.tightness.append(Tightness(form, ratio, setting.words(where or elite.instance), where is not None))
 
 
 def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Draw) -> bool:

@@ -14,7 +14,7 @@ from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.reads import read_there
-from fedtheory.theory.studies.counterexamples import instance_of
+from fedtheory.theory.studies.counterexamples import instance_of, told
 from fedtheory.theory.studies.declared import scope
 
 __all__ = ["findings", "renderables", "table"]
@@ -95,14 +95,14 @@ def _forms(one: Any) -> Any:
 def _found(one: Any) -> Iterator[tuple[str, str]]:
     """(label, words): what is refuted, how tight the rest is, how far its constants go, what it needs, and its mutants."""
     standing = [name for name in one.statement.forms if name not in one.counterexamples]
-    several = len(standing) > 1
+    several, setting = len(standing) > 1, MethodSetting.of(one.statement)
 
     def of(form: str) -> str:
         return f"{form}: " if several else ""
 
     for form, example in one.counterexamples.items():
-        yield "refuted", f"{form}: {instance_of(example)}: {example.sides}"
-        read = read_there(MethodSetting.of(one.statement), form, instance_of(example))
+        yield "refuted", f"{form}: {told(setting, example)}: {example.sides}"
+        read = read_there(setting, form, instance_of(example))
         if read:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
         for name in _varied(one.statement):
@@ -170,7 +170,7 @@ def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list
     others: dict[tuple[str, str], list[str]] = {}
     for a in assumptions:
         if a.needed:
-            needed.setdefault((a.assumption, f"violated without it by {instance_of(a.example)}"), []).append(a.form)
+            needed.setdefault((a.assumption, f"violated without it by {a.on}"), []).append(a.form)
         else:
             found = a.note or f"no violation found without it on {a.tried} instances that break it"
             others.setdefault((a.assumption, found), []).append(a.form)

@@ -3,12 +3,13 @@ each statement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import islice
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fedtheory.errors import InvalidInput, suggest
@@ -34,7 +35,7 @@ from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.reads import read_there
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.studies.declared import declared, scope, symbols
+from fedtheory.theory.studies.declared import as_written, declared, scope, symbols
 
 if TYPE_CHECKING:
     from fedtheory.theory.studies.study import Study
@@ -84,9 +85,9 @@ class AuthoredSetting(Setting):
         """The settings of a statement under all of its rules."""
         return [MethodSetting.of(variant) for variant in self.authored[kind].variants.values()]
 
-    def _chosen(self, statement: Statement, algorithm: Any) -> MethodSetting:
-        """The setting under the rule that a user's method has."""
-        every = self._settings(statement.id)
+    def _chosen(self, statement: Statement, algorithm: Any, given: Mapping[str, Any]) -> MethodSetting:
+        """The setting under the rule that a user's method has, or the hyperparameters that are given."""
+        every, algorithm = self._settings(statement.id), algorithm or SimpleNamespace(**given)
         return next((s for s in every if s.has_rule_of(algorithm)), every[0])
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class AuthoredSetting(Setting):
 
         A problem outside the class is 'not applicable', with the property's name; so is another method.
         """
-        authored = self._chosen(statement, case.algorithm).of_statement
+        authored = self._chosen(statement, case.algorithm, case.given).of_statement
         claimed = [f.name for f in forms if authored.rule in f.established]
         found = on_case(authored, case, claimed)
         why = f"not claimed for the {authored.rule} rule"
@@ -163,7 +164,15 @@ class AuthoredSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
-        return own_run(self._chosen(statement, case.algorithm), form, case, record)
+        return own_run(self._chosen(statement, case.algorithm, case.given), form, case, record)
+
+    def takes(self, statement: Statement) -> dict[str, str]:
+        """The hyperparameters that the statement leaves open of a method of the file."""
+        setting, rules = self._of(statement.id), self.authored[statement.id].rules
+        if setting.of_package:
+            return {}
+        by_rule = {n: ", ".join(f"{v[n]} ({rule} rule)" for rule, v in rules.items() if n in v) for n in setting.free}
+        return {n: by_rule[n] or as_written(setting.method.hyperparameters[n]) for n in setting.free}
 
     def refuses(self, statement: Statement) -> tuple[str, ...]:
         """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
@@ -179,8 +188,10 @@ class AuthoredSetting(Setting):
             raise InvalidInput(f"{statement.id}: {reason}")
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse([name for name in self.refuses(statement) if name != "participants"], own)
-        setting = self._of(statement.id)
-        if not setting.free:  # of a file's method everything is said
+        given = request.options.get("given") or {}
+        setting = self._chosen(statement, None, given)
+        options_of_method = setting.of_package and bool(setting.free)
+        if not options_of_method:
             request.refuse_hyperparameters(own)
         problem = request.problem("quadratic")
         if request.participants is not None and setting.sampling is not Uniform:
@@ -188,18 +199,19 @@ class AuthoredSetting(Setting):
                 f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
             )
         sampling = None if request.participants is None else request.sampling(problem)
-        given = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
-        said: dict[str, Any] = {name: value for name, value in given if value is not None}
+        of_steps = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
+        said: dict[str, Any] = {name: value for name, value in of_steps if value is not None}
         drawn = {"steps": Fraction(said["steps"])} if "steps" in said else {}
         algorithm, numbers = setting.on_problem(problem, sampling, **drawn)
         if said:
             numbers["eta"] = said.get("lr", numbers["eta"])
         solver = GradientSteps(int(numbers["E"]), float(numbers["eta"])) if said else None
-        if setting.free:
+        numbers |= given
+        if options_of_method:
             usual = {name: getattr(algorithm, name) for name in setting.free}
             algorithm = request.algorithm(algorithm.name, problem, **usual)
             numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
-            setting = self._chosen(statement, algorithm)
+            setting = self._chosen(statement, algorithm, {})
         chosen = ", ".join(
             f"{k} = {v if isinstance(v, str) else format(v, '.6g')}" for k, v in numbers.items()
         )
@@ -210,17 +222,25 @@ class AuthoredSetting(Setting):
             values = ", ".join(map(str, family.choices))
             name = key.removeprefix("method.")
             of_work = key == name  # not a hyperparameter of the method
-            if said if of_work else setting.free and request.options.get(name) is not None:
+            if said if of_work else name in given or request.options.get(name) is not None:
                 continue
-            option = _OF_WORK.get(name, name).replace("_", "-")
-            judged, more = ("each", "one") if of_work else ("the first", "another")
-            other = f"{judged} is judged, --{option} takes {more}"
+            judged, more = ("the first", "another") if options_of_method and not of_work else ("each", "one")
+            other = f"{judged} is judged, {_option(setting, _OF_WORK.get(name, name))} takes {more}"
             head.append(f"{name} is one of {values}: {other}")
+        rules = self.authored[statement.id].rules
+        others = {rule: " ".join(_option(setting, *pair) for pair in v.items()) for rule, v in rules.items()}
+        mine = setting.of_statement.rule
+        told = ", ".join(f"{flags} takes the {rule} rule" for rule, flags in others.items() if rule != mine)
+        head += [f"judged under the {mine} rule: {told}"] if told else []
         if setting.sampling is Uniform and sampling is None:
             head.append("the size P of the cohorts is one that the seed draws: --participants takes another")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
         options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
+        if not setting.of_package and setting.free:  # `Case.given` has what is said, and of the others each is judged
+            algorithm = None
+            if setting.scope == "run":
+                options["rounds"] = request.rounds or setting.of_statement.rounds[1]
         return Prepared(problem, algorithm, options, head)
 
     def declares(self, statement: Statement) -> dict[str, str]:
@@ -326,6 +346,13 @@ class AuthoredSetting(Setting):
         every = [_drawn_again(s, seed, names) for s in self._settings(authored.name)]
         again = {name: instance for found in every for name, instance in found.items()}
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
+
+
+def _option(setting: MethodSetting, name: str, value: Any = "...") -> str:
+    """The option of a hyperparameter, or of a number of the local work: '--mu 2', '--given alpha=2' of a file's method."""
+    if name in _OF_WORK.values() or setting.of_package:
+        return f"--{name.replace('_', '-')}" + f" {value}" * (value != "...")
+    return f"--given {name}={value}"
 
 
 def _draws(setting: MethodSetting, seed: int) -> Iterator[Draw]:

@@ -219,7 +219,7 @@ def _course(setting: MethodSetting, case: Case) -> core.Course:
     world = setting.world(problem)
     start = world.start = np.asarray(case.x0, dtype=float)[None]
     T = case.rounds or setting.of_statement.rounds[1]
-    setting = as_said(setting, setting.facts(world, sampling, T), case.algorithm, case.local_solver)
+    setting = as_said(setting, setting.facts(world, sampling, T), case.algorithm, case.local_solver, case.given)
     return _walked(
         setting, world, start, sampling, T, setting.first_choice, f"{problem.name}: N = {n}, d = {problem.dim}, T = {T}"
     )

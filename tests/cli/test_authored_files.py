@@ -351,3 +351,28 @@ def test_a_counterexample_shows_the_numbers_that_were_drawn_and_not_their_shares
         assert words in text
     drawn = json.loads((out / "figures/bound_a.json").read_text())["data"]["forms"]["printed"]["worst"]
     assert words in drawn and "drawn" not in replayed
+
+
+def test_a_number_of_a_method_of_the_file_is_given_and_else_each_is_judged(damped):
+    body = "yield printed(le(q.F_next, q.F, -q.method.alpha / 2 * q.gradient_sq / q.beta))"
+    file = damped(body, about="method(Damped, alpha=among(1, 3))", problems="SmoothConvex(clients=(1, 3), dimension=(1, 2))")
+    on = ("verify", f"{file}::a", "--problem", "quadratic", "--clients", 2, "--dimension", 2)
+    told = " ".join(call(*on).stdout.split())
+    assert "alpha is one of 1, 3: each is judged, --given alpha=... takes one" in told and "alpha = 3" in told
+    for alpha, verdict in ((1, "holds"), (3, "violated")):
+        found = json.loads(call(*on, "--given", f"alpha={alpha}", "--json").stdout)
+        assert [c["verdict"] for c in found["checks"]] == [verdict]
+        assert f"alpha = {alpha}" in (said := " ".join(call(*on, "--given", f"alpha={alpha}").stdout.split())) and "each" not in said
+    assert "alpha = 2: strange/a is about alpha 1 or 3" in " ".join(call(*on, "--given", "alpha=2").stdout.split())
+    assert "alpha = big: strange/a takes a number" in " ".join(call(*on, "--given", "alpha=big").stdout.split())
+    assert "unknown given name 'beta': known: alpha" in refused(*on, "--given", "beta=1")
+
+
+def test_the_rule_is_named_and_another_may_be_given(damped):
+    file = damped(GAIN, **RULES, problems="SmoothConvex(clients=(1, 2), dimension=1)")
+    on = ("verify", f"{file}::a", "--problem", "quadratic", "--clients", 2, "--dimension", 1)
+    told = " ".join(call(*on).stdout.split())
+    assert "judged under the printed rule: --given sign=1 takes the repaired rule" in told and "violated" in told
+    told = " ".join(call(*on, "--given", "sign=1").stdout.split())
+    assert "judged under the repaired rule: --given sign=-1 takes the printed rule" in told and "✓ holds" in told
+    assert "sign: -1 (printed rule), 1 (repaired rule)" in call("explain", f"{file}::a").stdout

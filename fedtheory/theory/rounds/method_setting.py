@@ -113,11 +113,14 @@ class MethodSetting:
         return instance.words(numbers)
 
     @property
+    def of_package(self) -> bool:
+        """True of a method of the package, whose hyperparameters are options of the command line."""
+        return isinstance(self.method, Method) and self.method.cls.__module__.startswith("fedtheory.")
+
+    @property
     def free(self) -> tuple[str, ...]:
-        """The hyperparameters of a method of the package that a user may choose."""
-        if not isinstance(self.method, Method) or not self.method.cls.__module__.startswith(
-            "fedtheory."
-        ):
+        """The hyperparameters of the method that a user may choose."""
+        if not isinstance(self.method, Method):
             return ()
         given, rules = self.method.hyperparameters.items(), self.of_statement.rule_values
         return tuple(n for n, value in given if isinstance(value, Family | Words) or n in rules)

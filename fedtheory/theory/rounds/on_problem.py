@@ -93,13 +93,13 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
     chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
     setting, rng = MethodSetting.of(statement), Stream(case.seed).generator(f"authoring problem {statement.id}")
     reason = setting.not_about(problem, sampling)
-    if reason is None and (algorithm is not None or case.local_solver is not None):
+    if reason is None and (algorithm is not None or case.local_solver is not None or case.given):
         rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
         if sampling is None and setting.sampling is Uniform:
             sampling = Uniform(int(rng.integers(1, problem.num_clients + 1)))
         try:
             facts = setting.facts(setting.world(problem), sampling or setting.sampling, rounds or 0)
-            setting = as_said(setting, facts, algorithm, case.local_solver)
+            setting = as_said(setting, facts, algorithm, case.local_solver, case.given)
         except InvalidInput as error:
             reason = str(error)
     if reason is not None:

@@ -84,7 +84,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == case.problem.num_clients
     start = record.start(case.x0)[0] if certain else record.common_start(case.x0)
     world = setting.world(case.problem)
-    setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver)
+    setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver, case.given)
     shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
     if record.models is None:
         return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)

@@ -7,7 +7,7 @@ made from them; so they are said with the run, or nothing is judged that depends
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from os.path import realpath
@@ -35,12 +35,13 @@ __all__ = ["as_said", "depends_on_the_horizon", "others"]
 CLOSE = 1e-9  # of numbers that are the same but for rounding
 
 
-def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any) -> Any:
+def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapping[str, Any] | None = None) -> Any:
     """The setting with the numbers of the algorithm and of the local solver in place of what it leaves open.
 
     Parameters
     ----------
     algorithm, solver : as somebody gave them; None where nothing was said
+    given : hyperparameters of the method, by name
 
     Raises
     ------
@@ -49,6 +50,10 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any) -> Any:
     """
     where = setting.of_statement.id
     local = setting.local if solver is None else _local(where, setting.local, facts, solver)
+    if given:
+        declared = setting.method.hyperparameters
+        numbers = {name: _hyperparameter(where, name, said, declared[name], facts) for name, said in given.items()}
+        setting = replace(setting, method=setting.method.changed(numbers))
     if algorithm is None:
         return replace(setting, local=local)
     if isinstance(setting.method, Method):
@@ -64,20 +69,24 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
         raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
     numbers = dict(about.hyperparameters)
     for name, declared in about.hyperparameters.items():
-        if isinstance(declared, Words):
-            said = getattr(algorithm, name)
-            numbers[name] = (
-                said if said in declared else _refuse(where, name, said, " or ".join(declared))
-            )
-        elif isinstance(declared, Family | int | float | Fraction) or callable(declared):
-            if not isinstance(declared, bool) and hasattr(algorithm, name):
-                numbers[name] = _number(where, name, getattr(algorithm, name), declared, facts)
+        plain = isinstance(declared, Words | Family | int | float | Fraction) or callable(declared)
+        if plain and not isinstance(declared, bool) and hasattr(algorithm, name):
+            numbers[name] = _hyperparameter(where, name, getattr(algorithm, name), declared, facts)
     said = Method(about.cls, numbers)
     still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
     first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
         raise InvalidInput(f"{where} is about {named(made)}, not {named(algorithm)}; leave the algorithm out")
     return said
+
+
+def _hyperparameter(where: str, name: str, said: Any, declared: Any, facts: Facts) -> Any:
+    """Give what was said of a hyperparameter, where it is one of what was declared."""
+    if isinstance(declared, Words):
+        return said if said in declared else _refuse(where, name, said, " or ".join(declared))
+    if not isinstance(said, int | float | Fraction | np.number):
+        raise InvalidInput(f"{name} = {said}: {where} takes a number")
+    return _number(where, name, said, declared, facts)
 
 
 def _local(where: str, about: Any, facts: Facts, solver: Any) -> Any:

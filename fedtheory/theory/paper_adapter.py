@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.local import GradientSteps
 from fedtheory.local.exact import Exact
-from fedtheory.participation.cohorts import Uniform
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.rational import Builders, fraction
 from fedtheory.theory.judge.check import Check
@@ -194,11 +194,13 @@ class AuthoredSetting(Setting):
         if not options_of_method:
             request.refuse_hyperparameters(own)
         problem = request.problem("quadratic")
-        if request.participants is not None and setting.sampling is not Uniform:
+        about = problem.num_clients if isinstance(setting.sampling, Full) else getattr(setting.sampling, "size", None)
+        if request.participants not in (None, about) and setting.sampling is not Uniform:
             raise InvalidInput(
                 f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
             )
-        sampling = None if request.participants is None else request.sampling(problem)
+        free_size = request.participants is not None and setting.sampling is Uniform
+        sampling = request.sampling(problem) if free_size else None
         of_steps = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
         said: dict[str, Any] = {name: value for name, value in of_steps if value is not None}
         drawn = {"steps": Fraction(said["steps"])} if "steps" in said else {}

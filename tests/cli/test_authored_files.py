@@ -376,3 +376,11 @@ def test_the_rule_is_named_and_another_may_be_given(damped):
     told = " ".join(call(*on, "--given", "sign=1").stdout.split())
     assert "judged under the repaired rule: --given sign=-1 takes the printed rule" in told and "✓ holds" in told
     assert "sign: -1 (printed rule), 1 (repaired rule)" in call("explain", f"{file}::a").stdout
+
+
+def test_the_size_of_a_cohort_that_the_statement_has_itself_may_be_said(written):
+    file = written("yield printed(le(q.mean(q.F_next), q.F))", sampling="Uniform(1)", problems="SmoothConvex(clients=(2, 3))")
+    on = ("verify", f"{file}::a", "--problem", "quadratic", "--clients", 2, "--json", "--participants")
+    plain = json.loads(call(*on[:-1]).stdout)["checks"]
+    assert json.loads(call(*on, 1).stdout)["checks"] == plain and plain[0]["verdict"] in ("holds", "violated")
+    assert "--participants 2: strange/a is about Uniform(size=1); leave it out" in refused(*on, 2)

@@ -159,7 +159,6 @@ def statement_topic(command: str, text: str) -> Topic | None:
             "what they are)."
         )
     if file:
-        words["clients"] = "Number of clients (default: the most that the statement is about with as many samples each)."
         before = {"rounds": "Rounds before the one that is judged."}
         words |= before if statement.scope in ("round", "fixed-point") else {}
     about = f"{command.capitalize()} {statement.id}: {statement.title.rstrip('.')}."

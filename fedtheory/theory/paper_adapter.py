@@ -219,6 +219,8 @@ class AuthoredSetting(Setting):
         )
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        if larger := setting.problems.beyond(problem):
+            head.append(f"larger than what the search draws, and judged all the same: {larger}")
         some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
         for key, family in some.items():
             values = ", ".join(map(str, family.choices))

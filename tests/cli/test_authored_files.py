@@ -384,3 +384,12 @@ def test_the_size_of_a_cohort_that_the_statement_has_itself_may_be_said(written)
     plain = json.loads(call(*on[:-1]).stdout)["checks"]
     assert json.loads(call(*on, 1).stdout)["checks"] == plain and plain[0]["verdict"] in ("holds", "violated")
     assert "--participants 2: strange/a is about Uniform(size=1); leave it out" in refused(*on, 2)
+
+
+def test_a_problem_that_is_larger_than_drawn_instances_is_judged_with_a_word(written):
+    file = written("yield printed(le(q.F_next, q.F))", problems="SmoothConvex(clients=(1, 3), dimension=(1, 2))")
+    told = " ".join(call("verify", f"{file}::a", "--problem", "quadratic", "--clients", 5, "--dimension", 2).stdout.split())
+    assert "judged all the same: 5 clients (instances have 1 to 3)" in told and "✓ holds" in told and "dimensions" not in told
+    assert "the same" not in call("verify", f"{file}::a", "--problem", "quadratic", "--clients", 3, "--dimension", 2).stdout
+    helped = " ".join(call("verify", f"{file}::a", "--help").stdout.split())
+    assert "--clients" in helped and "the most that" not in helped

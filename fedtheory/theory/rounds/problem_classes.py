@@ -180,14 +180,22 @@ class ProblemClass(Keywords):
             return f"{error} (property: smoothness)"
         return None if beta > 0 else "all losses are constant (property: smoothness)"
 
-    def __str__(self) -> str:
-        def span(pair: tuple[int, int]) -> str:
-            return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
+    def beyond(self, problem: Any) -> str:
+        """'5 clients (instances have 1 to 3)' of a problem that is larger than instances are drawn; '' of any other."""
+        sizes = (("clients", problem.num_clients, self.clients), ("dimensions", problem.dim, self.dimension))
+        larger = [f"{value} {what} (instances have {span(of)})" for what, value, of in sizes if value > of[1]]
+        return ", ".join(larger)
 
+    def __str__(self) -> str:
         same = "identical " if self.identical else ""
         who = f"{same}client{'s' * (self.clients[1] > 1)}"
         size = f"{span(self.clients)} {who}, dimension {span(self.dimension)}"
         return f"{self.words}, {size}, {WEIGHTS[self.weights]}"
+
+
+def span(pair: tuple[int, int]) -> str:
+    """'3', or '1 to 3'."""
+    return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
 
 
 def not_shares(problem: Any) -> str | None:

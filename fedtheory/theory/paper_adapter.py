@@ -29,7 +29,7 @@ from fedtheory.theory.rounds.declare import Among, Minimise
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.on_problem import on_case
+from fedtheory.theory.rounds.on_problem import drawn_cohorts, on_case
 from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
@@ -237,7 +237,8 @@ class AuthoredSetting(Setting):
         told = ", ".join(f"{flags} takes the {rule} rule" for rule, flags in others.items() if rule != mine)
         head += [f"judged under the {mine} rule: {told}"] if told else []
         if setting.sampling is Uniform and sampling is None:
-            head.append("the size P of the cohorts is one that the seed draws: --participants takes another")
+            sampling = drawn_cohorts(Stream(request.seed).generator(f"authoring problem {statement.id}"), problem)
+            head.append(f"P = {sampling.size}, a size of the cohorts that the seed draws: --participants takes another")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
         options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}

@@ -393,3 +393,16 @@ def test_a_problem_that_is_larger_than_drawn_instances_is_judged_with_a_word(wri
     assert "the same" not in call("verify", f"{file}::a", "--problem", "quadratic", "--clients", 3, "--dimension", 2).stdout
     helped = " ".join(call("verify", f"{file}::a", "--help").stdout.split())
     assert "--clients" in helped and "the most that" not in helped
+
+
+def test_the_size_of_cohorts_that_is_drawn_is_printed(written):
+    file = written("yield printed(le(q.mean(q.F_next), q.F))", sampling="Uniform", problems="SmoothConvex(clients=(2, 5))")
+    on = ("verify", f"{file}::a", "--problem", "quadratic", "--clients", 5)
+    sizes = set()
+    for seed in range(4):
+        [P] = re.findall(r"^P = (\d), a size of the cohorts that the seed draws", call(*on, "--seed", seed).stdout, re.MULTILINE)
+        sizes.add(P)
+        checks = [json.loads(call(*on, "--seed", seed, *more, "--json").stdout)["checks"] for more in ((), ("-P", P))]
+        assert checks[0] == checks[1]
+    assert len(sizes) > 1
+    assert "(default: a number that the seed draws)" in " ".join(call(*on[:2], "--help").stdout.replace("│", " ").split())

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
+import numpy as np
+
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Sampling, Uniform
 from fedtheory.randomness import Stream
@@ -20,7 +22,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
-__all__ = ["on_case", "verify"]
+__all__ = ["drawn_cohorts", "on_case", "verify"]
 
 _WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
 
@@ -87,6 +89,11 @@ def verify(
     return on_case(authored, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)  # type: ignore[arg-type]
 
 
+def drawn_cohorts(rng: np.random.Generator, problem: Any) -> Uniform:
+    """Cohorts of a size that is drawn, where the statement is about every one."""
+    return Uniform(int(rng.integers(1, problem.num_clients + 1)))
+
+
 def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> list[Check]:
     """`verify` a statement on a user's case."""
     problem, algorithm, sampling, rounds = case.problem, case.algorithm, case.sampling, case.rounds
@@ -96,7 +103,7 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
     if reason is None and (algorithm is not None or case.local_solver is not None or case.given):
         rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
         if sampling is None and setting.sampling is Uniform:
-            sampling = Uniform(int(rng.integers(1, problem.num_clients + 1)))
+            sampling = drawn_cohorts(rng, problem)
         try:
             facts = setting.facts(setting.world(problem), sampling or setting.sampling, rounds or 0)
             setting = as_said(setting, facts, algorithm, case.local_solver, case.given)

@@ -221,6 +221,8 @@ class AuthoredSetting(Setting):
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         if larger := setting.problems.beyond(problem):
             head.append(f"larger than what the search draws, and judged all the same: {larger}")
+        if setting.of_statement.starts > 1:
+            head.append("judged from one start (--start): random starts, which the statement has too, are drawn without a problem only")
         some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
         for key, family in some.items():
             values = ", ".join(map(str, family.choices))

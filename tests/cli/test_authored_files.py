@@ -406,3 +406,12 @@ def test_the_size_of_cohorts_that_is_drawn_is_printed(written):
         assert checks[0] == checks[1]
     assert len(sizes) > 1
     assert "(default: a number that the seed draws)" in " ".join(call(*on[:2], "--help").stdout.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("starts", [1, 2])
+def test_a_problem_has_one_start_and_that_is_said_where_a_statement_has_random_ones(written, starts):
+    file = written("yield printed(le(q.gap[-1], q.gap[0]))", over='"run"', rounds="(1, 2)", starts=str(starts))
+    on = ("verify", f"{file}::a", "--problem", "quadratic", "--clients", 2)
+    file.write_text(file.read_text().replace("clients=1, dimension=1", "clients=(1, 2), dimension=(1, 4)"))
+    told = " ".join(call(*on).stdout.split())
+    assert ("judged from one start (--start): random starts" in told) == (starts > 1) and "✓ holds" in told

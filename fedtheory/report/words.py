@@ -18,15 +18,17 @@ TITLE = "Verdicts on the theory of federated optimisation"
 
 
 def headline(rows: Sequence[Row], record: Mapping[str, Any]) -> str:
-    """True if all verdicts are the recorded ones; somebody's own file need not have any."""
+    """Say if the verdicts on record are the recorded ones, and how many are not on record, as in somebody's own file."""
+    recorded = sum(r.established != "open" for r in rows)
     wrong = disagreements(rows, record["complete"])
     if not record["complete"]:
         return "Incomplete: the campaign was interrupted, and what follows is what had been checked by then."
     if wrong:
-        return f"{len(wrong)} of {len(rows)} verdicts are not the recorded ones."
-    if rows and all(r.established == "open" for r in rows):
+        return f"{len(wrong)} of {recorded} verdicts are not the recorded ones."
+    if rows and not recorded:
         return f"Nothing is on record for {'this statement' if len(rows) == 1 else 'these statements'}."
-    return f"All {len(rows)} verdicts are the recorded ones."
+    more = f"; {len(rows) - recorded} more {'are' if len(rows) - recorded > 1 else 'is'} not on record" * (recorded < len(rows))
+    return f"All {recorded} verdicts are the recorded ones{more}." if recorded != 1 else f"The one verdict on record came out{more}."
 
 
 def summary(record: Mapping[str, Any]) -> list[tuple[str, str]]:

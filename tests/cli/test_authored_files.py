@@ -415,3 +415,14 @@ def test_a_problem_has_one_start_and_that_is_said_where_a_statement_has_random_o
     file.write_text(file.read_text().replace("clients=1, dimension=1", "clients=(1, 2), dimension=(1, 4)"))
     told = " ".join(call(*on).stdout.split())
     assert ("judged from one start (--start): random starts" in told) == (starts > 1) and "✓ holds" in told
+
+
+@pytest.mark.parametrize("recorded, says", [
+    (0, "Nothing is on record for these statements"), (1, "The one verdict on record came out; 2 more are not on record."),
+    (2, "All 2 verdicts are the recorded ones; 1 more is not on record."), (3, "All 3 verdicts are the recorded ones."),
+])  # fmt: skip
+def test_only_verdicts_on_record_are_counted(written, tmp_path, recorded, says):
+    names = ["printed(", "repaired(", 'form("third", ']
+    body = "\n".join(f"yield {n}le(q.F_next, q.F){', holds=True' * (i < recorded)})" for i, n in enumerate(names))
+    call("verify", written(body), "--quick", "--budget", 0, "--workers", 1, "--out", tmp_path)
+    assert says in (tmp_path / "report.md").read_text()

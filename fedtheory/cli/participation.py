@@ -273,7 +273,7 @@ def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int) -> A
             return False
         setting = paper(source).setting
         parts = getattr(setting, "parts", (setting,))
-        return any(type(part).step_sizes is not Setting.step_sizes for part in parts)
+        return any(getattr(p.step_sizes, "__func__", None) is not Setting.step_sizes for p in parts)
 
     if not gives_steps(algorithm):
         known = [name for name in algorithms.names() if gives_steps(algorithms.get(name))]

@@ -126,6 +126,11 @@ class AuthoredStatement:
         return isinstance(self.over, type)
 
     @property
+    def worlds(self) -> list[type[World]]:
+        """The closed worlds that its forms are about."""
+        return [self.over, *(c.more["over"] for c in self.forms.values() if "over" in c.more)]
+
+    @property
     def name(self) -> str:
         """The id without the paper."""
         return self.id.partition("/")[2]

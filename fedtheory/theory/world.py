@@ -53,7 +53,8 @@ class World(ClosedView):
     """An instance of a closed world, whose numbers are fractions or deterministic floats.
 
     A statement declared with ``over=MyWorld`` is judged on instances of the subclass, and its
-    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`.
+    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`. A world may
+    have ``step_sizes``, a classmethod like `fedtheory.theory.judge.setting.Setting.step_sizes`.
 
     Attributes
     ----------
@@ -76,8 +77,8 @@ class World(ClosedView):
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     rules : the variants of the method that a form is claimed for where it does not say
     searched : the rules under which its random instances can refute a form; None: all
-    each_form : True if forms with other needs are about other instances of a user's case:
-        `on_problem` is given the form in place of the statement's id
+    own_method : whether a user may leave the method out; then `on_problem` sees to it
+    usual_scenarios : the most runs of Monte Carlo where a user does not say
     work : the local solvers that a user's case may have, where `takes` has no local steps
     """
 
@@ -99,7 +100,8 @@ class World(ClosedView):
     scenarios: ClassVar[tuple[int, int] | None] = None
     rules: ClassVar[tuple[str, ...]] = ("any",)
     searched: ClassVar[tuple[str, ...] | None] = None
-    each_form: ClassVar[bool] = False
+    own_method: ClassVar[bool] = True
+    usual_scenarios: ClassVar[int] = 1000
     work: ClassVar[LocalWork | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -196,7 +198,12 @@ class World(ClosedView):
         return own.__func__ is not World.on_problem.__func__  # type: ignore[attr-defined]
 
     @classmethod
-    def on_problem(cls, statement: Any, case: Any) -> Any:
+    def example_of(cls, statement: str) -> str:
+        """Options that show the statement of that id at work, default ``example``."""
+        return cls.example
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Any) -> Any:
         """Give the data that a user's case makes for a statement, its `instance`, or the world.
 
         Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
@@ -205,7 +212,7 @@ class World(ClosedView):
 
         Parameters
         ----------
-        statement : its id; the form where the world is made for `each_form`
+        statement : its id
         case : `fedtheory.theory.judge.case.Case`
 
         Raises
@@ -214,6 +221,11 @@ class World(ClosedView):
             What the problem, the method or the sampling lacks.
         """
         raise InvalidInput("it is about instances of its own, not about a problem's run")
+
+    @classmethod
+    def apart(cls, form: Any) -> Any:
+        """Tell the forms apart for which `on_problem` makes different instances, by ``case.form``."""
+        return None
 
     @classmethod
     def check_given(cls, case: Any) -> None:
@@ -261,6 +273,11 @@ class World(ClosedView):
         ``computed`` says where its options come from.
         """
         return None
+
+    @classmethod
+    def facts_of(cls, data: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Explain the data of a witness by further rows (name, words)."""
+        return []
 
     @classmethod
     def head(cls, case: Any) -> str:

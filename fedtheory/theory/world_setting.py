@@ -59,14 +59,18 @@ class WorldSetting(Setting):
 
     def __init__(self, statements: Sequence[Any]) -> None:
         self.authored = {s.id: s for s in statements}
-        self.worlds: dict[str, type[World]] = {s.over.kind: s.over for s in statements}
+        self.worlds: dict[str, type[World]] = {w.kind: w for s in statements for w in s.worlds}
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.computed = {m: o for world in self.worlds.values() for m, o in world.computed.items()}
-        self.own_method = any(s.about is None and s.over.of_problems() for s in statements)
+        made = [s.over for s in statements if s.about is None and s.over.of_problems()]
+        self.own_method = any(world.own_method for world in made)
+        self.scenarios = min((w.usual_scenarios for w in self.worlds.values()), default=1000)
         compared = {f.kind for s in statements for f in s.statement.forms if f.sides is not None}
         self.builders = Builders()
         for kind, world in self.worlds.items():
+            if hasattr(world, "step_sizes"):
+                self.step_sizes = world.step_sizes  # type: ignore[method-assign]
             runs: Any = world.runs
             own_runs = runs.__func__ is not World.runs.__func__  # type: ignore[attr-defined]
             if kind in compared and not world.draws and not own_runs:
@@ -135,6 +139,10 @@ class WorldSetting(Setting):
         """The world of a statement; None of a claim."""
         return None if statement.kind == "claim" else self.authored[statement.id].over
 
+    def _worlds(self, statement: Statement) -> list[type[World]]:
+        """Those that its forms are judged on."""
+        return [self.worlds[kind] for kind in dict.fromkeys(f.kind for f in statement.forms if f.kind)]
+
     def refusal(self, statement: Statement) -> str | None:
         """The reason for which the statement does not run on a user's problem, or None."""
         world = self._world(statement)
@@ -152,13 +160,11 @@ class WorldSetting(Setting):
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
         """Demands on a user's problem, on who takes part and on the method."""
-        world = self._world(statement)
-        return () if world is None else world.asks
+        return tuple(dict.fromkeys(need for w in self._worlds(statement) for need in w.asks))
 
     def takes(self, statement: Statement) -> dict[str, str]:
         """Values that a user may set of the statement."""
-        world = self._world(statement)
-        return {} if world is None else dict(world.accepts)
+        return {name: what for w in self._worlds(statement) for name, what in w.accepts.items()}
 
     def local_work(self, statement: Statement) -> LocalWork | None:
         """The local solvers that a case may have; None where the world sees to it."""
@@ -177,7 +183,12 @@ class WorldSetting(Setting):
         world = self._world(statement)
         if world is None or (not world.example and not world.of_problems()):
             return None
-        return world.example or f"--problem {world.problem}"
+        return world.example_of(statement.id) or f"--problem {world.problem}"
+
+    def shares_view(self, form: Form) -> Any:
+        """The kind, and what tells a world's forms apart."""
+        world = self.worlds.get(form.kind)
+        return form.kind if world is None else (form.kind, world.apart(form))
 
     def fewest(self, case: Case, statement: Statement) -> int:
         """Scenarios below which no verdict is looked for."""
@@ -216,21 +227,16 @@ class WorldSetting(Setting):
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The data that the world makes of the case."""
-        world = self._world(statement)
+        world = self.worlds.get(form.kind)
         if world is None or not world.of_problems():
             return super().instance(statement, form, case)
         about = self.authored[statement.id].about
         if about is not None:
             check_method(about, case.algorithm)
-        made = world.on_problem(form if world.each_form else statement.id, case)
+        made = world.on_problem(statement.id, replace(case, form=form))
         if isinstance(made, dict):
             return world.instance(case.problem.name, made)
         return made if isinstance(made, WorldInstance) else _Seen(made)
-
-    def shares_view(self, form: Form) -> Any:
-        """Forms of which this is equal are judged on one instance of a case."""
-        world = self.worlds.get(form.kind)  # none of a claim
-        return form.kind, form.needs if world is not None and world.each_form else ()
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
@@ -247,6 +253,11 @@ class WorldSetting(Setting):
         worlds = self.worlds.values()
         found = (world.tuned(method, request, rounds, batch_size) for world in worlds)
         return next((made for made in found if made is not None), None)
+
+    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
+        """The data of a witness, as its world explains them."""
+        first, *rest = super().facts(witness)
+        return [first, *self.worlds[witness.kind].facts_of(witness.data), *rest]
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""

@@ -6,6 +6,7 @@ from fractions import Fraction as F
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import call, refused
 from repository import ROOT
@@ -13,6 +14,7 @@ from repository import ROOT
 from fedtheory import problems, theory
 from fedtheory.algorithms import FedAvg
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.theory import eq, le
 from fedtheory.theory.judge import Plan, registry, replay
 from fedtheory.theory.judge import own_run as theory_of_runs
 from fedtheory.theory.judge.case import Case
@@ -116,6 +118,21 @@ paper.claim("tables", "accuracy", r"\\text{better}", note="an experiment", shown
 '''
 
 
+def test_a_wrong_variant_may_be_a_share_of_the_right_side_or_the_other_way_round():
+    """Of exact sides and of floats, now and when they are needed; an equality has no such variant."""
+    exact, floats = (le(np.array([1, 2]) * one, np.array([4, 6]) * one, noise=7) for one in (F(1), 1.0))
+    part, swapped = theory.wrong("half", share=F(1, 2)), theory.wrong("swapped")
+    for made in (exact, floats):
+        half, other = (w.sides for w in theory.form("a", made, part, swapped).mutants)
+        assert half.lhs.tolist() == [1, 2] and half.rhs.tolist() == [2, 3] and half.noise == 7
+        assert half.rhs.dtype == made.rhs.dtype and half.scale.tolist() == [3, 5]
+        assert other.lhs.tolist() == [4, 6] and other.rhs.tolist() == [1, 2] and other.noise == 7
+        later = theory.form("a", lambda made=made: made, part, swapped).mutants
+        assert [w.sides().rhs.tolist() for w in later] == [[2, 3], [1, 2]] and later[0].name == "half"
+    with pytest.raises(InvalidInput, match="an equality needs sides of its own"):
+        theory.form("a", lambda: eq(1, 2), part).mutants[0].sides()
+
+
 @pytest.fixture
 def mixed(tmp_path):
     (tmp_path / "mixed.py").write_text(MIXED)
@@ -154,8 +171,8 @@ def test_a_world_may_give_an_instance_with_its_own_name(mixed, monkeypatch):
 def test_a_world_may_be_made_for_each_form(mixed, monkeypatch):
     square, numbers = mixed.statements[0], mixed.authored["square"].over
     starts = {"printed": F(1, 2), "repaired": F(4)}
-    monkeypatch.setattr(numbers, "each_form", True)
-    monkeypatch.setattr(numbers, "on_problem", classmethod(lambda cls, form, case: {"a": starts[form.name]}))
+    monkeypatch.setattr(numbers, "apart", classmethod(lambda cls, form: form.name))
+    monkeypatch.setattr(numbers, "on_problem", classmethod(lambda cls, statement, case: {"a": starts[case.form.name]}))
     checks = {c.form: c for c in square.verify(problems.random_quadratic(2, 2, seed=0), FedAvg(aggregation="samples"))}
     assert {name: c.verdict for name, c in checks.items()} == {"printed": "violated", "repaired": "holds"}
     assert (checks["printed"].lhs, checks["repaired"].lhs) == (2, 8)

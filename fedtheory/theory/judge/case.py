@@ -56,6 +56,7 @@ class Case:
     ----------
     given : dict name -> value
         What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
+    form : that an instance is made for
     at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
     """
 
@@ -74,6 +75,7 @@ class Case:
     on_progress: Callable[[int, int, int], None] | None = None
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
+    form: Any = None
     at_once: bool = False
 
     @property

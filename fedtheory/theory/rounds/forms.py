@@ -158,7 +158,8 @@ def form(
         mutants, latex = (latex, *mutants), ""
     established = "violated" if fails else "holds" if holds else "open"
     return Claimed(
-        name, sides, latex, established, pathwise, note, proof, mutants,
+        name, sides, latex, established, pathwise, note, proof,
+        tuple(Wrong(w.name, w.sides.of(sides)) if isinstance(w.sides, _Changed) else w for w in mutants),
         needs if isinstance(needs, Mapping) else tuple(needs), more, witness,
     )  # fmt: skip
 
@@ -177,10 +178,39 @@ def repaired(
     return form("repaired", sides, latex, *mutants, **how)
 
 
-def wrong(name: str, sides: Sides | Callable[[], Sides]) -> Wrong:
+def wrong(
+    name: str, sides: Sides | Callable[[], Sides] | None = None, *, share: Any = None
+) -> Wrong:
     """A deliberately wrong variant: a term dropped, a constant halved. A study reports whether
-    it is rejected."""
-    return Wrong(name, sides)
+    it is rejected.
+
+    Parameters
+    ----------
+    share : where it has no sides of its own: the part of the form's right side that is left, a
+        fraction; default the form the other way round
+    """
+    return Wrong(name, _Changed(share) if sides is None else sides)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """Makes a wrong variant's sides out of the form's."""
+
+    share: Any
+
+    def __call__(self, made: Sides) -> Sides:
+        """Swap the sides, or take a share of the right one."""
+        if made.relation != "<=":
+            raise InvalidInput("a wrong variant of an equality needs sides of its own")
+        if self.share is None:
+            return le(made.rhs, made.lhs, noise=made.noise, axes=made.axes)
+        exact = np.asarray(made.rhs).dtype == object
+        rest = made.rhs * (self.share if exact else float(self.share))
+        return le(made.lhs, rest, noise=made.noise, axes=made.axes)
+
+    def of(self, sides: Any) -> Any:
+        """Make them now, or when they are needed."""
+        return (lambda: self(sides())) if callable(sides) else self(sides)
 
 
 def place(function: Callable[..., Any], error: BaseException | None, statement: str, line: int | None = None) -> str:

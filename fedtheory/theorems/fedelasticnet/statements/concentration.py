@@ -63,7 +63,7 @@ class SignsView(world.MainTextWorld):
     d : coordinates
     """
 
-    kind, size, each_form = "signs", 30, True
+    kind, size = "signs", 30
     about = "about the signs of the updates, if they were fair coins"
     asks = ("as many coins as the problem has clients and coordinates; n_k of its samples",)
     example = "--problem diabetes --clients 10 --given delta=1/2"
@@ -143,14 +143,14 @@ class SignsView(world.MainTextWorld):
         return f"groups={groups}", data
 
     @classmethod
-    def on_problem(cls, form: Any, case: Any) -> WorldInstance:
+    def on_problem(cls, statement: str, case: Any) -> WorldInstance:
         """Take fair coins for the problem's clients and coordinates, with n_k/n where it counts."""
         p = case.problem
         delta = simplest_each(case.given.get("delta", Fraction(1, 10)))
         if delta.shape:
             raise InvalidInput(f"delta = {case.given['delta']!r}: give one number")
         data = {"groups": p.num_clients, "d": p.dim, "delta": delta.item(), "laws": COIN}
-        if COUNTS in form.needs:
+        if COUNTS in case.form.needs:
             counts = [int(n) for n in p.sample_counts]
             weights = [n // reduce(gcd, counts) for n in counts]
             if len(set(weights)) > 1 and len(weights) * sum(weights) > MOST_SUMS:
@@ -160,6 +160,11 @@ class SignsView(world.MainTextWorld):
                 )
             data["weights"] = [Fraction(w) for w in weights]
         return cls.instance(f"fair coins for {p.name}", data)
+
+    @classmethod
+    def apart(cls, form: Any) -> Any:
+        """Forms about numbers of samples have other weights."""
+        return COUNTS in form.needs
 
     @cached_property
     def signs(self) -> list[dict[int, Fraction]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -11,9 +13,12 @@ from fedtheory.algorithms import EFL
 from fedtheory.participation.irregular import Irregular
 from fedtheory.theorems import get
 from fedtheory.theory.judge.registry import setting_of
-from fedtheory.theory.judge.setting import Case
+from fedtheory.theory.judge.setting import Case, Plan
+from fedtheory.theory.world import WorldInstance
 
 SETTING = setting_of("efl/theorem-1")
+BUILDERS = SETTING.builders
+KINDS = tuple(kind for kind in SETTING.worlds if kind not in ("run", "step"))  # in fractions
 TWO = problems.Quadratic([[[1.0]], [[1.0]]], [[0.0], [1.0]])  # (w - 0)^2/2 and (w - 1)^2/2, of weight 1/2
 MIXED = problems.Quadratic([[[2.0, 1.0], [1.0, 2.0]]] * 2, [[0.0, 0.0], [1.0, 1.0]])  # the same with coordinates that mix
 SIGNS = problems.Quadratic([[[1.0]], [[1.0]]], [[1.0], [-1.0]])
@@ -30,6 +35,24 @@ BOTH_WAYS = EFL(compressor=ST, down_compressor=ST)
 def case_of(problem, algorithm, **how):
     x0 = np.asarray(how.pop("x0", np.zeros(problem.dim)), dtype=float)
     return Case(problem, algorithm, x0=x0, **how)
+
+
+def battery(seed, scale=1.0):
+    """The instances of a campaign of these kinds."""
+    return [made for kind in KINDS for made in SETTING.worlds[kind].runs(Plan(seed, scale))]
+
+
+def _maker(world):
+    def make(form, case):
+        made = world.on_problem(f"efl/{world.kind}", replace(case, form=form))
+        if isinstance(made, dict):
+            return world.instance(case.problem.name, made)
+        return made if isinstance(made, WorldInstance) else SimpleNamespace(view=lambda: made)
+
+    return make
+
+
+MAKE = {kind: _maker(world) for kind, world in SETTING.worlds.items()}  # (form, case) -> instance
 
 
 def view_of(statement, form, problem, algorithm, **how):

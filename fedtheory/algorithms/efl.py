@@ -146,6 +146,11 @@ class EFL(Algorithm):
         return self.fisher or ("gram" if problem.constant_hessian else "model")
 
     @property
+    def rule(self) -> str:
+        """The scheme, by which the statements of its paper tell its variants apart."""
+        return self.scheme
+
+    @property
     def scaled_before(self) -> bool:
         """True if p_tau^k/p^k multiplies before the compressor."""
         return self.scale == "before" or (self.scale is None and self.variant in ("consistent", "none"))

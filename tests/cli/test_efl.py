@@ -18,7 +18,7 @@ from fedtheory.errors import MissingCapability, UnknownName
 from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
-from fedtheory.theorems.efl.cases.theorem_2 import shift_on
+from fedtheory.theorems.efl.shift_world import shift_on
 from fedtheory.theory.judge.registry import setting_of
 
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from closed_forms import agrees
+from efl_on_a_problem import BUILDERS
 from shown_formulas import made
 
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements import compression
+from fedtheory.theorems.efl import compression_world as compression
 from fedtheory.theorems.elastic_aggregation.clients import Aggregation
 from fedtheory.theorems.fedmls.instances import MLSInstance
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from fractions import Fraction
 
-from fedtheory.participation.coefficients import SCHEMES
-from fedtheory.rational import Builders
-from fedtheory.theory.judge.setting import DataInstance
-from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory import wrong
 
-__all__ = ["BUILDERS", "HOLDS", "SYMBOLS", "FractionsInstance", "instance_of", "statement"]
+__all__ = ["FLIPPED", "HALF", "NINE_TENTHS", "SYMBOLS"]
 
-BUILDERS = Builders()
-HOLDS = dict.fromkeys(SCHEMES, "holds")  # under every scheme
+NINE_TENTHS = wrong("nine tenths of it", share=Fraction(9, 10))
+HALF = wrong("half of it", share=Fraction(1, 2))
+FLIPPED = wrong("the other way round")
 SYMBOLS = {
     "N, p^k": "problem.num_clients, problem.weights",
     "E, s_tau^k": "cohort.max_steps, cohort.steps",
@@ -24,22 +22,3 @@ SYMBOLS = {
 }
 
 
-def statement(
-    id: str, title: str, source: str, *forms: Form, assumptions: tuple[str, ...] = (),
-    kind: str = "statement", measures: str = "", **symbols: str,
-) -> Statement:
-    """A statement about EFL."""
-    return Statement(f"efl/{id}", title, source, "efl", forms, assumptions, {**SYMBOLS, **symbols}, kind, measures=measures)
-
-
-class FractionsInstance(DataInstance):
-    """An instance given by the data of its kind's builder."""
-
-    @property
-    def family(self) -> str:
-        return f"efl {self.kind}"
-
-
-def instance_of(kind: str, label: str, data: dict[str, Any], seed: int = 0) -> FractionsInstance:
-    """One instance of EFL's kinds."""
-    return FractionsInstance(BUILDERS, kind, label, data, seed)

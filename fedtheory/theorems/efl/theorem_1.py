@@ -21,6 +21,7 @@ from fedtheory.theorems.efl.quantities.run import (
     UNCORRELATED,
     EFLRun,
 )
+from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.worst_runs import worst_at
 from fedtheory.theory import form, le, printed, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
@@ -120,7 +121,7 @@ def bound(
 
 
 @paper.statement(
-    "theorem-1", over=EFLRun, source="Theorem 1", assumptions=ASSUMPTIONS,
+    "theorem-1", over=Runs, source="Theorem 1", assumptions=ASSUMPTIONS,
     title="convergence with inactive and incomplete clients",
     symbols=SYMBOLS | {"L": "EFLConstants.L", "gamma": "EFLConstants.gamma"},
     measures="mean squared distance to the optimum",

@@ -18,6 +18,7 @@ from fedtheory.theorems.efl.notation import SYMBOLS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, sq
+from fedtheory.theorems.efl.runs_world import Steps
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS, PROOF
 from fedtheory.theory import form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
@@ -31,7 +32,7 @@ __all__ = [
 def step(number: int, title: str) -> Callable[[Any], Any]:
     """Declare one step of the proof."""
     return paper.statement(
-        f"theorem-1-step-{number}", over=StepsView, title=title, assumptions=ASSUMPTIONS,
+        f"theorem-1-step-{number}", over=Steps, title=title, assumptions=ASSUMPTIONS,
         source=f"proof of Theorem 1, step {number}",
         symbols=SYMBOLS | {"wbar_i": "StepState.wbar", "alpha_i": "StepState.alpha"},
     )  # fmt: skip

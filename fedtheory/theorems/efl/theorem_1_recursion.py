@@ -12,6 +12,7 @@ import numpy as np
 
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq
+from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import PROOF
 from fedtheory.theorems.efl.theorem_1_proof import at_states, distance, step
 from fedtheory.theory import eq, form, le, repaired, wrong
@@ -234,7 +235,7 @@ def step_7(q):
         r"+\tfrac{(16E/\mu)^2\mathbb E[B_\tau]/S_\tau^2}{(y+E)^2}+\tfrac{r_\tau J}{y+E},"
         r"\ y=\tau E+\gamma",
         wrong(nothing, lambda: recursion(q, rest=0)),
-        holds=True, over=EFLRun,
+        holds=True, over=Runs,
         proof="the expectation of `repaired`, with the step eta_tau put in",
     )  # fmt: skip
     yield form(
@@ -242,12 +243,12 @@ def step_7(q):
         INDUCTION % r"\gamma^2\|\omega_0-\omega^*\|^2+\sum_{t<\tau}b_t",
         wrong("without the J term", lambda: induction(q, bias=0)),
         wrong("nine tenths of the J term at tau + 1", lambda: induction(q, bias=0.9)),
-        holds=True, over=EFLRun, proof=PROOF,
+        holds=True, over=Runs, proof=PROOF,
         note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
     )  # fmt: skip
     yield form(
         "induction with max", lambda: induction(q, np.maximum),
         INDUCTION % r"\max\{\gamma^2\|\omega_0-\omega^*\|^2,\sum_{t<\tau}b_t\}",
-        fails=True, over=EFLRun,
+        fails=True, over=Runs,
         note="where one part of the maximum is the larger one, the other one's increase is lost",
     )  # fmt: skip

@@ -6,7 +6,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
-from efl_on_a_problem import BOTH_WAYS, ST, checks_of, view_of
+from efl_on_a_problem import BOTH_WAYS, BUILDERS, ST, checks_of, view_of
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL
@@ -14,8 +14,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.compressed_participation import cases_of, play
+from fedtheory.theorems.efl.compressed_participation_world import cases_of, play
 
 
 def test_the_real_run_with_compression_is_the_one_in_fractions():

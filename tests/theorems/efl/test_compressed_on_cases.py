@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from efl_on_a_problem import BOTH_WAYS, TWO, case_of
+from efl_on_a_problem import BOTH_WAYS, MAKE, TWO, case_of
 
 from fedtheory import messages, problems
 from fedtheory.algorithms import EFL, FedAvg
@@ -12,13 +12,14 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.irregular import Irregular, complete
 from fedtheory.participation.laws import JointLaw
-from fedtheory.theorems.efl.cases import compressed
+from fedtheory.theorems.efl import compressed_participation_world as partial_world
+from fedtheory.theorems.efl.cases import given
 
 H, C, P = [[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]], [[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]], [0.2, 0.3, 0.5]
 PROBLEM = problems.Quadratic([np.diag(row) for row in H], C, P)
 START = np.array([7 / 3, -5 / 2])
 ALIKE = problems.Quadratic([np.eye(40)] * 2, np.arange(80.0).reshape(2, 40) / 40)
-MAKERS = (compressed.compressed, compressed.partial)
+MAKERS = (MAKE["compressed"], MAKE["compressed-partial"])
 
 
 def case(algorithm=BOTH_WAYS, problem=PROBLEM, **how):
@@ -27,7 +28,7 @@ def case(algorithm=BOTH_WAYS, problem=PROBLEM, **how):
 
 def test_the_residuals_period_is_not_made_of_a_case():
     with pytest.raises(InvalidInput, match="is looked at in fractions, on instances of its own: `fedtheory replay` shows one"):
-        compressed.frozen(None, case())
+        MAKE["frozen"](None, case())
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -56,9 +57,9 @@ def test_clients_are_complete_in_every_round_of_the_run():
     def late(when):
         return Irregular(1, lambda t: np.array([[0, 1], [0.25, 0.75] if t == when else [0, 1], [0, 1]], dtype=float))
 
-    assert compressed.compressed(None, case(sampling=late(4))).view().T == 3
+    assert MAKE["compressed"](None, case(sampling=late(4))).view().T == 3
     with pytest.raises(InvalidInput, match="client 1 may be inactive or incomplete in round 3: the theorem is about complete clients"):
-        compressed.compressed(None, case(sampling=late(3)))
+        MAKE["compressed"](None, case(sampling=late(3)))
 
 
 @pytest.mark.parametrize("k", [1, 8, None])
@@ -67,7 +68,7 @@ def test_gamma_of_a_strong_compressor(k):
     top = None if k is None else messages.TopK(k)
     for algorithm in (EFL(compressor=top), EFL(down_compressor=top)):
         how = {"problem": ALIKE, "local_solver": LocalSGD(20, 1.0)}
-        view = compressed.compressed(None, case(algorithm, **how)).view()
+        view = MAKE["compressed"](None, case(algorithm, **how)).view()
         assert view.gamma == pytest.approx(80 if k is None else 80 * 40 / k)
         assert (view.delta, view.down).count(None) == (2 if k is None else 1)
         if algorithm.compressor is None:
@@ -81,9 +82,9 @@ def test_gamma_of_a_client_that_rarely_sends(k):
     """E = 1, pi = 1/100: 8E/(pi delta) is above the other entry of gamma, which is 64 where all send."""
     rare, top = Irregular(1, [[0, 1.0], [0.99, 0.01]]), None if k is None else messages.TopK(k)
     for algorithm in (EFL(compressor=top), EFL(down_compressor=top)):
-        view = compressed.partial(None, case(algorithm, ALIKE, sampling=rare, rounds=2)).view()
+        view = MAKE["compressed-partial"](None, case(algorithm, ALIKE, sampling=rare, rounds=2)).view()
         assert view.gamma == pytest.approx(800 if k is None else 800 * 40 / k)
-    assert compressed.partial(None, case(EFL(), ALIKE, sampling=complete(2, 1), rounds=2)).view().gamma == pytest.approx(64)
+    assert MAKE["compressed-partial"](None, case(EFL(), ALIKE, sampling=complete(2, 1), rounds=2)).view().gamma == pytest.approx(64)
 
 
 @pytest.mark.parametrize(("factor", "taken"), [(1, True), (1 + 5e-10, True), (1 + 2e-9, False), (1 - 2e-9, False)])
@@ -92,16 +93,16 @@ def test_a_schedule_is_the_theorems(factor, taken):
     lr = {t: 16 / (3 / 7 * (2 * t + 64 * 35 / 6)) * (factor if t == 3 else 1) for t in (1, 2, 3)}
     how = case(local_solver=LocalSGD(2, lambda t: lr[t]))
     if taken:
-        assert compressed.compressed(None, how).view().T == 3
+        assert MAKE["compressed"](None, how).view().T == 3
     else:
         with pytest.raises(InvalidInput, match=r"the schedule of lr is not the theorem's, 16/\(mu \(\(t \+ 1\) E \+ gamma\)\)"):
-            compressed.compressed(None, how)
+            MAKE["compressed"](None, how)
 
 
 def test_a_short_gradient():
     """G^2 is the largest squared gradient that the run meets, however short: from 1/8 off both minima, at 0."""
     near = problems.Quadratic([[[1.0]], [[1.0]]], [[0.0], [0.0]])
-    view = compressed.compressed(None, case(EFL(), near, x0=[0.125], local_solver=LocalSGD(1, 1.0))).view()
+    view = MAKE["compressed"](None, case(EFL(), near, x0=[0.125], local_solver=LocalSGD(1, 1.0))).view()
     assert view.G_sq == pytest.approx(1 / 64)
 
 
@@ -109,9 +110,9 @@ def test_a_short_gradient():
 def test_what_rounding_and_the_certified_optimum_leave(make, monkeypatch):
     """d (a + o)(a + o + 2 size), a = 1e-13 size (T + 10), with o = 1/8 and with o = 0; size is the largest number of the run."""
     for off in (0.125, 0.0):
-        monkeypatch.setattr(compressed, "distance_off", lambda problem, found, off=off: off)
+        monkeypatch.setattr(given, "distance_off", lambda problem, found, off=off: off)
         view = make(None, case(local_solver=LocalSGD(2, 1.0))).view()
-        paths = (view.w, view.local, view.R, view.R_G, view.star) if make is compressed.compressed else None
+        paths = (view.w, view.local, view.R, view.R_G, view.star) if make is MAKE["compressed"] else None
         size = 2.5 if paths is None else max(float(abs(a).max()) for a in paths)
         assert size >= 2.5
         points = 1e-13 * size * 13
@@ -124,14 +125,14 @@ def test_how_many_rounds_there_are_paths_for(monkeypatch):
     """One case a round: as many as are asked for, at most 20. Two cases: log(MOST)/log 2 rounds, at least one."""
     sure, two = complete(2, 1), Irregular(1, [[0, 1.0], [0.5, 0.5]])
     for rounds, T in ((None, 20), (3, 3), (20, 20), (21, 20), (40, 20)):
-        assert compressed.partial(None, case(EFL(), TWO, sampling=sure, rounds=rounds)).view().T == T
-    for most, rounds, T in ((9, None, 3), (9, 2, 2), (4.1, 9, 2), (1.5, 9, 1)):
-        monkeypatch.setattr(compressed, "MOST", most)
-        assert compressed.partial(None, case(EFL(), TWO, sampling=two, rounds=rounds)).view().T == T
+        assert MAKE["compressed-partial"](None, case(EFL(), TWO, sampling=sure, rounds=rounds)).view().T == T
+    for most, rounds, T in ((9, None, 3), (9, 2, 2), (4.1, 9, 2), (2, 9, 1)):
+        monkeypatch.setattr(partial_world, "MOST", most)
+        assert MAKE["compressed-partial"](None, case(EFL(), TWO, sampling=two, rounds=rounds)).view().T == T
 
 
 def test_joint_laws_are_refused_whatever_the_scheme():
     law = Irregular(1, JointLaw(np.array([[0, 1, 0], [1, 0, 1]]), np.array([0.5, 0.5])))
     for scheme in ("A", "B", "C"):
         with pytest.raises(InvalidInput, match="clients that depend on each other"):
-            compressed.partial(None, case(EFL(scheme=scheme), sampling=law))
+            MAKE["compressed-partial"](None, case(EFL(scheme=scheme), sampling=law))

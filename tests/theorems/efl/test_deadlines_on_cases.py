@@ -6,7 +6,7 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
-from efl_on_a_problem import case_of
+from efl_on_a_problem import MAKE, case_of
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL, FedAvg
@@ -14,10 +14,13 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
-from fedtheory.theorems.efl.cases import deadlines, rows, stability, theorem_2
+from fedtheory.theorems.efl import inactive_world
+from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, view_of
-from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
-from fedtheory.theorems.efl.statements.elastic_stability import MORE, ONE_STEP, UNSTABLE, WITHOUT
+from fedtheory.theorems.efl.corollary_1_world import CertifiedAbandonView
+from fedtheory.theorems.efl.elastic_world import MORE, ONE_STEP, UNSTABLE, WITHOUT
+from fedtheory.theorems.efl.inactive_world import RULE
+from fedtheory.theorems.efl.shift_world import shift_on
 
 H, C, P = [[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]], [[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]], [0.2, 0.3, 0.5]
 PROBLEM = problems.Quadratic([np.diag(row) for row in H], C, P)
@@ -46,17 +49,17 @@ def refused(make, how, said, error=InvalidInput):
 @pytest.mark.parametrize(
     ("make", "sampling", "name", "limit", "taken"),
     [
-        (deadlines.inactive, IDLE, "gamma", "> 0", 0.5), (deadlines.inactive, IDLE, "J", "> 0", 0.5),
-        (deadlines.inactive, IDLE, "C", "> 0", 0.5), (deadlines.inactive, IDLE, "y", "> 0", 0.5),
-        (deadlines.epochs, None, "noise", ">= 0", 0), (deadlines.epochs, None, "G", ">= 0", 100),
-        (deadlines.rates, None, "epsilon", "> 0", 0.25), (deadlines.rates, None, "S", "> 0", 0.5),
-        (deadlines.rates, None, "delta", "> 0", 0.5), (rows.row, None, "K", "> 0", 0.5), (rows.row, None, "epsilon", "> 0", 2),
+        (MAKE["inactive"], IDLE, "gamma", "> 0", 0.5), (MAKE["inactive"], IDLE, "J", "> 0", 0.5),
+        (MAKE["inactive"], IDLE, "C", "> 0", 0.5), (MAKE["inactive"], IDLE, "y", "> 0", 0.5),
+        (MAKE["epochs"], None, "noise", ">= 0", 0), (MAKE["epochs"], None, "G", ">= 0", 100),
+        (MAKE["rates"], None, "epsilon", "> 0", 0.25), (MAKE["rates"], None, "S", "> 0", 0.5),
+        (MAKE["rates"], None, "delta", "> 0", 0.5), (MAKE["row"], None, "K", "> 0", 0.5), (MAKE["row"], None, "epsilon", "> 0", 2),
     ],
 )  # fmt: skip
 def test_limits_of_what_is_given(make, sampling, name, limit, taken):
     made = make(None, case(sampling, given={name: taken}))
-    shown = made.view().printed_constants() if make is rows.row else made.data
-    key = {"G": "G_sq", "K": "factor", "epsilon": "epsilon" if make is rows.row else "root"}.get(name, name)
+    shown = made.view().printed_constants() if make is MAKE["row"] else made.data
+    key = {"G": "G_sq", "K": "factor", "epsilon": "epsilon" if make is MAKE["row"] else "root"}.get(name, name)
     expected = taken**2 if key == "G_sq" else taken**0.5 if key == "root" else taken
     assert float(Q(shown[key])) == pytest.approx(expected)
     below = 0.0 if limit == "> 0" else -0.5
@@ -65,45 +68,45 @@ def test_limits_of_what_is_given(make, sampling, name, limit, taken):
 
 def test_the_round_that_is_given():
     for tau_0 in (0, 4):
-        assert deadlines.inactive(None, case(IDLE, rounds=5, given={"tau_0": tau_0})).data["tau_0"] == tau_0
+        assert MAKE["inactive"](None, case(IDLE, rounds=5, given={"tau_0": tau_0})).data["tau_0"] == tau_0
     for tau_0 in (5, 6):
         how = {"sampling": IDLE, "rounds": 5, "given": {"tau_0": tau_0}}
-        refused(deadlines.inactive, how, f"tau_0 = {tau_0}: it must be at most 4")
+        refused(MAKE["inactive"], how, f"tau_0 = {tau_0}: it must be at most 4")
     how = {"sampling": windows(IDLE, {1: (None, 9)}), "rounds": 4}
     said = "client 1 is gone from round 9 of a run of 4: make the run longer, or use None (never)"
-    refused(deadlines.inactive, how, said)
+    refused(MAKE["inactive"], how, said)
 
 
 def test_every_instance_has_the_problems_name():
     elastic = {"algorithm": EFL(lam=0.5), "given": {"u_0": np.ones((3, 2))}}
     for make, how in (
-        (deadlines.inactive, {"sampling": IDLE}), (deadlines.epochs, {}), (deadlines.incomplete, {"sampling": PARTLY}),
-        (deadlines.abandon, {"sampling": ONLY}), (deadlines.rates, {}), (rows.units, {}), (stability.stability, elastic),
+        (MAKE["inactive"], {"sampling": IDLE}), (MAKE["epochs"], {}), (MAKE["incomplete"], {"sampling": PARTLY}),
+        (MAKE["abandon"], {"sampling": ONLY}), (MAKE["rates"], {}), (MAKE["units"], {}), (MAKE["stability"], elastic),
     ):  # fmt: skip
         assert make(None, case(**how)).label == "quadratic"
 
 
 def test_the_smallest_condition_number():
     alike = problems.Quadratic([np.diag([1.5, 1.5])] * 3, C, P)
-    assert deadlines.epochs(None, case(complete(3, 2), alike)).data["kappa"] == "1"
+    assert MAKE["epochs"](None, case(complete(3, 2), alike)).data["kappa"] == "1"
 
 
 def test_how_many_cases_are_gone_through(monkeypatch):
     """Two ways for clients 0 and 2 each, one for client 1."""
-    monkeypatch.setattr(deadlines, "MAX_CASES", 4)
-    assert deadlines.incomplete(None, case(PARTLY)).kind == "incomplete"
-    monkeypatch.setattr(deadlines, "MAX_CASES", 3)
+    monkeypatch.setattr(inactive_world, "MAX_CASES", 4)
+    assert MAKE["incomplete"](None, case(PARTLY)).kind == "incomplete"
+    monkeypatch.setattr(inactive_world, "MAX_CASES", 3)
     said = "4 cases of (s_1..s_N), at most 3 are gone through: take fewer clients"
-    refused(deadlines.incomplete, {"sampling": PARTLY}, said, MissingCapability)
+    refused(MAKE["incomplete"], {"sampling": PARTLY}, said, MissingCapability)
 
 
 def test_what_has_no_curvature_is_refused():
     only = inactive(2, 1, [0.0, 0.4])
     flat = "mu_k = 0, the limit is > 0: the limits are not unique; add a ridge"
-    refused(deadlines.abandon, {"sampling": only, "problem": FLAT}, flat)
-    refused(deadlines.rates, {"problem": FLAT}, "mu = 0, the limit is > 0: add a ridge")
+    refused(MAKE["abandon"], {"sampling": only, "problem": FLAT}, flat)
+    refused(MAKE["rates"], {"problem": FLAT}, "mu = 0, the limit is > 0: add a ridge")
     elastic = {"problem": FLAT, "algorithm": EFL(lam=0.5), "given": {"u_0": np.ones((2, 2))}}
-    refused(stability.stability, elastic, "client 1 has mu_k = 0, the limit is > 0: add a ridge")
+    refused(MAKE["stability"], elastic, "client 1 has mu_k = 0, the limit is > 0: add a ridge")
 
 
 # --- Corollary 1 --------------------------------------------------------------------------------------------------------------
@@ -122,8 +125,8 @@ def minimiser(weights):
 
 def test_bounds_of_an_abandoned_client_with_a_minimum_of_its_own(monkeypatch):
     """Client 1 is away with y = 2/5: rho = y p^a; Theorem 2 for that fraction, and what certified points leave open."""
-    monkeypatch.setattr(deadlines, "distance_off", lambda problem, found: 0.125)
-    view = deadlines.CertifiedAbandonView(SQUARES, 1, Q(2, 5))
+    monkeypatch.setattr(given, "distance_off", lambda problem, found: 0.125)
+    view = CertifiedAbandonView(SQUARES, 1, Q(2, 5))
     eigen = [np.linalg.eigvalsh(A.T @ A / 4 + np.eye(2) / 4) for A in ROWS]
     L, mu, rho = max(e[-1] for e in eigen), min(e[0] for e in eigen), 0.12
     full, part, rest = (minimiser(w) for w in ([0.2, 0.3, 0.5], [0.2, 0.18, 0.5], [0.2, 0.0, 0.5]))
@@ -145,7 +148,7 @@ def test_bounds_of_an_abandoned_client_with_a_minimum_of_its_own(monkeypatch):
 
 def test_one_round_with_the_client_and_without_it():
     """E = 2, T = 1, scheme C: w' = sum_k p^k y_k of two steps, client 1 away with y = 2/5; F(w') - F*, by both cases."""
-    view = deadlines.keep(None, case(ONLY, rounds=1)).view()
+    view = MAKE["keep"](None, case(ONLY, rounds=1)).view()
     h, c = np.array(H), np.array(C)
     star, others = (np.einsum("n,ni->i", w, h * c) / np.einsum("n,ni->i", w, h) for w in (np.array(P), np.array([0.2, 0, 0.5])))
 
@@ -168,23 +171,23 @@ def test_one_round_with_the_client_and_without_it():
         start = left.gamma**2 * ((START - others) ** 2).sum() + (32 / left.mu) ** 2 * float(B[0]) / float(left.S[0]) ** 2
         assert found == pytest.approx(start / (2 + left.gamma) ** 2)
     assert view.J == pytest.approx(min(kept.J, kept.J_printed)) and kept.J != kept.J_printed
-    assert (RULE in view.facts) == (0.4 * view.J > view.f_1)
+    assert view.has(RULE) == (0.4 * view.J > view.f_1)
 
 
 def test_where_all_minimise_alike_there_is_one_J():
     alike = problems.Quadratic([np.diag(row) for row in H], [[0.0, 0.0]] * 3, P)
-    view = deadlines.keep(None, case(ONLY, alike, rounds=1)).view()
+    view = MAKE["keep"](None, case(ONLY, alike, rounds=1)).view()
     assert view.kept[0].smallest_D == 0 and view.J == float(view.kept[0].J)
     near = problems.Quadratic([np.diag(row) / 8 for row in H], C, P)
-    view = deadlines.keep(None, case(ONLY, near, rounds=1)).view()
+    view = MAKE["keep"](None, case(ONLY, near, rounds=1)).view()
     assert 0 < view.kept[0].smallest_D < 1 and view.J == view.kept[0].J_printed < view.kept[0].J
 
 
 def test_both_runs_draw_the_mini_batches():
-    view = deadlines.keep(None, case(ONLY, SQUARES, rounds=2, local_solver=LocalSGD(2, 1.0, 1, 0.5))).view()
+    view = MAKE["keep"](None, case(ONLY, SQUARES, rounds=2, local_solver=LocalSGD(2, 1.0, 1, 0.5))).view()
     assert view.kept[0].sigma_sq.min() > 0.25 and view.abandoned[0].sigma_sq.min() > 0.25
     said = "Quadratic has no samples to draw mini-batches from: use batch_size=None"
-    refused(deadlines.keep, {"sampling": ONLY, "local_solver": LocalSGD(2, 1.0, 1)}, said, MissingCapability)
+    refused(MAKE["keep"], {"sampling": ONLY, "local_solver": LocalSGD(2, 1.0, 1)}, said, MissingCapability)
 
 
 # --- Table 1 ------------------------------------------------------------------------------------------------------------------
@@ -192,8 +195,8 @@ ALTERNATES = Irregular(1, [np.array([[0.1, 0.9], [0.25, 0.75], [0.5, 0.5]]), np.
 
 
 def test_who_takes_part_of_round_1():
-    assert deadlines.rates(None, case(ALTERNATES)).data["S"] == "43/20"
-    assert deadlines.rates(None, case(Uniform(2), given={"G": 90})).data["S"] == "2"
+    assert MAKE["rates"](None, case(ALTERNATES)).data["S"] == "43/20"
+    assert MAKE["rates"](None, case(Uniform(2), given={"G": 90})).data["S"] == "2"
 
 
 def test_the_numbers_of_table_1_are_those_of_the_methods_scheme():
@@ -202,7 +205,7 @@ def test_the_numbers_of_table_1_are_those_of_the_methods_scheme():
     found = set()
     for algorithm, scheme in ((EFL(scheme="A"), "A"), (EFL(scheme="B"), "B"), (EFL(), "C"), (FedAvg(), "C")):
         c, of = constants_on(case(**how), scheme=scheme), case(algorithm=algorithm, **how)
-        G, sigma = (float(Q(make(None, of).data[name])) for make, name in ((deadlines.rates, "G"), (rows.units, "sigma")))
+        G, sigma = (float(Q(make(None, of).data[name])) for make, name in ((MAKE["rates"], "G"), (MAKE["units"], "sigma")))
         assert (G**2, sigma**2) == (pytest.approx(c.G_sq), pytest.approx(c.sigma_sq.max()))
         found.add((G, sigma))
     assert len(found) == 3
@@ -214,28 +217,28 @@ def test_a_measured_row():
     path = np.asarray(view_of("run", case(**how)).distance_sq, dtype=float)
     constants = view_of("run", case(**how)).constants
     for epsilon, needed in ((path[0] / 2, np.flatnonzero(path <= path[0] / 2)[0]), (path[3], np.flatnonzero(path <= path[3])[0])):
-        view = rows.row(None, case(**how, given={"epsilon": epsilon, "K": 3})).view()
+        view = MAKE["row"](None, case(**how, given={"epsilon": epsilon, "K": 3})).view()
         assert view.needed == needed > 0 and view.K == 3 and view.epsilon == pytest.approx(epsilon, rel=1e-14)
         assert view.S == pytest.approx(2.15)
         terms = constants.G_sq / (constants.mu * 2.15 * epsilon), constants.L / (constants.mu * epsilon**0.5)
         assert view.terms == pytest.approx(terms)
-    assert rows.row(None, case(**how)).view().epsilon == pytest.approx(path[0] / 2) and rows.row(None, case(**how)).view().K == 1
-    shown = rows.row(None, case(**how)).view().printed_constants()
+    assert MAKE["row"](None, case(**how)).view().epsilon == pytest.approx(path[0] / 2) and MAKE["row"](None, case(**how)).view().K == 1
+    shown = MAKE["row"](None, case(**how)).view().printed_constants()
     assert (shown["factor"], shown["epsilon"]) == (1, pytest.approx(path[0] / 2)) and shown["S"] == pytest.approx(2.15)
     found = f"||w_0 - w*||^2 = {path[0]:.6g}, {path[-1]:.6g} after 8 rounds"
     for epsilon, what in (
         (path.min() / 2, "not reached: give a larger one, or more rounds"), (2 * path[0], "there at the start: give a smaller one")
     ):  # fmt: skip
-        refused(rows.row, {**how, "given": {"epsilon": epsilon}}, f"epsilon = {epsilon:.6g} is {what}; {found}")
-    first = rows.row(None, case(**how, given={"epsilon": float(np.mean(path[:2]))})).view()
+        refused(MAKE["row"], {**how, "given": {"epsilon": epsilon}}, f"epsilon = {epsilon:.6g} is {what}; {found}")
+    first = MAKE["row"](None, case(**how, given={"epsilon": float(np.mean(path[:2]))})).view()
     assert path[1] < path[0] and first.needed == 1
     said = "the run is sampled here: the rounds it needs are counted for quadratic losses and independent clients"
-    refused(rows.row, {"problem": problems.random_logistic(3, 2, ridge=0.5, seed=0), "rounds": 3}, said)
+    refused(MAKE["row"], {"problem": problems.random_logistic(3, 2, ridge=0.5, seed=0), "rounds": 3}, said)
 
 
 def test_units_do_not_ask_for_the_dissimilarity():
     logistic = problems.random_logistic(3, 2, ridge=0.5, seed=0)
-    made = rows.units(None, case(problem=logistic, given={"G": 50}))
+    made = MAKE["units"](None, case(problem=logistic, given={"G": 50}))
     assert made.kind == "units" and made.data["clients"] == "3" and "delta" not in made.data
 
 
@@ -243,7 +246,7 @@ def test_units_do_not_ask_for_the_dissimilarity():
 def mixing(E, u=None, sampling=None, eta=0.125, **how):
     given = {"u_0": (np.array([[1.25, 0.5], [0.25, 1.5], [0.75, 0.125]]) if u is None else np.array(u)).tolist()}
     how = {"local_solver": LocalSGD(E, eta), **how}
-    return stability.stability(None, case(sampling, TURNED, EFL(lam=0.75), given=given, **how)).view()
+    return MAKE["stability"](None, case(sampling, TURNED, EFL(lam=0.75), given=given, **how)).view()
 
 
 def test_how_many_steps_and_whether_a_run_without_the_term_settles():
@@ -284,13 +287,13 @@ def test_every_round_is_looked_at():
 def test_samples_stand_for_weights_where_they_are_in_proportion(monkeypatch):
     def shift(weights):
         samples, targets = [ROWS[0][:3], np.concatenate(ROWS[1:])[:5]], [TARGETS[0][:3], TARGETS[1:].ravel()[:5]]
-        return theorem_2.shift_on(problems.LeastSquares(samples, targets, 0.25, weights), "departure", 1)
+        return shift_on(problems.LeastSquares(samples, targets, 0.25, weights), "departure", 1)
 
     assert (shift("samples").n, shift("samples").n_a) == (8, 5)
     for weights in ([0.375 + 1e-7, 0.625 - 1e-7], [0.4, 0.6]):
         assert (shift(weights).n, shift(weights).n_a) == (pytest.approx(1), weights[1])
-    monkeypatch.setattr(theorem_2, "distance_off", lambda problem, found: 0.125)
+    monkeypatch.setattr(given, "distance_off", lambda problem, found: 0.125)
     view = shift("samples")
     assert view.noise == pytest.approx(2 * 0.25 * (view.distance_sq**0.5 + 0.25))
     with pytest.raises(InvalidInput, match="N = 1 client: with nobody left there is no new optimum, use at least two clients"):
-        theorem_2.shift_on(problems.Quadratic([[[1.0]]], [[2.0]]), "departure", 0)
+        shift_on(problems.Quadratic([[[1.0]]], [[2.0]]), "departure", 0)

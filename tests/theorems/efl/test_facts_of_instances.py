@@ -17,21 +17,18 @@ import worked_efl_sentences
 import worked_efl_sentences_4
 import worked_efl_stability as stability
 from cases import each
+from efl_on_a_problem import BUILDERS
 
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements import compression, limit_points
-from fedtheory.theorems.efl.statements.compressed_convergence import CLEAR
-from fedtheory.theorems.efl.statements.compressed_convergence import _gap as gap_of
-from fedtheory.theorems.efl.statements.compression import MOST
-from fedtheory.theorems.efl.statements.elastic_stability import FIRM, UNSTABLE
-from fedtheory.theorems.efl.statements.elastic_stability import SHORT as SMALL
-from fedtheory.theorems.efl.statements.elastic_stability import WITHOUT as STEADY
-from fedtheory.theorems.efl.statements.elastic_term import DECAYS, LEAVER, MATCHED, RUN
-from fedtheory.theorems.efl.statements.error_feedback import CHEAP, COUNTED, DENSE, PLAIN, REACHED, Costs
-from fedtheory.theorems.efl.statements.section_3 import MISSING
-from fedtheory.theorems.efl.statements.section_4_runs import APART, MIXED, QuadraticClients
-from fedtheory.theorems.efl.statements.section_4_sentences import BENT, ONE_STEP, QUADRATIC, SEVERAL
-from fedtheory.theorems.efl.statements.table_1_rows import BY_DISTANCE, BY_LOSS
+from fedtheory.theorems.efl import compression_world as compression
+from fedtheory.theorems.efl import limit_world as limit_points
+from fedtheory.theorems.efl.compressed_world import CLEAR, gap_of
+from fedtheory.theorems.efl.compression_world import MOST
+from fedtheory.theorems.efl.elastic_world import DECAYS, FIRM, LEAVER, MATCHED, RUN, UNSTABLE
+from fedtheory.theorems.efl.elastic_world import SHORT as SMALL
+from fedtheory.theorems.efl.elastic_world import WITHOUT as STEADY
+from fedtheory.theorems.efl.feedback_world import CHEAP, COUNTED, DENSE, MISSING, PLAIN, REACHED, Costs
+from fedtheory.theorems.efl.section_4_world import APART, BENT, MIXED, ONE_STEP, QUADRATIC, SEVERAL, QuadraticClients
+from fedtheory.theorems.efl.table_1_world import BELOW_VRL_SGD, BY_DISTANCE, BY_LOSS
 from fedtheory.theory.judge.replay import builtin_witnesses
 
 
@@ -92,8 +89,8 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("away", worked_efl_sentences_4.AWAY, MIXED, False), ("away", worked_efl_sentences_4.CURVED, MIXED, True),
         ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
         ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", TINY], [TINY, "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
-        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, "EFL's row at most VRL-SGD's for F", True),  # 26 each
-        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, "EFL's row at most VRL-SGD's for F", False),
+        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, BELOW_VRL_SGD, True),  # 26 each
+        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, BELOW_VRL_SGD, False),
         ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2
         ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, UNSTABLE, True),
         ("stability", {**stability.TWO, "h": [["399/100", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, True),
@@ -106,7 +103,7 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
     ],
 )  # fmt: skip
 def test_what_is_known_of_an_instance(kind, data, fact, there):
-    assert (fact in BUILDERS[kind](data).facts) == there
+    assert BUILDERS[kind](data).has(fact) == there
 
 
 @pytest.mark.parametrize(("beside", "apart"), [("5e-12", True), ("2e-11", False)])
@@ -115,7 +112,7 @@ def test_coordinates_in_floats_do_not_mix_where_only_rounding_is_beside_the_diag
     view = BUILDERS["away"](worked_efl_sentences_4.AWAY)
     H = np.array([[10, float(beside)], [float(beside), 4]])
     other = replace(view, clients=QuadraticClients(np.stack([H, H]), np.zeros((2, 2))))
-    assert (APART in other.facts, MIXED in other.facts) == (apart, not apart)
+    assert (other.has(APART), other.has(MIXED)) == (apart, not apart)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import worked_efl as worked
 import worked_efl_compressed as compressed
 import worked_efl_participation as participation
 import worked_efl_steps as steps
+from efl_on_a_problem import BUILDERS
 
 from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EVERY_D, FROZEN, UNCORRELATED, _brief
 from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of

@@ -11,7 +11,7 @@ from fractions import Fraction as Q
 import numpy as np
 import pytest
 import worked_efl as worked
-from efl_on_a_problem import BOTH_WAYS, case_of, view_of
+from efl_on_a_problem import BOTH_WAYS, MAKE, case_of, view_of
 
 from fedtheory import messages, problems
 from fedtheory.algorithms import EFL
@@ -21,8 +21,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.rational import to_file
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.efl.cases.kinds import CASES
-from fedtheory.theorems.efl.cases.theorem_2 import shift_on, who_moves
+from fedtheory.theorems.efl.shift_world import shift_on, who_moves
 
 P, H = [Q(1, 5), Q(3, 10), Q(1, 2)], [[Q(3, 7), Q(5, 3)], [Q(5, 2), Q(6, 5)], [Q(4, 3), Q(7, 4)]]
 C, W0 = [[Q(3, 2), Q(-2, 3)], [Q(-5, 4), Q(7, 3)], [Q(2, 5), Q(-3)]], [Q(7, 3), Q(-5, 2)]
@@ -42,7 +41,7 @@ def law(rows):
 def made(kind, *, needs=(), algorithm=None, problem=PROBLEM, **how):
     forms = [f for s in all_statements("efl/") for f in s.forms if f.kind == kind and set(needs) <= set(f.needs)]
     case = case_of(problem, algorithm or EFL(), **{"x0": [float(v) for v in W0], **how})
-    return CASES[kind].make(forms[0], case).data
+    return MAKE[kind](forms[0], case).data
 
 
 def close(data, **expected):

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from efl_on_a_problem import BUILDERS
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.quantities.compressed_participation import cases_of, play
-from fedtheory.theorems.efl.quantities.compressed_run import _signs
+from fedtheory.theorems.efl.compressed_participation_world import cases_of, play
+from fedtheory.theorems.efl.compressed_world import _signs
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import FROZEN, gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached

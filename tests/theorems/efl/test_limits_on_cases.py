@@ -6,7 +6,7 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
-from efl_on_a_problem import DIAGONAL, LOGISTIC, case_of
+from efl_on_a_problem import DIAGONAL, LOGISTIC, MAKE, case_of
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL, FedAvg
@@ -16,10 +16,11 @@ from fedtheory.messages import ST
 from fedtheory.participation.irregular import Irregular, complete, windows
 from fedtheory.participation.moments import round_moments
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.cases import limits
-from fedtheory.theorems.efl.statements import elastic_term
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
-from fedtheory.theorems.efl.statements.limit_points import ALIKE, EQUAL_LAWS, NEVER_IDLE
+from fedtheory.theorems.efl import elastic_world as elastic_term
+from fedtheory.theorems.efl import limit_world as limits
+from fedtheory.theorems.efl.cases import given as shared
+from fedtheory.theorems.efl.elastic_world import ElasticView
+from fedtheory.theorems.efl.limit_world import ALIKE, EQUAL_LAWS, NEVER_IDLE
 
 H = np.array([[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]])
 C = np.array([[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]])
@@ -39,10 +40,10 @@ def form_of(statement, *needs, without=()):
 
 
 PLAIN, WITH_LEMMA = form_of("scheme-limit", without=[limits.LEMMA]), form_of("scheme-limit", limits.LEMMA)
-AT_REST = next(f for f in get("efl/elastic-fixed-point").forms if not limits.looks_at_run(f))
+AT_REST = next(f for f in get("efl/elastic-fixed-point").forms if not ElasticView.apart(f))
 LONG_RUN = get("efl/elastic-fixed-point").form("run")
 DECAYING = get("efl/elastic-limit").form("repaired")
-LEFT = next(f for f in get("efl/stale-anchor").forms if limits.LEAVER in f.needs)
+LEFT = next(f for f in get("efl/stale-anchor").forms if elastic_term.LEAVER in f.needs)
 
 
 # --- the method, and the step --------------------------------------------------------------------------------------------
@@ -62,25 +63,25 @@ LEFT = next(f for f in get("efl/stale-anchor").forms if limits.LEAVER in f.needs
 )
 def test_which_method_a_statement_is_about(algorithm, elastic, said):
     with pytest.raises(InvalidInput) as caught:
-        limits.uncompressed(algorithm, elastic)
+        shared.uncompressed(algorithm, elastic)
     assert str(caught.value) == said
-    assert limits.uncompressed(EFL()) == EFL() and limits.uncompressed(EFL(lam=0.25), True).lam == 0.25
+    assert shared.uncompressed(EFL()) == EFL() and shared.uncompressed(EFL(lam=0.25), True).lam == 0.25
 
 
 def test_the_constant_step():
     assert (
-        limits.constant_step(case_of(PROBLEM, EFL()), Q(2, 7))
-        == limits.constant_step(case_of(PROBLEM, EFL()), 2 / 7)
+        shared.constant_step(case_of(PROBLEM, EFL()), Q(2, 7))
+        == shared.constant_step(case_of(PROBLEM, EFL()), 2 / 7)
         == Q(2, 7)
     )
-    assert limits.constant_step(case_of(PROBLEM, EFL(), local_solver=LocalSGD(3, 0.1)), 1) == Q(1, 10)
+    assert shared.constant_step(case_of(PROBLEM, EFL(), local_solver=LocalSGD(3, 0.1)), 1) == Q(1, 10)
     for solver in (GradientSteps(2, 0.1), LocalSGD(2, 0.1, 3), LocalSGD(2, 0.1, noise_std=0.5)):
         with pytest.raises(
             InvalidInput, match=r"is about full gradients: use LocalSGD\(E, lr\) without mini-batches and noise"
         ):
-            limits.constant_step(case_of(PROBLEM, EFL(), local_solver=solver), 1)
+            shared.constant_step(case_of(PROBLEM, EFL(), local_solver=solver), 1)
     with pytest.raises(InvalidInput, match="is about a constant step: give lr as a number"):
-        limits.constant_step(case_of(PROBLEM, EFL(), local_solver=LocalSGD(2, lambda t: 0.1)), 1)
+        shared.constant_step(case_of(PROBLEM, EFL(), local_solver=LocalSGD(2, lambda t: 0.1)), 1)
 
 
 # --- schemes -------------------------------------------------------------------------------------------------------------
@@ -90,26 +91,26 @@ def test_a_step_of_one_over_L_is_taken():
         case = case_of(DIAGONAL, EFL(), **how, local_solver=LocalSGD(2, lr))
         if error:
             with pytest.raises(InvalidInput, match=r"lr = 0\.5: the limit is 1/L = 0\.5"):
-                limits.limit(PLAIN, case)
+                MAKE["limit"](PLAIN, case)
         else:
-            assert limits.limit(PLAIN, case).data["eta"] == "1/2"
+            assert MAKE["limit"](PLAIN, case).data["eta"] == "1/2"
 
 
 def test_long_runs_are_for_the_forms_that_look_at_them():
     """In fractions up to 30 rounds, in floats up to 10,000; other forms need one round."""
     for rounds, plain, run, floats in ((30, 30, 30, None), (31, 1, 31, "float"), (10_001, 1, 10_000, "float")):
         case = case_of(DIAGONAL, EFL(), sampling=LAW, rounds=rounds)
-        first, second = limits.limit(PLAIN, case).data, limits.limit(WITH_LEMMA, case).data
+        first, second = MAKE["limit"](PLAIN, case).data, MAKE["limit"](WITH_LEMMA, case).data
         assert (first["rounds"], second["rounds"]) == (plain, run)
         assert "arithmetic" not in first and second.get("arithmetic") == floats
-    assert limits.limit(WITH_LEMMA, case_of(DIAGONAL, EFL(), sampling=LAW)).label == "quadratic"
+    assert MAKE["limit"](WITH_LEMMA, case_of(DIAGONAL, EFL(), sampling=LAW)).label == "quadratic"
 
 
 def test_the_data_of_the_schemes():
     """Scheme C: E[p s] = 2 p^k P(s^k > 0); eta = 1/(2L), a = 2/min M and b = a max{max M, L}, with M = sum_k E[p s] h_k."""
     h = [[Q(3, 7), Q(5, 3)], [Q(5, 2), Q(6, 5)], [Q(4, 3), Q(7, 4)]]
     M = [sum(2 * p * active * row[i] for p, active, row in zip(WEIGHTS, ACTIVE, h)) for i in (0, 1)]
-    data = limits.limit(PLAIN, case_of(PROBLEM, EFL(), sampling=LAW, x0=START)).data
+    data = MAKE["limit"](PLAIN, case_of(PROBLEM, EFL(), sampling=LAW, x0=START)).data
     assert M[0] < M[1] < Q(5, 2) and data == {
         "scheme": "C", "weights": ["1/5", "3/10", "1/2"], "h": [["3/7", "5/3"], ["5/2", "6/5"], ["4/3", "7/4"]],
         "c": [["3/2", "-2/3"], ["-5/4", "7/3"], ["2/5", "-3"]], "eta": "1/5", "x0": ["7/3", "-5/2"], "rounds": 10,
@@ -121,13 +122,13 @@ def test_the_data_of_the_schemes():
 def test_a_client_without_curvature_is_named():
     flat = problems.Quadratic([np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])], [[1.0, 2.0], [0.0, 0.0]])
     with pytest.raises(InvalidInput, match=r"client 1 has mu_k = 0, the limit is > 0: add a ridge"):
-        limits.limit(PLAIN, case_of(flat, EFL(), sampling=complete(2, 1)))
+        MAKE["limit"](PLAIN, case_of(flat, EFL(), sampling=complete(2, 1)))
 
 
 @pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
 def test_the_limit_of_other_losses_is_that_of_the_reweighted_ones(scheme):
     """Mixed coordinates: sum_k E[p s] H_k (w - c_k) = 0, and the optimum with p^k."""
-    view = limits.limit(PLAIN, case_of(TURNED, EFL(scheme=scheme), sampling=LAW)).view()
+    view = MAKE["limit"](PLAIN, case_of(TURNED, EFL(scheme=scheme), sampling=LAW)).view()
     drift = round_moments(scheme, LAW, 1, P).ps
     for found, weights in ((view.limit, drift), (view.star, P)):
         w = np.asarray(weights, dtype=float)[:, None] * H
@@ -149,7 +150,7 @@ def test_the_limit_of_other_losses_is_that_of_the_reweighted_ones(scheme):
 )
 def test_what_is_known_of_the_laws_where_points_are_certified(rows, facts):
     """The forms that are about such laws are judged there, and no others."""
-    view = limits.limit(PLAIN, case_of(TURNED, EFL(), sampling=Irregular(2, rows))).view()
+    view = MAKE["limit"](PLAIN, case_of(TURNED, EFL(), sampling=Irregular(2, rows))).view()
     assert view.facts == facts
     for form in get("efl/scheme-limit").forms:
         needs = {NEVER_IDLE, ALIKE, EQUAL_LAWS} & set(form.needs)
@@ -158,7 +159,7 @@ def test_what_is_known_of_the_laws_where_points_are_certified(rows, facts):
 
 def test_forms_in_fractions_are_not_for_other_losses():
     forms, seen = get("efl/scheme-limit").forms, set()
-    view = limits.limit(PLAIN, case_of(LOGISTIC, EFL(), sampling=LAW)).view()
+    view = MAKE["limit"](PLAIN, case_of(LOGISTIC, EFL(), sampling=LAW)).view()
     for form in forms:
         special = {limits.FRACTIONS, limits.COORDINATES, limits.LEMMA} & set(form.needs)
         reason = view.applies(form)
@@ -167,25 +168,25 @@ def test_forms_in_fractions_are_not_for_other_losses():
     assert "Logistic is no quadratic loss" in view.why and len(seen) == 3
     flat = problems.random_logistic(3, 2, ridge=0.0, seed=1)
     with pytest.raises(InvalidInput, match="client 0 has mu_k = 0, the limit is > 0: add a ridge"):
-        limits.limit(PLAIN, case_of(flat, EFL(), sampling=LAW))
+        MAKE["limit"](PLAIN, case_of(flat, EFL(), sampling=LAW))
 
 
 # --- Fisher diagonals ----------------------------------------------------------------------------------------------------
 def test_fisher_diagonals():
-    given = limits.diagonals_of(
+    given = elastic_term.diagonals_of(
         case_of(PROBLEM, EFL(lam=0.5), given={"u_0": [[0.1, 0], [1 / 3, 2], [1, 1]]}), EFL(lam=0.5)
     )
     assert given.tolist() == [[Q(1, 10), 0], [Q(1, 3), 2], [1, 1]]
-    gram = limits.diagonals_of(case_of(TURNED, EFL(lam=0.5)), EFL(lam=0.5))
+    gram = elastic_term.diagonals_of(case_of(TURNED, EFL(lam=0.5)), EFL(lam=0.5))
     assert gram.astype(float) == pytest.approx(np.diagonal(TURNED.hessians, axis1=1, axis2=2))
     for u, said in (([[1.0, 1.0]], r"u_0 \(1, 2\): give a row of d numbers for every client, \(3, 2\)"),
                     ([[1.0, 1.0], [1.0, -0.25], [1.0, 1.0]], r"u_0 goes down to -0\.25: Fisher diagonals are >= 0")):  # fmt: skip
         with pytest.raises(InvalidInput, match=said):
-            limits.diagonals_of(case_of(PROBLEM, EFL(lam=0.5), given={"u_0": u}), EFL(lam=0.5))
+            elastic_term.diagonals_of(case_of(PROBLEM, EFL(lam=0.5), given={"u_0": u}), EFL(lam=0.5))
     with pytest.raises(
         InvalidInput, match="the model Fisher diagonals depend on the model: the statement is about fixed u"
     ):
-        limits.diagonals_of(case_of(LOGISTIC, EFL(lam=0.5)), EFL(lam=0.5))
+        elastic_term.diagonals_of(case_of(LOGISTIC, EFL(lam=0.5)), EFL(lam=0.5))
 
 
 # --- the elastic term where coordinates mix ------------------------------------------------------------------------------
@@ -195,13 +196,13 @@ LAM, ETA, ANCHOR = 0.75, 1 / 8, np.array([1.25, -0.5])
 def both(leaver=1):
     """The same clients, whose coordinates do not mix, in both ways."""
     args = P, H, C, U, LAM, ETA, leaver, ANCHOR, 0
-    return ElasticView(*args), limits.ElasticMixingView(*args, H=PROBLEM.hessians)
+    return ElasticView(*args), elastic_term.ElasticMixingView(*args, H=PROBLEM.hessians)
 
 
 def turned(leaver=1, rounds=0, eta=ETA):
     matrices = TURNED.hessians
     diagonal = np.diagonal(matrices, axis1=1, axis2=2)
-    return limits.ElasticMixingView(P, diagonal, C @ TURN.T, U, LAM, eta, leaver, ANCHOR, rounds, H=matrices)
+    return elastic_term.ElasticMixingView(P, diagonal, C @ TURN.T, U, LAM, eta, leaver, ANCHOR, rounds, H=matrices)
 
 
 def test_where_coordinates_do_not_mix_it_is_the_same():
@@ -219,7 +220,7 @@ def test_where_coordinates_do_not_mix_it_is_the_same():
     a, b, c, d = plain.linear
     assert mixing.recursion == pytest.approx(np.block([[np.diag(a), np.diag(b)], [np.diag(c), np.diag(d)]]))
     assert [both()[0].__class__(P, H, C, U, LAM, eta, 1, ANCHOR, 0).stable for eta in (0.1, 0.6, 1.2)] == [
-        limits.ElasticMixingView(P, H, C, U, LAM, eta, 1, ANCHOR, 0, H=PROBLEM.hessians).stable
+        elastic_term.ElasticMixingView(P, H, C, U, LAM, eta, 1, ANCHOR, 0, H=PROBLEM.hessians).stable
         for eta in (0.1, 0.6, 1.2)
     ]
 
@@ -273,7 +274,7 @@ def test_a_long_run_contracts_where_its_powers_are_small():
 
 
 def test_what_has_no_single_fixed_point():
-    zero = limits.ElasticMixingView(
+    zero = elastic_term.ElasticMixingView(
         np.array([0.5, 0.5]), np.zeros((2, 2)), C[:2], U[:2], LAM, ETA, None, None, 0, H=np.zeros((2, 2, 2))
     )
     with pytest.raises(InvalidInput, match="its linear system is singular; take a smaller step"):
@@ -290,7 +291,7 @@ def test_the_step_of_a_case(problem):
     """min{3/(4L), 1/(2 lambda max U)}, L = 5/2; a step that is given, as long as lambda eta max U < 1."""
 
     def eta(lam, **how):
-        made = limits.elastic(AT_REST, case_of(problem, EFL(lam=lam), **{"given": GIVEN, **how}))
+        made = MAKE["elastic"](AT_REST, case_of(problem, EFL(lam=lam), **{"given": GIVEN, **how}))
         return made.view().eta
 
     assert float(eta(0.05)) == pytest.approx(0.3) and float(eta(0.75)) == pytest.approx(1 / (1.5 * MOST))
@@ -318,7 +319,7 @@ def test_the_client_that_has_left(problem):
     star = star if problem is PROBLEM else TURN @ star
 
     def view(form=LEFT, **how):
-        return limits.elastic(form, case_of(problem, EFL(lam=0.75), **{"given": GIVEN, **how})).view()
+        return MAKE["elastic"](form, case_of(problem, EFL(lam=0.75), **{"given": GIVEN, **how})).view()
 
     gone = windows(complete(3, 1), {0: (None, 5)})
     for how, leaver in (({"given": {**GIVEN, "client": 1}}, 1), ({"sampling": gone}, 0)):
@@ -344,7 +345,7 @@ def test_how_long_runs_are(problem):
         (LONG_RUN, 10, 1000),
         (LONG_RUN, 1001, 1001),
     ):
-        made = limits.elastic(form, case_of(problem, EFL(lam=0.75), given=GIVEN, rounds=rounds))
+        made = MAKE["elastic"](form, case_of(problem, EFL(lam=0.75), given=GIVEN, rounds=rounds))
         assert made.view().rounds == found
         if problem is PROBLEM:
             assert made.data.get("arithmetic") == ("float" if found else None) and made.label == "quadratic"
@@ -355,7 +356,7 @@ def test_where_a_decaying_run_is_judged():
     problem = problems.Quadratic([np.diag([1.5, 3.0]), np.diag([2.0, 1.75])], [[1.0, -1.0], [0.5, 2.0]])
     for eta, why in ((0.0572, None), (0.0571, "eta sum_k p^k h_k > 1/10")):
         case = case_of(problem, EFL(lam=0.5), given={"u_0": np.eye(2)}, local_solver=LocalSGD(1, eta))
-        view = limits.elastic(DECAYING, case).view()
+        view = MAKE["elastic"](DECAYING, case).view()
         assert view.rounds == 2000 and (view.applies(DECAYING) is None) == (why is None)
         assert why is None or why in view.applies(DECAYING)
 
@@ -367,7 +368,7 @@ def test_what_mixed_coordinates_refuse():
         (TURNED, {"client": 1, "anchor": [1.0]}, r"anchor \(1,\): it needs one number a coordinate, \(2,\)"),
     ):
         with pytest.raises(InvalidInput, match=said):
-            limits.elastic(LEFT, case_of(problem, EFL(lam=0.75), given={**GIVEN, **given}))
+            MAKE["elastic"](LEFT, case_of(problem, EFL(lam=0.75), given={**GIVEN, **given}))
 
 
 @pytest.mark.parametrize("problem", [PROBLEM, TURNED], ids=["coordinates", "mixed"])
@@ -375,7 +376,7 @@ def test_where_nobody_is_ever_complete_scheme_a_has_no_limit(problem):
     for scheme in ("A", "B"):
         case = case_of(problem, EFL(scheme=scheme), sampling=Irregular(2, [[0.5, 0.5, 0.0]] * 3))
         if scheme == "B":
-            assert limits.limit(PLAIN, case).view().rule == "B"
+            assert MAKE["limit"](PLAIN, case).view().rule == "B"
             continue
         with pytest.raises(InvalidInput, match="nobody ever takes part: the limit is not defined"):
-            limits.limit(PLAIN, case)
+            MAKE["limit"](PLAIN, case)

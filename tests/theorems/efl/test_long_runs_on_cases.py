@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedtheory import problems
-from fedtheory.theorems.efl.cases import limits
-from fedtheory.theorems.efl.statements.elastic_term import LONG_RUN
+from fedtheory.theorems.efl import elastic_world
+from fedtheory.theorems.efl.elastic_world import LONG_RUN
 
 H = np.array([[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]])
 C = np.array([[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]])
@@ -26,7 +26,7 @@ def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
 
     def of(rounds):
         diagonal = np.diagonal(matrices, axis1=1, axis2=2)
-        return limits.ElasticMixingView(P[order], diagonal, c, U[order], LAM, 1 / 50, None, None, rounds, H=matrices)
+        return elastic_world.ElasticMixingView(P[order], diagonal, c, U[order], LAM, 1 / 50, None, None, rounds, H=matrices)
 
     sums = U.sum(axis=0)
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from efl_on_a_problem import BOTH_WAYS, LOGISTIC, case_of, view_of
+from efl_on_a_problem import BOTH_WAYS, LOGISTIC, MAKE, case_of, view_of
 
 from fedtheory import messages, problems
 from fedtheory.algorithms import EFL, FedAvg, FedProx
@@ -17,8 +17,8 @@ from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.cases import messages as cases
-from fedtheory.theorems.efl.statements.error_feedback import CONSISTENT, DENSE, PLAIN, SHORT
+from fedtheory.theorems.efl import compression_world as cases
+from fedtheory.theorems.efl.feedback_world import CONSISTENT, DENSE, PLAIN, SHORT, ResidualsView
 from fedtheory.theory.judge.statement import eq, le
 
 H = np.array([[0.5, 1.5, 1.0, 0.75], [1.25, 0.25, 0.5, 1.75], [1.0, 0.75, 2.0, 0.5]])
@@ -95,7 +95,7 @@ def test_under_scheme_a_clients_that_stop_early_have_no_message(literal):
     case = case_of(PROBLEM, algorithm, given={}, **HOW)
     found, sent = cases.sent_in(case).astype(float), np.array(go(literal=literal, scheme="A")[1])
     assert found.shape == sent.shape == (6, 4) and found == pytest.approx(sent)
-    assert cases.compression(LEMMA, case).view().printed_constants()["messages"] == 6
+    assert MAKE["compression"](LEMMA, case).view().printed_constants()["messages"] == 6
 
 
 def test_messages_are_spread_over_the_run(monkeypatch):
@@ -118,7 +118,7 @@ def test_a_run_in_which_nobody_sends_has_no_messages():
 # --- messages that are given ---------------------------------------------------------------------------------------------
 def made(message, compressor=None):
     algorithm = EFL(compressor=compressor or messages.ST(0.5))
-    return cases.compression(LEMMA, case_of(PROBLEM, algorithm, given={"message": message}))
+    return MAKE["compression"](LEMMA, case_of(PROBLEM, algorithm, given={"message": message}))
 
 
 def test_one_message_is_data_in_fractions():
@@ -126,10 +126,10 @@ def test_one_message_is_data_in_fractions():
     assert one.data == {"compressor": {"name": "st", "q": "1/2", "rule": "exact"}, "x": ["1/10", "1/3", "2"]}
     assert one.kind == "compression" and one.label == "a message"
     assert made([[1.0, 2.0]], messages.ST(0.1)).data["compressor"]["q"] == "1/10"
-    sent = cases.compression(LEMMA, case_of(PROBLEM, BOTH_WAYS, sampling=SAMPLING, rounds=1, given={}))
+    sent = MAKE["compression"](LEMMA, case_of(PROBLEM, BOTH_WAYS, sampling=SAMPLING, rounds=1, given={}))
     assert len(sent.view().each) == 2
     alone = problems.Quadratic([np.eye(2)], [[1.0, 2.0]])
-    assert cases.compression(LEMMA, case_of(alone, BOTH_WAYS, rounds=1)).label == "the messages of quadratic"
+    assert MAKE["compression"](LEMMA, case_of(alone, BOTH_WAYS, rounds=1)).label == "the messages of quadratic"
 
 
 def test_the_shapes_of_messages_and_how_many_numbers(monkeypatch):
@@ -147,7 +147,7 @@ def test_what_compresses_nothing_or_rounds_is_refused():
         made([1.0, 2.0], messages.TopK(k=1, float_bits=32))
     for algorithm in (EFL(), FedAvg(), FedProx(0.5)):
         with pytest.raises(InvalidInput, match=f"{algorithm.name} compresses nothing: give it a compressor"):
-            cases.compression(LEMMA, case_of(PROBLEM, algorithm, given={"message": [1.0]}))
+            MAKE["compression"](LEMMA, case_of(PROBLEM, algorithm, given={"message": [1.0]}))
 
 
 def test_the_sides_of_several_messages():
@@ -180,7 +180,7 @@ SQUARES = problems.random_least_squares(3, 4, samples=5, ridge=0.1, seed=1)
     ],
 )  # fmt: skip
 def test_when_a_round_is_one_full_gradient_of_everybody(problem, how, plain):
-    found = cases.feedback(FEEDBACK.form("repaired"), case_of(problem, BOTH_WAYS, rounds=3, **how)).view().facts
+    found = MAKE["feedback"](FEEDBACK.form("repaired"), case_of(problem, BOTH_WAYS, rounds=3, **how)).view().facts
     assert (PLAIN in found) == plain and CONSISTENT in found
 
 
@@ -192,7 +192,7 @@ def test_when_a_round_is_one_full_gradient_of_everybody(problem, how, plain):
     ],
 )  # fmt: skip
 def test_short_steps_and_messages_that_leave_nothing_out(algorithm, lr, facts):
-    found = cases.feedback(FEEDBACK.form("repaired"), case_of(PROBLEM, algorithm, local_solver=LocalSGD(2, lr), rounds=2)).view()
+    found = MAKE["feedback"](FEEDBACK.form("repaired"), case_of(PROBLEM, algorithm, local_solver=LocalSGD(2, lr), rounds=2)).view()
     assert found.facts & {SHORT, DENSE} == facts and found.eta == (None if callable(lr) else lr)
 
 
@@ -250,7 +250,7 @@ def test_what_a_run_costs():
     ],
 )  # fmt: skip
 def test_costs_are_those_of_st_both_ways(algorithm):
-    view = cases.feedback(FEEDBACK.form("repaired"), case_of(PROBLEM, algorithm, rounds=2)).view()
+    view = MAKE["feedback"](FEEDBACK.form("repaired"), case_of(PROBLEM, algorithm, rounds=2)).view()
     assert view.costs is None and not any("accura" in fact for fact in view.facts)
 
 
@@ -270,7 +270,7 @@ def test_costs_are_those_of_st_both_ways(algorithm):
 def test_what_a_run_with_residuals_needs_is_named(how, said):
     how = {"algorithm": BOTH_WAYS, "rounds": 3, **how}
     with pytest.raises(InvalidInput, match=said):
-        cases.feedback(FEEDBACK.form("repaired"), case_of(PROBLEM, how.pop("algorithm"), **how))
+        MAKE["feedback"](FEEDBACK.form("repaired"), case_of(PROBLEM, how.pop("algorithm"), **how))
 
 
 def test_a_client_may_leave_after_the_run():
@@ -283,10 +283,10 @@ def test_what_rounding_leaves():
     path, R = np.array([[3.0, -8.0], [1.0, 2.0], [0.0, 1.0]]), np.array([[2.0, -1.0], [0.5, 4.0]])
     problem = SimpleNamespace(gradient=lambda x: np.array([[-40.0, 1.0]]) + 2 * x, beta_k=np.array([3.0, 5.0]))
     run = path, np.array([0.5, -7.0]), R, np.array([-6.0, 2.0])
-    view = cases.ResidualsView(run, np.array([0.25, 0.75]), np.array([3.0, -8.0]), 2, 0.125, problem, [], None, frozenset())
+    view = ResidualsView(run, np.array([0.25, 0.75]), np.array([3.0, -8.0]), 2, 0.125, problem, [], None, frozenset())
     assert view.noise == pytest.approx(1e-15 * 12 * (8 + 7 + 3.25 + 6), rel=1e-9, abs=0)
     assert view.noise_of_slope == pytest.approx(1e-13 * (40 + 5 * 8) + view.noise / 0.25, rel=1e-9, abs=0)
     ours, start = SimpleNamespace(gradient=lambda x: x, beta_k=np.array([1.0])), np.array([6.0, 0.0])
-    at = cases.ResidualsView((path + start, *run[1:]), view.weights, start, 2, 0.125, ours, [], None, frozenset())
+    at = ResidualsView((path + start, *run[1:]), view.weights, start, 2, 0.125, ours, [], None, frozenset())
     assert at.noise_of_slope == pytest.approx(1e-13 * (9 + 9) + at.noise / 0.25, rel=1e-9, abs=0)  # the gradient at w_0 is the largest
     assert view.printed_constants() == {"T": 2, "|R^G|": pytest.approx(49.25**0.5)}

@@ -9,6 +9,7 @@ import pytest
 from cases import each
 from efl_on_a_problem import (
     BOTH_WAYS,
+    BUILDERS,
     DIAGONAL,
     HALF_IDLE,
     LAW,
@@ -30,9 +31,9 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.efl.cases.kinds import CASES
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements.error_feedback import LOOPS, FeedbackView
+from fedtheory.theorems.efl.cases.given import ACCEPTS
+from fedtheory.theorems.efl.feedback_world import LOOPS, FeedbackView
+from fedtheory.theorems.efl.shift_world import NOISELESS
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay, save
 from fedtheory.theory.judge.verify import keep
@@ -227,7 +228,7 @@ def test_the_step_after_a_shift_by_hand():
     assert sorted(float(v**2) for v in turned.start) == pytest.approx([0, 1 / 2])
     how = {"local_solver": LocalSGD(1, 1.0, noise_std=3.0), "given": {"client": 1}}
     noisy = view_of("learning-rate-after-shift", "fresh start", TWO, EFL(), **how)
-    assert noisy.sigma_sq == 9 and not noisy.facts
+    assert noisy.sigma_sq == 9 and not noisy.has(NOISELESS)
 
 
 def test_rounds_after_a_departure_by_hand():
@@ -335,8 +336,9 @@ def test_what_is_said_to_hold_holds_and_a_mutant_is_rejected(statement):
 def test_claims_alone_are_refused_and_every_kind_says_what_it_needs():
     refused = {s.id for s in all_statements("efl/") if SETTING.refusal(s) is not None}
     assert refused == {s.id for s in all_statements("efl/") if s.kind == "claim"} and refused
-    assert set(CASES) == set(SETTING.kinds) and all(kind.needs and kind.example for kind in CASES.values())
-    assert {name for kind in CASES.values() for name in kind.given} == set(SETTING.accepts)
+    worlds = SETTING.worlds
+    assert set(worlds) == set(SETTING.kinds) - {""} and all(w.asks and w.example for w in worlds.values())
+    assert {name for world in worlds.values() for name in world.accepts} == set(ACCEPTS)
     for s in all_statements("efl/"):
         assert bool(SETTING.asks(s)) == (s.kind != "claim")
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import each
+from efl_on_a_problem import SETTING
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL
@@ -14,14 +15,14 @@ from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.local import Constant, InverseTime, LocalSGD
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.cases.prepared import _facts, _number, prepare
+from fedtheory.theorems.efl.world import constants_told, number_told
 
 CLIENTS = problems.Quadratic([np.diag([1.0, 2.0]), np.diag([2.0, 0.5]), np.diag([1.5, 1.0])], [[1.0, -1.0], [0.5, 2.0], [-2.0, 0.25]])
 ROWS = problems.random_least_squares(3, 2, samples=4, ridge=0.5, seed=1)
 
 
 def prepared(statement, made=CLIENTS, how=(), **options):
-    return prepare(get(f"efl/{statement}"), CommandRequest(options, made=made, **dict(how)))
+    return SETTING.prepare(get(f"efl/{statement}"), CommandRequest(options, made=made, **dict(how)))
 
 
 # --- statements that are judged without Monte Carlo ----------------------------------------------------------------------
@@ -48,7 +49,7 @@ def test_where_nothing_is_said():
     assert prepared("elastic-fixed-point", lam=0.3, local_steps=2).algorithm.lam == 0.3
     compressed = prepared("residual-invariant").algorithm
     assert (compressed.compressor.q, compressed.down_compressor.q) == (0.25, 0.25)
-    assert prepare(get("efl/scheme-limit"), CommandRequest({}, problem_name=None)).problem.name == "quadratic"
+    assert SETTING.prepare(get("efl/scheme-limit"), CommandRequest({}, problem_name=None)).problem.name == "quadratic"
 
 
 @pytest.mark.parametrize(
@@ -179,14 +180,14 @@ def test_constants_are_taken_out_of_the_checks():
     first = {"constants": constants, "horizons": [1], "index": [2]}
     second = {"n": 3, "n_a": 1, "L": 2.5, "mu": 0.5, "D_new": 0.25, "D_old": 0.75, "other": 1}
     checks, details = [SimpleNamespace(where=first), SimpleNamespace(where=second), SimpleNamespace(where={})], {"scheme": "C"}
-    rows = _facts(details, checks)
+    rows = constants_told(details, checks)
     assert rows == [
         ("G^2", "4"), ("mu", "0.5"), ("n", "3"), ("n_a", "1"), ("L", "2.5"), ("D_a, new optimum", "0.25"), ("D_a, old optimum", "0.75"),
         ("how: D", "certified"),
     ]  # fmt: skip
     assert [c.where for c in checks] == [{"index": [2]}, {"other": 1}, {}]
     assert set(details) == {"scheme", "constants"} and details["constants"]["B_max"] is None and details["constants"]["how"] == how
-    assert _facts({}, [SimpleNamespace(where={"horizons": [1]})]) == []
+    assert constants_told({}, [SimpleNamespace(where={"horizons": [1]})]) == []
 
 
 @pytest.mark.parametrize(
@@ -197,4 +198,4 @@ def test_constants_are_taken_out_of_the_checks():
     ],
 )  # fmt: skip
 def test_numbers_of_the_constants(value, text):
-    assert _number(value) == text
+    assert number_told(value) == text

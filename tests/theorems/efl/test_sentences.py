@@ -8,6 +8,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from efl_on_a_problem import BUILDERS
 
 from fedtheory import messages, theorems
 from fedtheory.algorithms.efl import EFL
@@ -16,11 +17,10 @@ from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.elastic_world import ElasticView
 from fedtheory.theorems.efl.headline import HEADLINE
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements.corollary_1_deadlines import RULE
-from fedtheory.theorems.efl.statements.elastic_term import elastic_view
-from fedtheory.theorems.efl.statements.limit_points import limit_view
+from fedtheory.theorems.efl.inactive_world import RULE
+from fedtheory.theorems.efl.limit_world import LimitView
 from fedtheory.theory.judge.replay import builtin_witnesses
 from fedtheory.theory.judge.reviews import Rests
 
@@ -37,7 +37,7 @@ def _exact(values):
 def test_the_rule_at_a_deadline_by_hand():
     """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon, and the loss is then 0.530 for 0.504."""
     view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
-    assert view.y * view.J == 8 and view.G_sq == 1 and RULE in view.facts
+    assert view.y * view.J == 8 and view.G_sq == 1 and view.has(RULE)
     assert view.parts(view.G_sq) == (F(4096, 4225), F(512, 4225))  # 2 G^2 in B
     assert (max(view.parts(view.G_sq)), view.f_1, view.f_1_sharp) == (F(4096, 4225), F(4608, 4225), F(4096, 4225))
     sides = theorems.get("efl/corollary-1").form("printed").sides(view)
@@ -66,7 +66,7 @@ def test_keeping_a_client_may_be_worse_where_another_one_stays_away():
     assert loss_at_the_limit((0, 1, 2)) > loss_at_the_limit((0, 1))
     law = [["0", "1"], ["9/10", "1/10"], ["1/2", "1/2"]]
     data = {"scheme": "C", "weights": ["1/3"] * 3, "h": [["1"]] * 3, "c": [["1"], ["-1"], ["2"]], "law": law, "eta": "1"}
-    view = limit_view({**data, "x0": ["0"], "rounds": 1, "step": "1", "offset": "2"})
+    view = LimitView.from_data({**data, "x0": ["0"], "rounds": 1, "step": "1", "offset": "2"})
     assert view.limit == [F(19, 16)] and view.star == [F(2, 3)]
     assert ["a is inactive with probability y^a in every round, the others are complete"] == [
         a.partition("; ")[2] for a in theorems.get("efl/corollary-1").assumptions
@@ -94,7 +94,7 @@ def test_8_is_not_taken_for_met_where_only_the_sharpened_f_1_is_below():
     view = BUILDERS["keep"]({"y": "1/20", "sigma_sq": "10", "x0": "1", "rounds": 1})
     assert (view.y * view.J, view.G_sq) == (F(4, 5), 10)
     assert (view.f_1_sharp, view.f_1) == (F(2560, 4225), F(7680, 4225))
-    assert view.f_1_sharp < view.y * view.J < max(view.parts(view.G_sq)) and RULE not in view.facts
+    assert view.f_1_sharp < view.y * view.J < max(view.parts(view.G_sq)) and not view.has(RULE)
 
 
 def test_the_two_clients_moments_are_an_enumeration():
@@ -147,7 +147,7 @@ def test_more_epochs_are_less_sensitive_through_8_as_well():
 def _elastic(u):
     d = len(u[0])
     shape = {"weights": ["1/3"] * 3, "h": [["1"] * d] * 3, "c": [["-1"] * d, ["0"] * d, ["1"] * d]}
-    return elastic_view({**shape, "u": u, "lam": "1/9", "eta": "1/2", "rounds": 0})
+    return ElasticView.from_data({**shape, "u": u, "lam": "1/9", "eta": "1/2", "rounds": 0})
 
 
 def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to_p():
@@ -166,7 +166,7 @@ def test_the_elastic_term_is_unbiased_for_diagonals_that_are_not_proportional_to
 def test_how_far_the_elastic_term_moves_the_fixed_point():
     """(w - 1)^2 and (w + 1)^2/2, u = (2, 1), lambda eta = 1/10: weights 0.55 and 0.45, 13/31 for 1/3; the run ends there."""
     (witness,) = [w for w in builtin_witnesses("efl") if w.statement == "efl/elastic-fixed-point"]
-    view = elastic_view(witness.data)
+    view = ElasticView.from_data(witness.data)
     assert (view.fixed(view.eta), view.star) == (F(13, 31), F(1, 3))
     sides = theorems.get("efl/elastic-fixed-point").form("unbiased").sides(view)
     assert sides.lhs == F(13, 31) - F(1, 3) == F(witness.lhs)
@@ -183,12 +183,12 @@ def test_equal_laws_are_biased_for_different_curvatures(scheme, law):
     """Curvatures 1 and 1/2, minimisers +-1, eta = 1, all clients complete: 1/7 for w* = 1/3."""
     shape = {"weights": ["1/2", "1/2"], "h": [["1"], ["1/2"]], "c": [["1"], ["-1"]], "law": [law] * 2}
     data = {**shape, "scheme": scheme, "eta": "1", "x0": ["0"], "step": "2", "offset": "8", "rounds": 1}
-    view = limit_view(data)
+    view = LimitView.from_data(data)
     assert view.star == F(1, 3) != view.fixed
     assert view.limit == view.star  # with decaying steps there is no bias
     if law[2] == "1":
         assert view.fixed == F(1, 7)
-    alike = limit_view({**data, "h": [["1"], ["1"]]})
+    alike = LimitView.from_data({**data, "h": [["1"], ["1"]]})
     assert alike.fixed == alike.star == 0
 
 
@@ -197,7 +197,7 @@ def test_different_laws_may_leave_a_constant_step_unbiased():
     shape = {"weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "eta": "1/2", "x0": ["0"]}
     law = [["0", "1/2", "1/2"], ["1/2", "0", "1/2"]]
     run = {"step": "2", "offset": "8", "rounds": 1}
-    found = {s: limit_view({**shape, **run, "scheme": s, "law": law}).fixed for s in SCHEMES}
+    found = {s: LimitView.from_data({**shape, **run, "scheme": s, "law": law}).fixed for s in SCHEMES}
     each = (F(1, 4) * F(1, 2) + F(1, 4) * 1) * (1 - F(1, 4))  # both complete: p = 1/2; one of them: p = 1
     assert each == F(9, 32) and found["A"] == 0
     assert all(found[s] != 0 for s in ("B", "C", "C-corrected"))
@@ -325,9 +325,9 @@ def test_dividing_by_the_probability_of_being_there_cures_scheme_c_only():
     law = [["0", "0", "1"], ["0", "1", "0"]]
     data = {"weights": ["1/2"] * 2, "h": [["1"]] * 2, "c": [["1"], ["-1"]], "law": law, "eta": "1/2", "x0": ["0"], "rounds": 1}
     data |= {"step": "1", "offset": "4"}
-    limits = {scheme: limit_view({**data, "scheme": scheme}).limit[0] for scheme in SCHEMES}
+    limits = {scheme: LimitView.from_data({**data, "scheme": scheme}).limit[0] for scheme in SCHEMES}
     assert limits == {"A": 1, "B": F(1, 3), "C": 0, "C-corrected": 0}
-    assert limit_view({**data, "scheme": "C-corrected"}).fixed[0] == -F(1, 2) / (4 - F(1, 2))  # a constant step: off again
+    assert LimitView.from_data({**data, "scheme": "C-corrected"}).fixed[0] == -F(1, 2) / (4 - F(1, 2))  # a constant step: off again
 
 
 @pytest.mark.parametrize(("h_o", "h_a", "at"), [("1", "1", 1), ("4", "1", 2), ("1", "4", F(1, 2))])

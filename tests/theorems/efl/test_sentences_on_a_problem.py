@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import worked_efl_sentences_4 as worked
-from efl_on_a_problem import BOTH_WAYS, DIAGONAL, LAW, LOGISTIC, MIXED, ST, TWO, checks_of, view_of
+from efl_on_a_problem import BOTH_WAYS, BUILDERS, DIAGONAL, LAW, LOGISTIC, MIXED, ST, TWO, checks_of, view_of
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL, FedAvg
@@ -15,7 +15,6 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation.activity import Away, varying
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
-from fedtheory.theorems.efl.notation import BUILDERS
 
 
 def verdicts(statement, problem, algorithm=None, **how):

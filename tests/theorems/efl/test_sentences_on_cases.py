@@ -6,7 +6,7 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
-from efl_on_a_problem import LOGISTIC, TWO, case_of
+from efl_on_a_problem import LOGISTIC, MAKE, TWO, case_of
 
 from fedtheory import problems
 from fedtheory.algorithms import EFL, FedAvg
@@ -15,7 +15,7 @@ from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.participation.irregular import Irregular, complete
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.cases import sentences
+from fedtheory.theorems.efl import feedback_world
 
 H = np.array([[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]])
 C = np.array([[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]])
@@ -33,7 +33,7 @@ def optimum(weights):
 
 
 def away(problem=TURNED, algorithm=None, **how):
-    return sentences.away(FORM, case_of(problem, algorithm or EFL(), **{"x0": START, **how})).made
+    return MAKE["away"](FORM, case_of(problem, algorithm or EFL(), **{"x0": START, **how})).view()
 
 
 # --- runs with a client away ---------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_given_numbers_of_a_run_with_a_client_away():
 
 # --- a client that stops early -------------------------------------------------------------------------------------------
 def coefficient(problem=TURNED, **how):
-    return sentences.coefficient(
+    return MAKE["coefficient"](
         FORM, case_of(problem, EFL(), **{"x0": TURN @ START, "sampling": complete(3, 4), **how})
     )
 
@@ -147,7 +147,7 @@ def test_what_a_client_that_stops_early_needs(problem, how, said):
 # --- fewer samples, or data more alike -----------------------------------------------------------------------------------
 def test_half_of_the_samples():
     """Weights stand for samples where they are not in proportion to them; what rounding leaves goes with (L reach/mu)^2."""
-    view = sentences.samples(FORM, case_of(TURNED, EFL(), given={"client": 1})).made
+    view = MAKE["samples"](FORM, case_of(TURNED, EFL(), given={"client": 1})).view()
     order = [0, 2, 1]
     assert view.samples.tolist() == P[order].tolist() and (view.fewer, view.closer) == (0.15, 0.5)
     assert (view.L, view.mu) == pytest.approx((L, MU)) and view.clients.H == pytest.approx(TURNED.hessians[order])
@@ -156,16 +156,16 @@ def test_half_of_the_samples():
     rng = np.random.default_rng(3)
     rows = [rng.normal(size=(n, 2)) for n in (4, 6, 10)]
     counted = problems.LeastSquares(rows, [a.sum(axis=1) for a in rows], 0.1, "samples")
-    assert sentences.samples(FORM, case_of(counted, EFL())).made.samples.tolist() == [4, 6, 10]
-    assert sentences.samples(FORM, case_of(counted, EFL(), given={"client": 0})).made.fewer == 2
+    assert MAKE["samples"](FORM, case_of(counted, EFL())).view().samples.tolist() == [4, 6, 10]
+    assert MAKE["samples"](FORM, case_of(counted, EFL(), given={"client": 0})).view().fewer == 2
     near = problems.LeastSquares(rows, [a.sum(axis=1) for a in rows], 0.1, [0.2 + 1e-8, 0.3, 0.5 - 1e-8])
-    assert sentences.samples(FORM, case_of(near, EFL())).made.samples.tolist() == near.weights.tolist()
+    assert MAKE["samples"](FORM, case_of(near, EFL())).view().samples.tolist() == near.weights.tolist()
     for client in (0, 1):  # the others, or the client alone, may be furthest away
         pair = problems.Quadratic([np.eye(1), np.eye(1)], [[0.25], [4.0]], [0.9, 0.1])
-        one = sentences.samples(FORM, case_of(pair, EFL(), given={"client": client})).made
+        one = MAKE["samples"](FORM, case_of(pair, EFL(), given={"client": client})).view()
         assert one.noise == pytest.approx(8e-12 * 16, rel=1e-9, abs=0)
     with pytest.raises(InvalidInput, match="mu = 0, the limit is > 0"):
-        sentences.samples(FORM, case_of(FLAT, EFL()))
+        MAKE["samples"](FORM, case_of(FLAT, EFL()))
 
 
 # --- the elastic term of a real run --------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ ELASTIC = EFL(lam=0.3)
 
 def test_the_pairs_of_the_last_two_rounds():
     solver, how = LocalSGD(1, 0.2), {"sampling": SOME, "rounds": 3, "seed": 4}
-    made = sentences.term(FORM, case_of(LOGISTIC, ELASTIC, x0=[0.5, -1.0], local_solver=solver, **how))
+    made = MAKE["term"](FORM, case_of(LOGISTIC, ELASTIC, x0=[0.5, -1.0], local_solver=solver, **how))
     states = simulate(
         LOGISTIC, ELASTIC, 3, np.array([0.5, -1.0]), SOME, 1, 4, solver, keep_states=True, dense=True
     ).states
@@ -195,18 +195,18 @@ def test_the_pairs_of_the_last_two_rounds():
 
 def test_a_client_that_was_never_there_has_no_anchor():
     late = Irregular(1, np.eye(2)[[[1, 1, 0], [1, 1, 0], [0, 1, 1]]].tolist())
-    data = sentences.term(FORM, case_of(LOGISTIC, ELASTIC, sampling=late, rounds=2)).data
+    data = MAKE["term"](FORM, case_of(LOGISTIC, ELASTIC, sampling=late, rounds=2)).data
     assert [Q(x) for name in ("u", "anchors") for x in data[name][2]] == [0] * 4 and data["active"] == [0, 1]
 
 
 def test_what_the_elastic_term_needs(monkeypatch):
     for algorithm in (EFL(), FedAvg()):
         with pytest.raises(InvalidInput, match="lambda = 0, the limit is > 0: the statement is about the elastic term"):
-            sentences.term(FORM, case_of(LOGISTIC, algorithm))
+            MAKE["term"](FORM, case_of(LOGISTIC, algorithm))
     with pytest.raises(InvalidInput, match="one round: the term is looked at after two of them; ask for more rounds"):
-        sentences.term(FORM, case_of(LOGISTIC, ELASTIC, rounds=1))
-    monkeypatch.setattr(sentences, "MOST_NUMBERS", 6)
-    assert sentences.term(FORM, case_of(LOGISTIC, ELASTIC, rounds=2)).data["active"] == [0, 1, 2]
-    monkeypatch.setattr(sentences, "MOST_NUMBERS", 5)
+        MAKE["term"](FORM, case_of(LOGISTIC, ELASTIC, rounds=1))
+    monkeypatch.setattr(feedback_world, "MOST_NUMBERS", 6)
+    assert MAKE["term"](FORM, case_of(LOGISTIC, ELASTIC, rounds=2)).data["active"] == [0, 1, 2]
+    monkeypatch.setattr(feedback_world, "MOST_NUMBERS", 5)
     with pytest.raises(InvalidInput, match="N d = 6: at most 5 are judged in fractions; take fewer clients"):
-        sentences.term(FORM, case_of(LOGISTIC, ELASTIC, rounds=2))
+        MAKE["term"](FORM, case_of(LOGISTIC, ELASTIC, rounds=2))

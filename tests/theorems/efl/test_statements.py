@@ -10,6 +10,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 from cases import each
+from efl_on_a_problem import BUILDERS, KINDS, battery
 
 from fedtheory import theorems
 from fedtheory.algorithms.efl import EFL
@@ -20,16 +21,13 @@ from fedtheory.participation.moments import moments
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl.instances import in_fractions as efl_other_battery
-from fedtheory.theorems.efl.instances.in_fractions import KINDS, DataShift
-from fedtheory.theorems.efl.notation import BUILDERS
+from fedtheory.theorems.efl import table_1_world as efl_table
+from fedtheory.theorems.efl.elastic_world import ElasticView
+from fedtheory.theorems.efl.feedback_world import FeedbackView
+from fedtheory.theorems.efl.inactive_world import IncompleteView
+from fedtheory.theorems.efl.limit_world import LimitView
 from fedtheory.theorems.efl.quantities.exact_run import run_of
-from fedtheory.theorems.efl.statements import table_1 as efl_table
-from fedtheory.theorems.efl.statements.elastic_term import elastic_view
-from fedtheory.theorems.efl.statements.error_feedback import feedback_view
-from fedtheory.theorems.efl.statements.limit_points import limit_view
-from fedtheory.theorems.efl.statements.sections_4_1_and_4_2 import incomplete_view
-from fedtheory.theorems.efl.statements.theorem_2 import after_shift_view, rounds_that_halve, shift_view
+from fedtheory.theorems.efl.shift_world import AfterShiftView, DataShift, ShiftView, rounds_that_halve
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
@@ -44,7 +42,7 @@ def _name(x):
 
 @pytest.fixture(scope="module")
 def views():
-    out = [i for i in efl_other_battery.battery(0, 0.9) if not isinstance(i, DataShift)]
+    out = [i for i in battery(0, 0.9) if not isinstance(i, DataShift)]
     out += [DataShift("logistic", "departure", 4, 1), DataShift("least squares", "arrival", 3, 2)]
     out += [DataShift("breast cancer", "arrival", 4, 3)]
     found = {kind: [] for kind in KINDS}
@@ -73,7 +71,7 @@ def test_verdicts_are_the_recorded_ones_and_mutants_are_rejected(statement, form
 @pytest.mark.parametrize("seed", [2, 3, 4, 11])
 def test_every_instance_of_a_battery_has_a_view(seed):
     """Laws that all clients share were put in after somebody was made complete under scheme A."""
-    for instance in efl_other_battery.battery(seed):
+    for instance in battery(seed):
         assert instance.kind != "limit" or instance.view().drift.any()
 
 
@@ -89,21 +87,21 @@ def test_views_of_data_are_certified(views):
 @pytest.mark.parametrize("L", [F(1), F(4), F(1000)])
 def test_sharp_constants_are_attained_for_every_shape(n_a, L):
     """With equality, in fractions."""
-    arrival = shift_view({"event": "arrival", "samples": ["3", str(n_a)], "h": [["1"], [str(L)]], "c": [["0"], ["7"]]})
+    arrival = ShiftView.from_data({"event": "arrival", "samples": ["3", str(n_a)], "h": [["1"], [str(L)]], "c": [["0"], ["7"]]})
     assert arrival.distance_sq == 2 * L * n_a**2 * arrival.D_new / F(3) ** 2
     slope = 3 / n_a  # of -F_a at the joint optimum 1
     data = {"samples": ["3", str(n_a)], "h": [["1"], [str(L)]], "c": [["0"], [str(1 + slope / L)]], "bend": "1", "below": "1"}
-    departure = shift_view({"event": "departure", **data})
+    departure = ShiftView.from_data({"event": "departure", **data})
     n = 3 + n_a
     assert departure.distance_sq == 1 and departure.n == n
     assert 2 * L * n_a**2 * departure.D_new == (n - n_a) ** 2 + L * n_a * (2 * n - n_a)
-    again = shift_view({"event": "arrival", **data})  # the same pair of optima, read backwards
+    again = ShiftView.from_data({"event": "arrival", **data})  # the same pair of optima, read backwards
     assert (again.D_old, again.D_new, again.n) == (departure.D_new, departure.D_old, 3)
 
 
 @pytest.mark.parametrize("n_a", [F(1), F(29, 10), F(3), F(31, 10), F(60)])
 def test_the_printed_arrival_fails_exactly_where_more_samples_come_than_there_are(n_a):
-    view = shift_view({"event": "arrival", "samples": ["3", str(n_a)], "h": [["1"], ["5"]], "c": [["0"], ["1"]]})
+    view = ShiftView.from_data({"event": "arrival", "samples": ["3", str(n_a)], "h": [["1"], ["5"]], "c": [["0"], ["1"]]})
     sides = theorems.get("efl/theorem-2-arrival").form("printed").sides(view)
     assert (sides.lhs > sides.rhs) == (n_a > 3)
 
@@ -112,7 +110,7 @@ def test_the_kept_step_halves_the_distance_in_rounds_proportional_to_its_age():
     for tau_0 in (0, 100):
         rounds = int(np.ceil(rounds_that_halve(tau_0, 31)))
         data = {"curvature": ["1"], "start": ["1"], "mu": "1", "gamma": "31", "tau_0": tau_0, "rounds": rounds, "sigma_sq": "0"}
-        assert float(after_shift_view(data).errors(tau_0)[-1]) <= 0.25
+        assert float(AfterShiftView.from_data(data).errors(tau_0)[-1]) <= 0.25
 
 
 # --- the recursions against the library -------------------------------------------------------------------------------------
@@ -132,7 +130,7 @@ def test_error_feedback_in_fractions_is_the_librarys(variant):
         "variant": variant, "weights": ["1/4", "3/4"], "h": [["1", "1/2", "1"], ["1/2", "1", "3/4"]], "q": "1/3", "eta": "1/4", "E": 2,
         "c": [["1", "-2", "3"], ["-1", "2", "1/2"]], "x0": ["0", "1", "0"], "schedule": schedule, "rounds": 9,
     }  # fmt: skip
-    exact = feedback_view(data)
+    exact = FeedbackView.from_data(data)
     problem = _diagonal(exact.h, exact.c, exact.weights)
     more = {"variant": "consistent", "scale": "after"} if variant == "after" else {"variant": variant}
     algorithm = EFL(scheme="C", compressor=ST(1 / 3), down_compressor=ST(1 / 3), **more)
@@ -173,13 +171,13 @@ def test_the_elastic_recursion_is_the_librarys():
         "weights": ["1/4", "3/4"], "h": [["1", "1/2"], ["1/2", "1"]], "c": [["1", "-2"], ["-1", "2"]],
         "u": [["1", "1/2"], ["1/2", "1"]], "lam": "1/5", "eta": "1/2", "rounds": 0,
     }  # fmt: skip
-    exact = elastic_view(data)
+    exact = ElasticView.from_data(data)
     problem = _diagonal(exact.h, exact.c, exact.weights)
     algorithm = EFL(lam=0.2, scheme="C", variant="none", fisher="gram")
     run = simulate(problem, algorithm, 60, np.array([3.0, -1.0]), local_solver=LocalSGD(steps=1, lr=0.5), keep_states=True, record=())
     state = run.states[1]  # from here on every client has reported its pair
     w, V = np.asarray(state.x[0]), np.asarray(state.v[0]).sum(axis=0)
-    floats = elastic_view({**data, "arithmetic": "float"})
+    floats = ElasticView.from_data({**data, "arithmetic": "float"})
     for state in run.states[2:]:
         w, V = floats.round(w, V, 0.5)
         assert np.abs(np.asarray(state.x[0]) - w).max() < 1e-12
@@ -196,14 +194,14 @@ def test_moments_of_the_views_are_the_librarys(scheme):
     assert ((first * steps).sum(axis=1) == library.ps).all() and ((second * steps).sum(axis=1) == library.p2s).all()
     text = {"scheme": scheme, "weights": ["1/2", "1/3", "1/6"], "law": [[str(v) for v in row] for row in law]}
     rest = {"h": [["1"]] * 3, "c": [["0"], ["1"], ["2"]], "eta": "1", "x0": ["0"], "step": "2", "offset": "20", "rounds": 1}
-    view = limit_view({**text, **rest})
+    view = LimitView.from_data({**text, **rest})
     assert (view.limit == view.star).all() == library.ratio_equal
 
 
 def test_the_overlap_of_incomplete_clients_is_the_librarys():
     law = [["0", "1/2", "0", "1/2"], ["0", "1/3", "2/3", "0"]]
     rest = {"L": "2", "mu": "1", "G_sq": "3", "sigma_sq": ["1", "2"], "D": ["0", "1"]}
-    view = incomplete_view({"weights": ["2/3", "1/3"], "law": law, **rest})
+    view = IncompleteView.from_data({"weights": ["2/3", "1/3"], "law": law, **rest})
     library = moments("C", view.law, 3, view.weights, exact=True)
     assert (view.overlap, view.drift.sum()) == (library.overlap, library.sum_ps)
 
@@ -221,7 +219,7 @@ def test_the_mean_of_many_runs_goes_where_the_limit_says():
         "law": [["0", "0", "1"], ["1/2", "0", "1/2"]], "eta": "1/2", "x0": ["1"], "step": "4", "offset": "8", "rounds": 30,
         "arithmetic": "float",
     }  # fmt: skip
-    view = limit_view(data)
+    view = LimitView.from_data(data)
     problem = _diagonal(view.h, view.c, view.weights)
     law = Irregular(max_steps=2, laws=view.law)
     method, solver = EFL(scheme="B", variant="none"), LocalSGD(steps=2, lr=_Decaying())

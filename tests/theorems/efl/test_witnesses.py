@@ -9,14 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import each
+from efl_on_a_problem import BUILDERS, KINDS
 from typer.testing import CliRunner
 
 from fedtheory import theorems
 from fedtheory.cli import app
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.rational import fraction, integer, table, to_file, vector
-from fedtheory.theorems.efl.instances.in_fractions import KINDS, random_instance
-from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, load, replay, save
 from fedtheory.theory.judge.search import Tape, Target
@@ -154,7 +153,7 @@ def test_numbers_from_files():
 def test_random_instances_survive_a_file(kind):
     rng = np.random.default_rng(2)
     for _ in range(5):
-        instance = random_instance(kind, rng)
+        instance = SETTING.random_instance(kind, rng)
         assert json.loads(json.dumps(instance.data)) == instance.data
         assert instance.view().exact
 
@@ -215,7 +214,7 @@ def test_search_refuses_what_cannot_be_searched():
     with pytest.raises(InvalidInput, match="integer >= 1"):
         search("efl/theorem-2-arrival", "printed", budget=0)
     with pytest.raises(InvalidInput, match="use one of"):
-        random_instance("shfit", np.random.default_rng(0))
+        SETTING.random_instance("shfit", np.random.default_rng(0))
     assert {(kind,) for kind in KINDS} <= set(SETTING.searches(theorems.all_statements("efl/")))
 
 

@@ -13,9 +13,9 @@ import pytest
 import worked_efl_claims as worked
 import worked_efl_compressed as compressed
 from cases import each
+from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.notation import BUILDERS
 
 STATEMENTS = (
     "elastic-stability", "elastic-drift", "compressed-convergence", "compressed-proof",

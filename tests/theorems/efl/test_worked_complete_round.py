@@ -7,12 +7,12 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import worked_efl_complete_round as worked
+from efl_on_a_problem import BUILDERS
 
 from fedtheory.algorithms import EFL
 from fedtheory.participation.irregular import complete, incomplete
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.worst_cases.potentials import one_round, question
 from fedtheory.worst_cases.programme import optimum
 from fedtheory.worst_cases.proofs import local_steps_are_proved

@@ -15,10 +15,10 @@ import worked_efl_elastic
 import worked_efl_sections
 from cases import each
 from efl_both_writings import WORKED, compared
+from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.notation import BUILDERS
-from fedtheory.theorems.efl.statements.elastic_term import ElasticView
+from fedtheory.theorems.efl.elastic_world import ElasticView
 
 WEIGHTS = ["1/6", "1/2", "1/3"]
 H = [["5/4", "2/3"], ["3/4", "4/3"], ["1/2", "5/8"]]

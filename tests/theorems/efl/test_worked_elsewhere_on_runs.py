@@ -19,10 +19,10 @@ import worked_efl_section_4 as section_4
 import worked_efl_sentences
 import worked_efl_steps as steps
 from efl_both_writings import WORKED, compared
+from efl_on_a_problem import BUILDERS
 
 from fedtheory.rational import fraction, table, vector
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 

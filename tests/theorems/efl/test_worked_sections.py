@@ -15,10 +15,10 @@ import worked_efl_elastic
 import worked_efl_messages
 import worked_efl_sections
 from cases import each
+from efl_on_a_problem import BUILDERS
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.notation import BUILDERS
 
 STATEMENTS = (
     "theorem-2-departure", "theorem-2-arrival", "departure-heterogeneity", "departure-no-convergence",

@@ -15,9 +15,9 @@ import pytest
 import worked_efl
 import worked_efl_sentences
 import worked_efl_sentences_4
+from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.efl.notation import BUILDERS
 
 STATEMENTS = (
     "elastic-rearrangement", "server-step", "order-of-c", "costs", "tolerance", "departure-early-or-late", "staleness",

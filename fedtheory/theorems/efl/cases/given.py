@@ -8,26 +8,30 @@ judged that rounds to the user's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import whole_number
+from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.rational import simplest_each
-from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
+from fedtheory.rational import simplest, simplest_each
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
+from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theory.judge.setting import Case
 
 __all__ = [
-    "ACCEPTS", "Made", "check_all_active", "client_of", "coordinates_of", "distance_off",
-    "given_number", "given_whole", "law_in_fractions", "quadratics_of", "reweighted", "weights_of",
+    "ACCEPTS", "check_all_active", "client_of", "constant_step", "constants_when_asked",
+    "coordinates_of", "distance_off", "given_number", "given_whole", "law_in_fractions",
+    "quadratics_of", "reweighted", "uncompressed", "weights_of",
 ]
 
 ACCEPTS = {
@@ -54,15 +58,9 @@ ACCEPTS = {
 }
 
 
-@dataclass(frozen=True)
-class Made:
-    """An instance whose view is there already."""
-
-    made: Any
-
-    def view(self) -> Any:
-        """The view."""
-        return self.made
+def options(*names: str) -> dict[str, str]:
+    """What may be set of a statement, and what it means."""
+    return {name: ACCEPTS[name] for name in names}
 
 
 def given_number(
@@ -85,6 +83,12 @@ def given_number(
     if (above is not None and not number > above) or (least is not None and not number >= least):
         raise InvalidInput(f"{name} = {float(number):.6g}: it must be {f'> {above}' if above is not None else f'>= {least}'}")
     return number
+
+
+def constants_when_asked(case: Case, *more: Any) -> Callable[[Callable[[EFLConstants], Any]], Fraction]:
+    """Give Theorem 1's constants on a case as fractions; they are found when one is asked for."""
+    known = cache(lambda: constants_on(case, *more))
+    return lambda of: simplest(float(of(known())))
 
 
 def given_whole(case: Case, name: str, default: int, least: int = 0, most: int | None = None) -> int:
@@ -116,6 +120,42 @@ def client_of(case: Case) -> int:
         return leave[0]
     idle = law_of(case).law(1)[:, 0]
     return int(np.argmax(idle)) if idle.max() > 0 else clients - 1
+
+
+def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
+    """The algorithm, if it is EFL without compression, and without the elastic term unless it is about that.
+
+    Raises
+    ------
+    InvalidInput
+        Another method, a compressor, or lambda that is 0 where it must not be, or is not 0 where it must.
+    """
+    if not isinstance(algorithm, EFL):
+        raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
+    for name in ("compressor", "down_compressor"):
+        if getattr(algorithm, name) is not None:
+            raise InvalidInput(f"{name} = {getattr(algorithm, name).name}: the statement is about EFL without compression; use None")
+    if elastic != (algorithm.lam > 0):
+        raise InvalidInput(f"lambda = {algorithm.lam:g}: the statement is about {'lambda > 0' if elastic else 'lambda = 0'}")
+    return algorithm
+
+
+def constant_step(case: Case, default: Any) -> Fraction:
+    """The constant local step that the user set, else the default.
+
+    Raises
+    ------
+    InvalidInput
+        Local work that is not plain SGD with full gradients, or whose step changes with the rounds.
+    """
+    solver = case.local_solver
+    if solver is None:
+        return simplest(float(default))
+    if not isinstance(solver, LocalSGD) or solver.batch_size is not None or solver.noise_std:
+        raise InvalidInput("the statement is about full gradients: use LocalSGD(E, lr) without mini-batches and noise")
+    if callable(solver.lr):
+        raise InvalidInput("the statement is about a constant step: give lr as a number")
+    return simplest(solver.lr)
 
 
 def check_all_active(case: Case, mover: int | None = None, arrives: bool = False) -> None:

@@ -20,7 +20,7 @@ from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
-from fedtheory.theorems.efl.statements.table_1 import STRONGLY_CONVEX, smallest
+from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, smallest
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.rounds.second_moments import oracles_of
 

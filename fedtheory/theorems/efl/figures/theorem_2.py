@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.plotting.style import COLOURS, GREY, headline, legend_below, page_figure, times
-from fedtheory.theorems.efl.statements.theorem_2 import shift_view
+from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theory.judge.registry import get
 
 __all__ = ["caption", "compute_theorem2", "draw_theorem2"]
@@ -27,7 +27,7 @@ def compute_theorem2(points: int = 41, curvature: int = 4) -> dict[str, Any]:
         for ratio in ratios:
             others = 1000 - round(1000 * ratio) if event == "departure" else 1000
             data = {"event": event, "samples": [str(others), str(round(1000 * ratio))], "h": [["1"], [str(curvature)]]}
-            view = shift_view({**data, "c": [["0"], ["1"]]})
+            view = ShiftView.from_data({**data, "c": [["0"], ["1"]]})
             rows.append([float(view.distance_sq), *(float(statement.form(f).sides_on(view).rhs) for f in ("printed", sharp))])
         true, printed, repaired = np.array(rows).T
         out[event] = {"ratio": ratios, "true": true, "printed": printed, "repaired": repaired}

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer, table, text, vector
-from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.run import (
     FROZEN,
     MOVING,
@@ -140,7 +139,6 @@ def moving_anchors(
     return EFLRun(constants, distance_sq, laws[0].method.scheme, horizons, facts=frozenset({MOVING}))
 
 
-@BUILDERS.add("run")
 def run_of(data: dict[str, Any]) -> EFLRun:
     """The run of a witness (`IrregularRun.from_data`), with its scheme.
 

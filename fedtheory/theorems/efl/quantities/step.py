@@ -21,7 +21,6 @@ from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import SCHEMES, coefficients
 from fedtheory.rational import integer, vector
-from fedtheory.theorems.efl.notation import BUILDERS
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, unmet
 from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Form, Sides
@@ -30,7 +29,7 @@ from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
-__all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of"]
+__all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of", "steps_of"]
 
 COMPLETE = Fact("all clients do all E steps along full gradients, t < 4/3 and eta mu < 1")
 EQUAL = Fact("E[p^k s^k]/p^k the same for all clients")
@@ -292,7 +291,6 @@ def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int,
     return StepState(oracles, law, eta, w0, oracles.L, oracles.mu, theta)
 
 
-@BUILDERS.add("step")
 def steps_of(data: dict[str, Any]) -> StepsView:
     """The view of {'h', 'c', 'weights', 'noise', 'scheme', 'law', 'w0', 'tau'}: one round from w0, in fractions."""
     oracles, tau = exact_oracles(data), integer(data["tau"], "tau")

@@ -1,0 +1,775 @@
+"""The worlds of EFL's elastic term: its limit, its fixed point, and whether a run settles.
+
+Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, no compression, fixed
+Fisher diagonals u_k. In a round client k makes E steps y <- y - eta (h_k (y - c_k) + lambda (U y -
+V)) from the server's w, then w' = sum_k p^k y_k and V' = sum_k u_k y_k. The pair (w, V) follows an
+affine recursion; whether it contracts does not depend on the minimisers c_k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.algorithms.efl import EFL
+from fedtheory.clients.fisher import client_fisher
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import LocalSGD
+from fedtheory.participation.cohorts import Full
+from fedtheory.rational import fraction, integer, objects, simplest, simplest_each, table, text, vector
+from fedtheory.theorems.efl.cases import given
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
+from fedtheory.theorems.efl.draws import few_shares, half, part, rows, shares, signed
+from fedtheory.theorems.efl.world import EFLWorld, clients_of
+from fedtheory.theory import Fact
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.view import ClosedView
+
+LONG = 2000  # rounds of a run in floats, at least 1000
+ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1
+DIAGONALS = "Fisher diagonals that do not depend on the model, or u_0 given"
+STEPS = [Fraction(v) for v in ("1/4", "1", "3/2", "19/10", "21/10", "5/2", "59/20", "31/10")]  # eta sum p h
+PULLS = [Fraction(v) for v in ("1/8", "1/2", "39/40", "21/20", "3/2")]  # eta^2 lambda |b|
+MATCHED = Fact("u^k/p^k is the same for all clients, in every coordinate")
+LEAVER = Fact("a client a has left")
+STABLE = Fact(
+    "the map (omega, V) -> (omega', V') of a round with the step eta has spectral radius < 1"
+)
+LONG_RUN = Fact(
+    "T >= 1000 in floating point, and M^T, M the matrix of a round, leaves of the distance of "
+    "(omega_0, V_0) from (omega_eta, V_eta) at most 10^-7 of the bracket"
+)
+RUN = Fact("a run of T >= 1 rounds, coordinate by coordinate")
+DECAYS = Fact("eta sum_k p^k h_k > 1/10 in every coordinate, and T >= t_0 + 2")
+ONE_STEP, MORE = Fact("E = 1"), Fact("E > 1")
+WITHOUT = Fact("the run converges for lambda = 0")
+UNSTABLE = Fact("the run does not converge for lambda = 0")
+FIRM = Fact("b > 0 in every coordinate")
+ALIKE, SINGLE = Fact("h_k = h for all clients k, in every coordinate"), Fact("d = 1")
+FRACTIONS = Fact("coordinates that do not mix")
+AGREE = Fact("V = U omega: the last models agree with the model")
+SHORT = Fact("eta (h_k + lambda U) <= 1 for all k")
+
+
+@dataclass
+class ElasticView(EFLWorld):
+    """N clients in d coordinates.
+
+    Attributes
+    ----------
+    weights : (N,) p^k
+    h, c, u : (N, d); u are the Fisher diagonals
+    lam, eta : lambda, and the constant step
+    leaver, anchor : the client that has left, and its last model (d,); None where nobody leaves
+    rounds : of the run from c_1 with the constant step
+    """
+
+    kind, about = "elastic", "about runs with the elastic term"
+    asks = (
+        "quadratic losses, of the limit with decaying steps such whose coordinates do not mix",
+        DIAGONALS, "EFL with lambda > 0, no compression, E = 1",
+    )  # fmt: skip
+    accepts, method = given.options("u_0", "client", "anchor"), {"lam": 0.1}
+    example, local_steps = "--problem diabetes --clients 3 --lam 0.1", 1
+    attained = (
+        ("a decaying step a little above 1/(10 a)", {
+            "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]],
+            "u": [["1"], ["1"]], "lam": "1", "eta": "101/1000", "rounds": 12,
+        }),
+        ("informative clients that are the curved ones", {
+            "weights": ["2/5", "2/5", "1/5"], "h": [["1/40"], ["1/40"], ["13/10"]],
+            "c": [["0"], ["-26"], ["1"]], "u": [["0"], ["0"], ["1"]], "lam": "19/20", "eta": "1",
+            "rounds": 250,
+        }),
+    )  # fmt: skip
+
+    weights: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    u: np.ndarray
+    lam: Any
+    eta: Any
+    leaver: int | None
+    anchor: np.ndarray | None
+    rounds: int
+    noise = 0  # of gradients that cancel
+    noise_of_round = 0  # of w and V at the fixed point
+
+    def __post_init__(self) -> None:
+        ratio = self.u / self.weights[:, None]
+        facts = set()
+        if all((row == ratio[0]).all() for row in ratio):
+            facts.add(MATCHED)
+        if self.leaver is not None:
+            facts.add(LEAVER)
+        if self.stable:
+            facts.add(STABLE)
+            if isinstance(self.eta, float) and self.rounds >= 1000 and self.contracts:
+                facts.add(LONG_RUN)
+        if self.rounds >= 1:
+            facts.add(RUN)
+        if self.settled is not None:
+            facts.add(DECAYS)
+        self.facts = frozenset(facts)
+
+    @cached_property
+    def noise_of_run(self) -> Any:
+        """The rounding error of a run in floats."""
+        return 1e-15 * self.rounds * abs(self.c).max() if isinstance(self.eta, float) else 0
+
+    @property
+    def U(self) -> np.ndarray:
+        return self.u.sum(axis=0)
+
+    @property
+    def stable(self) -> bool:
+        """Sufficient for convergence to the fixed point: both coordinates of the recursion contract
+        (checked by Jury's criterion)."""
+        a, b, c_, d_ = self.linear
+        trace, determinant = a + d_, a * d_ - b * c_
+        return bool((abs(trace) < 1 + determinant).all() and (determinant < 1).all())
+
+    def away(self) -> tuple[np.ndarray, ...]:
+        """Return (c_1, U c_1) minus the fixed point, and |c_1 - w_eta| + max_k |c_k - c_1|."""
+        w, start = self.fixed(self.eta), self.c[0]
+        first = abs(start - w) + abs(self.c - start).max(axis=0)
+        return start - w, self.U * start - self.anchors_at(w, self.eta), first
+
+    @property
+    def contracts(self) -> bool:
+        """The power of the recursion, times that distance, is small enough for the run's rounds."""
+        a, b, c_, d_ = np.broadcast_arrays(*self.linear)
+        steps = np.stack([np.stack([a, b], axis=-1), np.stack([c_, d_], axis=-1)], axis=-2)
+        power, (w, V, first) = np.linalg.matrix_power(steps, self.rounds), self.away()
+        return bool((abs(power[:, 0, 0] * w) + abs(power[:, 0, 1] * V) <= 1e-7 * first).all())
+
+    def step(self, t: int) -> Any:
+        """eta/(1 + t/10)."""
+        return 10 * self.eta / (10 + t)
+
+    def drift(self, t: int) -> np.ndarray:
+        """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond a step's, per step."""
+        mean = (self.weights[:, None] * self.h).sum(axis=0)
+        b = abs(((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0))
+        return mean - 1 / (10 * self.eta) - 11 * self.lam * self.step(t) * b / 10
+
+    @cached_property
+    def settled(self) -> int | None:
+        """t_0, the first round with eta_t a <= 1 and at least half of the drift.
+
+        None where the run ends before round t_0 + 2.
+        """
+        mean = (self.weights[:, None] * self.h).sum(axis=0)
+        if (10 * self.eta * mean <= 1).any():
+            return None
+        whole = mean - 1 / (10 * self.eta)
+        for t in range(self.rounds - 1):
+            if (self.step(t) * mean <= 1).all() and (2 * self.drift(t) >= whole).all():
+                return t
+        return None
+
+    @property
+    def linear(self) -> tuple[np.ndarray, ...]:
+        """The recursion of (w, V) around its fixed point: [[a, b], [c, d]]."""
+        p, e = self.weights[:, None], self.eta
+        first = 1 - e * ((p * self.h).sum(axis=0) + self.lam * self.U)
+        third = self.U - e * (self.u * self.h).sum(axis=0) - e * self.lam * self.U**2
+        return first, e * self.lam + 0 * first, third, e * self.lam * self.U
+
+    @cached_property
+    def decaying(self) -> np.ndarray:
+        """The run from c_1 with eta_tau = eta/(1 + tau/10): (T + 1, d)."""
+        path, V = [self.c[0]], self.U * self.c[0]
+        for t in range(self.rounds):
+            w, V = self.round(path[-1], V, self.step(t))
+            path.append(w)
+        return np.stack(path)
+
+    def gradients(self, w: np.ndarray) -> np.ndarray:
+        return self.h * (w - self.c)
+
+    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """sum_k weights_k * H_k x (d,), weights (N, 1) or (N, d)."""
+        return (weights * self.h).sum(axis=0) * x
+
+    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
+        """(d,), what the gradients at w, times a factor, are made of: rounding errors are proportional to it."""
+        return factor * abs(self.h).sum(axis=0) * abs(w - self.c).max(axis=0)
+
+    def round(self, w: np.ndarray, V: np.ndarray, eta: Any) -> tuple[np.ndarray, np.ndarray]:
+        """One round: the server's model and V = sum_k u_k y_k."""
+        y = w - eta * (self.gradients(w) + self.lam * (self.U * w - V))
+        return (self.weights[:, None] * y).sum(axis=0), (self.u * y).sum(axis=0)
+
+    def _centre(self, weights: np.ndarray) -> np.ndarray:
+        w = weights * self.h
+        return (w * self.c).sum(axis=0) / w.sum(axis=0)
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """argmin sum_k p^k f_k."""
+        return self._centre(self.weights[:, None] + 0 * self.h)
+
+    def fixed(self, eta: Any) -> np.ndarray:
+        """sum_k [p^k (1 - lambda eta U) + lambda eta u_k] grad f_k = 0."""
+        return self._centre(self.weights[:, None] * (1 - self.lam * eta * self.U) + self.lam * eta * self.u)
+
+    def noise_of_stale(self, w: np.ndarray) -> Any:
+        """Bound the rounding of a round that changes nothing after a departure."""
+        return 0
+
+    def anchors_at(self, w: np.ndarray, eta: Any) -> np.ndarray:
+        """V at the fixed point w: there sum_k p^k grad f_k + lambda (U w - V) = 0."""
+        return self.U * w + (self.weights[:, None] * self.gradients(w)).sum(axis=0) / self.lam
+
+    # --- a client that has left -------------------------------------------------------------------
+    @cached_property
+    def rest(self) -> np.ndarray:
+        """p^k of those that stay (N,), of sum 1."""
+        w = self.weights.copy()
+        w[self.leaver] = w[self.leaver] * 0
+        return w / w.sum()
+
+    @cached_property
+    def rest_star(self) -> np.ndarray:
+        """argmin of the objective of those that stay."""
+        return self._centre(self.rest[:, None] + 0 * self.h)
+
+    def stale_limit(self, removed: bool) -> np.ndarray:
+        """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the
+        others' anchors agree with w there, so that sum p^k grad f_k + lambda u_a (w - w_a) = 0."""
+        if removed:
+            return self.rest_star
+        pull = self.lam * self.u[self.leaver]
+        curvature = (self.rest[:, None] * self.h).sum(axis=0)
+        return (curvature * self.rest_star + pull * self.anchor) / (curvature + pull)
+
+    def after_leaving(self, w: np.ndarray, eta: Any, removed: bool) -> np.ndarray:
+        """w - w' of one round of those that stay, all their anchors at w (the limit with eta)."""
+        pull = 0 if removed else self.lam * self.u[self.leaver] * (w - self.anchor)
+        return eta * ((self.rest[:, None] * self.gradients(w)).sum(axis=0) + pull)
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"lambda": text(self.lam), "eta": text(self.eta), "argmin": [text(x) for x in self.star]}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of weights, h, c, u, lam, eta, rounds, and of who has left, if anybody.
+
+        leaver is the client, anchor its last model; "arithmetic": "float" is for long runs.
+        """
+        weights, h, c, u = clients_of(data, "u")
+        lam: Fraction | float = fraction(data["lam"], "lam")
+        eta: Fraction | float = fraction(data["eta"], "eta")
+        rounds = integer(data["rounds"], "rounds")
+        if min(lam, eta) <= 0 or u.min() < 0 or (lam * eta * u.sum(axis=0)).max() >= 1:
+            raise InvalidInput(
+                "lambda and eta must be > 0, u >= 0 and lambda eta U < 1, or the fixed point need "
+                "not be the only one"
+            )
+        leaver = None if "leaver" not in data else integer(data["leaver"], "leaver", 0, len(h) - 1)
+        anchor = None if leaver is None else vector(data["anchor"], "anchor")
+        if leaver is not None and (len(h) < 2 or anchor is None or anchor.shape != h.shape[1:]):
+            raise InvalidInput("a client can leave where another stays; its anchor needs one number a coordinate")
+        if data.get("arithmetic") == "float":
+            weights, h, c, u = (a.astype(float) for a in (weights, h, c, u))
+            lam, eta, anchor = float(lam), float(eta), None if anchor is None else anchor.astype(float)
+        return cls(weights, h, c, u, lam, eta, leaver, anchor, rounds)
+
+    @classmethod
+    def draw(
+        cls, rng: Any, number: int | None = None, long: bool = False
+    ) -> tuple[str, dict[str, Any]]:
+        """Draw clients and diagonals; every fifth of a campaign is a long run in floats."""
+        n, d = int(rng.integers(1, 5)), int(rng.integers(1, 3))
+        long = long if number is None else number % 5 == 4
+        weights = shares(rng, n)
+        h = rows(rng, n, d, lambda g: Fraction(int(g.integers(1, 17)), 8))
+        kind = rng.random()
+        if kind < 0.4:
+            u = h  # the Gram diagonal of a quadratic
+        elif kind < 0.6:
+            u = [[w * Fraction(k + 1) for k in range(d)] for w in weights]
+        else:
+            u = rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 17)), 8))
+        most = max(max(sum(row[i] for row in u) for i in range(d)), Fraction(1, 8))
+        eta = Fraction(int(rng.integers(2, 9)), int(rng.choice([4, 8])))
+        lam = Fraction(int(rng.integers(1, 8)), 8) / (eta * most)
+        data = {
+            "weights": weights, "h": h, "c": rows(rng, n, d, signed), "u": u, "lam": lam, "eta": eta,
+            "rounds": 2000 if long else 12,
+        }  # fmt: skip
+        if n > 1 and rng.random() < 0.5:
+            data |= {"leaver": int(rng.integers(n)), "anchor": [signed(rng) for _ in range(d)]}
+        if long:
+            data["arithmetic"] = "float"
+        return f"N={n} d={d}" + (" long run" if long else ""), data
+
+    @classmethod
+    def search_instance(cls, rng: Any) -> Any:
+        """Draw one, a long run in floats now and then."""
+        return cls.instance(*cls.draw(rng, long=rng.random() < 0.02))
+
+    @classmethod
+    def apart(cls, form: Any) -> bool:
+        """True of a form that looks at a run, not at a round only."""
+        return bool({RUN, LONG_RUN, DECAYS} & set(form.needs))
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> Any:
+        """Find quadratics, lambda > 0, all active, E = 1; in floats where their coordinates mix.
+
+        Where no step is given eta = min{3/(4L), 1/(2 lambda max U)}. A client that has left is the
+        one that is named or has a window; its last model is given, else omega*, where decaying
+        steps have taken everybody before it leaves.
+        """
+        algorithm = given.uncompressed(case.algorithm, elastic=True)
+        if isinstance(case.local_solver, LocalSGD) and case.local_solver.steps != 1:
+            raise InvalidInput(f"E = {case.local_solver.steps}: the statement is about one local step a round, the limit is 1")
+        leaves = [window[1] for window in getattr(case.sampling, "present", None) or () if window[1] is not None]
+        leaving = bool(leaves) or "client" in case.given
+        given.check_all_active(case, given.client_of(case) if leaving and LEAVER in case.form.needs else None)
+        given.quadratics_of(case.problem)
+        try:
+            (h, c), weights, u = given.coordinates_of(case.problem), given.weights_of(case.problem), diagonals_of(case, algorithm)
+        except MissingCapability:
+            return mixing(case, algorithm, given.client_of(case) if leaving else None)
+        lam, U = simplest(algorithm.lam), u.sum(axis=0)
+        default = Fraction(3, 4) / h.max() if U.max() == 0 else min(Fraction(3, 4) / h.max(), 1 / (2 * lam * U.max()))
+        eta = given.constant_step(case, default) if case.local_solver is not None else default
+        if lam * eta * U.max() >= 1:
+            found = float(lam * eta * U.max())
+            raise InvalidInput(f"lambda eta max U = {found:.6g}, the limit is < 1: the fixed point need not be the only one")
+        long = cls.apart(case.form)
+        rounds = max(case.rounds or LONG, 1000) if long else 0
+        data = {"weights": weights, "h": h, "c": c, "u": u, "lam": lam, "eta": eta, "rounds": rounds}
+        if leaving:
+            star = (weights[:, None] * h * c).sum(axis=0) / (weights[:, None] * h).sum(axis=0)
+            own = "anchor" in case.given
+            data["anchor"] = simplest_each(case.given["anchor"]) if own else star
+            data["leaver"] = given.client_of(case)
+        if long:
+            data["arithmetic"] = "float"
+        return data
+
+
+def diagonals_of(case: Case, algorithm: EFL) -> np.ndarray:
+    """u_0 (N, d) as given, else the Fisher diagonals, which for these losses do not depend on the model."""
+    problem, shape = case.problem, (case.problem.num_clients, case.problem.dim)
+    if "u_0" in case.given:
+        u = simplest_each(case.given["u_0"])
+        if u.shape != shape:
+            raise InvalidInput(f"u_0 {u.shape}: give a row of d numbers for every client, {shape}")
+        if u.min() < 0:
+            raise InvalidInput(f"u_0 goes down to {float(u.min()):.6g}: Fisher diagonals are >= 0")
+        return u
+    kind = algorithm.fisher_kind(problem)
+    at = np.zeros((problem.num_clients, 1, problem.dim))
+    u, elsewhere = (np.asarray(client_fisher(problem, y, kind))[:, 0] for y in (at, at + 1))
+    if not np.array_equal(u, elsewhere):
+        raise InvalidInput(f"the {kind} Fisher diagonals depend on the model: the statement is about fixed u^k; give u_0")
+    return simplest_each(u)
+
+
+@dataclass
+class ElasticMixingView(ElasticView):
+    """The elastic term on quadratics whose coordinates mix, in floats.
+
+    At a fixed point of a round sum_k p^k g_k + lambda (U w - V) = 0 and U w - V = eta sum_k u_k
+    g_k + lambda eta U (U w - V), so that sum_k [p^k (1 - lambda eta U) + lambda eta u_k] g_k = 0 in
+    every coordinate, whatever the gradients g_k at w; of quadratics this is one linear system. The
+    recursion of (w, V) is linear too, and contracts where its spectral radius is below 1.
+
+    Attributes
+    ----------
+    H : (N, d, d); h is their diagonal, which plays no part
+    """
+
+    H: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.facts = self.facts - {RUN, DECAYS}  # their bounds are for coordinates that do not mix
+
+    @property
+    def noise(self) -> np.ndarray:  # type: ignore[override]
+        """Sums of gradients that cancel are known up to rounding of what they are made of, whatever
+        the condition of the systems."""
+        points = (self.fixed(self.eta), self.star)
+        return 1e-12 * sum(self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) for w in points)
+
+    @property
+    def noise_of_round(self) -> np.ndarray:  # type: ignore[override]
+        """V at the fixed point divides such a sum by lambda."""
+        return np.stack([self.noise, self.noise / self.lam])
+
+    def noise_of_stale(self, w: np.ndarray) -> np.ndarray:
+        pull = 0 if self.leaver is None else self.lam * self.u[self.leaver] * (abs(w) + abs(np.asarray(self.anchor)))
+        return 1e-12 * self.eta * (self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) + pull)
+
+    @property
+    def contracts(self) -> bool:
+        """True if the power of the recursion contracts enough for the run. It is multiplied with
+        the distance of (c_1, U c_1) from the fixed point."""
+        *away, first = self.away()
+        left = np.linalg.matrix_power(self.recursion, self.rounds)
+        most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))
+        return bool(most <= 1e-7 * first.min())
+
+    def gradients(self, w: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,nj->ni", self.H, w - self.c)
+
+    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return (weights * (self.H @ x)).sum(axis=0)
+
+    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
+        return factor * np.einsum("nij,nj->i", abs(self.H), abs(w - self.c))
+
+    def _centre(self, weights: np.ndarray) -> np.ndarray:
+        W = weights[:, :, None] * self.H
+        try:
+            return np.linalg.solve(W.sum(axis=0), np.einsum("nij,nj->i", W, self.c))
+        except np.linalg.LinAlgError as error:
+            raise InvalidInput("the fixed point is not the only one: its linear system is singular; take a smaller step") from error
+
+    @property
+    def recursion(self) -> np.ndarray:
+        """Of (w, V) around its fixed point, (2d, 2d)."""
+        d, mean = len(self.U), np.einsum("n,nij->ij", self.weights, self.H)
+        unit, U, e = np.eye(d), np.diag(self.U), self.eta
+        rows = [
+            [unit - e * (mean + self.lam * U), e * self.lam * unit],
+            [U - e * np.einsum("ni,nij->ij", self.u, self.H) - e * self.lam * U @ U, e * self.lam * U],
+        ]
+        return np.block(rows)
+
+    @property
+    def stable(self) -> bool:
+        return bool(abs(np.linalg.eigvals(self.recursion)).max() < 1)
+
+    def stale_limit(self, removed: bool) -> np.ndarray:
+        if removed:
+            return self.rest_star
+        mean, pull = np.einsum("n,nij->ij", self.rest, self.H), self.lam * self.u[self.leaver]
+        return np.linalg.solve(mean + np.diag(pull), mean @ self.rest_star + pull * self.anchor)
+
+
+def mixing(case: Case, algorithm: EFL, leaver: int | None) -> ElasticMixingView:
+    """Make an instance in floats of quadratics whose coordinates mix."""
+    problem, u = case.problem, diagonals_of(case, algorithm).astype(float)
+    H, b = given.quadratics_of(problem)
+    if not problem.mu_k.min() > 0:
+        k = int(np.argmin(problem.mu_k))
+        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+    L, largest, lam = float(problem.beta_k.max()), float(u.sum(axis=0).max()), float(algorithm.lam)
+    default = 0.75 / L if largest == 0 else min(0.75 / L, 1 / (2 * lam * largest))
+    eta = float(given.constant_step(case, default))
+    if lam * eta * largest >= 1:
+        raise InvalidInput(f"lambda eta max U = {lam * eta * largest:.6g}, the limit is < 1: the fixed point need not be the only one")
+    c = np.linalg.solve(H, b[..., None])[..., 0]
+    star = np.linalg.solve(np.einsum("n,nij->ij", problem.weights, H), problem.weights @ b)
+    anchor = None if leaver is None else simplest_each(case.given.get("anchor", star)).astype(float)
+    if anchor is not None and anchor.shape != star.shape:
+        raise InvalidInput(f"anchor {anchor.shape}: it needs one number a coordinate, {star.shape}")
+    h = np.diagonal(H, axis1=1, axis2=2)
+    rounds = max(case.rounds or LONG, 1000) if ElasticView.apart(case.form) else 0
+    weights = np.asarray(problem.weights)
+    return ElasticMixingView(weights, h, c, u, lam, eta, leaver, anchor, rounds, H=H)
+
+
+def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
+    """Return whether the powers of M = [[a, b], [c, d]] tend to 0, in fractions.
+
+    They do iff M'PM - P = -I has a positive definite solution P, which is found by Cramer's rule.
+    """
+    rows = [[a * a - 1, 2 * a * c, c * c], [a * b, a * d + b * c - 1, c * d], [b * b, 2 * b * d, d * d - 1]]
+    right = [-1, 0, -1]
+
+    def determinant(m: list[list[Any]]) -> Any:
+        (p, q, r), (s, t, u), (v, w, x) = m
+        return p * (t * x - u * w) - q * (s * x - u * v) + r * (s * w - t * v)
+
+    whole = determinant(rows)
+    if whole == 0:
+        return False
+    x, y, z = (
+        Fraction(determinant([[v if j == at else e for j, e in enumerate(row)] for row, v in zip(rows, right, strict=True)]), whole)
+        for at in range(3)
+    )
+    return x > 0 and x * z > y * y
+
+
+@dataclass
+class StabilityView(EFLWorld):
+    """N clients in d coordinates.
+
+    Attributes
+    ----------
+    weights : (N,) p^k
+    h, c, u : (N, d); u are the Fisher diagonals
+    lam, eta, E : lambda, the constant step, and the local steps of a round
+    start, anchors : the server's model (d,) and the clients' last models (N, d), of the forms about one round
+    """
+
+    kind, about = "stability", "about whether runs with the elastic term settle"
+    asks = (
+        "quadratic losses, of the exact criteria such whose coordinates do not mix", DIAGONALS,
+        "EFL with lambda > 0, no compression, all clients complete",
+    )  # fmt: skip
+    accepts, method = given.options("u_0"), {"lam": 0.1}
+    example, local_steps, share = "--problem quadratic --dimension 1 --lam 0.1", 1, 0.3
+    attained = (
+        ("the longest step that some lambda allows", {
+            "weights": ["1/2", "1/2"], "h": [["1"], ["5"]], "c": [["0"], ["1"]],
+            "u": [["1"], ["5"]], "lam": "141/1000", "eta": "59/60", "E": 1,
+        }),
+        ("one client, a step a little above 2/h", {
+            "weights": ["1"], "h": [["1"]], "c": [["0"]], "u": [["1"]], "lam": "1",
+            "eta": "21/10", "E": 1,
+        }),
+    )  # fmt: skip
+
+    weights: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    u: np.ndarray
+    lam: Any
+    eta: Any
+    E: int
+    start: np.ndarray
+    anchors: np.ndarray
+    noise = 0  # of margins
+
+    def __post_init__(self) -> None:
+        facts = {ONE_STEP if self.E == 1 else MORE, FRACTIONS, WITHOUT if (self.margin(0) > 0).all() else UNSTABLE}
+        if self.b.min() > 0:
+            facts.add(FIRM)
+        if (self.h == self.h[0]).all():
+            facts.add(ALIKE)
+        if self.h.shape[1] == 1:
+            facts.add(SINGLE)
+        if (self.V == self.U * self.start).all():
+            facts.add(AGREE)
+        if (self.eta * (self.h + self.lam * self.U)).max() <= 1:
+            facts.add(SHORT)
+        self.facts = frozenset(facts)
+
+    @property
+    def U(self) -> np.ndarray:
+        return self.u.sum(axis=0)
+
+    @property
+    def V(self) -> np.ndarray:
+        return (self.u * self.anchors).sum(axis=0)
+
+    @property
+    def a(self) -> np.ndarray:
+        """sum_k p^k h_k (d,)."""
+        return (self.weights[:, None] * self.h).sum(axis=0)
+
+    @property
+    def b(self) -> np.ndarray:
+        """sum_k (u_k - p^k U) h_k (d,)."""
+        return ((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0)
+
+    # --- the recursion ----------------------------------------------------------------------------
+    def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+        """r_k^E and q_k = (1 - r_k^E)/(h_k + lambda U) (N, d), r_k = 1 - eta (h_k + lambda U)."""
+        stiff = self.h + lam * self.U
+        kept = (1 - self.eta * stiff) ** self.E
+        return kept, (1 - kept) / stiff
+
+    def trace_and_determinant(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of the recursion of (w, V), in closed form (d,)."""
+        kept, q = self.factors(lam)
+        p = self.weights[:, None]
+        first, second = (p * kept).sum(axis=0), (self.u * q).sum(axis=0)
+        return first + lam * second, lam * (first * second - (p * q).sum(axis=0) * (self.u * kept).sum(axis=0))
+
+    def criterion(self, trace: Any, determinant: Any) -> np.ndarray:
+        """Jury's: the least of 1 - D, 1 - T + D and 1 + T + D, which is > 0 iff both eigenvalues
+        are inside the unit circle."""
+        return np.minimum(np.minimum(1 - determinant, 1 - trace + determinant), 1 + trace + determinant)
+
+    def margin(self, lam: Any) -> np.ndarray:
+        """Of every coordinate (d,): > 0 iff the recursion contracts there."""
+        return self.criterion(*self.trace_and_determinant(lam))
+
+    def round(self, w: np.ndarray, V: np.ndarray, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The clients' models after E steps from w (N, d), one after the other, and the next V."""
+        y = w + 0 * self.h
+        for _ in range(self.E):
+            y = y - self.eta * (self.h * (y - self.c) + lam * (self.U * y - V))
+        return y, (self.u * y).sum(axis=0)
+
+    @cached_property
+    def settles(self) -> np.ndarray:
+        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off three rounds, and
+        a certificate in fractions."""
+        at, zero, one = [], 0 * self.c[0], 0 * self.c[0] + 1
+        for w, V in ((zero, zero), (one, zero), (zero, one)):
+            y, after = self.round(w, V, self.lam)
+            at.append(((self.weights[:, None] * y).sum(axis=0), after))
+        columns = [(w - at[0][0], V - at[0][1]) for w, V in at[1:]]
+        (a, c), (b, d) = columns
+        return objects([Fraction(contracts(*entries)) for entries in zip(a, b, c, d, strict=True)])
+
+    @property
+    def best(self) -> Any:
+        """sup over lambda > 0 of the least margin, E = 1: margins are linear in lambda eta^2."""
+        constant = np.concatenate([0 * self.a + 1, self.eta * self.a, 2 - self.eta * self.a])
+        slope = np.concatenate([-self.b, self.b, self.b])
+        at = [Fraction(0)]
+        for (c1, s1), (c2, s2) in combinations(zip(constant, slope, strict=True), 2):
+            if s1 != s2 and (c2 - c1) / (s1 - s2) > 0:
+                at.append((c2 - c1) / (s1 - s2))
+        return max((constant + x * slope).min() for x in at)
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {
+            "lambda": text(self.lam), "eta": text(self.eta), "E": self.E,
+            "eta sum p h": [text(x) for x in self.eta * self.a],
+            "eta^2 lambda b": [text(x) for x in self.eta**2 * self.lam * self.b],
+        }
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of weights, h, c, u, lam, eta, E, and start and anchors, if not 0.
+
+        lambda and eta may be of any size.
+        """
+        weights, h, c, u = clients_of(data, "u")
+        lam, eta, E = fraction(data["lam"], "lam"), fraction(data["eta"], "eta"), integer(data["E"], "E", 1, 50)
+        if u.min() < 0 or lam <= 0 or eta <= 0:
+            raise InvalidInput("lambda and eta must be > 0, and u >= 0")
+        start = vector(data["start"], "start") if "start" in data else 0 * c[0]
+        anchors = table(data["anchors"], "anchors") if "anchors" in data else 0 * c
+        if start.shape != c.shape[1:] or anchors.shape != c.shape:
+            raise InvalidInput("start needs one number a coordinate, anchors one model a client")
+        return cls(weights, h, c, u, lam, eta, E, start, anchors)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw clients, a step around the limits, and lambda."""
+        n, d, E = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.choice([1, 1, 1, 2, 3]))
+        p = few_shares(rng, n)
+        h = [[part(rng) for _ in range(d)]] * n if rng.random() < 0.35 else rows(rng, n, d, part)
+        u = h if rng.random() < 0.4 else rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 17)), 8))
+        if not any(row[0] for row in u):
+            u = h
+        U = sum(row[0] for row in u)
+        a = sum(w * row[0] for w, row in zip(p, h, strict=True))
+        b = sum((v[0] - w * U) * row[0] for w, v, row in zip(p, u, h, strict=True))
+        eta = STEPS[int(rng.integers(len(STEPS)))] / a
+        gentle = rng.random() < 0.3
+        if gentle:  # eta (h + lambda U) at most 1
+            eta = 1 / (2 * max(max(row) for row in h))
+            lam = 1 / (2 * eta * max(sum(row[i] for row in u) for i in range(d)))
+        elif b and E == 1:
+            lam = PULLS[int(rng.integers(len(PULLS)))] / (eta**2 * abs(b))
+        else:
+            lam = part(rng, 12) / (eta * U)
+        start = [half(rng) for _ in range(d)]
+        anchors = [start] * n if gentle else rows(rng, n, d, half)
+        data = {
+            "weights": p, "h": h, "c": rows(rng, n, d, half), "u": u, "lam": lam, "eta": eta,
+            "E": E, "start": start, "anchors": anchors,
+        }
+        return f"N={n} d={d} E={E}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> Any:
+        """Find quadratics, lambda > 0, all active, a constant step; in floats where coordinates mix.
+
+        Where no step is given eta = 3/(4 L). The forms about one round start at the user's x0, and
+        the anchors are the clients' minimisers, to which they tend between rounds.
+
+        Raises
+        ------
+        InvalidInput, MissingCapability
+            What is missing: another method, other losses, clients that are away or incomplete,
+            diagonals that change.
+        """
+        algorithm = given.uncompressed(case.algorithm, elastic=True)
+        law = law_of(case)
+        full = case.sampling is None or isinstance(case.sampling, Full)
+        if not full and any((law.law(t)[:, -1] < 1).any() for t in range(1, (case.rounds or ROUNDS) + 1)):
+            raise InvalidInput("a client is inactive or incomplete: the statement is about all clients complete; leave that out")
+        E = 1 if full and not isinstance(case.local_solver, LocalSGD) else law.max_steps
+        H, b = given.quadratics_of(case.problem)
+        if not case.problem.mu_k.min() > 0:
+            k = int(np.argmin(case.problem.mu_k))
+            raise InvalidInput(f"client {k} has mu_k = {float(case.problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+        eta, u = given.constant_step(case, 0.75 / float(case.problem.beta_k.max())), diagonals_of(case, algorithm)
+        try:
+            (h, c), weights = given.coordinates_of(case.problem), given.weights_of(case.problem)
+        except MissingCapability:
+            c = np.linalg.solve(H, b[..., None])[..., 0]
+            floats = (np.asarray(case.problem.weights), H, c, u.astype(float), float(algorithm.lam), float(eta), E, case.x0, c)
+            return MixingView(*floats)
+        return {
+            "weights": weights, "h": h, "c": c, "u": u, "lam": simplest(algorithm.lam), "eta": eta,
+            "E": E, "start": simplest_each(case.x0), "anchors": c,
+        }
+
+
+@dataclass
+class MixingView(ClosedView):
+    """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
+    spectral radius is below 1.
+
+    Attributes
+    ----------
+    weights, H, c, u : (N,), (N, d, d), (N, d), (N, d)
+    lam, eta, E : lambda, the constant step, and the local steps of a round
+    start, anchors : the server's model (d,) and the clients' last models (N, d)
+    """
+
+    weights: np.ndarray
+    H: np.ndarray
+    c: np.ndarray
+    u: np.ndarray
+    lam: float
+    eta: float
+    E: int
+    start: np.ndarray
+    anchors: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.noise = ROUNDING
+        self.facts = frozenset({ONE_STEP if self.E == 1 else MORE, WITHOUT if self.margin(0).min() > ROUNDING else UNSTABLE})
+
+    @property
+    def V(self) -> np.ndarray:
+        return (self.u * self.anchors).sum(axis=0)
+
+    def margin(self, lam: Any) -> np.ndarray:
+        """1 - the spectral radius, (1,)."""
+        U, eye = self.u.sum(axis=0), np.eye(len(self.c[0]))
+        step = eye - self.eta * (self.H + lam * np.diag(U))
+        kept, sums = np.linalg.matrix_power(step, self.E), self.eta * sum(np.linalg.matrix_power(step, j) for j in range(self.E))
+        rows = [
+            [np.einsum("n,nij->ij", self.weights, kept), lam * np.einsum("n,nij->ij", self.weights, sums)],
+            [np.einsum("ni,nij->ij", self.u, kept), lam * np.einsum("ni,nij->ij", self.u, sums)],
+        ]
+        if lam == 0:  # V plays no part
+            return 1 - abs(np.linalg.eigvals(rows[0][0])).max(keepdims=True)
+        scale = np.where(U > 0, U, 1)  # of V, so that both halves are of one size
+        rows[0][1], rows[1] = rows[0][1] * scale, [m / scale[:, None] for m in (rows[1][0], rows[1][1] * scale)]
+        return 1 - abs(np.linalg.eigvals(np.block(rows))).max(keepdims=True)
+
+    def round(self, w: np.ndarray, V: np.ndarray, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The clients' models after E steps from w (N, d), and the next V."""
+        y, U = w + 0 * self.c, self.u.sum(axis=0)
+        for _ in range(self.E):
+            y = y - self.eta * (np.einsum("nij,nj->ni", self.H, y - self.c) + lam * (U * y - V))
+        return y, (self.u * y).sum(axis=0)
+
+    def printed_constants(self) -> dict[str, Any]:
+        found = {"rho, lambda = 0": self.margin(0), "rho": self.margin(self.lam)}
+        return {"lambda": self.lam, "eta": self.eta, "E": self.E, **{k: float(1 - m[0]) for k, m in found.items()}}

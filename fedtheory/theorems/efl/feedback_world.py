@@ -1,0 +1,556 @@
+"""The worlds of EFL's error feedback and of the elastic term that a round's pairs make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.algorithms.efl import EFL
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.messages import compressors
+from fedtheory.messages.compressors import ST
+from fedtheory.participation.coefficients import coefficients
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.problems.base import Problem
+from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.theorems.efl.cases import given
+from fedtheory.theorems.efl.cases.theorem_1 import law_of
+from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
+from fedtheory.theorems.efl.draws import rows, signed, size
+from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, EFLWorld, clients_of
+from fedtheory.theory import Fact
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory.judge.view import ClosedView
+
+MOST_NUMBERS = 2000  # in fractions
+CONSISTENT = Fact(
+    "the consistent form: clients and server send ST of what they hold, p_tau^k/p^k is applied "
+    "before it"
+)
+AFTER = Fact("the consistent form with p_tau^k/p^k applied after ST")
+LITERAL = Fact("the formulas of Algorithm 1 as printed")
+TEXT = Fact(
+    "the text of section 3.1: clients send ST(Delta), the server adds its delta uncompressed"
+)
+LOOPS = {"consistent": CONSISTENT, "literal": LITERAL, "text": TEXT, "after": AFTER}
+PLAIN, SHORT = Fact("E = 1 and all clients are active"), Fact("eta <= 1/L")
+DENSE, COUNTED = Fact("ST leaves nothing out"), Fact("ST both ways")
+REACHED = Fact(
+    "the run without compression comes to 1/16 of the first ||omega - omega^*||^2 (take more "
+    "rounds or a larger step)"
+)
+CHEAP = Fact("k (1 + ceil(log2 n)) <= 32 (n - 1)")
+MISSING = Fact("some client does not take part", lambda q: not q.active.all())
+FLOAT_BITS, ACCURACY = 32, 16  # ||w - w*||^2 is to become a sixteenth
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of a run with ST both ways and of the same run without, until they are accurate.
+
+    Attributes
+    ----------
+    n, k : entries of a message, and those that ST keeps
+    steps : (T, N) local steps of every round
+    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without; (0,) where rounds are not counted
+    sent : (T, N) who sends a message; None where all do that make steps. Under scheme A those do that are complete
+    """
+
+    n: int
+    k: int
+    steps: np.ndarray
+    distance_sq: np.ndarray
+    dense_distance_sq: np.ndarray
+    sent: np.ndarray | None = None
+
+    @property
+    def dense(self) -> Fraction:
+        """Bits of a dense message."""
+        return Fraction(FLOAT_BITS * self.n)
+
+    @property
+    def message(self) -> Fraction:
+        """Bits of one of ST's: positions, signs, one magnitude."""
+        return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
+
+    def _until(self, distance_sq: np.ndarray, counts: np.ndarray) -> Fraction:
+        """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in
+        all T rounds, or more."""
+        there = np.flatnonzero(ACCURACY * distance_sq <= distance_sq[0])
+        return Fraction(int(counts[: there[0]].sum()) if len(there) else int(counts.sum()) + 1)
+
+    @property
+    def facts(self) -> set[str]:
+        """The facts of the runs: the dense one reaches the accuracy, ST's messages are shorter."""
+        there = len(self.dense_distance_sq) and (ACCURACY * self.dense_distance_sq <= self.dense_distance_sq[0]).any()
+        return {COUNTED} | ({REACHED} if there else set()) | ({CHEAP} if self.message <= self.dense else set())
+
+    def steps_to(self, distance_sq: np.ndarray) -> Fraction:
+        """Local steps of all clients until then."""
+        return self._until(distance_sq, self.steps)
+
+    def messages_to(self, distance_sq: np.ndarray) -> Fraction:
+        """Messages up and down in all rounds until then: every participant receives one, and those that send send one."""
+        received = self.steps > 0
+        return self._until(distance_sq, received) + self._until(distance_sq, received if self.sent is None else self.sent)
+
+
+@dataclass(frozen=True)
+class ServerRound:
+    """The changes that one round of EFL with compression makes.
+
+    Attributes
+    ----------
+    w, after : (d,) the server's model before and after
+    R_G, R_G_after : (d,) its residual before and after
+    R, R_after : (N, d) the clients'
+    weights, p : (N,) p^k and p_tau^k, 0 for clients that are inactive
+    x : (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
+    last : (N, d) eta times the gradient at omega_s^k, which no local step takes
+    """
+
+    w: np.ndarray
+    after: np.ndarray
+    R_G: np.ndarray
+    R_G_after: np.ndarray
+    R: np.ndarray
+    R_after: np.ndarray
+    weights: np.ndarray
+    p: np.ndarray
+    x: np.ndarray
+    last: np.ndarray
+
+
+@dataclass
+class FeedbackView(EFLWorld):
+    """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second
+    implementation.
+
+    Attributes
+    ----------
+    variant : 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
+        (consistent, scaled after ST)
+    weights, h, c : (N,), (N, d), (N, d)
+    q, eta, x0, E : of ST, the step, the start, and the largest number of local steps
+    schedule : (T, N) local steps s_t^k (repeated over the rounds)
+    """
+
+    kind, about = "feedback", "about runs with compression and residuals"
+    asks = (
+        "EFL with residuals on both sides, variant consistent, literal or text, lambda = 0",
+        "LocalSGD",
+        "of the mean's bias: quadratic losses, E = 1, all active, full gradients",
+    )
+    example, method = ST_BOTH_WAYS, BOTH_WAYS
+    local_steps, count = 1, 80
+
+    variant: str
+    weights: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    q: Fraction
+    eta: Any
+    x0: np.ndarray
+    E: int
+    schedule: np.ndarray
+    rounds: int
+    noise = 0  # of the models and residuals
+    noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
+
+    def __post_init__(self) -> None:
+        facts = {LOOPS[self.variant], SHORT}  # the builder sees to the step
+        if self.E == 1 and (self.schedule == 1).all():
+            facts.add(PLAIN)
+        if len(self.x0) == 1:
+            facts.add(DENSE)  # ST keeps one entry as it is
+        self.facts = frozenset(facts | self.costs.facts)
+
+    @cached_property
+    def rounds_seen(self) -> list[ServerRound]:
+        """Every round of the run."""
+        eta, st = self.eta, compressors.ST(self.q)
+        n = len(self.h)
+        zero = self.x0 * 0
+        w, R_G, R, out = self.x0, zero, np.stack([zero] * n), []
+        for t in range(self.rounds):
+            received, before = zero, (w, R_G, R.copy())
+            p, moves, last = 0 * self.weights, R * 0, R * 0
+            for k in range(n):
+                s = int(self.schedule[t % len(self.schedule), k])
+                if s == 0:
+                    continue
+                factor = Fraction(self.E, s)  # scheme C
+                x = ((1 - eta * self.h[k]) ** s - 1) * (w - self.c[k])
+                p[k], moves[k], last[k] = self.weights[k] * factor, x, eta * self.h[k] * (w + x - self.c[k])
+                D = R[k] + (factor * x if self.variant == "consistent" else x)
+                sent = st.compress(D)
+                R[k] = D - sent
+                share = self.weights[k] * (1 if self.variant == "consistent" else factor)
+                received = received + share * (D if self.variant == "literal" else sent)
+            D_G = R_G + received
+            down = st.compress(D_G)
+            R_G = D_G - down
+            w = w + (down if self.variant in ("consistent", "after") else D_G)
+            out.append(ServerRound(before[0], w, before[1], R_G, before[2], R.copy(), self.weights, p, moves, last))
+        return out
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of this run, and of the same one without compression; rounds are counted of the consistent form only."""
+        k = compressors.ST(self.q).sizes(len(self.x0))[0]
+        if self.variant != "consistent":
+            return Costs(len(self.x0), k, self.schedule[:0], self.x0[:0], self.x0[:0])
+        steps = np.stack([self.schedule[t % len(self.schedule)] for t in range(self.rounds)])
+        w, dense = self.x0, [self.x0]
+        for row in steps:
+            p = np.array([w_k * Fraction(self.E, int(s)) if s else 0 * w_k for w_k, s in zip(self.weights, row, strict=True)])
+            w = w + (p[:, None] * ((1 - self.eta * self.h) ** row[:, None] - 1) * (w - self.c)).sum(axis=0)
+            dense.append(w)
+        found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
+        return Costs(len(self.x0), k, steps, *found)
+
+    @cached_property
+    def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
+        seen = self.rounds_seen
+        moved = self.x0 + sum((r.p[:, None] * r.x).sum(axis=0) for r in seen)
+        return np.stack([self.x0, *(r.after for r in seen)]), seen[-1].R_G_after, seen[-1].R_after, moved
+
+    @cached_property
+    def curvature(self) -> np.ndarray:
+        return (self.weights[:, None] * self.h).sum(axis=0)
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """argmin sum_k p^k f_k."""
+        return (self.weights[:, None] * self.h * self.c).sum(axis=0) / self.curvature
+
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """grad F(x)."""
+        return self.curvature * (x - self.star)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of variant, weights, h, c, q, eta, x0, E, schedule (of steps) and rounds."""
+        if data["variant"] not in ("consistent", "literal", "text", "after"):
+            raise InvalidInput(f"variant = {data['variant']!r}: use 'consistent', 'literal', 'text' or 'after'")
+        weights, h, c = clients_of(data)
+        q, eta, x0 = fraction(data["q"], "q"), fraction(data["eta"], "eta"), vector(data["x0"], "x0")
+        most, rounds = integer(data["E"], "E", 1), integer(data["rounds"], "rounds", 1, 100_000)
+        schedule = np.array([[integer(s, "schedule", 0, most) for s in row] for row in data["schedule"]])
+        if x0.shape != h.shape[1:] or schedule.shape[1:] != weights.shape:
+            raise InvalidInput("h, x0 and the rows of schedule do not fit together")
+        if not 0 < eta * h.max() <= 1:
+            raise InvalidInput("eta must be > 0 and at most 1/max h")
+        return cls(data["variant"], weights, h, c, q, eta, x0, most, schedule, rounds)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw a variant, quadratics and a schedule, of one step and all clients in three of five."""
+        variant = str(rng.choice(["consistent", "consistent", "literal", "literal", "text", "text", "after"]))
+        n, d, most = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        plain = rng.random() < 0.6
+        most = 1 if plain else most
+        low = 1 if plain else 0
+        parts = {1: ["1"], 2: ["1/2", "1/2"], 3: ["1/2", "1/4", "1/4"]}[n]
+        data = {
+            "variant": variant, "weights": parts,
+            "h": rows(rng, n, d, lambda g: Fraction(int(g.integers(2, 9)), 8)),
+            "c": rows(rng, n, d, signed), "q": Fraction(int(rng.integers(1, d + 1)), d),
+            "eta": Fraction(1, 2 ** int(rng.integers(0, 4))), "x0": [signed(rng) for _ in range(d)],
+            "E": most, "rounds": int(rng.integers(1, 25)),
+            "schedule": [[int(s) for s in rng.integers(low, most + 1, n)] for _ in range(3)],
+        }
+        return f"{variant} N={n} d={d}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> ResidualsView:
+        """Run the user's method, T = 20 rounds where nothing else is said, one scenario.
+
+        Raises
+        ------
+        InvalidInput
+            A method that is not EFL, a variant that compresses nothing or is none of the
+            statement's, residuals that are not kept, the elastic term, clients that come or go; of
+            forms about quadratics with E = 1 what they lack.
+        """
+        algorithm = case.algorithm
+        if not isinstance(algorithm, EFL):
+            raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
+        if algorithm.variant not in LOOPS:
+            known = ", ".join(v for v in LOOPS if v != "after")
+            raise InvalidInput(f"variant = {algorithm.variant!r}: the statement is about {known}")
+        if algorithm.lam:
+            raise InvalidInput(f"lambda = {algorithm.lam:g}, the limit is 0: local work is then on another loss")
+        if not (algorithm.client_feedback and algorithm.server_feedback):
+            raise InvalidInput("residuals are not kept: use client_feedback=True and server_feedback=True")
+        law, T = law_of(case), case.rounds or ROUNDS
+        for t in range(1, T + 1):
+            present = law.present_in(t)
+            if present is not None and not present.all():
+                raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
+        states, recorded, found = simulated(case, lambda new, clients: [_fields_of(clients.cohort.dense())])
+        cohorts: list[Any] = [Cohort(*values) for values in found]
+        problem, weights = case.problem, case.problem.weights
+        path = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
+        shares = []
+        for cohort in cohorts:
+            p = coefficients(algorithm.scheme, cohort.steps, cohort.max_steps, weights, cohort.active_probability, cohort.present)
+            shares.append(np.where(cohort.steps[0] > 0, np.asarray(p, dtype=float)[0], 0))
+        seen = server_rounds(case, path, states[-T:], shares, recorded)
+        moved = case.x0 + np.sum([(r.p[:, None] * r.x).sum(axis=0) for r in seen], axis=0)
+        after = algorithm.variant == "consistent" and algorithm.scale == "after"
+        facts: set[str] = {LOOPS["after" if after else algorithm.variant]}
+        plain = recorded.steps == 1 and all(c.mask.all() for c in cohorts)
+        full = recorded.batch_size is None and not recorded.noise_std
+        if plain and full and not callable(recorded.lr) and problem.constant_hessian:
+            facts.add(PLAIN)
+            given.quadratics_of(problem)
+        if not callable(recorded.lr) and recorded.lr * float(problem.beta_k.max()) <= 1:
+            facts.add(SHORT)
+        if algorithm.compressor is None and algorithm.down_compressor is None:
+            facts.add(DENSE)
+        costs = costs_of(case, path, cohorts, np.stack(shares) > 0)
+        facts |= costs.facts if costs else set()
+        eta = None if callable(recorded.lr) else float(recorded.lr)
+        run = (path, seen[-1].R_G_after, seen[-1].R_after, moved)
+        held = frozenset(facts)
+        return ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, held)
+
+
+class _Run(Letters):
+    """A run, of which only the messages of a round are written."""
+
+    costs = Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The lengths of the run's messages."""
+        return self.costs.values(view.costs)
+
+
+FeedbackView.letters = _Run({})
+
+
+@dataclass
+class ResidualsView(ClosedView):
+    """A real run of EFL with compression: its models, its last residuals, and how far local work alone would have gone.
+
+    Nothing is lost where w_T + R^G + sum_k p^k R^k = w_0 + sum_t sum_k p_t^k x_t^k: each compressor sends C(D) and keeps
+    D - C(D), whatever C is, and local work is read off the solver, not off what was sent. On quadratics with E = 1, all
+    active and full gradients the right side is w_0 - eta T grad F(mean of w_t), which bounds the gradient at the mean.
+
+    Attributes
+    ----------
+    run : models (T + 1, d), R^G (d,), R^k (N, d), and w_0 + sum_t sum_k p_t^k x_t^k
+    weights, x0, rounds, eta : (N,), (d,), T, and the constant step, or None
+    problem : for its gradient and its optimum
+    rounds_seen : the same run, round by round
+    costs : of ST both ways; None for other compressors
+    """
+
+    run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    weights: np.ndarray
+    x0: np.ndarray
+    rounds: int
+    eta: Any
+    problem: Problem
+    rounds_seen: list[ServerRound]
+    costs: Costs | None
+    facts: frozenset[str]
+
+    @cached_property
+    def noise(self) -> float:  # what rounding leaves of sums over all rounds
+        path, R_G, R, moved = self.run
+        size = abs(path).max() + abs(R_G).max() + (self.weights[:, None] * abs(R)).sum(axis=0).max() + abs(moved).max()
+        return 1e-15 * (self.rounds + 10) * float(size)
+
+    @property
+    def noise_of_slope(self) -> float:
+        """The rounding of the gradients that are summed, of what they are made of, and of the sums over eta T."""
+        at = np.stack([self.run[0].mean(axis=0), self.run[0][0], 0 * self.x0])
+        made_of = float(abs(self.problem.gradient(at)).max()) + float(self.problem.beta_k.max()) * float(abs(self.run[0]).max())
+        return 1e-13 * made_of + self.noise / (self.eta * self.rounds)
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """The certified optimum."""
+        return self.problem.optimum().x
+
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """grad F(x)."""
+        return np.asarray(self.problem.full_gradient(x))
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"T": self.rounds, "|R^G|": float(np.linalg.norm(self.run[1]))}
+
+
+def _fields_of(cohort: Cohort) -> tuple[Any, ...]:
+    return tuple(getattr(cohort, f.name) for f in fields(cohort))
+
+
+def costs_of(case: Case, path: np.ndarray, cohorts: list[Any], sent: np.ndarray) -> Costs | None:
+    """Return the costs of the run, and of the same run without compression.
+
+    None where it is not ST both ways, or the optimum is unknown.
+
+    sent : (T, N) who sends a message
+    """
+    algorithm, T, n = case.algorithm, len(path) - 1, case.problem.dim
+    both = (algorithm.compressor, algorithm.down_compressor)
+    if algorithm.variant != "consistent" or not all(isinstance(c, ST) and c.rule == "exact" for c in both):
+        return None
+    try:
+        star = case.problem.optimum().x
+    except NotCertified:
+        return None
+    plain = replace(algorithm, variant="none", scale=None, compressor=None, down_compressor=None)
+    states = simulated(replace(case, algorithm=plain))[0]
+    dense = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
+    steps = np.stack([c.steps[0] for c in cohorts])
+    k = max(c.sizes(n)[0] for c in both)
+    away, dense_away = (((p - star) ** 2).sum(axis=1) for p in (path, dense))
+    return Costs(n, k, steps, away, dense_away, sent)
+
+
+def server_rounds(
+    case: Case, path: np.ndarray, states: list[Any], shares: list[np.ndarray], recorded: Recorded
+) -> list[ServerRound]:
+    """Every round of a real run; the gradient that no step takes is the full one at the client's last model."""
+    problem, out = case.problem, []
+    R, R_G = np.zeros((problem.num_clients, problem.dim)), np.zeros(problem.dim)
+    for t, (state, p, moves) in enumerate(zip(states, shares, recorded.moves, strict=True)):
+        x = np.where(p[:, None] > 0, moves[:, 0], 0)
+        own = np.asarray(problem.gradient(path[t] + x))  # client k's gradient at client i's model: (i, k, d)
+        step = recorded.lr(t + 1) if callable(recorded.lr) else recorded.lr
+        last = np.where(p[:, None] > 0, step * own[range(len(p)), range(len(p))], 0)
+        R_after = R if state.residuals is None else np.asarray(state.residuals)[0]
+        R_G_after = R_G if state.server_residual is None else np.asarray(state.server_residual)[0]
+        out.append(ServerRound(path[t], path[t + 1], R_G, R_G_after, R, R_after, problem.weights, p, x, last))
+        R, R_G = R_after, R_G_after
+    return out
+
+
+@dataclass
+class TermView(EFLWorld):
+    """The elastic term of one round and of the next.
+
+    Attributes
+    ----------
+    lam : lambda
+    u, anchors : (N, d) diagonals of the Fisher matrices, and the models omega^i they were taken at
+    next_u, next_anchors : the same one round later
+    points : (M, d) where the term is looked at, M >= 2
+    active : (N,) of bools, who took part in the round that the pairs are from
+    """
+
+    kind, about = "term", "about the elastic term of a round"
+    asks = ("a Fisher diagonal of the losses", "EFL with lambda > 0")
+    method, example = {"lam": 0.1}, "--problem breast-cancer --lam 0.1"
+    local_steps, share = 1, 0.2
+
+    lam: Any
+    u: np.ndarray
+    anchors: np.ndarray
+    next_u: np.ndarray
+    next_anchors: np.ndarray
+    points: np.ndarray
+    active: np.ndarray
+
+    def term(self, w: np.ndarray) -> np.ndarray:
+        """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points."""
+        return self.lam * (self.u * (w[..., None, :] - self.anchors) ** 2).sum(axis=(-2, -1)) / 2
+
+    def expanded(self, w: np.ndarray, square: Any = 1, cross: Any = 1) -> np.ndarray:
+        """(3) without f_k and Z: lambda/2 w' sum diag(I_i) w - lambda w' sum diag(I_i) omega^i."""
+        U, V = self.u.sum(axis=0), (self.u * self.anchors).sum(axis=0)
+        return square * self.lam * (U * w**2).sum(axis=-1) / 2 - cross * self.lam * (w * V).sum(axis=-1)
+
+    def constant(self, later: bool = False) -> Any:
+        """Z = lambda/2 sum_i omega^i' diag(I_i) omega^i."""
+        u, a = (self.next_u, self.next_anchors) if later else (self.u, self.anchors)
+        return self.lam * (u * a**2).sum() / 2
+
+    def slopes(self) -> np.ndarray:
+        """The gradient of (2) at the points by central differences (M, d), which are exact for a square."""
+        unit = np.eye(self.points.shape[1], dtype=int)
+        at = self.points[:, None, :]
+        return (self.term(at + unit) - self.term(at - unit)) / 2
+
+    def elastic_gradient(self, who: np.ndarray | None = None, factor: Any = 1) -> np.ndarray:
+        """lambda (U w - V) at the points, the sums over all clients or over some."""
+        some = slice(None) if who is None else who
+        U, V = self.u[some].sum(axis=0), (self.u * self.anchors)[some].sum(axis=0)
+        return self.lam * (U * self.points - factor * V)
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"lambda": text(self.lam), "Z": text(self.constant())}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of lam, u, anchors, next_u, next_anchors, points, and active.
+
+        There are two points or more, and active numbers the clients that took part.
+        """
+        rows = [table(data[k], k) for k in ("u", "anchors", "next_u", "next_anchors")]
+        points, lam = table(data["points"], "points"), fraction(data["lam"], "lam")
+        n, d = rows[0].shape
+        if any(r.shape != (n, d) for r in rows) or points.shape[1] != d or len(points) < 2:
+            raise InvalidInput(
+                "u, anchors, next_u and next_anchors: a row of d numbers a client; points: at least two "
+                "rows of d numbers"
+            )
+        if lam <= 0 or min(rows[0].min(), rows[2].min()) < 0:
+            raise InvalidInput("lambda must be > 0, and Fisher diagonals >= 0")
+        active = np.zeros(n, dtype=bool)
+        active[[integer(k, "active", 0, n - 1) for k in data["active"]]] = True
+        return cls(lam, rows[0], rows[1], rows[2], rows[3], points, active)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw diagonals and models of two rounds."""
+        n, d = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+
+        def diagonals() -> list[list[Fraction]]:
+            return rows(rng, n, d, lambda g: Fraction(int(g.integers(0, 9)), 4))
+
+        data = {
+            "lam": size(rng), "u": diagonals(), "anchors": rows(rng, n, d, signed),
+            "next_u": diagonals(), "next_anchors": rows(rng, n, d, signed),
+            "points": rows(rng, 3, d, signed), "active": [k for k in range(n) if rng.random() < 0.6],
+        }
+        return f"N={n} d={d}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> dict[str, Any]:
+        """Find the pairs (u^i, v^i) and the models of a real run, after its last two rounds.
+
+        Looked at are the start, the server's last model and the mean of both.
+        """
+        algorithm, problem = case.algorithm, case.problem
+        if not isinstance(algorithm, EFL) or not algorithm.lam > 0:
+            raise InvalidInput(
+                f"lambda = {getattr(algorithm, 'lam', 0):g}, the limit is > 0: the statement is about "
+                "the elastic term"
+            )
+        if problem.num_clients * problem.dim > MOST_NUMBERS:
+            raise InvalidInput(
+                f"N d = {problem.num_clients * problem.dim}: at most {MOST_NUMBERS} are judged in "
+                "fractions; take fewer clients"
+            )
+        states, _, taking = simulated(case, lambda new, clients: [np.asarray(clients.cohort.dense().mask)[0]])
+        if len(taking) < 2:
+            raise InvalidInput("one round: the term is looked at after two of them; ask for more rounds")
+        pairs = [[simplest_each(np.asarray(side)[0]) for side in (s.u, s.v)] for s in states[-2:]]
+        anchors = [np.where(u > 0, v / np.where(u > 0, u, 1), 0) for u, v in pairs]
+        first, last = simplest_each(case.x0), simplest_each(np.asarray(states[-1].x)[0])
+        return {
+            "lam": simplest(algorithm.lam), "u": pairs[0][0], "anchors": anchors[0],
+            "next_u": pairs[1][0], "next_anchors": anchors[1],
+            "points": [first, last, (first + last) / 2],
+            "active": [int(k) for k in np.flatnonzero(taking[-2])],
+        }

@@ -1,0 +1,350 @@
+"""The worlds of EFL's sections 4.1 and 4.2: inactive and incomplete clients under scheme C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.algorithms import EFL
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.theorems.efl.cases import given
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
+from fedtheory.theorems.efl.draws import law, shares, size
+from fedtheory.theorems.efl.quantities.run import EFLConstants
+from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
+from fedtheory.theory import Fact
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory.rounds.coefficients import RoundLaw
+
+MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
+LONG: dict[str, Any] = {
+    "idle": ["0", "1/2"], "E": 1, "T": 400, "gamma": "4", "J": "1", "C": "1", "y": "1/2",
+}  # fmt: skip
+AT_ONCE = Fact("tau_0 = 0", lambda q: q.tau_0 == 0)
+EARLY = Fact("T >= 2 tau_0", lambda q: 2 * q.tau_0 <= q.T)
+LATE = Fact(
+    "T(T+1)E^2 >= (gamma - E tau_0)^2",
+    lambda q: q.T * (q.T + 1) * q.E**2 >= (q.gamma - q.E * q.tau_0) ** 2,
+)
+SOME = Fact("T >= 2", lambda q: q.T >= 2)
+LARGE = Fact("gamma >= E^2", lambda q: q.gamma >= q.E**2)
+IDLE = Fact(
+    "some client inactive with positive probability in some round", lambda q: any(q.some_idle)
+)
+ABOVE = Fact("y above (C/J)/(TE)", lambda q: q.y > q.order())
+RULE = Fact("y^a J > f_1(T), which is (8)", lambda q: q.y * q.J > q.f_1)
+
+
+@dataclass
+class InactiveView(EFLWorld):
+    """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of the two bounds.
+
+    Attributes
+    ----------
+    idle : (T, N) y_t^k
+    E : int
+    gamma, J, C : of Theorem 1
+    y, tau_0 : the client's probability of being inactive, and the round it would be abandoned in (Corollary 1)
+    """
+
+    kind, about = "inactive", "about inactive clients"
+    asks = (
+        "scheme C; clients that are inactive or complete",
+        OF_THEOREM_1 + ", or gamma, J and C given",
+    )
+    accepts = given.options(*CONSTANTS, "gamma", "J", "C", "y", "client", "tau_0")
+    example, count = "--problem diabetes --inactive 0.3", 60
+    shown = ("E", "T", "gamma", "J", "C", "y")
+    attained = (
+        ("abandoned at T/2", {**LONG, "tau_0": 200}),
+        ("abandoned at once", {**LONG, "tau_0": 0}),
+        ("one round of 200", {
+            **LONG, "idle": [["0", "1/2"], *[["0", "0"]] * 199], "T": 200, "tau_0": 0,
+        }),
+        ("the threshold hardly falls", {
+            **LONG, "E": 2, "T": 50, "gamma": "100", "tau_0": 0,
+        }),
+    )  # fmt: skip
+
+    idle: np.ndarray
+    E: int
+    gamma: Any
+    J: Any
+    C: Any
+    y: Any
+    tau_0: int
+
+    @property
+    def T(self) -> int:
+        return len(self.idle)
+
+    @property
+    def r(self) -> list[int]:
+        """r_t = 1 where E[p s]/p = E (1 - y^k) is not the same for all clients."""
+        return [int(any(v != row[0] for v in row)) for row in self.idle]
+
+    @property
+    def some_idle(self) -> list[int]:
+        """y_t: whether there are inactive clients in round t."""
+        return [int(any(v > 0 for v in row)) for row in self.idle]
+
+    def term(self, total: Any, rounds: int | None = None) -> Any:
+        """total J/(tau E + gamma) at tau = T."""
+        return total * self.J / ((self.T if rounds is None else rounds) * self.E + self.gamma)
+
+    @property
+    def f_1(self) -> Any:
+        """T C/(E (T - tau_0) + gamma)^2."""
+        return self.T * self.C / (self.E * (self.T - self.tau_0) + self.gamma) ** 2
+
+    @property
+    def threshold(self) -> Any:
+        """f_1(T)/J: (8) says that y is above it."""
+        return self.f_1 / self.J
+
+    def order(self, power: int = 1) -> Any:
+        """(C/J)/(TE^power); (9) has the power 1."""
+        return self.C / (self.J * self.T * self.E**power)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of idle (N probabilities below 1, or T rows), E, T, gamma, J, C, y, tau_0."""
+        rounds, most = integer(data["T"], "T", 1, 2000), integer(data["E"], "E", 1)
+        idle = data["idle"]
+        rows = (
+            table(idle, "idle") if isinstance(idle[0], list)
+            else np.stack([vector(idle, "idle")] * rounds)
+        )  # fmt: skip
+        gamma, J, C, y = (fraction(data[k], k) for k in ("gamma", "J", "C", "y"))
+        tau_0 = integer(data["tau_0"], "tau_0", 0, rounds - 1)
+        if len(rows) != rounds or rows.min() < 0 or rows.max() >= 1:
+            raise InvalidInput(
+                "idle: a row of probabilities in [0, 1) for every round; a client that is never "
+                "active has no say"
+            )
+        if J <= 0 or C <= 0 or not 0 < y < 1 or gamma < 4 * most:
+            raise InvalidInput("J, C must be > 0, 0 < y < 1, and gamma >= 4E, as Theorem 1 has it (S <= theta E)")
+        return cls(rows, most, gamma, J, C, y, tau_0)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw one law of being inactive for all rounds, or one for each."""
+        n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 60))
+        most = int(rng.integers(1, 12))
+
+        def row() -> list[Fraction]:
+            if rng.random() < 0.5:
+                return [Fraction(int(rng.integers(0, 4)), 4)] * n
+            return [Fraction(int(v), 4) for v in rng.integers(0, 4, n)]
+
+        idle: Any = row() if rng.random() < 0.5 else [row() for _ in range(rounds)]
+        data = {
+            "idle": idle, "E": most, "T": rounds,
+            "gamma": Fraction(4 * most) + (0 if rng.random() < 0.3 else size(rng)),
+            "J": size(rng), "C": size(rng, 2.5), "y": Fraction(int(rng.integers(1, 20)), 20),
+            "tau_0": int(rng.integers(rounds)) if rng.random() < 0.5 else 0,
+        }  # fmt: skip
+        return f"N={n} E={most} T={rounds}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> dict[str, Any]:
+        """Give the law of being inactive, and gamma, J and C of Theorem 1 there, or as given.
+
+        Corollary 1 assumes C_tau = tau C, so that C = C_T/T with Theorem 1's C_T as repaired. y is
+        the probability of being inactive of the client that is named, else of the one that is
+        inactive most often; tau_0 is 0 unless given.
+        """
+        check_scheme_c(case)
+        idle, T, E = idle_of(case), case.rounds or ROUNDS, law_of(case).max_steps
+        constant = given.constants_when_asked(case)
+        y = given.given_number(case, "y", lambda: idle[:, given.client_of(case)].max(), above=0)
+        check_below_1(y)
+
+        def C(c: EFLConstants) -> Any:
+            return (c.gamma**2 * c.start_sq + c.noise_sum(c.B())[-1]) / c.T
+
+        return {
+            "idle": idle, "E": E, "T": T, "y": y,
+            "gamma": given.given_number(case, "gamma", lambda: constant(lambda c: c.gamma), above=0),
+            "J": given.given_number(case, "J", lambda: constant(lambda c: c.J), above=0),
+            "C": given.given_number(case, "C", lambda: constant(C), above=0),
+            "tau_0": given.given_whole(case, "tau_0", 0, most=T - 1),
+        }  # fmt: skip
+
+
+class _Inactive(Letters):
+    """The constants of (8); its two sides are the view's."""
+
+    f_1, threshold, order = InactiveView.f_1, InactiveView.threshold, InactiveView.order
+
+
+InactiveView.letters = _Inactive({"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"})
+
+
+@dataclass
+class IncompleteView(EFLWorld):
+    """Scheme C with clients that are never inactive.
+
+    Attributes
+    ----------
+    weights : (N,); law : (N, E + 1) with s = 0 impossible
+    L, mu, G_sq, sigma_sq (N,), D (N,) : the constants of Theorem 1
+    """
+
+    kind, about = "incomplete", "about incomplete clients"
+    asks = (OF_THEOREM_1, "scheme C; clients that are never inactive, " + ONE_LAW)
+    accepts = given.options(*CONSTANTS)
+    example = "--problem diabetes --clients 3 --incomplete uniform"
+
+    weights: np.ndarray
+    law: np.ndarray
+    L: Any
+    mu: Any
+    G_sq: Any
+    sigma_sq: np.ndarray
+    D: np.ndarray
+
+    @property
+    def E(self) -> int:
+        """The most local steps."""
+        return self.law.shape[1] - 1
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return RoundLaw(EFL(scheme="C"), self.law, self.weights).single
+
+    @cached_property
+    def drift(self) -> np.ndarray:
+        """E[p s] (N,)."""
+        return (self.moments[0] * np.arange(self.E + 1)).sum(axis=1)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """E[p^2 s] (N,)."""
+        return (self.moments[1] * np.arange(self.E + 1)).sum(axis=1)
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """E[1/s^k] (N,)."""
+        return (self.law[:, 1:] / np.arange(1, self.E + 1)).sum(axis=1)
+
+    @cached_property
+    def overlap(self) -> Any:
+        """E[(sum p - 2)_+ sum p s]: sum p s = E in every case."""
+        total = 0
+        support = [[(s, q) for s, q in enumerate(row) if q] for row in self.law]
+
+        def visit(k: int, p: Any, chance: Any) -> None:
+            nonlocal total
+            if k == len(support):
+                total = total + chance * max(p - 2, 0) * self.E
+                return
+            for s, q in support[k]:
+                visit(k + 1, p + self.E * self.weights[k] / s, chance * q)
+
+        visit(0, 0 * self.L, 1)
+        return total
+
+    @cached_property
+    def B(self) -> Any:
+        """E[B_t] of Theorem 1 as repaired, theta = E."""
+        E, theta = self.E, self.E
+        drift = self.drift.sum()
+        third = (2 + self.mu / (2 * (1 + theta) * self.L)) * E * (E - 1) * self.G_sq * (drift + theta * self.overlap)
+        fourth = 2 * E * self.G_sq * (self.squares / self.weights).sum()
+        noise = (self.squares * self.sigma_sq).sum()
+        return noise + 2 * (2 + theta) * self.L * (self.drift * self.D).sum() + third + fourth
+
+    def rate(self, power: int = 5) -> Any:
+        """E^2 sum (p sigma)^2 E[1/s] + (6 L max D + 17/4 G^2) E^power sum p E[1/s]."""
+        spread = (self.weights * self.inverse).sum()
+        constant = 6 * self.L * self.D.max() + Fraction(17, 4) * self.G_sq
+        return self.E**2 * (self.weights**2 * self.sigma_sq * self.inverse).sum() + constant * self.E**power * spread
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"E": self.E, "L": text(self.L), "mu": text(self.mu), "G_sq": text(self.G_sq), "E[B]": text(self.B)}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of weights, law (rows over s = 0..E, never 0), L, mu, G_sq, sigma_sq, D."""
+        weights, law = vector(data["weights"], "weights"), table(data["law"], "law")
+        sigma_sq, D = vector(data["sigma_sq"], "sigma_sq"), vector(data["D"], "D")
+        L, mu, G_sq = (fraction(data[k], k) for k in ("L", "mu", "G_sq"))
+        alike = len(weights) == len(law) == len(sigma_sq) == len(D)
+        if not alike or weights.min() <= 0 or weights.sum() != 1:
+            raise InvalidInput("weights (> 0, of sum 1), law, sigma_sq and D: one entry for each client")
+        if law.min() < 0 or any(row.sum() != 1 for row in law) or any(law[:, 0]):
+            raise InvalidInput("law: a probability over 0..E for each client, with s = 0 impossible")
+        if not 0 < mu <= L or G_sq < 0 or sigma_sq.min() < 0 or D.min() < 0:
+            raise InvalidInput("0 < mu <= L, and G_sq, sigma_sq, D >= 0")
+        return cls(weights, law, L, mu, G_sq, sigma_sq, D)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw laws of s_k > 0 and the constants."""
+        n, most = int(rng.integers(1, 5)), int(rng.integers(1, 6))
+        mu, L = sorted([size(rng), size(rng)])
+        data = {
+            "weights": shares(rng, n), "law": [law(rng, most, False) for _ in range(n)], "L": L,
+            "mu": mu, "G_sq": Fraction(0) if rng.random() < 0.3 else size(rng),
+            "sigma_sq": [size(rng) for _ in range(n)], "D": [size(rng) for _ in range(n)],
+        }  # fmt: skip
+        return f"N={n} E={most}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> dict[str, Any]:
+        """Give the law of s^k > 0, and Theorem 1's constants there."""
+        check_scheme_c(case)
+        law = given.law_in_fractions(case, "C")
+        if any(law[:, 0]):
+            k = int(np.flatnonzero(law[:, 0] != 0)[0])
+            raise InvalidInput(
+                f"client {k} is inactive with probability {float(law[k, 0]):.6g}, the limit is 0 "
+                "(section 4.2)"
+            )
+        cases = float(np.prod([float((row != 0).sum()) for row in law]))
+        if cases > MAX_CASES:
+            raise MissingCapability(
+                f"{cases:.3g} cases of (s_1..s_N), at most {MAX_CASES} are gone through: take "
+                "fewer clients"
+            )
+        c = constants_on(case)
+        return {
+            "weights": given.weights_of(case.problem), "law": law, "L": simplest(float(c.L)),
+            "mu": simplest(float(c.mu)), "G_sq": simplest(float(c.G_sq)),
+            "sigma_sq": simplest_each(c.sigma_sq), "D": simplest_each(c.D),
+        }  # fmt: skip
+
+
+def check_scheme_c(case: Case) -> None:
+    """Raise `InvalidInput` unless the method is EFL's scheme C without compression."""
+    if (scheme := given.uncompressed(case.algorithm).scheme) != "C":
+        raise InvalidInput(f"scheme = {scheme}: the statement is about scheme C")
+
+
+def check_below_1(y: Fraction) -> None:
+    """Raise `InvalidInput` for a client that is surely inactive."""
+    if not y < 1:
+        raise InvalidInput(
+            f"y = {float(y):.6g}: a probability of being inactive below 1 is needed"
+        )
+
+
+def idle_of(case: Case) -> np.ndarray:
+    """y_t^k (T, N) in fractions, of clients that are complete when they are active."""
+    law, T = law_of(case), case.rounds or ROUNDS
+    law.check_run(case.problem.num_clients, T)
+    rows = np.stack([law.law(t) for t in range(1, T + 1)])
+    if law.max_steps > 1 and rows[:, :, 1:-1].max() > 0:
+        t, k = (int(v) for v in np.argwhere(rows[:, :, 1:-1].max(axis=2) > 0)[0])
+        raise InvalidInput(f"client {k} may be incomplete in round {t + 1}: section 4.1 is about clients that do all or nothing")
+    if rows[:, :, 0].max() >= 1:
+        t, k = (int(v) for v in np.argwhere(rows[:, :, 0] >= 1)[0])
+        raise InvalidInput(f"client {k} is surely inactive in round {t + 1}: a probability below 1 is needed, or it has no say")
+    return simplest_each(rows[:, :, 0])

@@ -1,1 +1,0 @@
-"""The instances EFL's statements are judged on."""

@@ -1,0 +1,564 @@
+"""The worlds of EFL's Theorem 1 and of the steps of its proof: exact quadratics, and real runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.local import Constant, LocalSGD, TheoremStep
+from fedtheory.participation.coefficients import SCHEMES
+from fedtheory.participation.irregular import Irregular, Participation
+from fedtheory.problems.base import Problem
+from fedtheory.problems.datasets import breast_cancer
+from fedtheory.problems.generators import random_least_squares, random_logistic
+from fedtheory.problems.partitions import dirichlet, federate
+from fedtheory.randomness import Stream
+from fedtheory.theorems.efl.cases import given
+from fedtheory.theorems.efl.cases.theorem_1 import (
+    ROUNDS,
+    STEPS,
+    anchors_of,
+    assumption_failure,
+    check_present,
+    check_step_sizes,
+    constants_on,
+    law_of,
+    local_sgd_of,
+    view_of,
+)
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws, run_of
+from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
+from fedtheory.theorems.efl.quantities.run import EFLRun, gamma_of
+from fedtheory.theorems.efl.quantities.step import StepsView, reached, steps_of
+from fedtheory.theorems.efl.world import (
+    CONSTANTS,
+    CONVEX,
+    OF_THEOREM_1,
+    PLAIN,
+    EFLWorld,
+    constants_told,
+)
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.record import OwnRun, Record
+from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
+
+THEOREM = "efl/theorem-1"
+LEFT = "||w_tau - w*||^2, w_tau the server's model after tau rounds"
+PARTICIPATION = ("full", "inactive", "rare", "incomplete", "same incomplete", "departure", "alternating")
+
+
+def participation_laws(participation: str, clients: int, E: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Laws (N, E + 1) of s_k, one a round and the last for all that follow.
+
+    'full'; 'inactive': each client with its own probability; 'rare': P(s = 0) = 0.99 for one
+    client, 0.9 for the others; 'incomplete': any law with P(s = 0) < 1; 'same incomplete': one law
+    for all; 'departure': the last client is gone after three rounds; 'alternating': two laws in
+    turn for ten rounds.
+    """
+    full = np.zeros((clients, E + 1))
+    full[:, E] = 1.0
+
+    def absent(p: np.ndarray) -> np.ndarray:
+        law = full.copy()
+        law[:, 0], law[:, E] = p, 1 - p
+        return law
+
+    if participation == "full":
+        return [full]
+    if participation == "inactive":
+        return [absent(rng.choice([0.0, 0.1, 0.5, 0.9], clients) * rng.random(clients))]
+    if participation == "rare":
+        p = np.full(clients, 0.9)
+        p[0] = 0.99
+        return [absent(p)]
+    if participation == "departure":
+        gone = full.copy()
+        if clients > 1:
+            gone[-1] = 0.0
+            gone[-1, 0] = 1.0
+        return [full, full, full, gone]
+    concentration = rng.choice([0.2, 1.0, 5.0])
+
+    def any_law(rows: int) -> np.ndarray:
+        law = rng.dirichlet(np.full(E + 1, concentration), rows)
+        law = 0.95 * law + 0.05 * full[:1]  # nobody is never active
+        return law / law.sum(axis=1, keepdims=True)
+
+    if participation == "same incomplete":
+        return [np.repeat(any_law(1), clients, axis=0)]
+    if participation == "incomplete":
+        return [any_law(clients)]
+    return [any_law(clients), any_law(clients)] * 5
+
+
+@dataclass(frozen=True)
+class QuadraticInstance:
+    """Quadratic clients, everything about them exact.
+
+    Attributes
+    ----------
+    clients, dim, E, rounds : N, d, E, T
+    scheme, participation : of `SCHEMES`, `PARTICIPATION`
+    condition : L/mu up to a rotation
+    spread : size of the clients' distances from each other; 0: all minimisers are equal, D_k = 0
+    noise : of the gradients, root mean square
+    samples : terms of each F_k; a step draws one of them (1: full gradients)
+    common : all clients draw the same one, and its noise pushes them alike (samples > 1)
+    skew : p^k proportional to exp(skew * normal)
+    start : ||w_0 - w*|| (0: at the optimum)
+    lam : lambda, with frozen anchors (0: no elastic term)
+    looks : how many horizons are judged
+    first_look : the first of them (at 0 the bound is attained)
+    """
+
+    seed: int
+    clients: int = 2
+    dim: int = 2
+    E: int = 2
+    rounds: int = 100
+    scheme: str = "B"
+    participation: str = "inactive"
+    condition: float = 5.0
+    spread: float = 1.0
+    noise: float = 0.0
+    samples: int = 1
+    skew: float = 0.5
+    start: float = 1.0
+    lam: float = 0.0
+    looks: int = 40
+    first_look: int = 0
+    common: bool = False
+    kind: str = "run"
+    family: str = "exact quadratics"
+
+    @property
+    def name(self) -> str:
+        text = f"quadratics N={self.clients} d={self.dim} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
+        extra = f" L/mu={self.condition:g} spread={self.spread:g} noise={self.noise:g} samples={self.samples} skew={self.skew:g}"
+        drawn = " common draws" if self.common else ""
+        return f"{text}{extra}{drawn} start={self.start:g}{f' lam={self.lam:g}' if self.lam else ''} seed={self.seed}"
+
+    def _rng(self, what: str) -> np.random.Generator:
+        return Stream(self.seed).generator(f"efl {what}")
+
+    def weights(self) -> np.ndarray:
+        w = np.exp(self.skew * self._rng("weights").standard_normal(self.clients))
+        return w / w.sum()
+
+    def oracles(self) -> QuadraticOracles:
+        """Curvatures from 1 to L/mu in random directions, samples that differ in curvature and in their linear terms."""
+        rng, n, j, d = self._rng("quadratics"), self.clients, self.samples, self.dim
+        size = self.condition ** rng.random((n, d))
+        if self.condition > 1:
+            size.flat[:2] = (self.condition, 1.0)[: size.size]
+        turn = np.linalg.qr(rng.standard_normal((n, d, d)))[0]
+        mean = turn @ (size[:, :, None] * np.swapaxes(turn, 1, 2))
+        mean = (mean + np.swapaxes(mean, 1, 2)) / 2
+        tilt = rng.uniform(-0.3, 0.3, (n, j, 1, 1)) if j > 1 else np.zeros((n, j, 1, 1))
+        tilt -= tilt.mean(axis=1, keepdims=True)
+        push = rng.standard_normal((n, j, d)) * self.noise if j > 1 else np.zeros((n, j, d))
+        push -= push.mean(axis=1, keepdims=True)
+        if self.common:
+            push[:] = push[:1]
+        center = self.spread * rng.standard_normal((n, d)) + rng.standard_normal(d)
+        b = (mean @ center[:, :, None])[..., 0]
+        extra = np.full(n, self.noise**2 if j == 1 else 0.0)
+        H, b = mean[:, None] * (1 + tilt), b[:, None] + push
+        return QuadraticOracles(H, b, np.full((n, j), 1 / j), self.weights(), extra, common=self.common)
+
+    def laws(self) -> list[np.ndarray]:
+        return participation_laws(self.participation, self.clients, self.E, self._rng("laws"))
+
+    def anchors(self) -> tuple[float, np.ndarray, np.ndarray] | None:
+        if not self.lam:
+            return None
+        rng = self._rng("anchors")
+        return self.lam, rng.random((self.clients, self.dim)), rng.standard_normal((self.clients, self.dim))
+
+    def view(self) -> EFLRun | StepsView:
+        oracles = self.oracles()
+        direction = self._rng("start").standard_normal(self.dim)
+        w0 = oracles.star + self.start * direction / np.linalg.norm(direction)
+        laws = round_laws(self.scheme, self.laws(), self.rounds, oracles.weights)
+        if self.kind == "step":
+            return reached(oracles, laws, w0, self._rng("path"))
+        horizons = np.unique(np.concatenate([[0, 1, 2, 3], np.linspace(0, self.rounds, self.looks).astype(int)]))
+        return quadratic_run(oracles, laws, w0, horizons[(horizons >= self.first_look) & (horizons <= self.rounds)], self.anchors())
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+@dataclass(frozen=True)
+class RealInstance:
+    """A real run of EFL without compression on ridge-regularised logistic regression.
+
+    Attributes
+    ----------
+    data : 'synthetic' or 'breast cancer'
+    clients, E, rounds, scenarios : N, E, T, S
+    scheme, participation : of `SCHEMES`, `PARTICIPATION`
+    ridge : mu
+    batch_size : samples a step; None: all
+    """
+
+    seed: int
+    data: str = "breast cancer"
+    clients: int = 10
+    E: int = 5
+    rounds: int = 30
+    scheme: str = "C"
+    participation: str = "inactive"
+    ridge: float = 1.0
+    batch_size: int | None = None
+    scenarios: int = 200
+    kind: str = "run"
+    family: str = "logistic regression"
+
+    @property
+    def name(self) -> str:
+        batch = "full gradients" if self.batch_size is None else f"batch={self.batch_size}"
+        text = f"logistic, {self.data} N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
+        return f"{text} {batch} ridge={self.ridge:g} S={self.scenarios} seed={self.seed}"
+
+    def problem(self) -> Problem:
+        if self.data == "synthetic":
+            sizes = 5 + Stream(self.seed).generator("efl sizes").integers(0, 20, self.clients)
+            return random_logistic(self.clients, 6, sizes, ridge=self.ridge, seed=self.seed, weights="samples")
+        data = breast_cancer()
+        parts = dirichlet(data.targets, self.clients, 1.0 if self.clients <= 30 else 10.0, seed=self.seed)
+        return federate(data, parts, ridge=self.ridge, weights="samples")
+
+    def sampling(self) -> Irregular:
+        laws = participation_laws(self.participation, self.clients, self.E, Stream(self.seed).generator("efl laws"))
+        return Irregular(self.E, laws)
+
+    def view(self) -> EFLRun:
+        rng = Stream(self.seed).generator("efl real start")
+        problem = self.problem()
+        x0 = rng.standard_normal(problem.dim) / np.sqrt(problem.dim)
+        return measured_run(
+            problem, self.scheme, self.sampling(), self.rounds, x0, self.scenarios, self.seed, self.batch_size
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+@dataclass(frozen=True)
+class LeastSquaresInstance:
+    """EFL without compression on ridge-regularised least squares with samples, in exact second
+    moments.
+
+    Attributes
+    ----------
+    clients, E, rounds, scheme, participation, ridge, batch_size : as in `RealInstance`;
+        mini-batches are drawn with replacement
+    """
+
+    seed: int
+    clients: int = 3
+    E: int = 5
+    rounds: int = 60
+    scheme: str = "C"
+    participation: str = "inactive"
+    ridge: float = 0.1
+    batch_size: int | None = None
+    kind: str = "run"
+    family: str = "least squares"
+
+    @property
+    def name(self) -> str:
+        batch = "full gradients" if self.batch_size is None else f"batch={self.batch_size}"
+        text = f"least squares N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
+        return f"{text} {batch} ridge={self.ridge:g} seed={self.seed}"
+
+    def view(self) -> EFLRun:
+        stream = Stream(self.seed)
+        sizes = 5 + stream.generator("efl sizes").integers(0, 20, self.clients)
+        problem = random_least_squares(self.clients, 3, sizes, ridge=self.ridge, weights="samples", seed=self.seed)
+        laws = participation_laws(self.participation, self.clients, self.E, stream.generator("efl laws"))
+        x0 = stream.generator("efl real start").standard_normal(problem.dim)
+        rounds = round_laws(self.scheme, laws, self.rounds, problem.weights)
+        return quadratic_run(oracles_of(problem, self.batch_size), rounds, x0, np.unique(np.linspace(1, self.rounds, 8).astype(int)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}
+
+
+SQUARES: tuple[dict[str, Any], ...] = (
+    {"clients": 3, "E": 10, "batch_size": 1},
+    {"clients": 10, "E": 5, "scheme": "A", "participation": "same incomplete", "batch_size": 2},
+    {"clients": 30, "E": 1, "scheme": "B"},
+    {"clients": 30, "E": 5, "scheme": "C-corrected", "participation": "incomplete", "batch_size": 4},
+)
+
+REAL: tuple[dict[str, Any], ...] = (
+    {"data": "synthetic", "clients": 3, "E": 5, "scheme": "B", "participation": "inactive"},
+    {"data": "synthetic", "clients": 10, "E": 10, "scheme": "C", "participation": "incomplete", "batch_size": 2},
+    {"data": "synthetic", "clients": 30, "E": 1, "scheme": "A", "participation": "inactive", "batch_size": 1},
+    {"clients": 10, "E": 5, "scheme": "A", "participation": "same incomplete"},
+    {"clients": 30, "E": 1, "scheme": "C", "participation": "inactive", "batch_size": 4},
+    {"clients": 100, "E": 5, "rounds": 12, "scheme": "C-corrected", "participation": "inactive"},
+    {"clients": 10, "E": 10, "rounds": 20, "scheme": "B", "participation": "full", "batch_size": 4},
+)
+
+
+def _shape(kind: str, rng: np.random.Generator, seed: int, **given: Any) -> QuadraticInstance:
+    """One shape, drawn over all of them; what is given stays."""
+    scheme = given.pop("scheme", None) or str(rng.choice(SCHEMES))
+    shape: dict[str, Any] = {
+        "clients": int(rng.choice([1, 2, 3, 5, 10, 30] if kind == "run" else [1, 2, 3])),
+        "dim": int(rng.integers(1, 4 if kind == "run" else 3)),
+        "E": int(rng.choice([1, 2, 5, 10] if kind == "run" else [1, 2, 3, 4])),
+        "rounds": int(rng.choice([20, 100, 300])) if kind == "run" else 6,
+        "participation": str(rng.choice(PARTICIPATION)),
+        "condition": float(rng.choice([1.0, 3.0, 30.0, 1e4])),
+        "spread": float(rng.choice([0.0, 0.1, 1.0, 10.0])),
+        "noise": float(rng.choice([0.0, 0.1, 1.0, 10.0])),
+        "samples": int(rng.choice([1, 2, 4] if kind == "run" else [1, 2])),
+        "skew": float(rng.choice([0.0, 0.5, 3.0])),
+        "start": float(rng.choice([0.0, 0.01, 1.0, 10.0])),
+        "lam": float(rng.choice([0.0, 0.0, 0.0, 0.1, 1.0])) if kind == "run" else 0.0,
+    }
+    shape |= given
+    if kind == "step":  # everything a round can bring is enumerated
+        shape["samples"] = 1 if shape["clients"] * shape["E"] > 4 else shape["samples"]
+        shape["noise"] = shape["noise"] if shape["samples"] > 1 else 0.0
+    if scheme == "A" and shape["clients"] > 10:
+        shape["clients"] = 10
+    if scheme == "C-corrected" and shape["participation"] == "departure":
+        shape["participation"] = "inactive"  # a client that is never active again has no corrected coefficient
+    return QuadraticInstance(seed, scheme=scheme, kind=kind, **shape)
+
+
+def random_instance(kind: str, rng: np.random.Generator) -> QuadraticInstance:
+    """One exact instance of any shape, for the search for counterexamples."""
+    instance = _shape(kind, rng, int(rng.integers(2**31)), first_look=1)
+    return replace(instance, common=instance.samples > 1 and instance.clients <= 5 and rng.random() < 0.3)
+
+
+def battery(seed: int = 0, scale: float = 1.0) -> list[Any]:
+    """Exact runs of every scheme and participation, and real ones."""
+    rng = Stream(seed).generator("efl runs")
+    out: list[Any] = []
+    for i in range(max(8, round(32 * scale))):
+        scheme, participation = SCHEMES[i % 4], PARTICIPATION[(i // 4 + i) % len(PARTICIPATION)]
+        out.append(_shape("run", rng, seed * 1000 + i, scheme=scheme, participation=participation))
+    for i in range(max(8, round(24 * scale))):
+        scheme, participation = SCHEMES[i % 4], PARTICIPATION[(i // 4 + i) % len(PARTICIPATION)]
+        out.append(_shape("step", rng, seed * 1000 + 500 + i, scheme=scheme, participation=participation))
+    out += [RealInstance(seed * 1000 + 700 + i, **shape) for i, shape in enumerate(REAL)]
+    out += [LeastSquaresInstance(seed * 1000 + 800 + i, **shape) for i, shape in enumerate(SQUARES)]
+    # bias that only the J term bounds: long, one client gone, one curvature
+    common: dict[str, Any] = {"clients": 2, "dim": 1, "E": 1, "rounds": 8000, "condition": 1.0, "skew": 0.0, "noise": 0.0}
+    out.append(QuadraticInstance(seed * 1000 + 900, participation="departure", scheme="B", start=0.0, looks=20, **common))
+    return out + _common_draws(seed) + _complete(seed) + _moving(seed)
+
+
+def _common_draws(seed: int) -> list[QuadraticInstance]:
+    """All clients with the same mini-batch: from one optimum, where only this noise moves them, and from afar."""
+    shapes: list[dict[str, Any]] = [
+        {"clients": 5, "E": 1, "condition": 1.0, "spread": 0.0, "start": 0.0, "participation": "full", "skew": 0.0},
+        {"clients": 3, "E": 2, "participation": "incomplete"},
+    ]
+    both: dict[str, Any] = {"dim": 1, "samples": 2, "noise": 1.0, "common": True, "first_look": 1}
+    return [
+        QuadraticInstance(seed * 1000 + 920 + 10 * n + i, scheme=scheme, kind=kind, rounds=rounds, **both | shape)
+        for n, (kind, rounds) in enumerate((("run", 60), ("step", 6)))
+        for i, (scheme, shape) in enumerate((scheme, shape) for scheme in SCHEMES for shape in shapes)
+    ]
+
+
+def _moving(seed: int) -> list[Any]:
+    """Complete clients and anchors that move: one client, whose steps are short and pulled back,
+    and two that are pulled together."""
+    one: dict[str, Any] = {"weights": ["1"], "h": [["1"]], "c": [["0"]], "w0": ["1"], "T": 8, "lam": "511", "u": [["1"]]}
+    two: dict[str, Any] = {"weights": ["1/2"] * 2, "h": [["1"], ["2"]], "c": [["1"], ["-1"]], "w0": ["1"], "T": 5, "lam": "1/2"}
+    two |= {"u": [["3"], ["1"]], "laws": [[["0", "0", "1"]] * 2]}
+    many = {scheme: [[["0"] * (64 if scheme in "AB" else 40) + ["1"]]] for scheme in SCHEMES}  # local steps
+    return [
+        Runs.instance(f"{label}, {scheme}", {**data, "scheme": scheme}, seed * 1000 + 970 + 4 * n + i)
+        for i, scheme in enumerate(SCHEMES)
+        for n, (label, data) in enumerate(
+            (("one client whose anchor moves", {**one, "laws": many[scheme]}), ("two clients whose anchors move", two))
+        )
+    ]
+
+
+def _complete(seed: int) -> list[Any]:
+    """All clients complete, in fractions: one client, where the round of complete clients is
+    attained, and two that pull apart."""
+    one: dict[str, Any] = {"weights": ["1"], "h": [["1"]], "c": [["0"]], "w0": ["1"], "law": [["0", "0", "0", "1"]]}
+    two: dict[str, Any] = {
+        "weights": ["1/2"] * 2, "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "w0": ["-7/100"],
+        "law": [["0", "0", "1"]] * 2,
+    }
+    return [
+        Steps.instance(f"{label}, {scheme}", {**data, "scheme": scheme, "tau": 0}, seed * 1000 + 990 + i)
+        for label, data in (("one complete client", one), ("two complete clients that pull apart", two))
+        for i, scheme in enumerate(SCHEMES)
+    ]
+
+
+class Runs(EFLWorld):
+    """Runs of EFL's local SGD, each an `EFLRun`."""
+
+    kind, about = "run", "about a run of EFL without compression"
+    asks = (
+        CONVEX, OF_THEOREM_1, "EFL without compression; lambda = 0, or anchors that never move",
+        "LocalSGD with Theorem 1's steps",
+    )  # fmt: skip
+    accepts = given.options(*CONSTANTS, "u_0", "v_0")
+    example = "--problem diabetes --inactive 0.3 --incomplete uniform"
+    share, rules, usual_scenarios = 0.05, SCHEMES, 200
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Any:
+        """Make the run of a witness."""
+        return run_of(data)
+
+    @classmethod
+    def runs(cls, plan: Any) -> list[Any]:
+        """Take the instances of this kind."""
+        return [made for made in battery(plan.seed, plan.scale) if made.kind == cls.kind]
+
+    @classmethod
+    def search_instance(cls, rng: Any) -> QuadraticInstance:
+        """Draw an exact instance of any shape."""
+        return random_instance(cls.kind, rng)
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> Any:
+        """Make the user's run, or its first rounds; Theorem 1 is judged from tau = 1 on."""
+        view = view_of(cls.kind, case)
+        if statement == THEOREM:  # at tau = 0 both sides are ||w_0 - w*||^2
+            return replace(view, horizons=view.horizons[view.horizons > 0])
+        return view
+
+    @classmethod
+    def own_run(cls, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
+        """Give the sides of Theorem 1 on a recorded run, from tau = 1 on.
+
+        Its constants need the law of participation and no run, its left side the server's models.
+        """
+        if statement.id != THEOREM:
+            made: OwnRun = super().own_run(statement, form, case, record)
+            return made
+        problem, law = case.problem, law_of(case)
+        if anchors_of(case) is not None:
+            raise InvalidInput("u_0, v_0: frozen anchors are judged on runs of this package only; leave them out")
+        if reason := assumption_failure(problem, case.algorithm, case.local_solver):
+            raise InvalidInput(reason)
+        if not isinstance(case.sampling, Participation) and case.local_solver is None:
+            raise InvalidInput(
+                "the local steps E of the run are not said: give sampling=participation.complete(N, E) "
+                "or another law of s_k, or local_solver=LocalSGD(E, 1.0)"
+            )
+        solver = local_sgd_of(case, law)
+        check_present(law, record.rounds)
+        check_step_sizes(problem, case.algorithm, law, record.rounds, solver, case.given)
+        start = record.common_start(case.x0)
+        constants = constants_on(replace(case, x0=start, rounds=record.rounds), law)
+        optimum = problem.optimum()
+        if record.models is None:
+            distance_sq = np.zeros((record.rounds + 1, 1))
+        else:
+            distance_sq = ((record.models - optimum.x) ** 2).sum(axis=-1)
+        off = given.distance_off(problem, optimum)
+        noise = off * (2 * float(np.sqrt(distance_sq.max())) + off)
+        horizons, rule = np.arange(1, record.rounds + 1), case.algorithm.scheme
+        view = EFLRun(constants, distance_sq, rule, horizons, exact=False, noise=noise)
+        reason = view.applies(form)
+        if reason is None and rule not in form.established:
+            reason = f"not claimed for {rule}, only for {', '.join(form.established)}"
+        if reason is not None:
+            raise InvalidInput(reason)
+        sure = nothing_random(law, solver, record.rounds)
+        known = {**constants.summary(), "eta": np.asarray(constants.eta, dtype=float)}
+        return OwnRun(form.sides(view), horizons, "tau", sure, LEFT, rule, known)  # type: ignore[misc]
+
+    @classmethod
+    def step_sizes(
+        cls, algorithm: Any, problem: Any, participation: Any, rounds: int
+    ) -> TheoremStep:
+        """Give the steps of Theorem 1; `InvalidInput` for mu = 0, or an elastic term."""
+        mu = float(problem.mu_k.min())
+        if not mu > 0:
+            raise InvalidInput(f"Theorem 1's steps: mu = {mu:g}, the limit is > 0 (Assumption 2): add a ridge")
+        if algorithm.lam:
+            raise InvalidInput(f"Theorem 1's steps: lambda = {algorithm.lam:g}, and it is about lambda = 0: use InverseTime")
+        moments = moments_of_rounds(algorithm.scheme, participation, rounds, problem.weights)
+        S = [float(m.sum_ps) for m in moments]
+        theta = float(max(m.theta for m in moments))
+        gamma = gamma_of(participation.max_steps, theta, float(problem.beta_k.max()), mu, S)
+        return TheoremStep(mu, participation.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
+
+    @classmethod
+    def prepare(cls, statement: Statement, request: Request) -> Prepared:
+        """Make a case whose local work is that of the theorem, where a user does not say."""
+        problem = request.problem("quadratic")
+        algorithm, o = request.algorithm("efl", problem), request.options
+        rounds = request.rounds or ROUNDS
+        E = STEPS if o.get("local_steps") is None else o["local_steps"]
+        sampling = request.participation(problem, E, rounds)
+        plain = o.get("lr_schedule") in (None, "theorem")
+        if plain and o.get("local_lr") is not None:
+            raise InvalidInput(
+                f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with "
+                "--lr-schedule constant the verdict is 'not applicable')"
+            )
+        if plain:  # a number stands for Theorem 1's steps
+            solver = LocalSGD(sampling.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
+        else:
+            solver = request.local_sgd(algorithm, problem, sampling, rounds)
+            solver = solver if callable(solver.lr) else replace(solver, lr=Constant(solver.lr))
+        work = ", ".join(
+            [f"E = {E} local steps"]
+            + [f"mini-batches of {solver.batch_size}"] * (solver.batch_size is not None)
+            + [f"noise of norm {solver.noise_std:g}"] * (solver.noise_std > 0)
+        )
+        who = request.participation_in_words(problem)
+        head = [f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, {work}, T = {rounds}"]
+        details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": rounds}
+        options = {
+            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
+            "rounds": rounds, "mode": request.mode, "scenarios": request.scenarios,
+            "seed": request.seed,
+        }
+        return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
+
+
+class Steps(Runs):
+    """One round of EFL from given states, a `StepsView`."""
+
+    kind, about = "step", "about one round of EFL from a given state"
+    asks = (
+        "strongly convex quadratic losses", "few independent clients, rounds enumerated", PLAIN,
+        "LocalSGD, no additive noise",
+    )  # fmt: skip
+    accepts = given.options()
+    example, share = "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2", 0.1
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Any:
+        """Make the round of a witness."""
+        return steps_of(data)
+
+    @classmethod
+    def example_of(cls, statement: str) -> str:
+        """Take clients that are complete, where the statement is about them."""
+        complete = statement == "efl/complete-round"
+        return "--problem diabetes --clients 3 --local-steps 2" if complete else cls.example
+
+
+def nothing_random(law: Participation, solver: LocalSGD, rounds: int) -> bool:
+    """Return whether everybody completes every round with full gradients."""
+    complete = all((law.law(t)[:, -1] == 1).all() for t in range(1, rounds + 1))
+    return complete and solver.batch_size is None and not solver.noise_std

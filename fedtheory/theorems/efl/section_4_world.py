@@ -1,0 +1,506 @@
+"""The worlds of EFL's section 4: a client that is away, one round of a client, and the bounds of
+Theorem 2 with fewer samples.
+
+Runs are gradient descent on quadratics with Theorem 1's steps, E = 1. On quadratics s local steps
+of client k move the coordinate with curvature h from w towards its minimiser c by
+phi_s(eta h)(c - w), phi_s(x) = 1 - (1 - x)^s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.local import LocalSGD
+from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.theorems.efl.cases import given
+from fedtheory.theorems.efl.cases.theorem_1 import law_of
+from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
+from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
+from fedtheory.theorems.efl.shift_world import ShiftView
+from fedtheory.theorems.efl.world import PLAIN, EFLWorld
+from fedtheory.theory import Fact
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.symbolic import Letters
+
+MOST_ROUNDS = 60  # of runs that are made once for every round
+
+
+def _apart(q: AwayView) -> bool:
+    """True if no Hessian has anything beside its diagonal, but rounding in floats."""
+    H = q.clients.H
+    off = abs(H * (1 - np.eye(H.shape[1], dtype=int))).max()
+    return bool(off <= (0 if H.dtype == object else 1e-12 * abs(H).max()))
+
+
+def _steepens(q: SamplesView) -> bool:
+    """True if F_a's curvature left of the bend is at least that at its minimiser."""
+    bent = q.bent or {}
+    return bool(bent) and fraction(bent["below"], "below") >= fraction(bent["h"][-1][0], "h")
+
+
+APART = Fact("coordinates that do not mix", _apart)
+MIXED = Fact("coordinates that mix", lambda q: not _apart(q))
+ONE_STEP = Fact("one local step", lambda q: q.s == 1)
+SEVERAL = Fact("more than one local step", lambda q: q.s != 1)
+QUADRATIC = Fact("quadratic losses", lambda q: q.bent is None)
+BENT = Fact("an F_a of one coordinate with two curvatures", lambda q: q.bent is not None)
+OUTWARD = Fact(BENT + ", which does not fall away from a's minimiser", _steepens)
+
+
+def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The x with H x = b for a positive definite H, by elimination in fractions, or in floats."""
+    if H.dtype != object:
+        return np.linalg.solve(H, b)
+    rows = np.concatenate([H, b[:, None]], axis=1)
+    for i in range(len(b)):
+        rows[i] = rows[i] / rows[i, i]
+        for j in range(len(b)):
+            if j != i:
+                rows[j] = rows[j] - rows[j, i] * rows[i]
+    return rows[:, -1]
+
+
+def definite(H: np.ndarray) -> bool:
+    """Return whether a symmetric matrix of fractions is positive semidefinite. No pivot is below 0,
+    and nothing is left beside one that is 0."""
+    H = H.copy()
+    for i in range(len(H)):
+        if H[i, i] < 0 or (H[i, i] == 0 and (H[i, i:] != 0).any()):
+            return False
+        if H[i, i] > 0:
+            H[i:, i:] = H[i:, i:] - H[i:, i, None] * H[i, None, i:] / H[i, i]
+    return True
+
+
+@dataclass
+class QuadraticClients:
+    """Clients w' H_k w/2 - b_k' w.
+
+    Attributes
+    ----------
+    H, b : (N, d, d), symmetric and positive definite, and (N, d)
+    """
+
+    H: np.ndarray
+    b: np.ndarray
+
+    @classmethod
+    def diagonal(cls, h: np.ndarray, c: np.ndarray) -> QuadraticClients:
+        """sum_i h_ki (w_i - c_ki)^2/2, from (N, d) each."""
+        H = np.zeros((*h.shape, h.shape[1]), dtype=h.dtype) + 0 * h[0, 0]
+        H[:, range(h.shape[1]), range(h.shape[1])] = h
+        return cls(H, h * c)
+
+    def slope(self, weights: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """sum_k weights_k grad f_k(w)."""
+        return (weights[:, None, None] * self.H).sum(axis=0) @ w - weights @ self.b
+
+    def argmin(self, weights: np.ndarray) -> np.ndarray:
+        """argmin sum_k weights_k f_k."""
+        return solved((weights[:, None, None] * self.H).sum(axis=0), weights @ self.b)
+
+    def gap(self, k: int, w: np.ndarray) -> Any:
+        """f_k(w) - f_k^*."""
+        one = np.zeros(len(self.H), dtype=int)
+        one[k] = 1
+        away = w - self.argmin(one + 0 * self.b[:, 0])
+        return away @ self.H[k] @ away / 2
+
+
+def curvatures_of(case: Case) -> tuple[float, float]:
+    """L and mu of all clients. Raises `InvalidInput` where mu is 0."""
+    L, mu = float(case.problem.beta_k.max()), float(case.problem.mu_k.min())
+    if not mu > 0:
+        raise InvalidInput(f"mu = {mu:g}, the limit is > 0: the optima are not unique; add a ridge")
+    return L, mu
+
+
+def a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
+    """The clients in floats, and their order, client a last. Raises `MissingCapability` for losses
+    that are not quadratic."""
+    H, b = given.quadratics_of(case.problem)
+    a = given.client_of(case)
+    order = np.array([*(k for k in range(len(b)) if k != a), a])
+    return QuadraticClients(np.asarray(H, dtype=float)[order], np.asarray(b, dtype=float)[order]), order
+
+
+@dataclass
+class AwayView(EFLWorld):
+    """Runs of T rounds with Theorem 1's steps eta_t = 16/(mu (t + 1 + gamma)), client a (the last one) there or not.
+
+    Attributes
+    ----------
+    clients : the losses
+    weights : (N,) p^k
+    mu, gamma : of the steps
+    T : rounds
+    x0 : (d,) a start other than the optimum
+    noise : of a squared distance or a loss, 0 for fractions
+    """
+
+    kind, about = "away", "about runs in which one client is away"
+    asks = (
+        "strongly convex quadratic losses", "at least two clients",
+        PLAIN + "; E = 1 and who is away are the statement's own",
+    )  # fmt: skip
+    accepts = given.options("client", "gamma", "L", "mu")
+    example, local_steps, share = "--problem quadratic --rounds 12", 1, 0.2
+    attained = (
+        ("hardly any difference", {
+            "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]], "mu": "1",
+            "gamma": "2000", "T": 4, "x0": ["5"],
+        }),
+        ("a curved way", {
+            "weights": ["1/10", "9/10"], "H": [[["15", "3"], ["3", "21"]], [["5", "-4"], ["-4", "23"]]],
+            "c": [["0", "0"], ["-3", "-2"]], "mu": "83/20", "gamma": "93", "T": 4, "x0": ["-1", "1"],
+        }),
+        ("gradients that cancel", {
+            "weights": ["9/10", "1/10"], "H": [[["5", "-3"], ["-3", "3"]], [["4", "0"], ["0", "6"]]],
+            "c": [["0", "0"], ["-1", "1"]], "mu": "4/5", "gamma": "145", "T": 4, "x0": ["3", "-1"],
+        }),
+    )  # fmt: skip
+
+    clients: QuadraticClients
+    weights: np.ndarray
+    mu: Any
+    gamma: Any
+    T: int
+    x0: np.ndarray
+    noise: Any = 0
+
+    @property
+    def others(self) -> np.ndarray:
+        """p^k of all but a, 0 for a, not divided by their sum."""
+        w = self.weights.copy()
+        w[-1] = w[-1] * 0
+        return w
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The same, of sum 1."""
+        return self.others / self.others.sum()
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """omega*, the optimum with a."""
+        return self.clients.argmin(self.weights)
+
+    def run(self, start: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
+        """Models (T + 1, d) of rounds with these coefficients."""
+        path = [start]
+        for t, p in enumerate(weights):
+            eta = 16 / (self.mu * (t + 1 + self.gamma))
+            path.append(path[-1] - eta * self.clients.slope(p, path[-1]))
+        return np.stack(path)
+
+    def absences(self, start: np.ndarray) -> np.ndarray:
+        """||w_T - omega*||^2 of the runs in which a is inactive in round t alone, t = 0..T-1."""
+        ends = [self.run(start, [self.others if t == out else self.weights for t in range(self.T)])[-1] for out in range(self.T)]
+        return np.array([((w - self.star) ** 2).sum() for w in ends])
+
+    def departures(self, start: np.ndarray) -> np.ndarray:
+        """F_a(w_T) - F_a* of the runs in which a works in the first tau_0 rounds and then leaves, tau_0 = 0..T."""
+        weights = [[self.weights if t < tau_0 else self.rest for t in range(self.T)] for tau_0 in range(self.T + 1)]
+        return np.array([self.clients.gap(len(self.weights) - 1, self.run(start, p)[-1]) for p in weights])
+
+    def waiting(self, in_turn: bool) -> np.ndarray:
+        """grad F_a(w_m) - grad F_a(w_0) (T + 1, d) while a waits and the others work, all in every
+        round or one after another."""
+        n = len(self.weights) - 1
+        turns = [np.eye(n + 1, dtype=int)[t % n] + 0 * self.weights for t in range(self.T)]
+        path = self.run(self.x0, turns if in_turn else [self.rest] * self.T)
+        return (path - path[0]) @ self.clients.H[-1]
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"T": self.T, "mu": text(self.mu), "gamma": text(self.gamma), "argmin": [text(x) for x in self.star]}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of weights, h or H, c (client a last), mu, gamma, T and x0.
+
+        h are curvatures (N, d), H symmetric matrices (N, d, d).
+
+        Raises
+        ------
+        InvalidInput
+            What does not fit together; a step above 1/L, or mu above a curvature.
+        """
+        weights, c = vector(data["weights"], "weights"), table(data["c"], "c")
+        mu, gamma, x0 = fraction(data["mu"], "mu"), fraction(data["gamma"], "gamma"), vector(data["x0"], "x0")
+        if "H" in data:
+            H = np.stack([table(rows, "H") for rows in data["H"]])
+            clients = QuadraticClients(H, (H * c[:, None, :]).sum(axis=-1)) if H.shape == (*c.shape, c.shape[1]) else None
+        else:
+            h = table(data["h"], "h")
+            clients = QuadraticClients.diagonal(h, c) if h.shape == c.shape else None
+        if clients is None or len(c) != len(weights) or len(c) < 2 or x0.shape != c.shape[1:] or mu <= 0:
+            raise InvalidInput(
+                "weights, h or H, c and x0 do not fit together, or mu <= 0: at least two clients, a "
+                "row of d numbers each"
+            )
+        one = np.eye(c.shape[1], dtype=int)
+        fits = all(definite(H - mu * one) and definite(mu * (1 + gamma) / 16 * one - H) and (H == H.T).all() for H in clients.H)
+        if weights.min() <= 0 or weights.sum() != 1 or not fits:
+            raise InvalidInput("weights must be > 0 and sum to 1, mu at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
+        return cls(clients, weights, mu, gamma, integer(data["T"], "T", 2, 60), x0)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw quadratics whose coordinates do not mix."""
+        n, d = int(rng.integers(2, 5)), int(rng.integers(1, 3))
+        h = rows(rng, n, d, lambda g: Fraction(int(g.integers(1, 5))))
+        mu = min(min(row) for row in h)
+        most = 16 * max(max(row) for row in h) / mu
+        data = {
+            "weights": shares(rng, n), "h": h, "c": rows(rng, n, d, signed), "mu": mu,
+            "gamma": most + int(rng.integers(0, 60)), "T": int(rng.integers(2, 7)),
+            "x0": [signed(rng) for _ in range(d)],
+        }
+        return f"N={n} d={d} T={data['T']}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> AwayView:
+        """Run quadratic clients with Theorem 1's steps and E = 1, T = 10 rounds if nothing is said.
+
+        gamma is Theorem 1's for E = theta = S = 1 unless given. Who is away and when is the
+        statement's; the user's law of s^k is not used.
+        """
+        given.uncompressed(case.algorithm)
+        (clients, order), (L, mu) = a_last(case), curvatures_of(case)
+        L, mu = given_curvatures(case.given, L, mu)
+        gamma = float(given.given_number(case, "gamma", gamma_of(1, 1, L, mu, [1]), above=0))
+        if 16 * L > mu * (1 + gamma) * (1 + 1e-12):
+            raise InvalidInput(f"gamma = {gamma:.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, "
+                               f"use at least {16 * L / mu:.6g}")
+        rounds = min(case.rounds or 10, MOST_ROUNDS)
+        if rounds < 2:
+            raise InvalidInput(f"T = {rounds}: two rounds are compared; ask for at least two")
+        x0 = np.asarray(case.x0, dtype=float)
+        view = cls(clients, case.problem.weights[order], mu, gamma, rounds, x0)
+        reach = float(max(np.linalg.norm(x) for x in (x0, view.star, clients.argmin(view.rest))))
+        view.noise = 1e-12 * max(1.0, L) ** 2 * max(reach, reach**2)
+        return view
+
+
+@dataclass
+class CoefficientView(EFLWorld):
+    """One round of one client, in the coordinates of its Hessian.
+
+    Attributes
+    ----------
+    h, away : (d,) curvatures, and c - w
+    eta, E, s : the step, the most local steps, and those that are done
+    factor : how many times p^k the coefficient is, or how many times eta the step is
+    """
+
+    kind, about = "coefficient", "about one round of one client"
+    asks = (
+        "a strongly convex quadratic loss",
+        "E and s, the local steps of a client that is incomplete",
+    )
+    accepts = given.options("client", "s")
+    example = "--problem diabetes --local-steps 4 --given s=2"
+    shown = ("eta", "E", "s", "factor")
+
+    h: np.ndarray
+    away: np.ndarray
+    eta: Any
+    E: int
+    s: int
+    factor: Any
+    noise: Any = 0
+
+    @property
+    def distance(self) -> np.ndarray:
+        """|c - w|, (d,)."""
+        return abs(self.away)
+
+    def portion(self, steps: int, times: Any = 1) -> np.ndarray:
+        """Return the part >= 0 of c - w that so many steps of size ``times`` eta go, (d,)."""
+        return 1 - (1 - times * self.eta * self.h) ** steps
+
+    def moved(self, steps: int, times: Any = 1) -> np.ndarray:
+        """Return how these steps move the model, (d,)."""
+        return self.portion(steps, times) * self.away
+
+    def length(self, steps: int, times: Any = 1) -> np.ndarray:
+        """Return how far they move it, (d,)."""
+        return self.portion(steps, times) * self.distance
+
+    def square(self, share: Any) -> np.ndarray:
+        """share (eta h)^2 |c - w|."""
+        return share * (self.eta * self.h) ** 2 * self.distance
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of h and away (d numbers each), eta, E, s and factor >= 1."""
+        h, away = vector(data["h"], "h"), vector(data["away"], "away")
+        eta, factor = fraction(data["eta"], "eta"), fraction(data["factor"])
+        most = integer(data["E"], "E", 1, 100)
+        if h.shape != away.shape or h.min() <= 0 or eta <= 0 or factor < 1 or factor * eta * h.max() > 1:
+            raise InvalidInput("h > 0 and away: one number a coordinate; eta > 0, factor >= 1, and factor eta h at most 1")
+        return cls(h, away, eta, most, integer(data["s"], "s", 1, most), factor)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw a client, the step and the local steps."""
+        d, most = int(rng.integers(1, 3)), int(rng.integers(1, 7))
+        h, factor = [size(rng) for _ in range(d)], 1 + Fraction(int(rng.integers(1, 13)), 4)
+        data = {
+            "h": h, "away": [signed(rng) for _ in h],
+            "eta": Fraction(int(rng.integers(1, 9)), 8) / (factor * max(h)), "E": most,
+            "s": int(rng.integers(1, most + 1)), "factor": factor,
+        }
+        return f"E={most} s={data['s']}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> dict[str, Any]:
+        """Find one quadratic client along the eigenvectors of its Hessian, from the start.
+
+        The client is the one that is named, else the first; it does s of E local steps (s = 1 where
+        nothing is said), and the factor is scheme C's E/s. The step is that of local work if it is
+        a number, else s/(E L), the longest that is judged.
+        """
+        law, problem, solver = law_of(case), case.problem, case.local_solver
+        k, E = given.given_whole(case, "client", 0, most=problem.num_clients - 1), law.max_steps
+        s = given.given_whole(case, "s", 1, least=1, most=E)
+        H, b = given.quadratics_of(problem)
+        h, axes = np.linalg.eigh(np.asarray(H, dtype=float)[k])
+        if not h.min() > 0:
+            raise InvalidInput(f"client {k} has the curvature {float(h.min()):.6g}, the limit is > 0: add a ridge")
+        longest = s / (E * float(h.max()))
+        eta = float(solver.lr) if isinstance(solver, LocalSGD) and not callable(solver.lr) else longest
+        if eta > longest * (1 + 1e-12):
+            raise InvalidInput(f"lr = {eta:.6g}: E/s times the step must be at most 1/L, the limit here is {longest:.6g}")
+        away = simplest_each(axes.T @ (np.linalg.solve(np.asarray(H, dtype=float)[k], b[k]) - case.x0))
+        curvatures = simplest_each(h)
+        return {
+            "h": curvatures, "away": away, "eta": min(simplest(eta), Fraction(s, E) / max(curvatures)),
+            "E": E, "s": s, "factor": Fraction(E, s),
+        }
+
+
+class _Coefficient(Letters):
+    """A round of one client; how far it moves is the view's."""
+
+    portion, moved = CoefficientView.portion, CoefficientView.moved
+    length, square = CoefficientView.length, CoefficientView.square
+
+
+CoefficientView.letters = _Coefficient(
+    {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
+    ("away", "distance"), zero=("noise",),
+)  # fmt: skip
+
+
+@dataclass
+class SamplesView(EFLWorld):
+    """The bounds of Theorem 2 for quadratics, with all samples of client a, with fewer, and with data more alike.
+
+    Attributes
+    ----------
+    clients : the losses, client a last
+    samples : (N,) of every client
+    fewer : samples of a, fewer than it has
+    closer : the factor that draws all minimisers together
+    L, mu : smoothness and strong convexity of all clients
+    bent : of one coordinate, data of kind 'shift' with a bend in F_a; None for quadratics
+    """
+
+    kind, about = "samples", "about the bounds of Theorem 2"
+    asks = ("strongly convex quadratic losses", "at least two clients")
+    accepts = given.options("client")
+    example, share = "--problem diabetes", 0.5
+    attained = (
+        ("a bend", {
+            "samples": ["1", "1"], "h": [["1"], ["100"]], "c": [["0"], ["101/100"]], "bend": "1",
+            "below": "1", "fewer": "4/5", "closer": "1/2",
+        }),
+        ("a bend, steeper outwards", {
+            "samples": ["2", "3"], "h": [["2"], ["3/2"]], "c": [["0"], ["4"]], "bend": "3",
+            "below": "5/2", "fewer": "29/10", "closer": "1/2",
+        }),
+    )  # fmt: skip
+
+    clients: QuadraticClients
+    samples: np.ndarray
+    fewer: Any
+    closer: Any
+    L: Any
+    mu: Any
+    noise: Any = 0
+    bent: dict[str, Any] | None = None
+
+    def bent_bound(self, n_a: Any = None) -> Any:
+        """(11) repaired where F_a has a bend."""
+        samples = [str(v) for v in (*self.samples[:-1], self.samples[-1] if n_a is None else n_a)]
+        v = ShiftView.from_data({"event": "arrival", "samples": samples, **(self.bent or {})})
+        return 2 * v.L * v.n_a**2 * v.D_new / (v.mu * v.n) ** 2
+
+    def bound(self, event: str, n_a: Any = None, closer: Any = 1, repaired: bool = False) -> Any:
+        """(10), or (11) as printed or as repaired."""
+        samples = self.samples.copy()
+        samples[-1] = self.samples[-1] if n_a is None else n_a
+        weights = samples.copy()
+        if event == "departure":
+            weights[-1] = 0 * weights[-1]
+        clients = QuadraticClients(self.clients.H, closer * self.clients.b)
+        gap = clients.gap(len(samples) - 1, clients.argmin(weights / weights.sum()))
+        below = samples[:-1].sum() if repaired else samples.sum()
+        return (2 if repaired else 8) * self.L * samples[-1] ** 2 * gap / (self.mu * below) ** 2
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"n_a": text(self.samples[-1]), "fewer": text(self.fewer), "closer": text(self.closer)}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of samples, h, c (client a last), fewer, closer and, of F_a, bend and below.
+
+        fewer is below client a's samples, closer between 0 and 1.
+        """
+        samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
+        fewer, closer = fraction(data["fewer"], "fewer"), fraction(data["closer"], "closer")
+        if h.shape != c.shape or len(h) != len(samples) or len(h) < 2 or samples.min() <= 0 or h.min() <= 0:
+            raise InvalidInput("samples > 0, h > 0 and c: at least two clients, a row of d numbers each")
+        if not 0 < fewer < samples[-1] or not 0 < closer < 1:
+            raise InvalidInput("fewer must lie between 0 and client a's samples, closer between 0 and 1")
+        bent = {name: data[name] for name in ("h", "c", "bend", "below")} if "bend" in data else None
+        return cls(QuadraticClients.diagonal(h, c), samples, fewer, closer, h.max(), h.min(), bent=bent)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw clients, on the line with a bend in F_a now and then."""
+        n, d = int(rng.integers(2, 5)), int(rng.integers(1, 3))
+        samples = [Fraction(int(v)) for v in rng.integers(1, 30, n)]
+        samples[-1] *= int(rng.choice([1, 1, 10]))
+        data = {
+            "samples": samples, "h": curvatures(rng, n, d), "c": rows(rng, n, d, signed),
+            "fewer": samples[-1] * Fraction(int(rng.integers(1, 20)), 20),
+            "closer": Fraction(int(rng.integers(1, 20)), 20),
+        }
+        if rng.random() < 0.3:  # one coordinate, and a bend between a's minimiser and the others
+            data["h"] = curvatures(rng, n, 1)
+            data["c"] = [*rows(rng, n - 1, 1, signed), [Fraction(int(rng.integers(4, 12)))]]
+            data["bend"] = Fraction(int(rng.integers(1, 12)), 3)
+            data["below"] = Fraction(int(rng.integers(1, 40)), 8)
+            return f"N={n} d=1, a bend", data
+        return f"N={n} d={d}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> SamplesView:
+        """Take half of client a's samples, and minimisers half as far from 0, of quadratic clients."""
+        clients, order = a_last(case)
+        (L, mu), weights = curvatures_of(case), case.problem.weights
+        counts = np.asarray(case.problem.sample_counts)
+        own = counts if np.allclose(weights * counts.sum(), counts, rtol=1e-12) else weights
+        sizes = np.asarray(own, dtype=float)[order]
+        points = [clients.argmin(p / p.sum()) for p in (sizes, np.append(sizes[:-1], 0.0), np.append(0.0 * sizes[:-1], 1.0))]
+        reach = float(max(np.linalg.norm(x) for x in points))
+        noise = 1e-12 * 8 * (L * reach / mu) ** 2
+        return cls(clients, sizes, sizes[-1] / 2, 0.5, L, mu, noise)

@@ -1,1 +1,0 @@
-"""EFL's statements, in the order of the paper."""

@@ -1,0 +1,424 @@
+"""The worlds of EFL's Table 1: the rows as functions, and the rounds that EFL needs.
+
+The rows are orders: constants and logarithms are left out in print, so that only the printed
+expressions are compared. The family of EFL's own row: one client, F(w) = sum_i h_i w_i^2/2, E = 1,
+no noise, Theorem 1's steps, so that w* = 0 and every number is known. The loss in other units is
+c F(s w): its curvatures are c s^2 h, its start is w_0/s, and the run is the same run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.rational import fraction, simplest, text, vector
+from fedtheory.theorems.efl.cases import given
+from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
+from fedtheory.theorems.efl.draws import part, size
+from fedtheory.theorems.efl.quantities.run import EFLRun, given_curvatures
+from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
+from fedtheory.theory import Fact
+from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory.judge.view import ClosedView
+
+STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
+ROWS = (*STRONGLY_CONVEX, "VRL-SGD", "FedAMP")
+LARGE_G = Fact("G >= L (1 - sqrt(epsilon))", lambda q: q.G >= q.L * (1 - q.root))
+SMALL_G = Fact("G < L (1 - sqrt(epsilon))", lambda q: q.G < q.L * (1 - q.root))
+LARGE_DELTA = Fact("delta >= L/sqrt(epsilon)", lambda q: q.root * q.delta >= q.L)
+SMALL_DELTA = Fact("delta <= L and epsilon < 1", lambda q: q.delta <= q.L and q.root < 1)
+FAMILY = Fact(
+    "one client, a quadratic, E = 1, no noise, the steps of Theorem 1", lambda q: len(q.h) > 0
+)
+BY_DISTANCE = Fact("epsilon bounds E||w - w*||^2", lambda q: not q.loss)
+BY_LOSS = Fact("epsilon bounds E F(w) - F*", lambda q: q.loss)
+BELOW_VRL_SGD = Fact(
+    "EFL's row at most VRL-SGD's for F", lambda q: q.row("EFL") <= q.row("VRL-SGD")
+)
+BELOW_FEDAMP = Fact("EFL's row at most FedAMP's for F", lambda q: q.row("EFL") <= q.row("FedAMP"))
+LONGEST = 3000
+
+
+def rounds(
+    row: str, G: Any, L: Any, mu: Any, S: Any, root: Any, delta: Any = None, sigma: Any = None, clients: Any = None
+) -> Any:
+    """Table 1's number of rounds; arrays broadcast.
+
+    Parameters
+    ----------
+    G, L, mu, S : of the assumptions; S clients take part in a round
+    root : sqrt(epsilon)
+    delta : Hessian dissimilarity (MIME)
+    sigma, clients : noise and N (VRL-SGD)
+
+    Raises
+    ------
+    InvalidInput
+        A row that is not in the table.
+    """
+    epsilon = root * root
+    if row == "SCAFFOLD":
+        return G**2 / (mu * S * epsilon) + G / (mu * root) + L / mu
+    if row == "MIME":
+        return G**2 / (mu * S * epsilon) + delta / mu
+    if row == "EFL":
+        return G**2 / (mu * S * epsilon) + L / (mu * root)
+    if row == "VRL-SGD":
+        return clients * sigma**2 / (S * epsilon**2) + clients / epsilon
+    if row == "FedAMP":
+        return G**2 / (L * S * epsilon) + G / (epsilon * root) + L**2 / root
+    raise InvalidInput(f"row = {row!r}: use one of {', '.join(ROWS)}")
+
+
+def smallest(G: Any, L: Any, mu: Any, S: Any, root: Any, delta: Any) -> np.ndarray:
+    """Index into `STRONGLY_CONVEX` of the smallest row (the first of equal ones), elementwise over broadcast arrays."""
+    values = [rounds(row, G, L, mu, S, root, delta) for row in STRONGLY_CONVEX]
+    shape = np.broadcast_shapes(*(np.shape(v) for v in values))
+    return np.stack([np.broadcast_to(np.asarray(v, dtype=float), shape) for v in values]).argmin(axis=0)
+
+
+@dataclass
+class RatesView(EFLWorld):
+    """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""
+
+    kind, about = "rates", "about the orders of Table 1"
+    asks = (
+        CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given",
+    )  # fmt: skip
+    accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
+    example, count = "--problem diabetes", 60
+
+    G: Any
+    L: Any
+    mu: Any
+    S: Any
+    root: Any
+    delta: Any
+
+    def row(self, name: str, scale: Any = 1) -> Any:
+        """The row for the loss times ``scale``: G, L, mu, delta and epsilon are multiplied (``scale`` a square)."""
+        a = scale * scale
+        return rounds(name, a * self.G, a * self.L, a * self.mu, self.S, scale * self.root, a * self.delta)
+
+    def printed_constants(self) -> dict[str, Any]:
+        about = {k: text(getattr(self, k)) for k in ("G", "L", "mu", "S", "delta")}
+        return {**about, "epsilon": text(self.root**2)}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of G, L, mu, S, root (of epsilon) and delta, all > 0, with mu <= L."""
+        G, L, mu, S, root, delta = (fraction(data[k], k) for k in ("G", "L", "mu", "S", "root", "delta"))
+        if not 0 < mu <= L or min(G, S, root, delta) <= 0:
+            raise InvalidInput("0 < mu <= L is needed, and G, S, epsilon and delta must be > 0")
+        return cls(G, L, mu, S, root, delta)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw the constants, delta at most L now and then."""
+        mu, L = sorted([size(rng), size(rng)])
+        data = {
+            "G": size(rng, 2), "L": L, "mu": mu, "S": Fraction(int(rng.integers(1, 100))),
+            "root": min(size(rng, 1.0) / 2, Fraction(4)),
+            "delta": size(rng, 2) if rng.random() < 0.5 else L * Fraction(int(rng.integers(1, 9)), 8),
+        }  # fmt: skip
+        return "random", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> dict[str, Any]:
+        """Give G, L and mu of Theorem 1, S participants, epsilon, and delta of quadratics.
+
+        delta = max_k ||H_k - H|| for quadratics, of other losses it is given; epsilon is 1/100
+        unless given. The rows are compared as they are printed.
+        """
+        constant, problem = given.constants_when_asked(case), case.problem
+
+        def dissimilarity() -> float:
+            if not problem.constant_hessian:
+                raise MissingCapability(
+                    f"{type(problem).__name__}: its Hessians depend on the model; give delta, "
+                    "their dissimilarity"
+                )
+            H = given.quadratics_of(problem)[0]
+            mean = np.einsum("n,nij->ij", problem.weights, H)
+            return float(abs(np.linalg.eigvalsh(H - mean)).max())
+
+        epsilon = given.given_number(case, "epsilon", Fraction(1, 100), above=0)
+        parts = (float(v) ** 0.5 for v in (epsilon.numerator, epsilon.denominator))
+        if "G" in case.given:
+            constant(lambda c: c.G_sq)  # refused where it is seen to be no bound
+        law = law_of(case) if not isinstance(case.sampling, Uniform) else None
+        active = case.sampling.size if law is None else float((1 - law.law(1)[:, 0]).sum())
+        L, mu = float(problem.beta_k.max()), float(problem.mu_k.min())
+        if not mu > 0:
+            raise InvalidInput(f"mu = {mu:.6g}, the limit is > 0: add a ridge")
+        L, mu = given_curvatures(case.given, L, mu)
+        return {
+            "G": given.given_number(case, "G", lambda: float(constant(lambda c: c.G_sq)) ** 0.5, above=0),
+            "L": simplest(L), "mu": simplest(mu), "S": given.given_number(case, "S", active, above=0),
+            "root": Fraction(*map(simplest, parts)),
+            "delta": given.given_number(case, "delta", dissimilarity, above=0),
+        }  # fmt: skip
+
+
+class _Rows(Letters):
+    """The rows as formulas."""
+
+    row = RatesView.row
+
+    @property
+    def root(self) -> Any:
+        """sqrt(epsilon)."""
+        return self.epsilon ** Fraction(1, 2)
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The letters on a view, which has the root of epsilon."""
+        return super().values(view) | {self.epsilon: view.root**2}
+
+
+RatesView.letters = _Rows(
+    {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"}
+)
+
+
+@dataclass
+class RowView(EFLWorld):
+    """Rounds that a run needs, and the row.
+
+    Attributes
+    ----------
+    h, start : (d,) curvatures and w_0, or empty where only `needed` and the constants are known
+    root : sqrt(epsilon)
+    K : the constant before the row
+    loss : whether epsilon bounds F - F*, else the squared distance
+    """
+
+    kind, about = "row", "about EFL's row of Table 1"
+    asks = (
+        "strongly convex quadratic losses, independent clients",
+        PLAIN + ", LocalSGD with Theorem 1's steps",
+    )
+    accepts = given.options(*CONSTANTS, "epsilon", "K")
+    example, count, share = "--problem diabetes --rounds 400", 24, 0.1
+    attained = (
+        ("by the distance, in a large unit", {
+            "h": ["1/10000000000000000"], "start": ["1000000000"], "root": "500000000",
+            "K": "1000000", "loss": False,
+        }),
+        ("by the loss, curvatures far apart", {
+            "h": ["100000000", "100000000000"], "start": ["1", "0"], "root": "5000", "K": "100",
+            "loss": True,
+        }),
+    )  # fmt: skip
+
+    h: np.ndarray
+    start: np.ndarray
+    root: Any
+    K: Any
+    loss: bool
+
+    @property
+    def L(self) -> Any:
+        return self.h.max()
+
+    @property
+    def mu(self) -> Any:
+        return self.h.min()
+
+    S = 1  # one client takes part
+
+    @property
+    def gamma(self) -> Any:
+        return 64 * self.L / self.mu
+
+    @property
+    def G_sq(self) -> Any:
+        """The squared gradients fall along the run, as every step is below 2/L: the first one is the largest."""
+        return (self.h**2 * self.start**2).sum()
+
+    def error(self, w: np.ndarray) -> Any:
+        return (self.h * w * w).sum() / 2 if self.loss else (w * w).sum()
+
+    @cached_property
+    def path(self) -> np.ndarray:
+        """w_0, w_1, ... up to the first within epsilon. Raises `InvalidInput` for long runs."""
+        out, w = [self.start], self.start
+        while self.error(w) > self.root**2:
+            if len(out) > LONGEST:
+                raise InvalidInput(f"epsilon = {text(self.root**2)} is not reached within {LONGEST} rounds: give a larger one")
+            w = w * (1 - 16 * self.h / (self.mu * (len(out) + self.gamma)))
+            out.append(w)
+        return np.stack(out)
+
+    @property
+    def needed(self) -> int:
+        """The first round count whose model is within epsilon."""
+        return len(self.path) - 1
+
+    @property
+    def terms(self) -> tuple[Any, Any]:
+        """G^2/(mu S epsilon) and L/(mu sqrt(epsilon))."""
+        return self.G_sq / (self.mu * self.S * self.root**2), self.L / (self.mu * self.root)
+
+    def in_units(self, c: Any, s: Any) -> RowView:
+        """The same run for c^2 F(s w); epsilon is c^2 times as large where it bounds the loss, else divided by s^2."""
+        return replace(self, h=c**2 * s**2 * self.h, start=self.start / s, root=c * self.root if self.loss else self.root / s)
+
+    def printed_constants(self) -> dict[str, Any]:
+        names = ("L", "mu", "G_sq", "S", "needed")
+        more = {"epsilon": text(self.root**2), "row": text(sum(self.terms)), "factor": text(self.K)}
+        return {**{n: text(getattr(self, n)) for n in names}, **more}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of h, start, root (of epsilon), K, and loss (true if it is within epsilon)."""
+        (h, start), (root, K) = (vector(data[k], k) for k in ("h", "start")), (fraction(data[k], k) for k in ("root", "K"))
+        if h.shape != start.shape or h.min() <= 0 or root <= 0 or K <= 0 or not isinstance(data["loss"], bool):
+            raise InvalidInput("h and start need one number a coordinate, h > 0, root > 0, K > 0, and loss true or false")
+        view = cls(h, start, root, K, data["loss"])
+        if view.needed < 1:
+            raise InvalidInput("the start is within epsilon already: give a smaller one")
+        return view
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw a quadratic, and an accuracy below its first error."""
+        d, loss = int(rng.integers(1, 3)), bool(rng.random() < 0.5)
+        h, start = [part(rng) for _ in range(d)], [Fraction(int(rng.integers(1, 9))) for _ in range(d)]
+        error = sum((x / 2 if loss else 1) * w**2 for x, w in zip(h, start, strict=True))
+        root = Fraction(int(rng.integers(1, 5)), 8) * Fraction(round(float(error) ** 0.5 * 16) or 1, 16)
+        data = {"h": h, "start": start, "root": root, "K": Fraction(10) ** int(rng.integers(0, 4)), "loss": loss}
+        return f"d={d} " + ("loss" if loss else "distance"), data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> MeasuredRowView:
+        """Make the user's run with Theorem 1's steps.
+
+        epsilon is ||w_0 - w*||^2/2, and K 1, unless given.
+
+        Raises
+        ------
+        InvalidInput
+            A run without exact second moments; an accuracy that is not reached, or is there from
+            the start.
+        """
+        view = view_of("run", case)
+        if not isinstance(view, EFLRun) or not view.exact:
+            raise InvalidInput(
+                "the run is sampled here: the rounds it needs are counted for quadratic losses and "
+                "independent clients"
+            )
+        c, path = view.constants, np.asarray(view.distance_sq, dtype=float)
+        epsilon = float(given.given_number(case, "epsilon", float(path[0]) / 2, above=0))
+        reached = np.flatnonzero(path <= epsilon)
+        if not len(reached) or reached[0] == 0:
+            what = "there at the start: give a smaller one"
+            if not len(reached):
+                what = "not reached: give a larger one, or more rounds"
+            found = f"||w_0 - w*||^2 = {path[0]:.6g}, {path[-1]:.6g} after {len(path) - 1} rounds"
+            raise InvalidInput(f"epsilon = {epsilon:.6g} is {what}; {found}")
+        active = float((1 - law_of(case).law(1)[:, 0]).sum())
+        terms = float(c.G_sq) / (float(c.mu) * active * epsilon), float(c.L) / (float(c.mu) * epsilon**0.5)
+        K = float(given.given_number(case, "K", 1, above=0))
+        return MeasuredRowView(int(reached[0]), terms, K, epsilon, active)
+
+
+
+@dataclass
+class MeasuredRowView(ClosedView):
+    """The rounds that a run of the user's took until E||w_T - w*||^2 <= epsilon, in exact second moments, and the row.
+
+    Attributes
+    ----------
+    needed, terms : the number of rounds, and both terms of the row
+    K : the constant before the row
+    epsilon, S : the accuracy, and the clients that take part in a round on average
+    """
+
+    needed: int
+    terms: tuple[float, float]
+    K: float
+    epsilon: float
+    S: float
+    h, loss = (), False  # not of the family
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {"needed": self.needed, "row": sum(self.terms), "factor": self.K, "epsilon": self.epsilon, "S": self.S}
+
+
+@dataclass
+class UnitsView(EFLWorld):
+    """One point of the parameters of Table 1; ``root`` is sqrt(epsilon), of the loss for EFL, of
+    the squared gradient for others.
+
+    Attributes
+    ----------
+    G, L, mu, S, sigma, clients : of the assumptions, S clients in a round, the noise, N
+    """
+
+    kind, about = "units", "about the orders of Table 1"
+    asks, example = (CONVEX, "G of Theorem 1's, or given"), "--problem diabetes"
+    accepts = given.options(*CONSTANTS, "S", "epsilon")
+
+    G: Any
+    L: Any
+    mu: Any
+    S: Any
+    sigma: Any
+    clients: Any
+    root: Any
+
+    def row(self, name: str, scale: Any = 1) -> Any:
+        """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times
+        a, the squared gradient's a^2."""
+        a = scale * scale
+        root = (scale if name == "EFL" else a) * self.root
+        return rounds(name, a * self.G, a * self.L, a * self.mu, self.S, root, sigma=a * self.sigma, clients=self.clients)
+
+    @property
+    def terms(self) -> tuple[Any, Any]:
+        """Of EFL's row."""
+        return self.G**2 / (self.mu * self.S * self.root**2), self.L / (self.mu * self.root)
+
+    def printed_constants(self) -> dict[str, Any]:
+        names = ("G", "L", "mu", "S", "sigma", "clients")
+        return {**{n: text(getattr(self, n)) for n in names}, "epsilon": text(self.root**2)}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Make an instance of G, L, mu, S, sigma, clients and root (of epsilon), all > 0, mu <= L."""
+        found = {k: fraction(data[k], k) for k in ("G", "L", "mu", "S", "sigma", "clients", "root")}
+        if not 0 < found["mu"] <= found["L"] or min(found.values()) <= 0:
+            raise InvalidInput("0 < mu <= L is needed, and G, S, sigma, clients and epsilon must be > 0")
+        return cls(**found)
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw the constants."""
+        mu, L = sorted([part(rng), part(rng, 64)])
+        data = {
+            "G": part(rng, 64), "L": L, "mu": mu, "S": Fraction(int(rng.integers(1, 50))),
+            "sigma": part(rng, 64), "clients": Fraction(int(rng.integers(1, 100))),
+            "root": part(rng, 16, 16),
+        }
+        return "random", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> dict[str, Any]:
+        """Take what `RatesView` takes, the largest sigma_k, 1 where there is no noise, and N."""
+        known = replace(case, given={"delta": 1, **case.given})
+        data = RatesView.on_problem(statement, known)
+        found = case.given.get("sigma_sq")
+        if found is None:
+            found = constants_on(case).sigma_sq
+        most = float(np.max(np.asarray(found, dtype=float)))
+        shared = {k: data[k] for k in ("G", "L", "mu", "S", "root")}
+        sigma = simplest(most**0.5) if most > 0 else Fraction(1)
+        return {**shared, "sigma": sigma, "clients": Fraction(case.problem.num_clients)}
+

@@ -1,0 +1,163 @@
+"""What EFL's closed worlds have in common: their instances in a campaign, and a user's options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.local import LocalSGD
+from fedtheory.randomness import Stream
+from fedtheory.rational import table, text, vector
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
+from fedtheory.theory import Draws, World
+from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.statement import Statement
+
+LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
+CONSTANTS = ("G", "L", "mu", "sigma_sq")
+CONVEX = "strongly convex losses"
+OF_THEOREM_1 = (
+    "Theorem 1's constants: quadratic losses, or ridge-regularised logistic or Huber losses, or G "
+    "given"
+)
+DIAGONAL = "quadratic losses whose coordinates do not mix"
+PLAIN = "EFL without compression, lambda = 0"
+ONE_LAW = "one law of s^k for all rounds"
+BOTH_WAYS = {"compressor": "st:q=0.25", "down_compressor": "st:q=0.25"}
+ST_BOTH_WAYS = "--problem diabetes --compressor st:q=0.2 --down-compressor st:q=0.2"
+ALONE = "scheme C; one client that is inactive at times, all others complete"
+
+
+def clients_of(data: dict[str, Any], *more: str) -> list[np.ndarray]:
+    """Read the weights of quadratic clients and, a row a client, h, c and ``more``.
+
+    Raises
+    ------
+    InvalidInput
+        They do not fit together; weights that are not > 0 of sum 1, curvatures that are not > 0.
+    """
+    names = ("h", "c", *more)
+    weights, rows = vector(data["weights"], "weights"), [table(data[k], k) for k in names]
+    if any(r.shape != rows[0].shape for r in rows) or len(weights) != len(rows[0]):
+        told = f"weights, {', '.join(names)} do not fit together"
+        raise InvalidInput(f"{told}: a weight and a row of d numbers for every client")
+    if weights.min() <= 0 or weights.sum() != 1 or rows[0].min() <= 0:
+        raise InvalidInput("weights must be > 0 and sum to 1, and curvatures > 0")
+    return [weights, *rows]
+
+
+class EFLWorld(World):
+    """A closed world of EFL.
+
+    Attributes
+    ----------
+    method, local_steps : hyperparameters of EFL and local steps where the command line is told none
+    count : instances of a full campaign that are drawn
+    shown : constants that are shown with the verdict
+    attained : (label, data) of instances on which a bound is nearly attained
+    """
+
+    method: ClassVar[dict[str, Any]] = {}
+    local_steps: ClassVar[int] = STEPS
+    count: ClassVar[int] = 40
+    shown: ClassVar[tuple[str, ...]] = ()
+    attained: ClassVar[tuple[tuple[str, dict[str, Any]], ...]] = ()
+    own_method, work = False, LOCAL_SGD
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Name its family and its stream of randomness."""
+        super().__init_subclass__(**more)
+        if "kind" in vars(cls):
+            cls.family = f"efl {cls.kind}"
+            cls.draws = (Draws(f"efl battery {cls.kind}", cls.draw, 0),)
+
+    def printed_constants(self) -> dict[str, Any]:
+        """The constants named in ``shown``."""
+        return {name: text(getattr(self, name)) for name in self.shown}
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw the label and the data of an instance, of a campaign with its number."""
+        raise NotImplementedError
+
+    @classmethod
+    def runs(cls, plan: Any) -> list[Any]:
+        """Draw the instances of a campaign, and add those on which a bound is nearly attained."""
+        rng = Stream(plan.seed).generator(f"efl battery {cls.kind}")
+        count = max(cls.count // 3, round(cls.count * plan.scale))
+        drawn = [cls.instance(*cls.draw(rng, i), plan.seed * 1000 + i) for i in range(count)]
+        return [*drawn, *(cls.instance(f"{label}, nearly attained", d) for label, d in cls.attained)]
+
+    @classmethod
+    def facts_of(cls, data: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Say what the losses are, where they are quadratics."""
+        words = "f_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, clients separated by semicolons"
+        return [("losses", words)] if {"h", "c"} <= data.keys() else []
+
+    @classmethod
+    def prepare(cls, statement: Statement, request: Request) -> Prepared:
+        """Make a case with local work where that was asked for, else as the statement has it."""
+        if request.mode != "auto":
+            raise InvalidInput(
+                f"--mode {request.mode}: {statement.id} is judged without Monte Carlo; leave it out"
+            )
+        problem, o = request.problem("quadratic"), request.options
+        algorithm, rounds = request.algorithm("efl", problem, **cls.method), request.rounds or ROUNDS
+        E = cls.local_steps if o.get("local_steps") is None else o["local_steps"]
+        sampling = request.participation(problem, E, rounds)
+        work = ("local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
+        asked = any(o.get(name) is not None for name in work)
+        solver = request.local_sgd(algorithm, problem, sampling, rounds) if asked else None
+        who, scheme = request.participation_in_words(problem), algorithm.scheme
+        head = (
+            f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, "
+            f"scheme {scheme}, E = {E}"
+        )
+        options = {
+            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
+            "rounds": request.rounds, "seed": request.seed, "given": o.get("given") or {},
+        }  # fmt: skip
+        details = {
+            "scheme": scheme, "sampling": repr(sampling), "local_solver": repr(solver),
+            "rounds": request.rounds,
+        }  # fmt: skip
+        return Prepared(problem, algorithm, options, [head], details)
+
+
+# --- the constants that the checks carry ----------------------------------------------------------
+NAMES = {
+    "G_sq": "G^2", "sigma_sq": "sigma_k^2", "D": "D_k", "S_min": "min S_tau",
+    "start_sq": "||w_0 - w*||^2", "B_max": "max E[B_t]", "eta_0": "eta_0", "C_T": "C_T",
+    "H_T": "H_T", "r_mean": "mean r_tau", "D_new": "D_a, new optimum", "D_old": "D_a, old optimum",
+}
+OF_A_SHIFT = ("n", "n_a", "L", "mu", "D_new", "D_old")
+
+
+def constants_told(details: dict[str, Any], checks: Sequence[Check]) -> list[tuple[str, Any]]:
+    """The constants of the checks, taken out of them into what is written: they are the same for all forms."""
+    found: dict[str, Any] = {}
+    for check in checks:
+        if "constants" in check.where:
+            found.update(check.where.pop("constants"))
+            check.where.pop("horizons", None)
+        for name in [k for k in check.where if k in OF_A_SHIFT]:
+            found[name] = check.where.pop(name)
+    details["constants"] = found
+    how = found.get("how", {})
+    rows = [(NAMES.get(k, k), number_told(v)) for k, v in found.items() if k not in ("how", "N", "rounds") and v is not None]
+    return rows + [(f"how: {k}", v) for k, v in how.items()]
+
+
+def number_told(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {number_told(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        if len({*value}) == 1 and len(value) > 1:
+            return f"{number_told(value[0])} (all clients)"
+        return ", ".join(number_told(v) for v in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -93,15 +93,6 @@ def _one_client_round(v: CompressedView) -> Sides:
     return le(v.mean(v.R)[1:], (0 if v.delta is None else 1 - v.delta) * v.mean(message), noise=v.noise)
 
 
-def _server(v: CompressedView) -> Sides:
-    """E||R^G_t||^2 <= ((A - 4/delta) E G eta_t)^2, t = 1..T."""
-    return le(v.mean(v.R_G)[1:], (v.whole_factor - v.client_factor) ** 2 * v.E**2 * v.G_sq * v.eta[1:] ** 2, noise=v.noise)
-
-
-def _apart(v: CompressedView) -> Sides:
-    return le(v.apart_sq[1:], v.rho_sq * v.eta[1:] ** 2, noise=v.noise)
-
-
 def _shorter(v: CompressedView) -> Sides:
     """||C(D^k)||^2 <= ||D^k||^2 on every path."""
     message = v.R[:-1] + v.local[:, -1] - v.local[:, 0]
@@ -284,8 +275,9 @@ def compressed_proof(q):
         "point of K <- (1 - delta/4)(K + EG)",
     )
     yield form(
-        "residual of the server", lambda: _server(q),
-        r"\mathbb E\|R^G_t\|^2\le((A-\tfrac4\delta)EG\eta_t)^2",
+        "residual of the server",
+        lambda: le(q.mean(q.R_G)[1:], (q.whole_factor - q.client_factor)**2 * q.E**2 * q.G_sq *
+        q.eta[1:]**2, noise=q.noise), r"\mathbb E\|R^G_t\|^2\le((A-\tfrac4\delta)EG\eta_t)^2",
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
         proof="docs/efl_claims.md#the-consistent-form-converges",
         note="what reaches the server is at most (4/delta) E G eta_t in the mean square",
@@ -296,7 +288,8 @@ def compressed_proof(q):
 def _rounds(q: CompressedView) -> Iterator[Any]:
     """Yield what one local step and one round do."""
     yield form(
-        "distance of the models", lambda: _apart(q),
+        "distance of the models",
+        lambda: le(q.apart_sq[1:], q.rho_sq * q.eta[1:]**2, noise=q.noise),
         r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2",
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
         proof="docs/efl_claims.md#the-consistent-form-converges",

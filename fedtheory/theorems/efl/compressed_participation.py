@@ -91,14 +91,6 @@ def _clients(v: PartialView, share: Any = 1) -> Sides:
     return le(v.mean(v.R)[1:], bound + 0 * v.pi, noise=v.noise)
 
 
-def _server(v: PartialView) -> Sides:
-    return le(v.mean(v.R_G)[1:], v.server_factor**2 * v.reach_sq * v.eta[1:] ** 2, noise=v.noise)
-
-
-def _apart(v: PartialView) -> Sides:
-    return le(v.mean(v.w - v.v)[1:], v.rho_sq * v.eta[1:] ** 2, noise=v.noise)
-
-
 def _round(v: PartialView, rest: Any = 1, kept: Any = 1) -> Sides:
     """a_{t+1} <= (1 - eta mu S/2) a_t + eta^2 B + r 2 eta sum E[p s] D_k."""
     a, eta = v.mean(v.v - v.star), v.eta[:-1]
@@ -179,13 +171,16 @@ def compressed_participation(q):
         proof="docs/efl_claims.md#inactive-and-incomplete-clients",
     )
     yield form(
-        "residual of the server", lambda: _server(q),
+        "residual of the server",
+        lambda: le(q.mean(q.R_G)[1:], q.server_factor**2 * q.reach_sq * q.eta[1:]**2,
+        noise=q.noise),
         r"\mathbb E\|R^G_t\|^2\le((\tfrac4\delta-1)(\tfrac{16}{5\delta}+1)\theta EG\eta_t)^2",
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
         proof="docs/efl_claims.md#inactive-and-incomplete-clients",
     )
     yield form(
-        "distance of the models", lambda: _apart(q),
+        "distance of the models",
+        lambda: le(q.mean(q.w - q.v)[1:], q.rho_sq * q.eta[1:]**2, noise=q.noise),
         r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2",
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
         proof="docs/efl_claims.md#inactive-and-incomplete-clients",

@@ -43,10 +43,6 @@ def _qsgd(v: on.CompressionView, share: Any = 1) -> Sides:
     return le(np.array([v.error, v.error**2]), share * np.array([ratio * v.square, ratio * v.square**2]) * (1 + Fraction(1, 2**40)))
 
 
-def _own(v: on.CompressionView) -> Sides:
-    return _within(v, v.compressor.variance_exact(v.n))
-
-
 def _identity(v: on.CompressionView, share: Any = 0) -> Sides:
     return eq(v.error + share * v.square, v.ternary)
 
@@ -154,7 +150,7 @@ def variance_factors(q):
         "sqrt(n)/2, by the factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
     )
     yield form(
-        "QSGD, sharpened", lambda: _own(q),
+        "QSGD, sharpened", lambda: _within(q, q.compressor.variance_exact(q.n)),
         MEAN + r"\tfrac{\psi(t)}t\|x\|^2,\ t=\tfrac{s^2}n,\ \psi(t)=\sqrt t-t\ (t\le\tfrac14),\ "
         r"\tfrac14\text{ else}", NINE_TENTHS, holds=True, needs=(on.QSGD,),
         proof="docs/efl.md#compression",
@@ -168,7 +164,7 @@ def variance_factors(q):
         "being largest at x = 4/3",
     )
     yield form(
-        "stochastic rounding", lambda: _own(q),
+        "stochastic rounding", lambda: _within(q, q.compressor.variance_exact(q.n)),
         MEAN + r"\tfrac{\sqrt n-1}2\|x\|^2,\ \text{rounded to }0,\pm\max|x_i|", NINE_TENTHS,
         holds=True, needs=(on.TO_MAX,),
         proof="with max |x_i| = 1 the variance is ||x||_1 - ||x||^2. The n - 1 other entries have "

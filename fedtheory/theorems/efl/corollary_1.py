@@ -19,11 +19,6 @@ LATE = r"\text{by (8), }T\to\infty,\text{ up to what does not depend on }E:\ "
 LETTERS = r",\quad\nu=\textstyle\sum_kp_k^2\sigma_k^2+6L\sum_kp_kD_k,\ \kappa=L/\mu"
 
 
-def _at_deadline(v: on.KeepView) -> Sides:
-    """E F(w_T) without the client and with it."""
-    return le(v.loss_abandoned, v.loss_kept)
-
-
 def _losses(v: on.AbandonView, first: Any, second: Any, without: bool = False) -> Sides:
     """The loss at the limit with one y is at most that with another."""
     return le(v.loss(v.limit(first), without), v.loss(v.limit(second), without), noise=v.noise)
@@ -49,7 +44,7 @@ def _falls(v: on.EpochsView, threshold: str = "threshold", by: int = 1) -> Sides
 def corollary_1(q):
     """The rule (8) at a deadline and in the limit, and how far the limit is from omega*."""
     yield printed(
-        lambda: _at_deadline(q),
+        lambda: le(q.loss_abandoned, q.loss_kept),
         r"y^aJ>f_1(T)\Rightarrow\mathbb E\,F(\omega_T\text{ without }a)\le\mathbb "
         r"E\,F(\omega_T\text{ with }a)", fails=True, needs=(RULE,),
         note="(8) evaluated at the deadline T. The paper does not say whose training loss is "

@@ -56,11 +56,6 @@ def _alike(v: on.StabilityView, share: Any = 1) -> Sides:
     return eq(_yes(abs(1 - (1 - kept[0]) * share * h / (h + v.lam * v.U)) < 1), v.settles)
 
 
-def _never_helps(v: on.StabilityView) -> Sides:
-    """Clients of one curvature: settles with lambda => settles without."""
-    return le(_yes(v.margin(v.lam) > 0), _yes(v.margin(0) > 0))
-
-
 def _moved(v: on.StabilityView, lam: Any) -> np.ndarray:
     """|y_k - w| after E steps with this lambda (N, d)."""
     return abs(v.round(v.start, v.V, lam)[0] - v.start)
@@ -146,7 +141,8 @@ def elastic_stability(q):
         "moves the fixed point, where sum_k u^k grad f_k(omega^*) is not 0",
     )
     yield form(
-        "clients of one curvature, more steps", lambda: _never_helps(q),
+        "clients of one curvature, more steps",
+        lambda: le(_yes(q.margin(q.lam) > 0), _yes(q.margin(0) > 0)),
         r"h_k=h,\ E>1:\ \text{the run converges for }\lambda>0\Rightarrow\text{it does for "
         r"}\lambda=0", FLIPPED, holds=True, needs=(on.ALIKE, on.MORE),
         proof="docs/efl_claims.md#the-elastic-term-stabilises",

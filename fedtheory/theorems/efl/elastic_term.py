@@ -17,11 +17,6 @@ from fedtheory.theory import eq, form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
 
 
-def _unbiased(v: on.ElasticView) -> Sides:
-    """The fixed point of the constant step is the argmin."""
-    return eq(v.fixed(v.eta), v.star, abs(v.c).max(axis=0))
-
-
 def _stays(v: on.ElasticView, eta: Any, at: np.ndarray) -> Sides:
     """One round from w, its V the one that goes with it, changes neither."""
     V = v.anchors_at(at, eta)
@@ -78,10 +73,6 @@ def _stale(v: on.ElasticView, removed: bool, share: Any = 0) -> Sides:
     return eq(v.after_leaving(w, v.eta, removed) + share * v.eta, 0 * w, v.size(w, v.eta), noise=v.noise_of_stale(w))
 
 
-def _unmoved(v: on.ElasticView, removed: bool) -> Sides:
-    return eq(v.stale_limit(removed), v.rest_star, abs(v.c).max(axis=0))
-
-
 def _ends(v: on.ElasticView) -> Any:
     return v.weights.sum()
 
@@ -95,8 +86,8 @@ def _ends(v: on.ElasticView) -> Any:
 def elastic_fixed_point(q):
     """The fixed point for a constant step, and how far it is from omega*."""
     yield form(
-        "unbiased", lambda: _unbiased(q), r"\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k",
-        fails=True, wording="in words",
+        "unbiased", lambda: eq(q.fixed(q.eta), q.star, abs(q.c).max(axis=0)),
+        r"\omega_\eta=\text{argmin}\,\textstyle\sum_kp^kf_k", fails=True, wording="in words",
         note="EFL is called unbiased, and the term said to alleviate bias. With a constant step it "
         "adds one, where sum_k u^k grad f_k(omega^*) is not 0. Judged by the distance of the fixed "
         "point omega_eta (the form \"repaired\" shows that it is one) from the argmin",
@@ -193,7 +184,7 @@ def elastic_limit(q):
 def stale_anchor(q):
     """The limit with the pair (u, v) of a client that has left, kept and removed."""
     yield form(
-        "kept", lambda: _unmoved(q, False),
+        "kept", lambda: eq(q.stale_limit(False), q.rest_star, abs(q.c).max(axis=0)),
         r"\omega_\infty=\text{argmin}\,\textstyle\sum_{k\ne a}\hat p^kf_k,\ \omega_\infty:\ "
         r"\sum_{k\ne a}\hat p^k\nabla f_k(\omega_\infty)+\lambda "
         r"u^a\odot(\omega_\infty-\omega^a)=0", fails=True, needs=(on.LEAVER,),

@@ -25,10 +25,6 @@ def _equivalent(v: on.CoefficientView, tenths: int = 10) -> Sides:
     return eq(tenths * v.factor * v.moved(v.s) / 10, v.moved(v.s, v.factor), v.factor * abs(v.away))
 
 
-def _further(v: on.CoefficientView) -> Sides:
-    return le(v.length(v.s, v.factor), v.factor * v.length(v.s), noise=v.noise)
-
-
 def _excess(v: on.CoefficientView) -> Sides:
     """(factor phi_s(x) - phi_s(factor x))|c - w| <= s(s-1)/2 factor (factor - 1) x^2 |c - w|."""
     over = v.factor * v.length(v.s) - v.length(v.s, v.factor)
@@ -79,7 +75,8 @@ def coefficient_as_step(q):
         needs=(on.ONE_STEP,), proof="one step is linear in its size",
     )
     yield form(
-        "further", lambda: _further(q), FLIPPED, after=r",\ c\ge1,\ c\eta h\le1", holds=True,
+        "further", lambda: le(q.length(q.s, q.factor), q.factor * q.length(q.s), noise=q.noise),
+        FLIPPED, after=r",\ c\ge1,\ c\eta h\le1", holds=True,
         proof="docs/efl_sentences.md#coefficients-as-learning-rates",
         note="on quadratics the larger coefficient moves the model at least as far as the larger "
         "step would. 1 - (1 - x)^s is concave",

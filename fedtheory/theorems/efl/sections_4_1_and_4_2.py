@@ -18,11 +18,6 @@ Y_T = r"y_t=1\text{ iff some client is inactive with positive probability}"
 UNBIASED = r"\mathbb E[p_\tau^ks_\tau^k]=Ep^k"
 
 
-def _rate(v: InactiveView) -> Sides:
-    """H J/(tau E + gamma) <= sum y_t J/(tau E + E^2)."""
-    return le(v.term(sum(v.r)), sum(v.some_idle) * v.J / (v.T * v.E + v.E**2))
-
-
 def _whole_rate(v: InactiveView, constant: Any) -> Sides:
     """C_tau/(tau E + gamma)^2 + H J/(tau E + gamma) <= constant sum y_t J/(tau E + E^2)."""
     first = v.T * v.C / (v.T * v.E + v.gamma) ** 2
@@ -67,7 +62,8 @@ def inactive_rate(q):
         "as the clients are alike",
     )
     yield form(
-        "heterogeneity term", lambda: _rate(q),
+        "heterogeneity term",
+        lambda: le(q.term(sum(q.r)), sum(q.some_idle) * q.J / (q.T * q.E + q.E**2)),
         r"\textstyle\frac{H_\tau J}{\tau E+\gamma}\le\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ " + Y_T,
         HALF, NINE_TENTHS, holds=True, needs=(LARGE,),
         proof="H <= sum y_t (the form `repaired`) and gamma >= E^2",

@@ -22,10 +22,6 @@ _ANY = "for every K there is such a problem, so that no constant before the row 
 _EFL = r"\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}\le"
 
 
-def _row(v: on.RowView) -> Sides:
-    return le(v.needed + 0 * v.K, *(v.K * term for term in v.terms))
-
-
 def _scaling(v: on.RowView, power: int = 2) -> Sides:
     """In units c = 1/3, s = 1/2: the number of rounds, and both terms of the row."""
     c, s = Fraction(1, 3), Fraction(1, 2)
@@ -48,10 +44,6 @@ def _suffices(v: EFLRun, distance: Any = 1, rest: Any = 1) -> Sides:
     b = (c.B_sharp / c.S**2).max()
     reached = np.maximum(rest * 512 * b / (c.mu**2 * T), distance * 2 * c.gamma**2 * c.start_sq / (T * c.E) ** 2)
     return le(v.lhs, v.column(reached), v.column(c.H()[v.horizons] * c.J / c.y[v.horizons]), noise=v.noise)
-
-
-def _other_units(v: on.UnitsView, other: str, scale: Any) -> Sides:
-    return le(v.row("EFL", scale), v.row(other, scale))
 
 
 def _orders(v: on.UnitsView) -> Sides:
@@ -80,13 +72,14 @@ def _powers(v: on.UnitsView, power: int = -2) -> Sides:
 def table_1_row(q):
     """The rounds that EFL needs against its row, in several units."""
     yield printed(
-        lambda: _row(q), _ROW + r"\text{ rounds until }\mathbb E\|\omega_T-\omega^*\|^2\le\epsilon",
-        fails=True, needs=(on.BY_DISTANCE,),
+        lambda: le(q.needed + 0 * q.K, *(q.K * term for term in q.terms)),
+        _ROW + r"\text{ rounds until }\mathbb E\|\omega_T-\omega^*\|^2\le\epsilon", fails=True,
+        needs=(on.BY_DISTANCE,),
         note="in other units of w and of the loss the run is the same and the row as small as one "
         "likes: " + _ANY,
     )
     yield form(
-        "printed, loss", lambda: _row(q),
+        "printed, loss", lambda: le(q.needed + 0 * q.K, *(q.K * term for term in q.terms)),
         _ROW + r"\text{ rounds until }\mathbb EF(\omega_T)-F^*\le\epsilon", fails=True,
         needs=(on.BY_LOSS,),
         note="for c F with a large c only G^2/(mu S epsilon) is left, which does not know L/mu; "
@@ -134,18 +127,17 @@ def table_1_row(q):
 def table_1_non_convex(q):
     """EFL's row against those of VRL-SGD and FedAMP, in several units."""
     yield form(
-        "VRL-SGD, for the loss times a constant", lambda: _other_units(q, "VRL-SGD", 2),
+        "VRL-SGD, for the loss times a constant", lambda: le(q.row("EFL", 2), q.row("VRL-SGD", 2)),
         _EFL + r"\frac{N\sigma^2}{S\epsilon^2}+\frac N\epsilon\text{ holds for }4F\text{ where it "
-        "holds for }F", fails=True, needs=(on.BELOW_VRL_SGD,),
-        wording="in words",
+        "holds for }F", fails=True, needs=(on.BELOW_VRL_SGD,), wording="in words",
         note="these rows count rounds until a squared gradient is small, whose epsilon is "
         "multiplied by 16 where the loss is by 4: which row is the smaller is a matter of the unit",
     )
     yield form(
-        "FedAMP, for the loss times a constant", lambda: _other_units(q, "FedAMP", 2),
+        "FedAMP, for the loss times a constant", lambda: le(q.row("EFL", 2), q.row("FedAMP", 2)),
         _EFL + r"\frac{G^2}{LS\epsilon}+\frac G{\epsilon^{3/2}}+\frac{L^2}{\sqrt\epsilon}\text{ "
-        r"holds for }4F\text{ where it holds for }F", fails=True,
-        needs=(on.BELOW_FEDAMP,), wording="in words",
+        r"holds for }4F\text{ where it holds for }F", fails=True, needs=(on.BELOW_FEDAMP,),
+        wording="in words",
     )
     yield repaired(
         lambda: _orders(q),

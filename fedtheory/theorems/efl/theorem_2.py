@@ -39,10 +39,6 @@ def _sharp(v: on.ShiftView, n: Any, at: str) -> Sides:
     return le(v.distance_sq, 2 * v.L * v.n_a**2 * getattr(v, at) / below, noise=v.noise)
 
 
-def _h_at_least(v: on.DepartedView, rounds: int) -> Sides:
-    return le(Fraction(rounds), Fraction(sum(v.r)))
-
-
 @paper.statement(
     "theorem-2-departure",
     over=on.ShiftView, title="how far the optimum moves when a client leaves",
@@ -113,13 +109,13 @@ def theorem_2_arrival(q):
 def departure_heterogeneity(q):
     """H_T after a departure."""
     yield printed(
-        lambda: _h_at_least(q, len(q.ratios) - q.tau_0),
+        lambda: le(Fraction(len(q.ratios) - q.tau_0), Fraction(sum(q.r))),
         r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow H_T\ge T-\tau_0", fails=True,
         note="rounds count from 0 and H_T runs to T - 1, so the rounds after tau_0 are T - 1 - "
         "tau_0",
     )
     yield repaired(
-        lambda: _h_at_least(q, len(q.ratios) - 1 - q.tau_0),
+        lambda: le(Fraction(len(q.ratios) - 1 - q.tau_0), Fraction(sum(q.r))),
         r"s^a_\tau=0\ (\tau>\tau_0)\Rightarrow H_T\ge T-1-\tau_0",
         wrong("r_t = 1 where all ratios agree",
               lambda: le(Fraction(len(q.ratios) - 1 - q.tau_0), Fraction(len(q.r) - sum(q.r)))),

@@ -187,9 +187,9 @@ class World(ClosedView):
         return ""
 
     @classmethod
-    def told(cls, witness: Any) -> list[tuple[str, Any]]:
-        """Give the rows, (name, value), by which a witness is shown; none leaves it to its data."""
-        return []
+    def told(cls, witness: Any, rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Give the rows (name, value) by which a witness is shown, default its kind and its data."""
+        return rows
 
     @classmethod
     def of_problems(cls) -> bool:
@@ -273,11 +273,6 @@ class World(ClosedView):
         ``computed`` says where its options come from.
         """
         return None
-
-    @classmethod
-    def facts_of(cls, data: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Explain the data of a witness by further rows (name, words)."""
-        return []
 
     @classmethod
     def head(cls, case: Any) -> str:

@@ -119,7 +119,7 @@ class WorldSetting(Setting):
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """Give the rows by which a witness is shown."""
-        return self.worlds[witness.kind].told(witness) or super().facts(witness)
+        return self.worlds[witness.kind].told(witness, super().facts(witness))
 
     def study(
         self,
@@ -253,11 +253,6 @@ class WorldSetting(Setting):
         worlds = self.worlds.values()
         found = (world.tuned(method, request, rounds, batch_size) for world in worlds)
         return next((made for made in found if made is not None), None)
-
-    def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        """The data of a witness, as its world explains them."""
-        first, *rest = super().facts(witness)
-        return [first, *self.worlds[witness.kind].facts_of(witness.data), *rest]
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""

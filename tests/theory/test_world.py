@@ -183,7 +183,7 @@ def test_a_world_may_say_what_is_shown_of_a_witness(mixed, monkeypatch):
     assert mixed.setting.summary(witness) == "mixed/square [printed]: a = 1/2"
     assert mixed.setting.facts(witness) == [("instance", "numbers"), ("a", "1/2")]
     monkeypatch.setattr(numbers, "summary", classmethod(lambda cls, witness: "a half"))
-    monkeypatch.setattr(numbers, "told", classmethod(lambda cls, witness: [("half", witness.data["a"])]))
+    monkeypatch.setattr(numbers, "told", classmethod(lambda cls, witness, rows: [("half", rows[1][1])]))
     assert (mixed.setting.summary(witness), mixed.setting.facts(witness)) == ("a half", [("half", "1/2")])
 
 

@@ -94,10 +94,11 @@ class EFLWorld(World):
         return [*drawn, *(cls.instance(f"{label}, nearly attained", d) for label, d in cls.attained)]
 
     @classmethod
-    def facts_of(cls, data: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Say what the losses are, where they are quadratics."""
+    def told(cls, witness: Witness, rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Say what the losses are, too, where they are quadratics."""
         words = "f_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2, clients separated by semicolons"
-        return [("losses", words)] if {"h", "c"} <= data.keys() else []
+        losses = [("losses", words)] if {"h", "c"} <= witness.data.keys() else []
+        return [*rows[:1], *losses, *rows[1:]]
 
     @classmethod
     def prepare(cls, statement: Statement, request: Request) -> Prepared:

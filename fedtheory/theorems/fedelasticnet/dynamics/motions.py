@@ -211,11 +211,11 @@ class Everybody(ElasticWorld):
         return f"{what}: m = {m}, d = {d}, T = {data['rounds']}{own}"
 
     @classmethod
-    def told(cls, witness: Witness) -> list[tuple[str, Any]]:
+    def told(cls, witness: Witness, rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Give its losses, numbers and start."""
         data = witness.data
         each = ", a coordinate after the other" if len(data["theta"]) > 1 else ""
-        rows: list[tuple[str, Any]] = [("losses", "the slope L_k'" + each)]
+        rows = [("losses", "the slope L_k'" + each)]
         for k, row in enumerate(data["losses"]):
             rows.append((f"client {k}", "; ".join(_loss_in_words(p, "x") for p in row)))
         if "counts" in data:

@@ -229,14 +229,14 @@ class SignsView(world.MainTextWorld):
         return self.probability(lambda mean: mean > self.delta)
 
     @cached_property
-    def apart(self) -> Fraction:
+    def either_side(self) -> Fraction:
         """P[|mean of the signs| > delta]."""
         return self.probability(lambda mean: abs(mean) > self.delta)
 
     @property
     def anywhere(self) -> Fraction:
         """P[|mean| > delta in some of d independent coordinates]."""
-        return 1 - (1 - self.apart) ** self.d
+        return 1 - (1 - self.either_side) ** self.d
 
     @property
     def as_printed(self) -> Fraction:
@@ -327,12 +327,12 @@ def fair_signs(q):
         "not to 0",
     )
     yield form(
-        "both sides", lambda: _fails(q, q.apart),
+        "both sides", lambda: _fails(q, q.either_side),
         r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le " + E, fails=True, needs=IID,
         note="'a small value' is about the size; the printed bound is about one side",
     )
     yield _bounded(
-        "both sides, twice", lambda half: le(q.apart, 2 * q.bound(q.m, half=half)),
+        "both sides, twice", lambda half: le(q.either_side, 2 * q.bound(q.m, half=half)),
         r"\mathbb P\Big[\Big|" + MEAN + r"\Big|>\delta\Big]\le2" + E, needs=IID,
         proof="[repaired] on each side, as -X_k has the law of X_k",
     )

@@ -17,6 +17,7 @@ from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.statement import Statement
+from fedtheory.theory.judge.witness import Witness
 
 LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
 CONSTANTS = ("G", "L", "mu", "sigma_sq")

@@ -328,7 +328,8 @@ class AuthoredSetting(Setting):
         """The losses, the start, and what was drawn."""
         from fedtheory.theory.studies.counterexamples import told  # loads what searches
 
-        words = told(self._of(witness.kind, witness.rule), self.authored.older(witness))
+        witness = self.authored.older(witness)
+        words = told(self._of(witness.kind, witness.rule), witness)
         return f"{witness.statement} [{witness.form}]: {words}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:

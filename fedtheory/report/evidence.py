@@ -58,7 +58,7 @@ def witnesses_of(rows: Sequence[Row], folder: Path | None = None) -> dict[str, W
 
 def told_witness(name: str, witness: Witness) -> dict[str, Any]:
     """A counterexample for a page: its numbers, both sides, and the command that reruns it."""
-    setting, source = setting_of(witness.statement), paper_of(witness.statement).file
+    setting = setting_of(witness.statement)
     facts, summary = setting.facts(witness), setting.summary(witness).partition("]: ")[2]
     if set(re.findall(r"(?:^|, )(\w+) = ", summary)) <= {key for key, _ in facts}:
         summary = ""  # it says nothing that the facts do not
@@ -71,10 +71,14 @@ def told_witness(name: str, witness: Witness) -> dict[str, Any]:
         "rhs": _fraction(rhs),
         "numbers": f"{float(lhs):.8g} {sign} {float(rhs):.8g}" if witness.lhs else "", "sign": sign,
         "verdict": witness.verdict, "found_by": "; ".join(words),
-        "command": f"fedtheory replay {shlex.quote(name)}" + (
-            f" --paper {shlex.quote(source)}" if source else ""
-        ),
+        "command": _replays(name, witness.statement),
     }
+
+
+def _replays(name: str, statement: str) -> str:
+    """The command that replays a witness."""
+    source = paper_of(statement).file
+    return f"fedtheory replay {shlex.quote(name)}" + (f" --paper {shlex.quote(source)}" if source else "")
 
 
 def _fraction(value: Fraction) -> str:
@@ -87,7 +91,7 @@ def _fraction(value: Fraction) -> str:
 def worst_instance(row: Row, settings: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the instance on which a form comes nearest to failing, or fails most, and its command.
 
-    The command rebuilds the instance. None where the form was judged on no instance.
+    The command rebuilds the instance; '' for one that only the search found. None where the form was judged on no instance.
 
     Parameters
     ----------
@@ -96,10 +100,11 @@ def worst_instance(row: Row, settings: Mapping[str, Any], named: Mapping[str, st
     """
     if not row.worst:
         return None
-    if (name := named.get(row.worst)) is not None:
-        command, instance = f"fedtheory replay {shlex.quote(name)}", f"the witness {name}"
-    elif "]: " in row.worst:
-        command, instance = "", row.worst.partition("]: ")[2]
+    name = named.get(row.worst) or named.get(f"{row.statement} [{row.form}]: {row.worst}")
+    if name is not None:
+        command, instance = _replays(name, row.statement), f"the witness {name}"
+    elif "]: " in row.worst or row.worst.startswith("f1 = "):  # of the search: it has no name, as those of the campaign have
+        command, instance = "", row.worst.rpartition("]: ")[2]
     else:
         command, instance = _rebuilds(row, settings), row.worst
     slack = number(row.worst_slack)

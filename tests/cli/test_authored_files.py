@@ -1,7 +1,9 @@
 """A stranger's file at the command line: words that are missing or broken cost no work, and every command says the same of it."""
 
+import html
 import json
 import re
+import shlex
 import textwrap
 from fractions import Fraction
 from pathlib import Path
@@ -426,3 +428,14 @@ def test_only_verdicts_on_record_are_counted(written, tmp_path, recorded, says):
     body = "\n".join(f"yield {n}le(q.F_next, q.F){', holds=True' * (i < recorded)})" for i, n in enumerate(names))
     call("verify", written(body), "--quick", "--budget", 0, "--workers", 1, "--out", tmp_path)
     assert says in (tmp_path / "report.md").read_text()
+
+
+def test_every_command_of_the_report_reruns_what_it_stands_at(written, tmp_path):
+    body = "yield printed(le(q.F_next, q.F, -q.gradient_sq / q.beta))\nyield repaired(le(q.F_next, q.F))"
+    file = written(body, local="GradientSteps(1, lr=upto(lambda c: 1 / c.beta))", problems="SmoothConvex((1, 3), (1, 2))")
+    small_campaign(file, tmp_path / "out")
+    page = html.unescape((tmp_path / "out/report.html").read_text())
+    commands = {c for c in re.findall(r"fedtheory (?:verify|replay) [^<]*", page) if "--instance" in c or "replay" in c}
+    assert any("replay" in c for c in commands) and any("--instance" in c for c in commands)
+    for command in commands:
+        call(*shlex.split(command)[1:])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from command_line import call
 
-from fedtheory.algorithms import FedAvg
+from fedtheory.algorithms import FedAvg, Scaffold
 from fedtheory.errors import InvalidInput
 from fedtheory.theory import GradientSteps, Paper, StronglyConvex, Uniform, le, printed, quantities, repaired, study
 from fedtheory.theory.judge import registry
@@ -179,3 +179,15 @@ def test_replay_shows_what_was_read(tmp_path):
     shown = call("replay", file, "--paper", Path(__file__).parents[2] / "examples/my_lemma.py").stdout
     for name, value in (("F", "1/2"), ("F_next", "0"), ("gradient_sq", "1"), ("beta", "1")):
         assert re.search(rf"^q\.{name} +{value} *$", shown, re.M), shown
+
+
+@pytest.mark.parametrize("read", [lambda s: s.c_k, lambda s: s[s._fields.index("c_k")], lambda s: [*s][s._fields.index("c_k")]])
+def test_the_state_is_told_as_far_as_it_is_read(read):
+    statement = stated(
+        lambda q: [printed(le(q.sq(q.x_next), 0 * q.sq(read(q.state)).sum(axis=-1)))], about=Scaffold(),
+        states={"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)},
+    )  # fmt: skip
+    drawn = line(rounds=0, clients=2).changed(state={"c_k": np.array([[Q(1, 2)], [Q(3)]], dtype=object)})
+    told = read_there(MethodSetting.of(statement), "printed", drawn)
+    assert told.get("q.state.c_k", "").startswith("(1/2, 3), shape") == (read.__code__.co_names == ("c_k",))
+    assert {"q.x_next"} <= set(told) <= {"q.x_next", "q.state.c_k"}

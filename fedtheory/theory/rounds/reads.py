@@ -3,6 +3,7 @@ and slices of them that mean something else than they seem to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -23,20 +24,26 @@ DIGITS = 60  # of one of them
 
 
 class _Read:
-    """A view, or its method, that notes what is read of it: {name: value}."""
+    """A view, its method or its state, that notes what is read of it: {name: value}."""
 
     def __init__(self, what: Any, seen: dict[str, Any], prefix: str = "") -> None:
         self._what, self._seen, self._prefix = what, seen, prefix
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._what, name)
-        if name == "method" and not self._prefix:
-            return _Read(value, self._seen, "method.")
+        if not self._prefix and (name == "method" or hasattr(value, "_fields")):
+            return _Read(value, self._seen, f"{name}.")
         if name == "constant" and not self._prefix:
             return self._constant
         if _numbers(value):
             self._seen[f"{self._prefix}{name}"] = value
         return value
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._what[at]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._what)
 
     def _constant(self, name: str, value: Any) -> Any:
         self._seen[f"constant {name}"] = out = self._what.constant(name, value)

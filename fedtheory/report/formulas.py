@@ -136,6 +136,8 @@ def _outside_brackets(text: str) -> str:
 
 def _fraction(node: ElementTree.Element) -> str:
     over, under = _children(node)
+    if node.get("linethickness") == "0":  # a binomial coefficient, which has its brackets
+        return f"{over} choose {under}"
     if re.search(r"[+−= ]", _outside_brackets(over)):
         over = f"({over})"
     if len(re.sub(r"[\u0300-\u036f₀-₉ₐ-ₜ⁰-ⁿ²³¹′']", "", under)) > 1 and not under.isdigit():

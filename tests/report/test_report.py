@@ -42,6 +42,8 @@ def record(rows):
     [
         (r"\tfrac1m\sum_k\|\theta_k^t\|^2", "(1/m)∑ₖ‖θₖᵗ‖²"),
         (r"\frac{a+b}{cd}", "((a + b)/(cd))"),
+        (r"\binom E2\eta", "(E choose 2)η"),
+        (r"\frac{\binom{E+1}{2}}{n}", "((E + 1 choose 2)/n)"),
         (r"f=\begin{cases}a&\text{if }x\le 0\\b+c&\text{else}\end{cases},", "f = {a\xa0if\xa0x\xa0≤\xa00; b\xa0+\xa0c\xa0else},"),
         (r"\gamma^{t-1}-\theta_*\le x", "γᵗ⁻¹ − θ_* ≤ x"),
         (r"-\nabla L_k(\tilde\theta)", "−∇Lₖ(θ̃)"),

@@ -50,8 +50,8 @@ def _show_refuted(refuted: dict[str, Any]) -> None:
 
     for file, check in refuted.items():
         setting, witness = setting_of(check.statement), load(file)
-        lhs, rhs = witness.lhs, witness.rhs
-        sides = f"{lhs} > {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"
+        (lhs, rhs), sign = check.where.get("sides", (witness.lhs, witness.rhs)), "≠" if "sides" in check.where else ">"
+        sides = f"{lhs} {sign} {rhs}" if len(lhs) + len(rhs) < 80 else f"{check.lhs:.12g} > {check.rhs:.12g}"
         out_console().print(Text.assemble(("\nrefuted ", "bold red"), f"{setting.summary(witness)}\n  {sides}; {file}"))
 
 

@@ -104,6 +104,7 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
         "lhs": str(lhs),
         "rhs": str(rhs),
         "excess": str(lhs - rhs),
+        **({"sides": check.where["sides"]} if "sides" in check.where else {}),
         "terms": [{"latex": t.latex, "value": str(t.value)} for t in terms],
         "constants": dict(constants),
         "witness": {k: v for k, v in asdict(witness).items() if k not in ("provenance", "found_by")},
@@ -155,13 +156,16 @@ def _show(
     statement = get(witness.statement)
     console.print(Text(shown(statement.form(witness.form), statement.title), "cyan"))
     sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
+    gap, name = lhs - rhs, "left - right"
+    if "sides" in check.where:  # of an equation, which is judged by how far its sides are apart
+        (lhs, rhs), name = (Fraction(v) for v in check.where["sides"]), "|left - right|"
     rows = [
         *setting.facts(witness),
         ("left side", f"{brief(lhs)}   = {float(lhs):.12g}"),
         *([("constants", ", ".join(f"{name} = {value}" for name, value in constants))] if constants else []),
         *((f"  term {n}", f"{brief(t.value)}   = {float(t.value):.6g}{_formula(t)}") for n, t in enumerate(terms, start=1)),
         ("right side", f"{brief(rhs)}   = {float(rhs):.12g}{', the sum' if terms else ''}"),
-        ("left - right", f"{brief(lhs - rhs)}   = {float(lhs - rhs):.6g}{f' {sign} 0' if lhs != rhs else ''}"),
+        (name, f"{brief(gap)}   = {float(gap):.6g}{f' {sign} 0' if gap else ''}"),
     ]
     console.print(facts(rows))
     style = "bold red" if check.verdict == "violated" else "bold green"

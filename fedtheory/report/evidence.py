@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,13 @@ from fedtheory.errors import FedTheoryError
 from fedtheory.report.tables import NO_FORM, number
 from fedtheory.theory.judge.check import AT_A_POINT, in_words
 from fedtheory.theory.judge.registry import paper_of, setting_of
-from fedtheory.theory.judge.replay import builtin_witnesses, load
+from fedtheory.theory.judge.replay import builtin_witnesses, load, replay
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
     from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["HOW", "how", "search_text", "told_witness", "witnesses_of", "worst_instance"]
+__all__ = ["HOW", "both_sides", "how", "search_text", "told_witness", "witnesses_of", "worst_instance"]
 
 HOW = {  # a check's mode, in words; the strongest first
     "proved": "proved for every instance",
@@ -62,8 +63,7 @@ def told_witness(name: str, witness: Witness) -> dict[str, Any]:
     facts, summary = setting.facts(witness), setting.summary(witness).partition("]: ")[2]
     if set(re.findall(r"(?:^|, )(\w+) = ", summary)) <= {key for key, _ in facts}:
         summary = ""  # it says nothing that the facts do not
-    lhs, rhs = Fraction(witness.lhs or "0"), Fraction(witness.rhs or "0")
-    sign = ">" if lhs > rhs else "<" if lhs < rhs else "="
+    lhs, rhs, sign = both_sides(witness)
     words = [str(v) for v in witness.found_by.values() if isinstance(v, str) and v != "none"]
     return {
         "name": name, "form": witness.form, "rule": witness.rule, "summary": summary,
@@ -73,6 +73,16 @@ def told_witness(name: str, witness: Witness) -> dict[str, Any]:
         "verdict": witness.verdict, "found_by": "; ".join(words),
         "command": _replays(name, witness.statement),
     }
+
+
+def both_sides(witness: Witness) -> tuple[Fraction, Fraction, str]:
+    """Both sides and their sign; of an equation of a file its own, and not how far they are apart."""
+    if witness.rhs == "0" and paper_of(witness.statement).file:
+        with suppress(FedTheoryError):
+            if both := replay(witness).where.get("sides"):
+                return Fraction(both[0]), Fraction(both[1]), "≠"
+    lhs, rhs = Fraction(witness.lhs or "0"), Fraction(witness.rhs or "0")
+    return lhs, rhs, ">" if lhs > rhs else "<" if lhs < rhs else "="
 
 
 def _replays(name: str, statement: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fedtheory.report.evidence import both_sides
 from fedtheory.report.tables import MARKS, short
 from fedtheory.theory.judge.headline import Clause, clauses_of
 from fedtheory.theory.judge.registry import RegisteredPaper, get, paper_of, rule_words, setting_of
@@ -161,7 +162,8 @@ def _computed(lines: Sequence[Line], witnesses: Mapping[str, Witness]) -> str:
     witness = witnesses.get(first.witness or "")
     told = f"{short(first.statement)} is false as printed"
     if witness is not None:
-        sides = f"{witness.lhs} > {witness.rhs}" if max(len(witness.lhs), len(witness.rhs)) <= _SHORT else ""
+        lhs, rhs, sign = both_sides(witness)
+        sides = f"{lhs} {sign} {rhs}" if max(len(str(lhs)), len(str(rhs))) <= _SHORT else ""
         told += f": {', '.join(p for p in (sizes(witness), sides) if p)}".removesuffix(": ")
     more = f"{_number(len(failing) - 1)} more fail{'s' * (len(failing) == 2)}" if failing[1:] else ""
     bad = n["repairs"] - n["repairs that hold"]

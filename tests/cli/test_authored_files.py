@@ -439,3 +439,18 @@ def test_every_command_of_the_report_reruns_what_it_stands_at(written, tmp_path)
     assert any("replay" in c for c in commands) and any("--instance" in c for c in commands)
     for command in commands:
         call(*shlex.split(command)[1:])
+
+
+def test_a_counterexample_to_an_equation_shows_its_two_sides(written, tmp_path):
+    file, out = written("yield printed(eq(q.sq(q.x_next - q.x), 2 * q.eta**2 * q.gradient_sq))"), tmp_path / "out"
+    done = " ".join(small_campaign(file, out).stdout.split())
+    [witness] = (out / "witnesses").iterdir()
+    told = json.loads(call("replay", witness, "--paper", file, "--json").stdout)
+    left, right = map(Fraction, told["sides"])
+    assert right == 2 * left > 0 and (told["lhs"], told["rhs"]) == (str(left), "0")
+    assert f"lhs {left} ≠ rhs {right}" in done
+    replayed = " ".join(call("replay", witness, "--paper", file).stdout.split())
+    assert f"left side {left} " in replayed and f"right side {right} " in replayed and f"|left - right| {left} " in replayed
+    assert f"{left} ≠ {right}" in (out / "report.md").read_text()
+    assert re.search(rf"left side</dt><dd class=\"number\">{left}<.*right side</dt><dd class=\"number\">{right}<",
+                     (out / "report.html").read_text(), re.DOTALL)  # fmt: skip

@@ -14,7 +14,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import exact_sides
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.studies import figure
-from fedtheory.theory.studies.counterexamples import told
+from fedtheory.theory.studies.counterexamples import sides_told, told
 
 FOLDER = Path(__file__).parents[2] / "examples"
 WORLDS = ("own_world", "irregular_fedavg")  # which `verify` judges, and no study
@@ -106,8 +106,9 @@ def test_a_study_prints_without_a_broken_word(file):
         assert set(text.split()) <= {*str(found).split()}
         whole = " ".join(text.split())
         for one in found.studies:
+            setting = MethodSetting.of(one.statement)
             for example in one.counterexamples.values():
-                assert whole.count(f"{told(MethodSetting.of(one.statement), example)}: {example.sides}") == 1
+                assert whole.count(f"{told(setting, example)}: {sides_told(setting, example)}") == 1
         labels = [line.split()[0] for line in text.splitlines() if line[:1].isalpha()]
         of_standing = [labels.index(word) for word in ("needed", "undecided") if word in labels]  # of what stands
         assert labels.index("refuted") < labels.index("tightness") < min(of_standing, default=len(labels))

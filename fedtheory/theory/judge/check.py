@@ -337,6 +337,15 @@ def outside(
     return Check(statement.id, form.name, rule, verdict, "exact", reason=reason, instance=instance)
 
 
+def apart_sides(sides: Sides) -> tuple[Any, Any] | None:
+    """The two sides of an equation where they differ most; None of an inequality, and of sides that are one."""
+    if sides.relation != "==" or len(sides.terms) != 2:
+        return None
+    left, right = (v.ravel() for v in np.broadcast_arrays(*(np.asarray(t, dtype=object) for t in sides.terms)))
+    at = max(range(len(left)), key=lambda i: abs(left[i] - right[i]))
+    return (left[at], right[at]) if left[at] != right[at] else None
+
+
 def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
     """(lhs, rhs, scale) where rhs - lhs is least, exactly.
 

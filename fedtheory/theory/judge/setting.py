@@ -19,7 +19,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.inputs import whole_number
 from fedtheory.rational import Builders
 from fedtheory.theory.judge.case import Case, LocalWork, Plan
-from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
+from fedtheory.theory.judge.check import Check, apart_sides, judge_view, outside, worst_sides
 from fedtheory.theory.judge.record import OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.request import Prepared, Request, Tuned
 from fedtheory.theory.judge.search import SearchResult, Target, explore
@@ -317,6 +317,8 @@ class Setting:
         check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
         place = {k: check.where.pop(k) for k in ("index", "axes") if k in check.where}
         check.where.update(exact=[str(lhs), str(rhs)], **place)
+        if (both := apart_sides(sides)) is not None:
+            check.where["sides"] = [*map(str, both)]
         return check, lhs, rhs, scale
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:

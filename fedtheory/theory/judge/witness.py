@@ -61,8 +61,7 @@ class Witness:
     @property
     def sides(self) -> str:
         """'lhs 0 > rhs -1/2'; long fractions as floats."""
-        lhs, rhs = (v if len(v) <= 24 else f"{float(Fraction(v)):.6g}" for v in (self.lhs, self.rhs))
-        return f"lhs {lhs} {'>' if self.verdict == 'violated' else '<='} rhs {rhs}"
+        return told_sides(self.lhs, self.rhs, ">" if self.verdict == "violated" else "<=")
 
     def claiming(self, lhs: Fraction, rhs: Fraction) -> Witness:
         """The same instance with these sides, and the verdict they mean."""
@@ -75,3 +74,9 @@ class Witness:
             "data": self.data, "lhs": self.lhs, "rhs": self.rhs, "verdict": self.verdict,
             **{k: v for k in ("label", "without", "constants", "found_by", "provenance") if (v := getattr(self, k))},
         }  # fmt: skip
+
+
+def told_sides(lhs: str, rhs: str, sign: str) -> str:
+    """'lhs 0 > rhs -1/2'; long fractions as floats."""
+    left, right = (v if len(v) <= 24 else f"{float(Fraction(v)):.6g}" for v in (lhs, rhs))
+    return f"lhs {left} {sign} rhs {right}"

@@ -533,7 +533,8 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
         lhs, rhs, scale = (_objects(v) for v in parts)
     else:
         lhs, rhs, scale = (v.astype(float, copy=False) for v in parts)
-    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes)
+    both = sides.terms if view.rational and sides.relation == "==" else ()  # an equation's, for who reads them
+    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes, both)
 
 
 def _objects(values: np.ndarray) -> np.ndarray:

@@ -12,8 +12,10 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.rational import fraction, objects
+from fedtheory.theory.judge.check import apart_sides
 from fedtheory.theory.judge.shrink import simpler
 from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.judge.witness import told_sides as witness_sides
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.forms import Claimed, reduced
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
@@ -23,7 +25,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.units import rescaled
 
-__all__ = ["instance_of", "needless", "prove", "shrink", "smaller", "told"]
+__all__ = ["instance_of", "needless", "prove", "shrink", "sides_told", "smaller", "told"]
 
 Pick = Callable[[Claimed], Any] | None
 CLEAR = Fraction(1, 1000)  # (lhs - rhs)/(|lhs| + |rhs|) that shrinking keeps, where it was there
@@ -37,6 +39,13 @@ def instance_of(witness: Witness) -> Draw:
 def told(setting: MethodSetting, witness: Witness) -> str:
     """The instance of a witness in words: without an assumption with the numbers that it has without it."""
     return dict(setting.variants()).get(witness.without, setting).words(instance_of(witness))
+
+
+def sides_told(setting: MethodSetting, witness: Witness) -> str:
+    """'lhs 0 > rhs -1/2' of a counterexample; of an equation 'lhs 1/4 ≠ rhs 1/2'."""
+    claimed = setting.of_statement.on(setting.view(instance_of(witness), exact=True))[witness.form]
+    both = apart_sides(claimed.sides)
+    return witness.sides if both is None else witness_sides(str(both[0]), str(both[1]), "≠")
 
 
 def excess(

@@ -20,7 +20,7 @@ import numpy as np
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.formulas import formula
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.studies.counterexamples import told
+from fedtheory.theory.studies.counterexamples import sides_told, told
 
 __all__ = ["data", "draw", "figure", "picture"]
 
@@ -73,7 +73,8 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
     found = one.counterexamples.get(row.form)
     tight = next((t for t in one.tightness if t.form == row.form), None)
     if found is not None:
-        out["worst"] = f"{found.sides} for {told(MethodSetting.of(one.statement), found)}"
+        setting = MethodSetting.of(one.statement)
+        out["worst"] = f"{sides_told(setting, found)} for {told(setting, found)}"
     elif tight is not None:
         out["attained"] = tight.attained
         near = "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")

@@ -14,7 +14,7 @@ from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.reads import read_there
-from fedtheory.theory.studies.counterexamples import instance_of, told
+from fedtheory.theory.studies.counterexamples import instance_of, sides_told, told
 from fedtheory.theory.studies.declared import scope
 
 __all__ = ["findings", "renderables", "table"]
@@ -101,7 +101,7 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         return f"{form}: " if several else ""
 
     for form, example in one.counterexamples.items():
-        yield "refuted", f"{form}: {told(setting, example)}: {example.sides}"
+        yield "refuted", f"{form}: {told(setting, example)}: {sides_told(setting, example)}"
         read = read_there(setting, form, instance_of(example))
         if read:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())

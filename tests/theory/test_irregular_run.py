@@ -128,6 +128,66 @@ def test_variants_of_a_method_have_their_rule():
         Both.from_data(DATA)
 
 
+OWN = '''
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fedtheory.local import LocalObjective
+from fedtheory.theory import IrregularRun, Paper, le, method, repaired
+
+
+class State(NamedTuple):
+    x: object
+
+
+@dataclass(frozen=True)
+class Damped:
+    alpha: float
+    name = "damped"
+
+    def init(self, x, num_clients):
+        return State(x)
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        y = clients.minimise(LocalObjective(center=x), start=x).y
+        return State(state.x + self.alpha * clients.mean(y - x))
+
+
+class Tenth(IrregularRun):
+    kind = "tenth"
+    method = classmethod(lambda cls, rule: Damped(alpha=ALPHA))
+    steps = classmethod(lambda cls, constants: [1 / constants.L] * constants.T)
+
+
+paper = Paper("kit-tenth")
+
+
+@paper.statement("near", over=Tenth, about=method(Damped, alpha=ALPHA))
+def near(q):
+    yield repaired(lambda: le(q.lhs, q.lhs), "a")
+'''
+
+
+def test_a_method_of_a_file_with_a_float_is_judged_in_fractions_and_on_a_problem(tmp_path):
+    """A float among its hyperparameters is the fraction that it prints as."""
+    worlds = []
+    for alpha in ("0.1", "__import__('fractions').Fraction(1, 10)"):
+        file = tmp_path / "tenth.py"
+        file.write_text(OWN.replace("ALPHA", alpha))
+        (found,) = registry.load_file(file)
+        worlds.append(found["near"].over.from_data(DATA).distance_sq.tolist())
+    try:
+        assert worlds[0] == worlds[1] and all(isinstance(v, Q) for v in worlds[0])
+        file.write_text(OWN.replace("ALPHA", "0.1"))
+        how = (f"{file}::near", "--problem", "quadratic", "--inactive", 0.3)
+        checks = json.loads(call("verify", *how, "--json").stdout)["checks"]
+        assert [c["verdict"] for c in checks] == ["holds"]
+        assert "has a method of its file; leave it out" in refused("verify", *how, "--mu", 3)
+    finally:
+        registry._forget(registry.paper("kit-tenth"))
+
+
 SQUARES = LeastSquares(
     list(np.random.default_rng(0).normal(size=(3, 4, 2))), list(np.ones((3, 4))), 0.5
 )

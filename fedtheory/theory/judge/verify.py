@@ -18,7 +18,7 @@ from fedtheory.simulation.simulate import check_start
 from fedtheory.theory.judge.case import named
 from fedtheory.theory.judge.check import CONFIDENCE, Check, judge_view, outside
 from fedtheory.theory.judge.checks import Checks
-from fedtheory.theory.judge.registry import get, setting_of
+from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.series import keeping
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.statement import Form, Statement
@@ -216,8 +216,9 @@ def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **opti
     case = Case(problem, algorithm, **asked)
     if case.mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {case.mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    of_a_file = algorithm is None or callable(getattr(type(algorithm), "round", None))
-    if not (of_a_file and setting_of(statement).own_method):
+    own, of_a_file = setting_of(statement).own_method, bool(paper_of(statement).file)
+    plain = (own or of_a_file) and callable(getattr(type(algorithm), "round", None))
+    if not (plain or (own and algorithm is None)):
         check_algorithm(algorithm)
     check_problem(problem)
     check_sampling(case.sampling)

@@ -20,6 +20,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.participation.moments import Moments, moments
+from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork, check_state
 
 __all__ = ["RoundLaw", "coefficients_of"]
@@ -55,6 +56,7 @@ def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: An
         A round that is not x + sum_k p_k (y_k - x), or a state with more than the server's model.
     """
     n, one = len(weights), weights[0] * 0 + 1
+    method = in_fractions(method) if weights.dtype == object else method
     units = np.eye(n + 1, dtype=int)[:, 1:] * one
     others = (np.arange(3 * n + 3) ** 2 % 11 - 4).reshape(n + 1, 3) * one / 3
     points = np.concatenate([units, others], axis=1)  # (1 + N, N + 3): x, and every y_k
@@ -73,7 +75,10 @@ def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: An
     after = np.concatenate(parts)
     p = after[:, :n]
     if not _same(after[:, n:], points[0, n:] + p @ (points[1:, n:] - points[0, n:])):
-        raise MissingCapability(f"a round of {name} does not add up local models: {NONE}")
+        raise MissingCapability(
+            f"a round of {name} does not add up local models, x + sum_k p_k (y_k - x) with p_k from "
+            f"who does how many steps: {NONE}"
+        )
     return p
 
 

@@ -302,8 +302,11 @@ class IrregularRun(World):
         problem, o = request.problem(cls.problem), request.options
         rounds, E = request.rounds or 50, o.get("local_steps") or 5
         method = cls.method(cls.rules[0])
-        own = {f.name: getattr(method, f.name) for f in fields(method)}
-        algorithm = request.algorithm(method.name, problem, **own)
+        if type(method).__module__.startswith("fedtheory."):
+            own = {f.name: getattr(method, f.name) for f in fields(method)}
+            method = request.algorithm(method.name, problem, **own)
+        else:
+            request.refuse_hyperparameters(f"{statement.id} has a method of its file; leave it out")
         sampling = request.participation(problem, E, rounds)
         solver = LocalSGD(E, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
         who = request.participation_in_words(problem)
@@ -312,7 +315,7 @@ class IrregularRun(World):
             "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
             "rounds": rounds, "seed": request.seed,
         }  # fmt: skip
-        return Prepared(problem, algorithm, options, [head])
+        return Prepared(problem, method, options, [head])
 
 
 def exact_oracles(data: dict[str, Any]) -> QuadraticOracles:

@@ -56,7 +56,7 @@ over
 rules, states, starts
     ``rules={"printed": {"sign": 1}, "repaired": {"sign": -1}}`` are variants of the method within
     one statement: each has its forms and its verdicts, and ``q.rule`` says which one it is.
-    ``states={"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=0)}``, of a round, says what of the
+    ``states={"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}``, of a round, says what of the
     state before it may be anything, and what follows from that.
     ``starts=2``, of a run, lets it start at one of up to two equally likely points: for bounds in
     E||x_0 - x*||^2.

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from cases import each
 from statements_at_hand import instance, sentence
 
+from fedtheory import theory
 from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName
 from fedtheory.local import LocalObjective
@@ -158,6 +160,13 @@ def test_files_that_cannot_be_read(tmp_path, text, says):
     file.write_text(text)
     with pytest.raises(InvalidInput, match=r"paper\.py.*" + says):
         load_file(file)
+
+
+def test_the_example_of_a_state_is_one_wherever_it_stands():
+    """Of a state with starts on its first axis the clients are on the last but one."""
+    lines = [re.search(r'"c": (lambda s: s\["c_k"\][^}]*)\}', text)[1] for text in (theory.__doc__, Paper.statement.__doc__)]
+    assert lines == ['lambda s: s["c_k"].mean(axis=-2)'] * 2
+    assert eval(lines[0])({"c_k": np.arange(12.0).reshape(2, 3, 2)}).shape == (2, 2)
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):

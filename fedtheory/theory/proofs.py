@@ -41,6 +41,7 @@ from fedtheory.theory.rounds.oracles import (
     sequences,
 )
 from fedtheory.theory.rounds.run_matches_claim import as_said
+from fedtheory.theory.rounds.undefined import SILENT
 
 __all__ = ["ProofStep", "core_proof", "step"]
 
@@ -146,7 +147,8 @@ def _core_step(one: ProofStep) -> core.Step:
 
     def of_round(view: RoundQuantities) -> Sides:
         own = view.other()  # a view keeps the forms of one statement
-        return _plain(with_noise(statement, own, form), own.expectation)
+        said: Any = statement.on(own)[form].sides
+        return _plain(with_noise(statement, own, form), own.expectation, said)
 
     return core.Step(statement.name, one.why or statement.title, statement.id, form, weight, of_round)
 
@@ -159,16 +161,24 @@ def _of_run(given: Any, ended: core.Ended, label: str) -> Any:
         return given(ended.run)
 
 
-def _plain(sides: Sides, expectation: Callable[[Any], Any]) -> Sides:
-    """One entry for each state: what is claimed of every cohort is taken in the mean for the sum."""
-    parts = []
-    for value in (sides.lhs, sides.rhs, sides.scale):
+def _plain(sides: Sides, expectation: Callable[[Any], Any], said: Sides | None = None) -> Sides:
+    """One entry for each state: what is claimed of every cohort is taken in the mean for the sum.
+
+    said : the sides as their author gives them, with the terms of the right one; default ``sides``
+    """
+
+    def each(value: Any) -> np.ndarray:
         found = np.asarray(value)
-        parts.append(np.atleast_1d(np.asarray(expectation(found)) if found.ndim > 1 else found))
+        return np.atleast_1d(np.asarray(expectation(found)) if found.ndim > 1 else found)
+
+    parts, said = [each(value) for value in (sides.lhs, sides.rhs, sides.scale)], said or sides
     shape = np.broadcast_shapes(*(p.shape for p in parts))
     noise = float(np.max(np.asarray(sides.noise, dtype=float))) if parts[0].dtype != object else 0
     lhs, rhs, scale = (np.broadcast_to(p, shape) for p in parts)
-    return Sides(lhs, rhs, scale, sides.relation, noise, (), (lhs, rhs))
+    terms: tuple[Any, ...] = (lhs, rhs)
+    if sides.relation == "<=":
+        terms = tuple(each(np.broadcast_to(np.asarray(t), np.shape(said.lhs))) for t in said.terms)
+    return Sides(lhs, rhs, scale, sides.relation, noise, (), terms)
 
 
 def _at_the_end(sides: Sides) -> Sides:
@@ -241,16 +251,26 @@ def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
 
 
 def _instance(theorem: Any, setting: MethodSetting, form: str) -> Witness:
-    """A random instance of the class on which the form fails, else the first one."""
+    """Of random instances the one of fewest digits on which the form fails; else on which another form
+    fails; else of several rounds with both sides above 0."""
     rng = Stream(0).generator(f"proof of {theorem.id}")
-    first = None
-    for _ in range(1 if theorem.form(form).established == "holds" else TRIED):
-        drawn = setting.random_instance(rng)
-        made = Witness(theorem.id, form, "any", theorem.name, drawn.to_data(), label="an instance that was drawn")
-        first = first or made
-        sides = _at_the_end(reduced(view := setting.view(drawn, exact=False), theorem.on(view)[form]))
-        if float(sides.lhs[0]) > float(sides.rhs[0]) + 1e-6 * float(sides.scale[0]):
-            return made
-    if first is None:
-        raise InvalidInput(f"{theorem.id}: no instance was drawn")
-    return first
+    drawn = [setting.random_instance(rng) for _ in range(TRIED)]
+    drawn.sort(key=lambda instance: sum(letter.isdigit() for letter in str(instance)))
+    seen = [_interest(theorem, setting, form, d, False) for d in drawn]
+    order = sorted(range(len(drawn)), key=seen.__getitem__)
+    as_seen = (i for i in order if _interest(theorem, setting, form, drawn[i], True) <= seen[i])
+    data = drawn[next(as_seen, order[0])].to_data()
+    return Witness(theorem.id, form, "any", theorem.name, data, label="an instance that was drawn")
+
+
+def _interest(theorem: Any, setting: MethodSetting, form: str, drawn: Draw, exact: bool) -> int:
+    """How much a walk shows on an instance, 0 the most; of what floats show a walk may show less."""
+    try:
+        view = setting.view(drawn, exact)
+        found = {n: _at_the_end(reduced(view, claimed)) for n, claimed in theorem.on(view).items()}
+    except SILENT:
+        return 3
+    fail = [n for n, s in found.items() if s.lhs[0] > s.rhs[0] + 1e-6 * s.scale[0]]
+    if fail:
+        return 0 if form in fail else 1
+    return 2 if drawn.rounds > 1 and all(min(s.lhs[0], s.rhs[0]) > 0 for s in found.values()) else 3

@@ -48,6 +48,21 @@ def test_the_instance_of_the_printed_form_is_one_on_which_it_fails():
     assert found.name == f"{RATE} [printed]" and "f1 = " in found.instance
 
 
+def test_both_proofs_are_walked_on_one_small_instance():
+    """On that on which some form fails, the one of fewest digits of those that were drawn."""
+    repaired, printed = (walk_witness(RATE, form=form) for form in ("repaired", "printed"))
+    assert printed.check.verdict == "violated" and repaired.instance == printed.instance
+    assert sum(letter.isdigit() for letter in printed.instance) <= 15
+
+
+def test_the_numbers_of_a_step_are_those_of_its_terms():
+    """f1 = x^2/2 and f2 = (x - 3)^2, whose mean is least at 2, from 5: beta/2 ||x_0 - x*||^2 = 9, and 9/16 a step later."""
+    found = walk_witness(RATE, huber(1), form="repaired")
+    place = found.tallies[0].places[0]
+    assert place.put.terms[1:] == (9, -Q(9, 16)) and sum(place.put.terms[1:]) == place.rhs
+    assert found.rows()[0]["numbers"].endswith(r"\le 9-\tfrac{9}{16}")
+
+
 def test_a_weight_that_is_a_tenth_off_is_noticed():
     proof = next(p for p in proofs_of(RATE) if p.form == "repaired")
     plain = walk_witness(proof, huber())

@@ -533,8 +533,7 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
         lhs, rhs, scale = (_objects(v) for v in parts)
     else:
         lhs, rhs, scale = (v.astype(float, copy=False) for v in parts)
-    both = sides.terms if view.rational and sides.relation == "==" else ()  # an equation's, for who reads them
-    return Sides(lhs, rhs, scale, sides.relation, sides.noise, sides.axes, both)
+    return replace(sides, lhs=lhs, rhs=rhs, scale=scale)
 
 
 def _objects(values: np.ndarray) -> np.ndarray:
@@ -550,7 +549,7 @@ def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
     if isinstance(sides.lhs, Absent):
         raise sides.lhs.error
     if claimed.pathwise or sides.relation == "==" or view.sampled:
-        return sides
+        return sides if view.rational and sides.relation == "==" else replace(sides, terms=())
     parts = (sides.lhs, sides.rhs, sides.scale, sides.noise)
     lhs, rhs, scale, noise = (np.asarray(view.expectation(v)) for v in parts)
     return Sides(lhs, rhs, scale, sides.relation, noise, sides.axes)

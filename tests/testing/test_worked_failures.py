@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedtheory.errors import InvalidInput
 from fedtheory.testing import ConvergenceFailure, figures
 from fedtheory.testing.failure import check_diverged
 from fedtheory.testing.statements import _fails
@@ -183,7 +184,9 @@ def test_a_band_is_drawn_where_both_ends_have_a_place_on_the_axis():
 
 def test_a_figure_says_the_title_and_three_short_lines(tmp_path):
     long = ["e" * 150, "f" * 151, "third", "fourth"]
-    told = evidence("none") | {"lines": long}
+    with pytest.raises(InvalidInput, match="nothing was compared"):
+        figures.draw(evidence("none"))
+    told = evidence("bound", measured=np.ones(2), bound=np.ones(2), confidence=None) | {"lines": long}
     texts = " ".join(t.get_text() for t in figures.draw(told).texts)
     assert "It costs" in texts and "1." in texts and "third" in texts and "fourth" not in texts
     assert figures._short(long[0]) == long[0] and figures._short(long[1]) == "f" * 147 + "..."
@@ -206,8 +209,8 @@ def test_a_statement_is_drawn_where_it_was_compared():
     (drawn,) = figures.draw(evidence("statement", checks=compared)).axes
     assert drawn.axison and drawn.get_lines()
     for kind, checks in (("statement", [outside]), ("other", compared)):
-        (axes,) = figures.draw(evidence(kind, checks=checks)).axes
-        assert not axes.axison
+        with pytest.raises(InvalidInput, match="nothing was compared"):
+            figures.draw(evidence(kind, checks=checks))
     failed = ConvergenceFailure("a", ["b"], "c", {"kind": "statement", "checks": [outside], "n": 3})
     again = pickle.loads(pickle.dumps(failed))
     assert again.evidence == {"kind": "statement", "title": "a", "lines": ["b"], "n": 3}

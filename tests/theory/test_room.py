@@ -106,6 +106,6 @@ class Asked:
 def test_a_request_in_words_is_prepared(paper):
     free = load_file(FOLDER / "own_method.py")
     prepared = free.setting.prepare(free.statements[0], Asked())
-    assert prepared.options["sampling"] == Uniform(2) and prepared.algorithm.alpha == 0.5 and "eta = 2" in prepared.head[1]
+    assert prepared.options["sampling"] == Uniform(2) and prepared.algorithm is None and "eta = 2" in prepared.head[1]
     with pytest.raises(InvalidInput, match="--participants 2: descent-lemma/lemma-1 is about Full"):
         paper.setting.prepare(paper.statements[0], Asked())

@@ -2,7 +2,7 @@
 
 FedElasticNet, one client a round, starts at that mean: all that its Theorem 3.1 then has to bound
 is how far the sampling of clients drives the model away. As printed the bound is too small for
-(nearly) any three numbers whose largest and smallest are more than 2,000 apart: its constant C_0 is
+(nearly) any three numbers whose largest and smallest are more than 3,000 apart: its constant C_0 is
 a mean distance, and what is measured grows like a squared one. Write the same incomes in thousands
 of euros, and the printed bound holds. Repaired, C_0 is a mean square, and the currency does not
 matter.

@@ -108,6 +108,13 @@ class AuthoredStatement:
             for rule, changes in self.rules.items()
         }  # fmt: skip
 
+    def is_about_the_same_as(self, other: AuthoredStatement) -> bool:
+        """True of one whose instances could be this one's: all that is declared but the forms."""
+        declared = (
+            "about", "local", "sampling", "problems", "over", "rounds", "rule", "states", "starts",
+        )  # fmt: skip
+        return all(getattr(self, name) == getattr(other, name) for name in declared)
+
     def on(self, view: Any, mutants: bool = True) -> Forms:
         """The forms with their sides on a view; over a world made anew, as they hold the world.
 
@@ -115,10 +122,10 @@ class AuthoredStatement:
         """
         if self.of_world:
             return outlined(self.function, view, self.id)
-        kept = view.__dict__.setdefault("yielded", {})
-        if mutants not in kept:
-            kept[mutants] = evaluate(self.function, view, self.id, mutants)
-        return kept[mutants]
+        kept, key = view.__dict__.setdefault("yielded", {}), (self.id, mutants)
+        if key not in kept:
+            kept[key] = evaluate(self.function, view, self.id, mutants)
+        return kept[key]
 
     @property
     def of_world(self) -> bool:
@@ -148,7 +155,10 @@ class AuthoredStatement:
         """The forms by name; of those under several rules the first."""
         if self.rules:
             each = [variant.forms for variant in self.variants.values()]
-            return {name: claimed for forms in reversed(each) for name, claimed in forms.items()}
+            first: dict[str, Claimed] = {}
+            for forms in each:
+                first |= {name: claimed for name, claimed in forms.items() if name not in first}
+            return first
         if not self.of_world and not self.tested:
             return self.looked_over()
         try:
@@ -256,6 +266,7 @@ class AuthoredStatement:
             mutants=tuple(
                 Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)
             ),
+            **claimed.more,
         )
 
     def _form_on(self, view: Any, name: str) -> Claimed:

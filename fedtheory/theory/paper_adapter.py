@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.rational import Builders, fraction
 from fedtheory.theory.judge.check import Check
+from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
@@ -91,12 +92,25 @@ class AuthoredSetting(Setting):
         return next((s for s in every if s.has_rule_of(algorithm)), every[0])
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
+    @cached_property
+    def _alike(self) -> dict[tuple[str, str], list[Any]]:
+        """Statements under a rule that are about the same, by name and rule of the first: they share
+        their instances."""
+        groups: list[list[Any]] = []
+        for kind in self.kinds:
+            for variant in self.authored[kind].variants.values():
+                group = next((g for g in groups if g[0].is_about_the_same_as(variant)), [])
+                groups += [] if group else [group]
+                group.append(variant)
+        return {(g[0].name, g[0].rule): g for g in groups}
+
     def instances(self, plan: Plan) -> Sequence[Any]:
         """Random instances of every statement, a third of them in fractions, and problems of the
-        package; of runs in a paper, which nobody studies as a file's, many more in floats."""
+        package; of runs in a paper, which nobody studies as a file's, many more in floats. What is
+        about the same is judged on the same ones."""
         out: list[Any] = []
-        for kind, setting in ((k, s) for k in self.kinds for s in self._settings(k)):
-            rule = setting.of_statement.rule
+        for (kind, rule), (first, *_) in self._alike.items():
+            setting = MethodSetting.of(first)
             more = self.authored.tested and setting.scope == "run"
             count = OF_RUNS if more else INSTANCES
             drawn = islice(_draws(setting, plan.seed), max(6, round(count * plan.scale)))
@@ -109,34 +123,43 @@ class AuthoredSetting(Setting):
                 out.append(DrawnInstance({}, kind, label, data, None, rule, family))
         return out
 
+    def _concerned(self, instance: Any, statements: Sequence[Statement]) -> list[Any]:
+        """Those of the statements that are judged on an instance."""
+        chosen = {s.id for s in statements}
+        return [v for v in self._alike[instance.kind, instance.rule] if v.id in chosen]
+
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
-        """True if its statement is one of these."""
-        return instance.kind in {s.id.partition("/")[2] for s in statements}
+        """True if one of these statements is judged on it."""
+        return bool(self._concerned(instance, statements))
 
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
-        """Every form of the instance's statement."""
-        if not self.concerns(instance, statements):
-            return []
-        setting = self._of(instance.kind, instance.rule)
-        statement, found, name = setting.of_statement, list[Check](), instance.name
-        try:
-            if (number := instance.data.get("number")) is not None:
-                where = f"authoring problems {statement.id}"
-                seed = instance.data["seed"]
-                rng = Stream(seed).generator(where, number)
-                _, problem = next(iter(setting.problems.problems(rng, 1, number)))
-                view = setting.problem_views(problem, rng, seed=seed)
-                return check(statement, view, None, name)
-            made = Draw.from_data(instance.data)
-            if instance.rational:
-                with suppress(NotInFractions, InvalidInput):  # then in floats
-                    found = check(statement, setting.view(made, exact=True), None, name)
-            others = [f for f in statement.forms if f not in {c.form for c in found}]
-            if others:
-                found += check(statement, setting.view(made, exact=False), others, name)
-            return found
-        except SILENT as error:
-            return statement.unjudged(statement.forms, error, name)
+        """Every form of the statements that are judged on it, which share its run."""
+        concerned = self._concerned(instance, statements)
+        setting, name = self._of(instance.kind, instance.rule), instance.name
+        view = cache(partial(self._campaign_view, setting, instance))
+        out = list[Check]()
+        for statement in concerned:
+            found = list[Check]()
+            try:
+                if instance.rational:
+                    with suppress(NotInFractions, InvalidInput):  # then in floats
+                        found = check(statement, view(True), None, name)
+                others = [f for f in statement.forms if f not in {c.form for c in found}]
+                if others:
+                    found += check(statement, view(False), others, name)
+                out += found
+            except SILENT as error:
+                out += statement.unjudged(statement.forms, error, name)
+        return out
+
+    def _campaign_view(self, setting: MethodSetting, instance: Any, exact: bool) -> Any:
+        """Make the view of an instance of a campaign."""
+        if (number := instance.data.get("number")) is None:
+            return setting.view(Draw.from_data(instance.data), exact=exact)
+        seed = instance.data["seed"]
+        rng = Stream(seed).generator(f"authoring problems {setting.of_statement.id}", number)
+        _, problem = next(iter(setting.problems.problems(rng, 1, number)))
+        return setting.problem_views(problem, rng, seed=seed)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
@@ -158,9 +181,17 @@ class AuthoredSetting(Setting):
         """
         authored = self._chosen(statement, case.algorithm, case.given).of_statement
         claimed = [f.name for f in forms if authored.rule in f.established]
-        found = on_case(authored, case, claimed)
         why = f"not claimed for the {authored.rule} rule"
-        return found + authored.unjudged([f.name for f in forms if f.name not in claimed], why)
+        others = authored.unjudged([f.name for f in forms if f.name not in claimed], why)
+        order = {f.name: i for i, f in enumerate(statement.forms)}
+
+        def in_order(found: Sequence[Check]) -> list[Check]:
+            return sorted([*found, *others], key=lambda c: order[c.form])
+
+        tell = case.on_stage
+        if tell is not None:
+            case = replace(case, on_stage=lambda found: tell(Checks(in_order(found), statement)))
+        return in_order(on_case(authored, case, claimed))
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
@@ -248,7 +279,7 @@ class AuthoredSetting(Setting):
             algorithm = None
             if setting.scope == "run":
                 options["rounds"] = request.rounds or setting.of_statement.rounds[1]
-        return Prepared(problem, algorithm, options, head)
+        return Prepared(problem, algorithm, options, head, staged=setting.scope == "run")
 
     def declares(self, statement: Statement) -> dict[str, str]:
         """The method, the local work, the sampling and the class of problems."""
@@ -277,6 +308,8 @@ class AuthoredSetting(Setting):
 
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """As `Setting.exact_view`; also of data that older files have."""
+        if witness.rule not in self.authored[statement.id].variants:
+            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
         view = super().exact_view(statement, form, self.authored.older(witness))
         view_forms = self.authored[statement.id].on(view)
         if form.name in view_forms.absent:
@@ -351,7 +384,8 @@ class AuthoredSetting(Setting):
         tell = None if on_progress is None else (lambda done, total, words: on_progress(words))
         authored = self.authored[statement.id]
         names = {c.instance for c in checks if c.verdict == "violated"}
-        every = [_drawn_again(s, seed, names) for s in self._settings(authored.name)]
+        groups = [g for g in self._alike.values() if any(v.id == statement.id for v in g)]
+        every = [_drawn_again(MethodSetting.of(first), seed, names) for first, *_ in groups]
         again = {name: instance for found in every for name, instance in found.items()}
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
 

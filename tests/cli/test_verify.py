@@ -12,12 +12,11 @@ from command_line import call, instead, only_these
 from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
-from fedtheory.theorems.fedelasticnet.setting import Trial
 from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.statement import Statement
 
 TASKS = [
-    campaign.Task("fedelasticnet", Trial("exact", ProblemInstance("quadratic", 2, 1, 1, 100.0, 1.0, seed), states=4, max_leaves=8))
+    campaign.Task("fedelasticnet", ProblemInstance("quadratic", 2, 1, 1, 100.0, 1.0, seed))
     for seed in (1, 2)
 ]
 ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")
@@ -190,22 +189,24 @@ THEOREM = ("verify", "theorem-3.1", "--problem", "quadratic", "-P", 2, "--rounds
 
 @pytest.mark.parametrize("finished", [0, 1])
 def test_an_interrupted_statement_keeps_the_stages_that_were_finished(finished, monkeypatch, tmp_path):
-    from fedtheory.theorems.fedelasticnet import on_a_problem, stages
+    from fedtheory.theory.rounds import method_setting, on_problem
 
-    real, calls = stages.monte_carlo, []
-    monkeypatch.setattr(on_a_problem, "fewest", lambda *_: 2)
+    real, calls = method_setting.run, []
+    monkeypatch.setattr(on_problem, "FIRST", 2)
 
-    def interrupted(*args, on_round, **options):
-        calls.append(options["first_scenario"])
+    def interrupted(*args, on_round=None, **options):
+        if on_round is None:
+            return real(*args, **options)
+        calls.append(options["first"])
 
-        def after(t):
-            on_round(t)
+        def after(t, count):
+            on_round(t, count)
             if len(calls) > finished and t == 2:
                 raise KeyboardInterrupt
 
         return real(*args, on_round=after, **options)
 
-    monkeypatch.setattr(stages, "monte_carlo", interrupted)
+    monkeypatch.setattr(method_setting, "run", interrupted)
     result = call(*THEOREM, "--out", tmp_path, code=130)
     written = list(tmp_path.glob("*.json"))
     if not finished:

@@ -1,6 +1,6 @@
-"""Random rounds and runs of Algorithm 3 on diagonal quadratics, for the search for counterexamples.
+"""Random rounds of Algorithm 3 on diagonal quadratics, for the search for counterexamples.
 
-Their data are those of a witness, in short fractions; of a run a search takes floats.
+Their data are those of a witness, in short fractions.
 """
 
 from __future__ import annotations
@@ -21,42 +21,27 @@ __all__ = ["drawn"]
 
 FINE = Fraction(1, 1000)  # relative width within which a number is the simplest
 RATIOS = (0.02, 1.54, 10.69, 22.84, 26.862, 27.001)  # lambda_2/beta is above one of them
-# Clients of each kind, P, d, T, starts of runs; and of those where it tells who just does not move.
-RUNS = (
-    ((1,), 1, 1, 12, 1), ((1,), 1, 1, 160, 1), ((1,), 1, 1, 60, 2), ((1,), 1, 2, 12, 1),
-    ((1, 1), 1, 1, 6, 1), ((1, 1), 2, 1, 12, 1), ((1, 1), 2, 1, 120, 1), ((1, 1), 1, 2, 4, 1),
-    ((1, 1, 1), 1, 1, 5, 1), ((1, 1, 1), 2, 1, 5, 1), ((1, 1, 1), 3, 1, 40, 1),
-)  # fmt: skip
-AT_THE_EDGE = (
-    ((1, 1), 2, 1, 80, 1), ((1000,), 1, 1, 160, 1), ((1000,), 1, 1, 160, 2), ((1, 6), 7, 1, 400, 1),
-)  # fmt: skip
 
 
 def _view(rule: str, data: dict[str, Any]) -> Any:
-    """Make a round in fractions, or a run in floats."""
+    """Make a round in fractions."""
     w = DiagonalWitness("", "", rule, **data)
     made = instance_of(w)
-    return made.round_view(state_of(w, made)) if w.T is None else made.in_floats().run_view(w.T)
+    return made.round_view(state_of(w, made))
 
 
 def drawn(kind: str, rng: Any) -> DataInstance:
-    """Draw an instance of a kind, 'round' or 'run', under a rule of Algorithm 3."""
-    rule, data = _drawn(kind, rng)
+    """Draw an instance of the kind 'round' under a rule of Algorithm 3."""
+    rule, data = _drawn(rng)
     return DataInstance({kind: partial(_view, rule)}, kind, rule, to_file(data), None, rule)
 
 
-def _drawn(kind: str, rng: Any) -> tuple[str, dict[str, Any]]:
+def _drawn(rng: Any) -> tuple[str, dict[str, Any]]:
     rule = RULES[int(rng.integers(2))]
-    edge = bool(rng.random() < (0.4 if kind == "run" else 0.1))
-    if kind == "run":
-        shapes = [s for s in (*RUNS, *AT_THE_EDGE * edge) if _may(rule, s[0], s[1])]
-        copies, P, d, T, starts = shapes[int(rng.integers(len(shapes)))]
-        data, scale = _numbers(rng, copies, P, d, starts, edge, T)
-        data |= {"T": T} | ({"copies": copies} if max(copies) > 1 else {})
-        return rule, data
+    edge = bool(rng.random() < 0.1)
     m, d = 1 + int(4 * rng.random() ** 2), 1 + int(3 * rng.random() ** 2)
     P, same = 1 + int(rng.integers(m)), bool(rng.random() < 0.2)  # coordinates that are copies
-    data, scale = _numbers(rng, (1,) * m, P, d, 1, edge, 0, same)
+    data, scale = _numbers(rng, m, P, d, edge, same)
     if rng.random() < 0.6:
         local = data["x0"] + scale[0] * _signed(rng, (m, d), 5, same)
         stored = scale[0] * scale[1] * _signed(rng, (m, d), 2, same)
@@ -67,34 +52,24 @@ def _drawn(kind: str, rng: Any) -> tuple[str, dict[str, Any]]:
     return rule, data
 
 
-def _may(rule: str, copies: tuple[int, ...], P: int) -> bool:
-    """True if merged clients are followed: all in every round, or under the true-gradient rule."""
-    return rule != "sign" or P == sum(copies) or max(copies) == 1
-
-
 def _numbers(
-    rng: Any, copies: tuple[int, ...], P: int, d: int, starts: int, edge: bool, T: int,
-    same: bool = False,
-) -> tuple[dict[str, Any], list[Fraction]]:  # fmt: skip
+    rng: Any, m: int, P: int, d: int, edge: bool, same: bool
+) -> tuple[dict[str, Any], list[Fraction]]:
     """Give the data, and the units of length and of losses: in others curvatures are at most 1.
 
     With ``edge`` a client just does not move.
     """
-    m = len(copies)
     h = _each(lambda: _short(max(rng.random() - 0.15, 0.0) ** 2), (m, d), same)
     h = h / h.max() if h.any() else h + 1
     c = _signed(rng, (m, d), 2, same)
-    losses = DiagonalLosses(h, c, copies)
+    losses = DiagonalLosses(h, c)
     steepest = abs(losses.grad_star).max()
     least = RATIOS[int(rng.integers(len(RATIOS)))]
-    most = 1e8 if edge and T and m > 1 else 1000  # of clients that are nearly linear
     l1 = _short(10 ** (6 * rng.random() - 4))
-    l2 = _short(least * 1.001 * (most / least) ** rng.random())
-    away = _signed(rng, (starts, d), 5, same)
+    l2 = _short(least * 1.001 * (1000 / least) ** rng.random())
+    away = _signed(rng, (1, d), 5, same)
     if steepest and rng.random() < 0.2:  # at the optimum of clients that disagree
         away = 0 * away
-    elif steepest and edge and T and m > 1:  # as far as gamma moves
-        away = _each(lambda: _short(float(T * steepest / l2) * (2 * rng.random() - 1)), (starts, d))
     x0 = losses.theta_star + away
     if edge:
         k = int(rng.integers(m))
@@ -103,7 +78,7 @@ def _numbers(
     length, loss = tens
     data = {
         "h": loss * h, "c": length * c, "lambda1": length * loss * l1, "lambda2": loss * l2,
-        "P": P, "x0": length * (x0 if starts > 1 else x0[0]),
+        "P": P, "x0": length * x0[0],
     }  # fmt: skip
     return data, tens
 

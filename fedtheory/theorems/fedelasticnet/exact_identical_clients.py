@@ -9,16 +9,20 @@ nobody moves is not assumed: intervals that hold every reachable state prove it,
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses
-from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.theory.judge.record import Missing
+from fedtheory.rational import fraction, integer
+from fedtheory.theorems.fedelasticnet.exact_losses import exact_array
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+from fedtheory.theory.judge.statement import Undefined
 
-__all__ = ["still_run_view"]
+__all__ = ["MAX_ROUNDS", "StillRun"]
+
+MAX_ROUNDS = 2000
 
 
 class _Reach:
@@ -84,60 +88,74 @@ class _Moments:
         self.ah, self.hh, self.sh = ah - hh / l2, hh, sh
 
 
-def still_run_view(instance: Any, losses: DiagonalLosses, rounds: int) -> RunView:
-    """All horizons 1..rounds of m identical clients, P a round, while nobody moves (true-gradient rule).
+class StillRun:
+    """The letters of Theorem 3.1 on a run of m identical clients, P a round, while nobody moves.
 
-    What is anchored at theta_k^{t-1} is not followed, and `Missing`.
-
-    Parameters
-    ----------
-    instance : `fedtheory.theorems.fedelasticnet.exact.DiagonalInstance`
+    ``once`` gives them to the forms of that theorem, which stand on quantities of this rule.
 
     Raises
     ------
     InvalidInput
-        Clients of several kinds, the sign rule, or a client that can move.
+        Clients of several kinds, the sign rule, a horizon out of range, or a client that can move.
     """
-    if instance.rows > 1 or instance.rule != "true-gradient":
-        raise InvalidInput(
-            f"copies = {list(losses.copies or ())} with P = {instance.P} of m = {instance.m} under the "
-            f"{instance.rule} rule: merged clients of which some stay away must all be identical (one row), under "
-            "the true-gradient rule"
-        )
-    constants = instance.constants
-    [curvature], away = losses.h, instance.x0 - losses.theta_star
-    reach = _Reach(away, curvature, constants.lambda2, constants.P / constants.m)
-    moments = _Moments(away, curvature, constants.lambda2, constants.m, constants.P)
-    rows: dict[str, list[Any]] = {n: [] for n in ("excess", "exact", "split")}
-    whole, split = 0, 0
-    for t in range(1, rounds + 1):
-        if not reach.still(constants.lambda1):
-            raise InvalidInput(f"a client can move in round {t}: merged clients are followed only while nobody moves")
-        more, apart, square = moments.look()
-        whole, split = whole + more, split + apart
-        rows["excess"].append([(curvature * square).sum() / (2 * t * t)])
-        rows["exact"].append([whole])
-        rows["split"].append([split])
-        moments.step()
-        reach.step()
-    own = Missing("models anchored at theta_k are not followed: write the merged clients out")
-    dtype = object if instance.is_exact else float
-    column = {k: np.array(r, dtype=dtype) for k, r in rows.items()}
-    return RunView(
-        losses=losses,
-        constants=constants,
-        rule=instance.rule,
-        d=instance.d,
-        horizons=np.array(range(1, rounds + 1), dtype=object if instance.is_exact else int),
-        exact=True,
-        excess=column["excess"],
-        noise=0 * column["excess"],
-        inner_exact=column["exact"],
-        inner_sign=0 * column["exact"],
-        inner_own_sign=own,
-        inner_split=column["split"],
-        inner_split_sign=0 * column["split"],
-        inner_split_own_sign=own,
-        zeros=0 * column["exact"] + instance.d,
-        **instance.start_constants(),
-    )
+
+    rule, rational, sampled, exact = "true-gradient", True, False, True
+
+    def __init__(self, w: Any) -> None:
+        h, c, x0 = (exact_array(v) for v in (w.h, w.c, w.starts))
+        m, self.l1, self.l2 = Fraction(w.m), fraction(w.lambda1), fraction(w.lambda2)
+        if not isinstance(w.P, int) or not 1 <= w.P <= w.m:
+            raise InvalidInput(f"P = {w.P!r} of {w.m}: it must be an integer between 1 and m")
+        if len(h) > 1 or w.rule != self.rule:
+            raise InvalidInput(
+                f"copies = {w.copies} with P = {w.P} of m = {w.m} under the {w.rule} rule: merged "
+                "clients of which some stay away must all be identical (one row), under the "
+                "true-gradient rule"
+            )
+        if not self.l1 > 0:
+            raise InvalidInput(f"lambda_1 = {self.l1} is not above 0, as Algorithm 3 asks")
+        [curvature], away, self.d = h, x0 - c, h.shape[1]
+        self.method, self.beta = self, curvature.max()
+        self.constants = ElasticConstants(m, Fraction(w.P), self.beta, self.l1, self.l2)
+        reach = _Reach(away, curvature, self.l2, w.P / m)
+        moments = _Moments(away, curvature, self.l2, m, w.P)
+        sums, rows = (Fraction(0), Fraction(0)), []
+        for t in range(1, integer(w.T, "T", 1, MAX_ROUNDS) + 1):
+            if not reach.still(self.l1):
+                raise InvalidInput(f"a client can move in round {t}: merged clients are followed only while nobody moves")
+            whole, split, square = moments.look()
+            sums = sums[0] + whole, sums[1] + split
+            rows.append((Fraction(t), *sums, (curvature * square).sum() / (2 * t * t)))
+            moments.step()
+            reach.step()
+        columns = np.array(rows, dtype=object).T[..., None]
+        self.T, self._whole, self._split, self.excess = columns
+        self.zeros = self.d + 0 * self.T
+        self.start = (away * away).sum() / Fraction(len(away))
+        self.C_0 = self.C_0_unsquared = 0 * self.start  # at the optimum no gradient is left
+        self.C_0_true = ((curvature * away) ** 2).sum() / Fraction(len(away))
+
+    def last(self, name: str, split: bool = False, factor: int = -1) -> Any:
+        """As `fedtheory.theorems.fedelasticnet.statements.theorem_3_1.Letters.last`."""
+        if name == "own_sign":
+            raise Undefined(
+                "models anchored at theta_k are not followed: write the merged clients out"
+            )
+        found = {"s": self._split if split else self._whole, "sign": 0 * self.T}[name]
+        return 2 * factor * found / (self.l2 * self.T)
+
+    def once(self, of: Any) -> Any:
+        """These letters."""
+        return self
+
+    def applies(self, form: Any) -> str | None:
+        """Nothing else is asked."""
+        return None
+
+    def misshapen(self, shape: tuple[int, ...]) -> str | None:
+        """One column, whose numbers are expectations."""
+        return None
+
+    def expectation(self, v: Any) -> Any:
+        """The column."""
+        return v[..., 0] if np.ndim(v) else v

@@ -49,12 +49,8 @@ def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
 
 
 class RationalLosses:
-    """The `Losses` of a view, a coordinate at a time.
+    """The `Losses` of a view, a coordinate at a time."""
 
-    With ``copies`` row k stands for so many identical clients.
-    """
-
-    copies: tuple[int, ...] | None
     shape: tuple[int, int]  # rows and coordinates
     is_exact: bool  # of fractions
     values_each: Callable[[Any], Any]
@@ -63,12 +59,10 @@ class RationalLosses:
     @property
     def m(self) -> int:
         """The number of clients."""
-        return self.shape[0] if self.copies is None else sum(self.copies)
+        return self.shape[0]
 
     def mean(self, values: Any) -> Any:
         """(1/m) sum over the clients: the axis before the last."""
-        if self.copies is not None:
-            values = values * np.array(self.copies, dtype=object if self.is_exact else float)[:, None]
         return values.sum(axis=-2) / (Fraction(self.m) if self.is_exact else float(self.m))
 
     def values(self, x: Any) -> Any:
@@ -91,7 +85,6 @@ class DiagonalLosses(RationalLosses):
 
     h: Any
     c: Any
-    copies: tuple[int, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]

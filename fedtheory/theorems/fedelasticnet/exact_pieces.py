@@ -188,7 +188,6 @@ class SeparableLosses(RationalLosses):
 
     pieces: Sequence[Sequence[Piece]]
     near: Any = None
-    copies: None = None
     is_exact = True
 
     @property

@@ -13,7 +13,7 @@ from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
 from fedtheory.theorems.fedelasticnet.notation import RATIO, REPAIRED_THRESHOLD
-from fedtheory.theorems.fedelasticnet.quantities import RoundView, RunView
+from fedtheory.theorems.fedelasticnet.quantities import RoundView
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 
@@ -27,7 +27,6 @@ __all__ = [
     "state_of",
 ]
 
-MAX_ROUNDS = 2000
 _CLAIM = ("statement", "form", "rule", "lhs", "rhs", "found_by", "provenance")
 _NEEDED = ("h", "c", "lambda1", "lambda2", "P", "x0")
 _OPTIONAL = ("copies", "T", "cohorts", "state")
@@ -126,6 +125,11 @@ def _malformed(data: dict[str, Any]) -> str:
     for key in ("h", "c", "x0"):
         if not isinstance(data[key], list):
             return f"{key} is {data[key]!r}; expected a list"
+    copies = data.get("copies")
+    good = isinstance(copies, list) and all(type(n) is int and n >= 1 for n in copies)
+    if copies is not None and (not good or len(copies) != len(data["h"])):
+        rows = len(data["h"])
+        return f"copies = {copies!r}: expected one integer >= 1 for each of the {rows} rows of h"
     return ""
 
 
@@ -151,38 +155,45 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
 
 
 def as_draw(witness: Witness) -> Witness:
-    """Give a witness about a round the data of statements in the language of one file.
+    """Give a witness the data of statements in the language of one file.
+
+    Of many identical clients, of which some stay away, the data stay what they are: `StillRun`.
 
     Raises
     ------
     InvalidInput
-        Malformed data; merged clients; a horizon.
+        Malformed data; of a round merged clients, or neither cohorts nor a state before it.
     """
     if witness.kind not in ("round", "run"):
         return witness
-    w = DiagonalWitness.from_witness(witness)
-    if w.T is not None or w.copies is not None or (w.cohorts is None) == (w.state is None):
+    w, kind = DiagonalWitness.from_witness(witness), witness.statement.partition("/")[2]
+    if w.copies is not None and w.T is not None and w.P < w.m:
+        return replace(witness, kind=kind)
+    if w.T is None and (w.copies is not None or (w.cohorts is None) == (w.state is None)):
         raise InvalidInput(
             f"{w.statement} is about one round, after cohorts or from a state, "
             "of clients that are written out"
         )
+    start = w.x0 if w.state is None else w.state["theta"]
+    many = w.copies or [1] * len(w.h)
+    h, c = ([row for row, n in zip(rows, many, strict=True) for _ in range(n)] for rows in (w.h, w.c))
     beta = max(fraction(v, "h") for row in w.h for v in row)
-    distance = (
-        fraction(w.lambda2, "lambda2") / beta - Fraction(REPAIRED_THRESHOLD) if beta else beta
-    )
+    ratio = fraction(w.lambda2, "lambda2") / beta if beta else beta
+    least = Fraction(REPAIRED_THRESHOLD) if w.T is None else 0
     state = {} if w.state is None else {"state": {k: w.state[k] for k in ("stored", "local")}}
     data = {
-        "h": w.h, "c": w.c, "weights": [f"1/{w.m}"] * w.m,
-        "start": w.x0 if w.state is None else w.state["theta"],
-        "rounds": len(w.cohorts or ()), "before": w.cohorts or [], "cohort_size": w.P,
-        "drawn": {"method.l1": w.lambda1, "method.l2": str(distance)}, **state,
+        "h": h, "c": c, "weights": [f"1/{w.m}"] * w.m, "start": start, "cohort_size": w.P,
+        "rounds": len(w.cohorts or ()) if w.T is None else w.T, "before": w.cohorts or [],
+        "drawn": {"method.l1": w.lambda1, "method.l2": str(ratio - least)}, **state,
     }  # fmt: skip
-    return replace(witness, kind=w.statement.partition("/")[2], data=data)
+    return replace(witness, kind=kind, data=data)
 
 
 def instance_of(w: DiagonalWitness) -> DiagonalInstance:
-    """The exact instance. Raises `InvalidInput` as `DiagonalInstance.exact` does."""
-    return DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0, w.copies)
+    """The exact instance. Raises `InvalidInput` as `DiagonalInstance.exact` does, and for merged clients."""
+    if w.copies is not None:
+        raise InvalidInput(f"copies = {w.copies}: merged clients are for runs; write the {w.m} clients out")
+    return DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0)
 
 
 def state_of(w: DiagonalWitness, instance: DiagonalInstance) -> RationalState:
@@ -217,7 +228,7 @@ def _assumptions(statement: Statement, form: Form, w: DiagonalWitness, instance:
         raise InvalidInput(f"{RATIO} = {ratio} is not above {least:.6g}: the assumptions of {statement.id} fail")
 
 
-def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundView | RunView:
+def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundView:
     """The view of a witness in fractions.
 
     Raises
@@ -227,23 +238,18 @@ def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundVie
     """
     instance = instance_of(w)
     _assumptions(statement, form, w, instance)
-    if form.kind == "round":
-        if w.T is not None:
-            raise InvalidInput(f"{statement.id} is about one round: T = {w.T} is the horizon of a run, leave it out")
-        return instance.round_view(state_of(w, instance))
-    if form.kind != "run":
-        raise InvalidInput(f"{statement.id} is about {form.kind}s: witnesses are rounds and runs of Algorithm 3")
-    if not isinstance(w.T, int) or isinstance(w.T, bool) or not 1 <= w.T <= MAX_ROUNDS:
-        raise InvalidInput(f"horizon T = {w.T!r}: expected an integer between 1 and {MAX_ROUNDS}")
-    return instance.run_view(w.T)
+    if w.T is not None:
+        raise InvalidInput(f"{statement.id} is about one round: T = {w.T} is the horizon of a run, leave it out")
+    return instance.round_view(state_of(w, instance))
 
 
-def at_the_last_horizon(sides: Callable[[RunView], Sides]) -> Callable[[RunView], Sides]:
+def at_the_last_horizon(sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
     """The sides at the longest horizon of a run: a witness claims it for that one."""
 
-    def last(run: RunView) -> Sides:
+    def last(run: Any) -> Sides:
         whole = sides(run)
-        lhs, rhs, scale = (np.asarray(a)[-1:] for a in (whole.lhs, whole.rhs, whole.scale))
-        return Sides(lhs, rhs, scale, whole.relation)
+        parts = (np.asarray(a) for a in (whole.lhs, whole.rhs, whole.scale, whole.noise))
+        lhs, rhs, scale, noise = (a[-1:] if a.ndim else a for a in parts)
+        return Sides(lhs, rhs, scale, whole.relation, noise)
 
     return last

@@ -1,4 +1,4 @@
-"""The instances every statement is run on: at least 500 random ones in five families, the bundled real data, and long Monte Carlo runs.
+"""The instances every statement about a round is run on: at least 500 random ones in five families.
 
 An instance is a small recipe (`ProblemInstance`), built where it is needed, so that a campaign can be spread over processes.
 """
@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.problems import datasets, generators, partitions
+from fedtheory.problems import generators
 from fedtheory.problems.base import Problem
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.problems.softmax import Softmax
 from fedtheory.randomness import Stream
 
-__all__ = ["FAMILIES", "ProblemInstance", "long_runs", "near_beta", "random_battery", "real_battery", "stalled_battery"]
+__all__ = ["FAMILIES", "ProblemInstance", "near_beta", "random_battery", "stalled_battery"]
 
 # lambda_2/beta: just above the thresholds of Theorems A and B and of the repaired and printed Theorem 3.1, then far above.
 RATIOS = (10.69, 22.84, 26.862, 27.001, 30.0, 100.0, 1000.0)
@@ -34,7 +33,7 @@ class ProblemInstance:
 
     Attributes
     ----------
-    family : key of `FAMILIES`, a data set's name, or 'long run'
+    family : key of `FAMILIES`, or 'stalled'
     clients, cohort, dim : m, P, d
     ratio, l1 : lambda_2/beta, and lambda_1 in units of the root mean square gradient coordinate at the optimum
     seed : of the problem and the start
@@ -86,7 +85,7 @@ class ProblemInstance:
 def _build(i: ProblemInstance) -> Problem:
     heterogeneity = float(10.0 ** Stream(i.seed).generator("heterogeneity").uniform(-1, 1))
     options: dict[str, Any] = {"heterogeneity": heterogeneity, "seed": i.seed}
-    if i.family in ("quadratic", "long run"):
+    if i.family == "quadratic":
         condition = 1.0 if i.dim == 1 else 10.0
         return generators.random_quadratic(i.clients, i.dim, condition=condition, **options)
     if i.family == "ill-conditioned":
@@ -98,24 +97,7 @@ def _build(i: ProblemInstance) -> Problem:
     samples = [6 + 4 * k for k in range(i.clients)]
     if i.family == "logistic":
         return generators.random_logistic(i.clients, i.dim, samples, condition=condition, ridge=0.1, **options)
-    if i.family == "huber":
-        return generators.random_huber(i.clients, i.dim, samples, condition=condition, ridge=0.05, **options)
-    return _real(i)
-
-
-def _real(i: ProblemInstance) -> Problem:
-    if i.family == "diabetes":
-        data = datasets.diabetes()
-        return partitions.federate(data, partitions.iid(data.num_samples, i.clients, sigma=0.5, seed=i.seed), ridge=1e-3)
-    if i.family == "breast cancer":
-        data = datasets.breast_cancer()
-        return partitions.federate(data, partitions.dirichlet(data.targets, i.clients, 0.6, seed=i.seed), ridge=1e-2)
-    data = datasets.digits_binary("even")
-    if i.family == "digits":
-        return partitions.federate(data, partitions.dirichlet(data.targets, i.clients, 0.3, seed=i.seed), ridge=1e-2)
-    multi = datasets.digits()
-    deal = partitions.classes_per_client(multi.targets, i.clients, 4, seed=i.seed)
-    return partitions.federate(multi, deal, Softmax, ridge=1e-2)
+    return generators.random_huber(i.clients, i.dim, samples, condition=condition, ridge=0.05, **options)
 
 
 def random_battery(seed: int = 0, scale: float = 1.0) -> list[ProblemInstance]:
@@ -139,21 +121,8 @@ def random_battery(seed: int = 0, scale: float = 1.0) -> list[ProblemInstance]:
     return out
 
 
-def real_battery(seed: int = 0) -> list[ProblemInstance]:
-    """The bundled data sets, cut into 5 or 6 clients."""
-    return [
-        ProblemInstance("diabetes", 6, 3, 10, 27.001, 0.3, seed),
-        ProblemInstance("diabetes", 5, 1, 10, 100.0, 1.0, seed + 1),
-        ProblemInstance("breast cancer", 6, 2, 30, 27.001, 0.3, seed),
-        ProblemInstance("breast cancer", 5, 4, 30, 10.69, 0.03, seed + 1),
-        ProblemInstance("digits", 5, 2, 64, 27.001, 0.3, seed),
-        ProblemInstance("digits, ten classes", 5, 2, 640, 27.001, 0.3, seed),
-    ]
-
-
 def stalled_battery(seed: int = 0) -> list[ProblemInstance]:
-    """Identical clients, all taking part, lambda_1 just above their gradient: the sign rule never moves. One path, so 200 rounds
-    are exact."""
+    """Identical clients, all taking part, lambda_1 just above their gradient: the sign rule never moves."""
     return [ProblemInstance("stalled", 2, 2, 1, ratio, 1.01, seed) for ratio in (50.0, 60.0, 80.0)]
 
 
@@ -166,12 +135,4 @@ def near_beta(seed: int = 0) -> list[ProblemInstance]:
         ProblemInstance("identical", 3, 1, 1, 2.0, 10.0, seed + 4),
         ProblemInstance("logistic", 3, 1, 2, 4.8, 0.3, seed + 5),
         ProblemInstance("quadratic", 2, 1, 1, 4.85, 1.0, seed + 6),
-    ]
-
-
-def long_runs(seed: int = 0) -> list[ProblemInstance]:
-    """m = 100, P = 10, for T = 1,000 rounds of Monte Carlo."""
-    return [
-        ProblemInstance("long run", 100, 10, 5, 27.001, 0.3, seed),
-        ProblemInstance("long run", 100, 10, 5, 100.0, 1.0, seed + 1),
     ]

@@ -1,4 +1,4 @@
-"""The letters of FedElasticNet's formulas: a round and a run as symbols, from which the formula of a form is made by its own code."""
+"""The letters of FedElasticNet's formulas: a round as symbols, from which the formula of a form is made by its own code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.theory.judge.record import Missing
 from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.judge.symbolic import Letters, symbol, written
 
-__all__ = ["BY_RULE", "ROUND", "RUN", "RUN_BY_RULE", "definition"]
+__all__ = ["BY_RULE", "ROUND", "definition"]
 
 _CONSTANTS = {"m": "m", "P": "P", "beta": r"\beta", "lambda1": r"\lambda_1", "lambda2": r"\lambda_2"}
 _SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
@@ -40,14 +39,6 @@ class _Constants(ElasticConstants):
         return self._own("B")
 
 
-class _ConstantsOfRun(_Constants):
-    """The same with kappa' for kappa P/(2m), as Theorem 3.1 prints it."""
-
-    @property
-    def printed(self) -> tuple[Any, Any, Any]:
-        return 2 * symbol("kappa'", r"\kappa'"), *super().printed[1:]
-
-
 def definition(of: str) -> str:
     """The formulas of kappa and kappa_0 of Theorem A, B or E, from the code that computes them."""
     constants = ElasticConstants(*(getattr(ROUND, name) for name in _CONSTANTS))
@@ -75,8 +66,6 @@ def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     ):  # fmt: skip
         with suppress(Undefined):
             out |= dict(zip(of(constants)[1:], of(view_constants)[1:], strict=True))
-    with suppress(Undefined):
-        out[symbol("kappa'", r"\kappa'")] = view_constants.printed[0] / 2
     return out
 
 
@@ -124,26 +113,6 @@ class _Round(_Elastic):
         return out
 
 
-class _Run(_Elastic):
-    """A run of T rounds."""
-
-    _constants = _ConstantsOfRun
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view, with every theorem's constants; the sums without their factor lambda_1."""
-        sums = {n: getattr(view, n, None) for n in self._latex if n.startswith("inner_")}
-        inner = {n: v for n, v in sums.items() if not isinstance(v, Missing) and v is not None}
-        own = {n: getattr(view, n) for n in self._latex if n in ("d", "T") or (n in self._measured and n not in inner)}
-        constants = {n: getattr(view.constants, n) for n in _CONSTANTS}
-        out = {super(_Run, self).__getattr__(n): value for n, value in (own | constants).items() if not n.startswith("inner_")}
-        out |= {super(_Run, self).__getattr__(n): value / view.constants.lambda1 for n, value in inner.items()}
-        return out | _of_theorems(self.constants, view.constants)
-
-    def __getattr__(self, name: str) -> Any:
-        made = super().__getattr__(name)
-        return self.lambda1 * made if name.startswith("inner_") else made
-
-
 _OF_ROUND = {
     "d": "d",
     "zeros": "z_t",
@@ -157,27 +126,6 @@ _OF_ROUND = {
     "h_next_sq": r"\mathbb E\|h^t\|^2",
 }
 _MEASURED = ("zeros", "C", "C_next", "epsilon", "D", "A", "A_next", "move", "h_next_sq")
-_INNER = r"\sum_{t=1}^T\mathbb E\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k"
-_SPLIT = r"\sum_{t=1}^T\langle\mathbb E[\gamma^{t-1}]-\theta_*,\tfrac1m\sum_k\mathbb E["
-_OF_RUN = {
-    "d": "d",
-    "T": "T",
-    "zeros": r"\bar z",
-    "excess": r"\mathbb E[R(\tfrac1T\sum_{t<T}\gamma^t)-R(\theta_*)]",
-    "start_sq": r"\mathbb E\|\gamma^0-\theta_*\|^2",
-    "C0": "C_0",
-    "C0_printed": "C_0",
-    "C0_true": "C_0",
-    "inner_exact": _INNER + r"s_k^t\rangle",
-    "inner_sign": _INNER + _SIGN + r"\rangle",
-    "inner_own_sign": _INNER + _SIGN + r"\rangle",
-    "inner_split": _SPLIT + r"s_k^t]\rangle",
-    "inner_split_sign": _SPLIT + _SIGN + r"]\rangle",
-    "inner_split_own_sign": _SPLIT + _SIGN + r"]\rangle",
-}
-_MEASURED_RUN = tuple(name for name in _OF_RUN if name not in ("d", "T"))
-
 RULES = ("sign", "true-gradient")
 BY_RULE = {f"{rule} rule": _Round(rule, _OF_ROUND, _MEASURED, ("noise_D", "noise_A", "noise_sq")) for rule in RULES}
-RUN_BY_RULE = {f"{rule} rule": _Run(rule, _OF_RUN, _MEASURED_RUN, ("noise",)) for rule in RULES}
-ROUND, RUN = BY_RULE["sign rule"], RUN_BY_RULE["sign rule"]
+ROUND = BY_RULE["sign rule"]

@@ -22,14 +22,19 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from fedtheory.theorems.fedelasticnet.courses import course, replayed
+from fedtheory.theorems.fedelasticnet.exact_witness import at_the_last_horizon
 from fedtheory.theorems.fedelasticnet.quantities import RoundView
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import STATEMENTS as OF_B5
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import STATEMENTS as OF_B4
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theory.judge.proof import Ended, Proof, Step
+from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.statement import Sides, eq, le
 
 __all__ = ["PROOFS"]
@@ -37,19 +42,29 @@ __all__ = ["PROOFS"]
 Weight = Callable[[Ended], Any]
 
 
+def _letters(e: Ended) -> Any:
+    return e.run.once(Letters)
+
+
+def _at_end(e: Ended, value: Any) -> Any:
+    """A letter at the horizon: its expectation, or of scenarios that are drawn its numbers (S,)."""
+    last = np.asarray(value)[-1]
+    return last if e.run.sampled else e.run.expectation(last)
+
+
 # --- weights ------------------------------------------------------------------------------------------------------------
 def _per_round(e: Ended) -> Any:
     """1/(kappa_0 T): what the sum over the rounds is divided by."""
-    return 1 / (e.run.constants.printed[2] * e.T)
+    return 1 / (_letters(e).constants.printed[2] * e.T)
 
 
 def _kappa(e: Ended) -> Any:
-    return e.run.constants.printed[1] * _per_round(e)
+    return _letters(e).constants.printed[1] * _per_round(e)
 
 
 def _drift(e: Ended) -> Any:
     """F/(kappa_0 T), of Lemma B.5."""
-    c = e.run.constants
+    c = _letters(e).constants
     return c.printed[0] * c.lambda2 * c.lambda2 / 10 * _per_round(e)
 
 
@@ -62,46 +77,52 @@ def _last_potential(e: Ended) -> Sides:
     return le(
         0 * e.mean(e.last.A_next),
         e.mean(e.last.A_next),
-        e.run.constants.printed[1] * e.mean(e.last.C_next),
+        _letters(e).constants.printed[1] * e.mean(e.last.C_next),
         noise=e.mean(e.last.noise_A),
     )
 
 
 def _drawn(e: Ended) -> Sides:
     """V_t as it was drawn, and its expectation in the round before, summed over t < T."""
-    kappa = e.run.constants.printed[1]
+    kappa = _letters(e).constants.printed[1]
     came = e.sums["A"] - e.mean(e.first.A) + kappa * (e.sums["C"] - e.mean(e.first.C))
     expected = e.sums["A_next"] - e.mean(e.last.A_next) + kappa * (e.sums["C_next"] - e.mean(e.last.C_next))
     return eq(came, expected)
 
 
 def _jensen(e: Ended) -> Sides:
-    return le(e.run.excess[-1], e.sums["D"] / e.T, noise=e.run.noise)
+    noise = 0 if e.run.rational else float(np.max(e.mean(e.last.noise_D)))
+    return le(_at_end(e, _letters(e).excess), e.sums["D"] / e.T, noise=noise)
 
 
 def _all_coordinates(e: Ended) -> Sides:
     """0.4125 z is paid for, the theorem has d/2."""
-    c = e.run.constants
-    unit = c.printed[0] * c.lambda1 * c.lambda1 / c.printed[2]
-    return le(33 * unit * e.run.zeros[-1] / 80, unit * e.run.d / 2 + 0 * e.run.zeros[-1])
+    v, c = _letters(e), _letters(e).constants
+    unit, zeros = c.printed[0] * c.lambda1 * c.lambda1 / c.printed[2], _at_end(e, v.zeros)
+    return le(33 * unit * zeros / 80, unit * v.d / 2 + 0 * zeros)
 
 
-def _last_sum(e: Ended, name: str) -> Any:
-    return -2 * getattr(e.run, name)[-1] / (e.run.constants.lambda2 * e.T)
+def _last_sum(e: Ended, last: tuple[Any, ...]) -> Any:
+    return _at_end(e, _letters(e).last(*last))
 
 
-def _undivided(name: str) -> Callable[[Ended], Sides]:
-    return lambda e: le(_last_sum(e, name) / e.run.constants.printed[2], _last_sum(e, name))
+def _undivided(*last: Any) -> Callable[[Ended], Sides]:
+    return lambda e: le(_last_sum(e, last) / _letters(e).constants.printed[2], _last_sum(e, last))
 
 
-def _instead(before: str, after: str) -> Callable[[Ended], Sides]:
+def _instead(before: tuple[Any, ...], after: tuple[Any, ...]) -> Callable[[Ended], Sides]:
     return lambda e: le(_last_sum(e, before), _last_sum(e, after))
 
 
 def _unsquared(e: Ended) -> Sides:
     """kappa C_0/(kappa_0 T), with and without the square."""
-    first = _kappa(e)
-    return le(first * e.run.C0 + 0 * e.run.excess[-1], first * e.run.C0_printed + 0 * e.run.excess[-1])
+    v, first = _letters(e), _kappa(e)
+    return le(*(first * _at_end(e, C_0 + 0 * v.excess) for C_0 in (v.C_0, v.C_0_unsquared)))
+
+
+def _bound(theorem: str, form: str) -> Callable[[Ended], Sides]:
+    """The theorem's sides at the horizon."""
+    return lambda e: at_the_last_horizon(get(theorem).form(form).sides_on)(e.run)
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------------
@@ -245,6 +266,7 @@ _REPAIRED = Proof(
     rules=("true-gradient",),
     witness="fedelasticnet-theorem-3.1-printed-true-gradient",
     sums=_SUMS,
+    bound=_bound("fedelasticnet/theorem-3.1", "repaired"),
     note="the printed proof, with the exact subgradient s for the sign",
 )
 
@@ -304,8 +326,10 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
         *ends,
     )
     note = "the printed proof, line by line, and what its last lines change without a reason"
+    id = f"fedelasticnet/{theorem}"
+    bound = _bound(id, form)
     return tuple(
-        Proof(f"fedelasticnet/{theorem}", form, steps, course, replayed, (rule,), f"{witness}-{rule}", _SUMS, note)
+        Proof(id, form, steps, course, replayed, (rule,), f"{witness}-{rule}", _SUMS, note, bound)
         for rule in ("sign", "true-gradient")
     )
 
@@ -314,7 +338,7 @@ _UNDIVIDED = Step(
     "division by κ₀T",
     "the last term is left undivided",
     weight=_whole,
-    sides=_undivided("inner_sign"),
+    sides=_undivided("sign"),
     over="end",
     formula=r"-\tfrac1{\kappa_0}\cdot\tfrac{2\lambda_1}{\lambda_2T}\sum_t\langle\gamma^{t-1}-\theta_*,\cdot\rangle\le"
     + _LAST,
@@ -330,7 +354,7 @@ _SQUARE = Step(
 )
 
 
-def _swap(label: str, words: str, before: str, after: str) -> Step:
+def _swap(label: str, words: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> Step:
     return Step(
         label,
         words,
@@ -344,8 +368,8 @@ def _swap(label: str, words: str, before: str, after: str) -> Step:
 _ANCHOR = _swap(
     "anchor θₖ",
     "theta_tilde is anchored at theta_k^{t-1}, and not at theta^{t-1} as in (19)",
-    "inner_sign",
-    "inner_own_sign",
+    ("sign",),
+    ("own_sign",),
 )
 _SPLIT = "the expectation is taken of the sign only, with gamma at its mean"
 
@@ -353,7 +377,7 @@ PROOFS = (
     *_printed(
         "theorem-3.1",
         "printed",
-        (_UNDIVIDED, _SQUARE, _ANCHOR, _swap("E of the sign only", _SPLIT, "inner_own_sign", "inner_split_own_sign")),
+        (_UNDIVIDED, _SQUARE, _ANCHOR, _swap("E of the sign only", _SPLIT, ("own_sign",), ("own_sign", True))),
         "fedelasticnet-theorem-3.1-printed",
     ),
     *_printed(
@@ -367,7 +391,7 @@ PROOFS = (
     *_printed(
         "theorem-b1",
         "printed",
-        (_UNDIVIDED, _SQUARE, _swap("E of the sign only", _SPLIT, "inner_sign", "inner_split_sign")),
+        (_UNDIVIDED, _SQUARE, _swap("E of the sign only", _SPLIT, ("sign",), ("sign", True))),
         "fedelasticnet-theorem-b1-printed",
     ),
 )

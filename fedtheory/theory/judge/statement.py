@@ -213,7 +213,8 @@ class Form:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Its needs and limits in words: where it is claimed, beyond its statement's assumptions."""
-        return (*self.needs, *(f"{name} > {limit:.6g}" for name, limit in self.limits.items()))
+        above = (f"{name} > {limit:.6g}" for name, limit in self.limits.items())
+        return tuple(dict.fromkeys([*self.needs, *above]))
 
     @property
     def evidence(self) -> str:

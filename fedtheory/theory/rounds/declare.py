@@ -157,13 +157,14 @@ class Upto:
 class Above:
     """All numbers above a limit: limit + t unit for every t > 0, of which the instance says t.
 
-    With ``closed`` the limit is among them.
+    With ``closed`` the limit is among them. Of the t in ``near`` some are drawn just above.
     """
 
     limit: Any
     unit: Any = 1
     usual: Fraction = Fraction(1)
     closed: bool = False
+    near: tuple[Fraction, ...] = ()
 
     @property
     def first(self) -> Fraction:
@@ -172,7 +173,8 @@ class Above:
 
     def draw(self, rng: np.random.Generator) -> Fraction:
         """A distance, often a short one, for which a bound is the least."""
-        return EXCESSES[int(rng.integers(len(EXCESSES)))] * Fraction(int(rng.integers(1, 17)), 8)
+        away = EXCESSES[int(rng.integers(len(EXCESSES)))] * Fraction(int(rng.integers(1, 17)), 8)
+        return away + self.near[int(rng.integers(len(self.near)))] if self.near else away
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
         """The number: so many units above the limit."""
@@ -226,13 +228,18 @@ def upto(limit: Any) -> Upto:
     return Upto(limit)
 
 
-def above(limit: Any, unit: Any = 1, usual: Any = 1, closed: bool = False) -> Above:
+def above(
+    limit: Any, unit: Any = 1, usual: Any = 1, closed: bool = False, near: Iterable[Any] = ()
+) -> Above:
     """Every number above the limit; limit and unit are numbers or functions of the constants.
 
-    Instances are drawn at distances of the order of the unit, and where nobody says a number,
-    limit + usual * unit is taken. With ``closed`` a user's number may be the limit itself.
+    Instances are drawn at distances of the order of the unit, from the limit or from one of the
+    numbers limit + t * unit, t in ``near``; of these one given twice is taken twice as often. Where
+    nobody says a number, limit + usual * unit is taken. With ``closed`` a user's number may be the
+    limit itself.
     """
-    return Above(limit, unit, Fraction(usual), flag("closed", closed))
+    found = tuple(Fraction(t) for t in near)
+    return Above(limit, unit, Fraction(usual), flag("closed", closed), found)
 
 
 def among(*choices: Any) -> Any:

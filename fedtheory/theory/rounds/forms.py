@@ -57,6 +57,7 @@ MORE = (
     "symbolic",
     "proves",
 )
+OF_METHODS = {"worst", "exact_only", "limits"}  # of these what a form about a method may have
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -138,7 +139,10 @@ def form(
         statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``
     witness : the name of the file that has the instance on which it fails, in the folder
         ``witnesses`` of the paper's package, or beside the paper's file
-    more : over a `World`: before and after, the LaTeX around a formula that is made by the code;
+    more : worst, a `fedtheory.theory.judge.statement.Worst`; limits, which needs must say too;
+        exact_only, of a form that multiplies
+        expectations (``q.dot_of_means``), which draws show two by two; over a `World`: before and
+        after, the LaTeX around a formula that is made by the code;
         rules, the variants of the method (`World.rule`) that it is claimed for (default
         `World.rules`), or a dict with the verdict for each; over, a world that it is about in place
         of the statement's; and further fields of `fedtheory.theory.judge.statement.Form`: wording,
@@ -473,10 +477,12 @@ def _add(
     if later:
         out[name] = claimed
         return
-    if claimed.more or (claimed.needs and not isinstance(claimed.needs, Mapping)):
+    if claimed.more.keys() - OF_METHODS or (
+        claimed.needs and not isinstance(claimed.needs, Mapping)
+    ):
+        told = ", ".join(name for name in MORE if name not in OF_METHODS)
         raise InvalidInput(
-            f"form {name!r}: needs as words, {', '.join(MORE)} are of statements over a World; "
-            "leave them out"
+            f"form {name!r}: needs as words, {told} are of statements over a World; leave them out"
         )
     if lacking := [words for words, met in dict(claimed.needs).items() if not np.all(met)]:
         gone = Absent(NotMet(f"{', '.join(lacking)} is not met"))
@@ -552,4 +558,6 @@ def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
         return sides if view.rational and sides.relation == "==" else replace(sides, terms=())
     parts = (sides.lhs, sides.rhs, sides.scale, sides.noise)
     lhs, rhs, scale, noise = (np.asarray(view.expectation(v)) for v in parts)
-    return Sides(lhs, rhs, scale, sides.relation, noise, sides.axes)
+    kept = sides.terms if view.rational else ()  # which are shown
+    terms = tuple(np.asarray(view.expectation(v)) for v in kept)
+    return Sides(lhs, rhs, scale, sides.relation, noise, sides.axes, terms)

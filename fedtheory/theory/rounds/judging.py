@@ -3,7 +3,7 @@ inexact optimum may do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -21,6 +21,7 @@ from fedtheory.theory.judge.check import (
     judge,
     judge_statistical,
 )
+from fedtheory.theory.judge.sequential import FIRST
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import Claimed, Undefined, reduced
 from fedtheory.theory.rounds.measured import NUDGE, ROUNDING, Quantities, RunQuantities
@@ -28,9 +29,10 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.ratios import same_at_start, with_ratio
 from fedtheory.theory.rounds.undefined import SILENT
 
-__all__ = ["check", "exact_sides", "judged", "with_noise"]
+__all__ = ["Drawn", "check", "exact_sides", "judged", "with_noise"]
 
 MET = 5  # runs in which every client must take part before draws decide anything
+FEW = 8  # draws that are moved
 NUDGES = 6  # each of three moves, and its opposite
 CORNERS = ((1, -1), (1, 1))  # F* as high, and ||x - x*|| as small, or as large, as they may be
 
@@ -47,11 +49,19 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
         claimed: Claimed = statement.on(v, pick is not None)[name]
         return reduced(v, claimed, None if pick is None else pick(claimed))
 
-    def reach(make: Callable[..., Quantities], *how: Any) -> Any:
-        if how not in kept:
-            kept[how] = make(*how)
-        moved = sides_on(kept[how])
-        return np.abs(moved.rhs - moved.lhs - slack)
+    def reach(make: str, *how: Any) -> Any:
+        if (make, *how) not in kept:
+            kept[make, *how] = getattr(begun(), make)(*how)
+        moved = sides_on(kept[make, *how])
+        if not by_draws:
+            return np.abs(moved.rhs - moved.lhs - slack)
+        few, size = slack[..., :FEW], np.maximum(sides.scale, np.finfo(float).tiny)
+        return (np.abs(moved.rhs - moved.lhs - few) / size[..., :FEW]).max(axis=-1, keepdims=True) * size
+
+    def begun() -> Any:
+        if by_draws and "few" not in kept:  # of draws a few tell how far rounding reaches
+            kept["few"] = view.few(FEW)
+        return kept["few"] if by_draws else view
 
     def doubtful() -> Any:
         return mean(slack) + mean(RELATIVE_TOLERANCE * scale + rounding) < 0
@@ -63,17 +73,20 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
     if view.rational:
         return sides
     by_draws = _by_draws(statement, view, name, sides, pick)
-    slack, kept = sides.rhs - sides.lhs, view.__dict__.setdefault("companions", {})
+    kept = view.__dict__.setdefault(f"companions {by_draws}", {})
+    slack = sides.rhs - sides.lhs
+    if not view.path.alike and np.isnan(slack).any():  # of a run of anyone's, what is not known
+        return sides
     own, farthest = np.asarray(sides.noise, dtype=float) + 0 * slack, 0 * slack
     for again in range(NUDGES):  # whatever cancels inside the author's formulas is moved apart
-        farthest = np.maximum(farthest, reach(view.nudged, again))
+        farthest = np.maximum(farthest, reach("nudged", again))
         rounding = own + farthest * (ROUNDING / NUDGE)
         scale = sides.scale + rounding / ROUNDING  # the terms, as far as rounding feels them
         if again == 1 and not doubtful().any():
             break
     optimum = 0 * slack
     for corner in CORNERS[: view.uses_optimum + view.uses_distance]:
-        optimum = optimum + reach(view.at_corner, *corner)
+        optimum = optimum + reach("at_corner", *corner)
     undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
     if undecided.any():  # as the root of a gap that rounding makes negative
         raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
@@ -95,9 +108,13 @@ def judged(
 ) -> Check:
     """One form, or with ``pick`` a mutant of it, on a view. Raises `NotInFractions` where the view is in
     fractions and the form is not."""
-    fields: dict[str, Any] = {
-        "statement": statement.id, "form": name, "rule": view.rule, "instance": instance,
-    }  # fmt: skip
+    found = [_compared(statement, view, name, pick)]
+    return _judged(statement, view, name, found, _seen(view), instance, confidence)
+
+
+def _compared(statement: Any, view: Quantities, name: str, pick: Any = None) -> Any:
+    """The sides as they are compared, and whether draws estimate their mean: then as (horizons,
+    samples); or the error that says why they do not exist here."""
     try:
         with np.errstate(all="ignore"):
             sides = with_noise(statement, view, name, pick)
@@ -105,30 +122,106 @@ def judged(
     except NotInFractions:
         raise
     except SILENT as error:
+        return error
+    if view.rational or not _by_draws(statement, view, name, sides, pick):
+        return sides, False
+    crossed = statement.on(view, pick is not None)[name].more.get("exact_only")
+
+    def of(v: Any) -> Any:
+        v = np.broadcast_to(v, sides.lhs.shape).reshape(-1, sides.lhs.shape[-1])
+        return _two_by_two(v) if crossed else v
+
+    parts = {n: of(getattr(sides, n)) for n in ("lhs", "rhs", "scale", "noise")}
+    return replace(sides, **parts), True
+
+
+def _two_by_two(v: np.ndarray) -> np.ndarray:
+    """The means of draws 0 and 1, 2 and 3, ...: what multiplies expectations takes of each of two
+    one factor, so that two are one sample."""
+    n = v.shape[-1] // 2 * 2
+    return (v[:, 0:n:2] + v[:, 1:n:2]) / 2
+
+
+def _seen(view: Quantities) -> Any:
+    """In how many scenarios each client took part; 0 of a run that is not drawn."""
+    if not view.sampled:
+        return 0
+    masks = [c.cohort.dense().mask for c in view.path.clients]
+    return np.any(masks, axis=0).sum(axis=0)
+
+
+def _judged(
+    statement: Any, view: Quantities, name: str, found: Sequence[Any], seen: Any, instance: str, confidence: float
+) -> Check:
+    """The check of sides as `_compared` gives them, of draws in one part or in several.
+
+    view : of the last part
+    """
+    fields: dict[str, Any] = {
+        "statement": statement.id, "form": name, "rule": view.rule, "instance": instance,
+    }  # fmt: skip
+    if error := next((f for f in found if isinstance(f, Exception)), None):
         verdict: Verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
         return Check(verdict=verdict, mode="exact", reason=str(error), **fields)
-    by_draws = not view.rational and _by_draws(statement, view, name, sides, pick)
+    sides, by_draws = found[-1]
     if len(view.path.states) > 1 and same_at_start(sides, view):
-        sides, fields["where"] = after_start(sides), {SAME_AT_START: True}
+        found = [(after_start(part), drawn) for part, drawn in found]
+        fields["where"] = {SAME_AT_START: True}
+    if len(found) > 1:
+        names = ("lhs", "rhs", "scale", "noise")
+        parts: dict[str, list[Any]] = {
+            n: [np.broadcast_to(getattr(part, n), part.lhs.shape) for part, _ in found] for n in names
+        }
+        joined: dict[str, Any] = {n: np.concatenate(v, axis=-1) for n, v in parts.items()}
+        found = [(replace(sides, **joined, terms=()), by_draws)]
+    sides = found[0][0]
     if not by_draws:
         mode = "rational" if view.rational else "exact"
         return with_ratio(judge(sides, mode=mode, **fields), statement, name, sides)
-    parts = (sides.lhs, sides.rhs, sides.scale)
-    lhs, rhs, scale = (np.reshape(v, (-1, np.shape(v)[-1])) for v in parts)
-    sides = replace(sides, lhs=lhs, rhs=rhs, scale=scale)
+    count = sides.lhs.shape[-1]
+    if count < 2:
+        why = f"too few scenarios for pairs of them: take at least 4, better {2 * FIRST} or more"
+        return Check(verdict="inconclusive", mode="statistical", reason=why, scenarios=count, **fields)
     made = judge_statistical(sides, confidence, mode="statistical", **fields)
-    means = replace(sides, lhs=lhs.mean(axis=1), rhs=rhs.mean(axis=1), scale=scale.mean(axis=1))
-    return _met(with_ratio(made, statement, name, means), view)
+    means = replace(
+        sides, lhs=sides.lhs.mean(axis=1), rhs=sides.rhs.mean(axis=1), scale=sides.scale.mean(axis=1)
+    )
+    return _met(with_ratio(made, statement, name, means), int(np.min(seen)))
 
 
-def _met(check: Check, view: Quantities) -> Check:
+def _met(check: Check, seldom: int) -> Check:
     """Nothing is decided by draws in which some client hardly took part: all may hang on it."""
-    cohorts = [c.cohort.dense() for c in view.path.clients]
-    seldom = min(int(n) for n in np.any([c.mask for c in cohorts], axis=0).sum(axis=0))
     if seldom >= MET or check.verdict not in ("holds", "violated"):
         return check
     reason = f"some client took part in {seldom} of the {check.scenarios} runs, which say nothing of it: raise scenarios"
     return replace(check, verdict="inconclusive", reason=reason)
+
+
+class Drawn:
+    """Scenarios that are drawn in parts, of which no more is kept than the sides of forms."""
+
+    def __init__(self, statement: Any) -> None:
+        self.statement, self.count, self.seen = statement, 0, np.zeros(1, dtype=int)
+        self.view: Any = None
+        self.found: dict[str, list[Any]] = {}
+
+    def add(self, view: Any, names: Iterable[str]) -> None:
+        """Take a part: the forms of these names on it."""
+        for name in names:
+            self.found.setdefault(name, []).append(_compared(self.statement, view, name))
+        self.view, self.seen = view, self.seen + _seen(view)
+        self.count += len(view.path.states[0].x)
+
+    def check(self, name: str, instance: str, confidence: float, most: int) -> Check:
+        """One form on all that was drawn so far, of which there may be so many."""
+        parts = self.found[name]
+        made = _judged(self.statement, self.view, name, parts, self.seen, instance, confidence)
+        if made.mode != "statistical":
+            return _with_rounds(made, self.view)
+        crossed = self.statement.form(name).more.get("exact_only")
+        if crossed and self.count < min(2 * FIRST, most):  # fewer pairs than a look has draws
+            made = replace(made, verdict="inconclusive")
+        return _with_rounds(replace(made, scenarios=self.count), self.view)
 
 
 def _check_defined(statement: Any, view: Quantities, name: str, sides: Sides) -> None:
@@ -165,15 +258,17 @@ def _with_rounds(check: Check, view: Quantities) -> Check:
             return check
         return replace(check, series=replace(series, axes=(view.axis,) * series.index.shape[1]))
     last = len(view.path.states) - 1
+    letter, looked = view.looked(check.count)
     if len(index) == 1 and 1 < check.count <= last + 1:
         where = {k: v for k, v in check.where.items() if k not in ("index", "axes")}
-        check = replace(check, where={**where, "t": index[0] + last + 1 - check.count})
+        check = replace(check, where={**where, letter: int(looked[index[0]])})
     if series is None or series.index.shape[1] > 1 or series.total > last + 1:
         return check
     if series.total == 1:
         return replace(check, series=replace(series, horizon="T", at=np.array([last])))
-    at = series.index[:, 0] + last + 1 - series.total
-    return replace(check, series=replace(series, horizon="round", at=at))
+    letter, looked = view.looked(series.total)
+    letter = "round" if letter == "t" else letter
+    return replace(check, series=replace(series, horizon=letter, at=looked[series.index[:, 0]]))
 
 
 def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -> tuple[Fraction, Fraction]:

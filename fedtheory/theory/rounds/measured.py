@@ -12,8 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
+from fedtheory.local.objective import LocalObjective
+from fedtheory.participation.cohorts import Cohort
+from fedtheory.randomness import Stream
+from fedtheory.theory.judge.record import UNKNOWN
 from fedtheory.theory.rounds.declare import Facts, alias, number
-from fedtheory.theory.rounds.oracles import at_once, each
+from fedtheory.theory.rounds.oracles import at_once, each, rows
 from fedtheory.theory.rounds.quantities import FUNCTIONS, ROUND, RUN, Named, of_the_other, sq
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
@@ -111,6 +115,15 @@ class Quantities:
         """Say what is wrong with the shape of a side, or give None."""
         return None
 
+    def few(self, count: int) -> Any:
+        """The first so many draws of the same run."""
+        path = self.path._replace(states=[each(s, lambda v: v[:count]) for s in self.path.states])
+        same = (self.method, self.sampled, self.overrides, self.corner, self.fixed)
+        out = type(self)(self.world, self.facts, path, self.probability[:count], *same)
+        found = {k: v[:, :count] for k, v in self._solved.items() if isinstance(v, np.ndarray)}
+        out._solved = found
+        return out
+
     def nudged(self, again: int = 0) -> Any:
         """The same run with losses, gradients, states and constants each moved by a share of up
         to `NUDGE`, to see how far rounding errors reach.
@@ -182,6 +195,13 @@ class Quantities:
         return self._kept[name]
 
     # --- functions --------------------------------------------------------------------------------------------------------
+    def once(self, of: Callable[[Any], Any]) -> Any:
+        """A function of these quantities, which is worked out once for all statements about them."""
+        name = f"{of.__module__}.{of.__qualname__}"
+        if name not in self._kept:
+            self._kept[name] = of(self)
+        return self._kept[name]
+
     def constant(self, name: str, value: Any) -> Any:
         """A constant of the bound, declared so that it can be asked how small or large it may
         become."""
@@ -260,8 +280,17 @@ class Quantities:
 
     def gap_at(self, x: Any) -> Any:
         """F - F* at any points."""
-        least = self.F_star  # first: it may take F elsewhere, and what F is at x is kept for later
-        return self.value(x) - least
+        found = self.value(x)
+        return found - self._least(found)
+
+    def _least(self, among: Any) -> Any:
+        """F*, moved by what is not known of it, and of numbers of F of the size of these."""
+        best, side = self._best, self.corner[0]
+        if self.rational or not side:
+            return best.F_low
+        size = float(np.abs(among).max()) + abs(best.F_high)
+        rounding = 64 * float(np.finfo(float).eps) * size
+        return best.F_high + rounding if side > 0 else best.F_low - rounding
 
     def _distance_sq(self, x: Any) -> Any:
         """||x - x_star||^2, moved by what is not known of x_star."""
@@ -367,6 +396,14 @@ class RunQuantities(Quantities):
             return v
         return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)
 
+    def looked(self, count: int) -> tuple[str, Any]:
+        """The rounds that so many entries are about, and their letter: the horizons, if they were
+        read, or the last so many."""
+        last, read = len(self.path.states) - 1, self._kept.get("horizons", ())
+        if len(read) == count:
+            return "T", read
+        return "t", np.arange(last + 1 - count, last + 1)
+
     def _scenarios_first(self, shape: tuple[int, ...]) -> bool:
         """True if the first axis is longer than the run and counts the scenarios, as that of q.x[-1]."""
         return len(shape) > 1 and shape[0] == len(self.path.states[-1].x) > len(self.path.states)
@@ -377,6 +414,34 @@ class RunQuantities(Quantities):
         if v.ndim == 0 or v.shape[-1] == 1:
             return v if v.ndim == 0 else v[..., 0]
         return (v * self.probability).sum(axis=-1)
+
+    def dot_of_means(self, v: Any, w: Any) -> Any:
+        """<E v, E w>: (T, S, d) -> (T, 1); of draws <v, w'> with those of another one, two by two,
+        which has that expectation."""
+        if self.path.alike and self.sampled:
+            count = v.shape[1]
+            w = w[:, np.minimum(np.arange(count) ^ 1, count - 1)]
+        elif self.path.alike:
+            v, w = self.mean(v), self.mean(w)
+        return self.dot(v, w)
+
+    def minimised(self, name: str, center: Any, linear: Any, curvature: Any, l1: Any) -> Any:
+        """argmin f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - center||_1 of the
+        clients of client_models, in rounds 1..T: (T, S, P, d); found once under its name."""
+        if not self.path.alike and any(np.isnan(v).any() for v in (center, linear)):
+            raise MissingCapability(f"{name}: {UNKNOWN}")
+        everyone = Cohort(self.world.num_clients, mask=np.ones((1, self.world.num_clients), bool))
+        if name not in self._solved:
+            found = []
+            for t, n in enumerate(self.path.alike[1:] or [1] * len(center)):
+                x, kept, slope = (v[t, ::n] for v in (self.x, center, linear))
+                cohort = self.path.clients[t].cohort if self.path.alike else rows(everyone, 0 * x[:, 0].astype(int))
+                work = {k: self.facts[k] for k in ("E", "eta") if k in self.facts}
+                clients = self.world.clients(cohort, work, x, Stream(0), t + 1)
+                whole = LocalObjective(center=kept, linear=slope, curvature=curvature, l1=l1)
+                found.append(np.repeat(clients.minimise(whole, kept).y - x[:, None], n, axis=0))
+            self._solved[name] = np.stack(found)
+        return self.x[:-1, :, None] + self._solved[name]
 
     def total(self, v: Any) -> Any:
         """Running sums over rounds, from the first entry on."""

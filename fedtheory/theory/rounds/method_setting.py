@@ -55,6 +55,9 @@ DRAWS = 200
 STATES = 32
 REACHED = 6  # rounds of a run whose states are looked at
 EXACT_PATHS = 81  # of a run in fractions
+TOGETHER = 2**23  # numbers, or predictions, of all clients in all rounds of draws held at once
+AT_REST = 200  # rounds of the longest run that is drawn, of those that start where nothing may move
+USUAL = 50  # rounds of the longest run where nobody asks for more
 REACHES = np.array([Fraction(16 + i % 16, 16) * Fraction(2) ** (i // 16) for i in range(-160, 80)])
 
 
@@ -84,6 +87,12 @@ class MethodSetting:
     def scope(self) -> str:
         """'round', 'run' or 'fixed-point'."""
         return self.of_statement.over
+
+    @property
+    def usual_rounds(self) -> tuple[int, int]:
+        """The least and the most rounds where nobody says how many."""
+        least, most = self.of_statement.rounds
+        return least, max(least, min(most, USUAL)) if self.scope == "run" else most
 
     # --- instances --------------------------------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
@@ -171,7 +180,9 @@ class MethodSetting:
             size = self.sampling.size
             if size > n:
                 return None
-        least, most = self.of_statement.rounds
+        least, most = self.usual_rounds
+        if still and base.dim == 1:  # which is soon done
+            most = max(most, min(self.of_statement.rounds[1], AT_REST))
         lengths: Sequence[int] = range(least, most + 1)
         if self.scope == "run":  # of the few that can be enumerated often the longest
             count = self.law(base.changed(cohort_size=size)).count(n)
@@ -442,11 +453,11 @@ class MethodSetting:
     def _made(
         self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
         sampled: bool = False, seed: int = 0, fixed: bool = False,
-        state: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None, **more: Any,
     ) -> Quantities:  # fmt: skip
         facts, work, algorithm = self.resolved(world, sampling, drawn, len(cohorts))
         with np.errstate(all="ignore"):
-            path = run(world, algorithm, work, x, cohorts, seed, state)
+            path = run(world, algorithm, work, x, cohorts, seed, state, **more)
         kind = RunQuantities if self.scope == "run" else RoundQuantities
         return kind(world, facts, path, chance, algorithm, sampled, fixed=fixed)
 
@@ -484,10 +495,12 @@ class MethodSetting:
     def problem_views(
         self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
         rounds: int | None = None, seed: int = 0,
-        drawn: dict[str, Fraction] | None = None, mode: str = "auto",
+        drawn: dict[str, Fraction] | None = None, mode: str = "auto", first: int = 0, **more: Any,
     ) -> Quantities:  # fmt: skip
         """A view in floats on a problem: all cohorts where they are few, else draws of them (of
-        runs only).
+        runs only), those from number ``first`` on, as many at once as may be held.
+
+        more : of draws, as of `run`
 
         Raises
         ------
@@ -499,7 +512,7 @@ class MethodSetting:
             sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
         sampling.check(n)
         drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()} if drawn is None else drawn
-        least, most = self.of_statement.rounds
+        least, most = self.usual_rounds
         count = sampling.count(n)
         if self.scope != "run":
             if mode == "monte-carlo":
@@ -523,10 +536,14 @@ class MethodSetting:
             return self._made(world, x, sampling, cohorts, chance, drawn, seed=seed)
         if mode == "exact" and not few:
             raise InvalidInput(f"mode = {mode!r}: {count}^{rounds} sequences of cohorts are too many: take fewer rounds")
-        cohorts = [sampling.sample(Stream(seed), t, range(scenarios), n) for t in range(1, rounds + 1)]
-        chance = np.full(scenarios, 1 / scenarios)
+        size = rounds * n * max(world.dim, int(np.max(problem.sample_counts)))
+        pieces = -(-(scenarios - first) * size // TOGETHER)
+        count = -(-(scenarios - first) // pieces)
+        some = range(first, first + count)
+        cohorts = [sampling.sample(Stream(seed), t, some, n) for t in range(1, rounds + 1)]
+        x, chance = np.repeat(start, count, axis=0), np.full(count, 1 / count)
         return self._made(
-            world, np.repeat(start, scenarios, axis=0), sampling, cohorts, chance, drawn, sampled=True, seed=seed
+            world, x, sampling, cohorts, chance, drawn, sampled=True, seed=seed, first=first, **more
         )
 
     @property

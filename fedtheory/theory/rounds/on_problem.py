@@ -18,7 +18,7 @@ from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.sequential import FIRST, in_looks
 from fedtheory.theory.judge.verify import verify as judged_by_setting
 from fedtheory.theory.rounds.declare import only_keywords
-from fedtheory.theory.rounds.judging import check
+from fedtheory.theory.rounds.judging import Drawn, check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
@@ -101,7 +101,7 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
     setting, rng = MethodSetting.of(statement), Stream(case.seed).generator(f"authoring problem {statement.id}")
     reason = setting.not_about(problem, sampling)
     if reason is None and (algorithm is not None or case.local_solver is not None or case.given):
-        rounds = statement.rounds[1] if rounds is None and setting.scope == "run" else rounds
+        rounds = setting.usual_rounds[1] if rounds is None and setting.scope == "run" else rounds
         if sampling is None and setting.sampling is Uniform:
             sampling = drawn_cohorts(rng, problem)
         try:
@@ -113,21 +113,34 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
         return list(statement.unjudged(chosen, reason))
     begun = rng.bit_generator.state
 
+    kept = dict[str, Drawn]()
+
     def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
-        rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
-        try:
-            how = sampling, so_far, case.x0, rounds, case.seed, choice, case.mode
-            view = setting.problem_views(problem, rng, *how)
-            return check(statement, view, names, problem.name, each)
-        except NotCertified as error:
-            return list(statement.unjudged(names, error))
+        drawn = kept.setdefault(str(choice), Drawn(statement))
+        while drawn.count < so_far:
+            rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
+            done, most = drawn.count, setting.usual_rounds[1] if rounds is None else rounds
+
+            def told(t: int, count: int, done: int = done, most: int = most) -> None:
+                if case.on_progress is not None:
+                    case.on_progress(done * most + t * count, so_far * most, scenarios * most)
+
+            try:
+                how = sampling, so_far, case.x0, rounds, case.seed, choice, case.mode
+                view = setting.problem_views(problem, rng, *how, first=done, on_round=told)
+                if not view.sampled:
+                    return check(statement, view, names, problem.name, each)
+                drawn.add(view, names)
+            except NotCertified as error:
+                return list(statement.unjudged(names, error))
+        return [drawn.check(name, problem.name, each, scenarios) for name in names]
 
     first, *others = setting.choices()
     scenarios, confidence = case.scenarios, case.confidence
     looks = scenarios if case.at_once else FIRST
     if others:
         confidence = 1 - (1 - confidence) / (1 + len(others))
-    found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks)
+    found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks, case.on_stage)
     for choice in others:  # a form that fails of one of several numbers fails
         where = {"choice": {k: str(v) for k, v in choice.items() if v != first[k]}}
         other = in_looks(partial(judged, choice), chosen, scenarios, confidence, looks)

@@ -185,12 +185,15 @@ class Path(NamedTuple):
 
 def run(
     world: Any, algorithm: Any, work: dict[str, Any], x: Any, cohorts: Sequence[Cohort],
-    seed: int = 0, state: dict[str, Any] | None = None,
+    seed: int = 0, state: dict[str, Any] | None = None, first: int = 0,
+    on_round: Callable[[int, int], None] | None = None,
 ) -> Path:  # fmt: skip
     """The method from x (S, d), one cohort of S scenarios a round; of fewer where as many in a row
     are alike up to that round, which is made once for them.
 
     ``state`` : fields of the state that it begins in, in place of its own
+    ``first`` : the number of the first scenario, of those that are drawn
+    ``on_round`` : called with the number of each round that was made, and how many scenarios
 
     Raises
     ------
@@ -215,10 +218,13 @@ def run(
         for t in loop.upto(len(cohorts)):
             n = alike[t - 1]
             clients = world.clients(cohorts[t - 1], work, x[::n], stream, t)
+            clients.scenarios = range(first, first + cohorts[t - 1].scenarios)
             before = each(states[-1], lambda v: read_only(v if n == 1 else v[::n]))  # noqa: B023
             states.append(repeated(check_state(algorithm.round(before, clients), name), n))
             kept.append(clients)
             moved.append(clients.results[-1].y if clients.results else None)
+            if on_round is not None:
+                on_round(t, len(x))
     except ValueError as error:
         if "read-only" not in str(error):
             raise

@@ -30,7 +30,7 @@ from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.run_matches_claim import as_said, depends_on_the_horizon, others
 from fedtheory.theory.rounds.undefined import Undefined
 
-__all__ = ["own_run"]
+__all__ = ["Unseen", "own_run"]
 SIDES = ("lhs", "rhs", "scale", "noise")
 
 
@@ -48,7 +48,7 @@ def _recorded(view: RunQuantities, where: str) -> Iterator[list[Any]]:
             raise NotRecorded(f"{where}: {UNKNOWN}")
 
 
-class _Unseen:
+class Unseen:
     """The clients of a round that somebody else's code made."""
 
     @property
@@ -86,6 +86,8 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     world = setting.world(case.problem)
     setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver, case.given)
     shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
+    if form.exact_only and not certain:
+        raise InvalidInput(f"{where} multiplies expectations, which runs do not give: take another form")
     if record.models is None:
         return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)
 
@@ -179,7 +181,7 @@ def _view(
     world, rounds, seeds = setting.world(case.problem), record.rounds, record.seeds
     world.start = start
     facts, _, algorithm = setting.resolved(world, sampling, drawn or setting.first_choice, rounds)
-    unseen: Sequence[Any] = [_Unseen()] * rounds
+    unseen: Sequence[Any] = [Unseen()] * rounds
     path = Path(_states(algorithm, record, world.num_clients), list(unseen))
     return RunQuantities(world, facts, path, np.full(seeds, 1 / seeds), algorithm, sampled=seeds > 1)
 

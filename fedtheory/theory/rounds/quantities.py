@@ -33,6 +33,7 @@ __all__ = [
     "told_quantities",
 ]
 
+LOOKS = 25
 Named = dict[str, Callable[[Any], Any]]
 ROUND: Named = {}
 RUN: Named = {}
@@ -126,13 +127,7 @@ def x_star(q: Any) -> Any:
 @_quantity(of_round="()", of_run="()", latex="F^*")
 def F_star(q: Any) -> Any:
     """F* = F(x*)."""
-    best = q._best
-    if q.rational:
-        return best.F_low
-    if "size" not in q._solved:
-        q._solved["size"] = float(np.abs(q.F).max())
-    rounding = 64 * float(np.finfo(float).eps) * (q._solved["size"] + abs(best.F_high))
-    return best.F_high + rounding if q.corner[0] > 0 else best.F_low - rounding if q.corner[0] < 0 else best.F_low
+    return q._least(q.F if q.corner[0] else None)
 
 
 @_quantity(of_round="()", of_run="()", latex=r"\sum_k w_k\|\nabla f_k(x^*)\|^2")
@@ -261,18 +256,50 @@ def client_models_(q: Any) -> Any:
     which a mean is that over all on average; of a run of anyone's those of all."""
     if not q.path.alike:
         return q.local_models
-    if "cohort" not in q._solved:
-        q._solved["cohort"] = _by_rounds(q, "client_models", lambda c, moves: moves)
-    return q.x[:-1, :, None] + q._solved["cohort"]
+    moved = _by_rounds(q, "client_models", lambda c, s: c.results[-1].y - s.x[:, None])
+    return q.x[:-1, :, None] + moved
+
+
+@_quantity(of_run="(T, S, P, d)", latex=r"\nabla f_k(y_k)")
+def client_slopes(q: Any) -> Any:
+    """grad f_k at client_models."""
+    if not q.path.alike:
+        return q.gradients_each(q.client_models)
+    return _by_rounds(q, "client_slopes", lambda c, s: c.gradient(c.results[-1].y))
+
+
+@_quantity(of_run="(T, S, P, ...)")
+def client_state(q: Any) -> Any:
+    """What the method keeps of each client, before rounds 1..T, of the clients of client_models."""
+    if not q.path.alike:
+        return Fields(lambda name: getattr(q.state, name)[:-1])
+    return Fields(lambda name: _by_rounds(q, name, lambda c, s: c.take(getattr(s, name))))
 
 
 def _by_rounds(q: Any, name: str, of: Callable[[Any, Any], Any]) -> Any:
-    """A function of each round's clients, and of how far they moved in it: (T, S, ...)."""
-    if not all(c.results for c in q.path.clients):
-        raise MissingCapability(f"{name}: this method asks its clients for no local minimisation")
-    rounds = zip(q.path.clients, q.path.states, q.path.alike[1:], strict=False)
-    found = ((of(c, c.results[-1].y - s.x[::n, None]), n) for c, s, n in rounds)
-    return np.stack([np.repeat(v, n, axis=0) for v, n in found])
+    """A function of each round's clients, and of the state before it: (T, S, ...); found once, also
+    for a view that is moved a little."""
+    if name not in q._solved:
+        if not all(c.results for c in q.path.clients):
+            raise MissingCapability(
+                f"{name}: this method asks its clients for no local minimisation"
+            )
+        rounds = zip(q.path.clients, q.path.states, q.path.alike[1:], strict=False)
+        found = ((of(c, each(s, lambda v: v[::n])), n) for c, s, n in rounds)  # noqa: B023
+        q._solved[name] = np.stack([np.repeat(v, n, axis=0) for v, n in found])
+    return q._solved[name]
+
+
+class Fields:
+    """Arrays by name, each made when it is first asked for."""
+
+    def __init__(self, of: Callable[[str], Any]) -> None:
+        self._of = of
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.__dict__.setdefault(name, self._of(name))
 
 
 @_quantity(of_run="(T, S, N, d)", latex=r"\tilde y_k")
@@ -340,9 +367,8 @@ def x_(q: Any) -> Any:
 
 @_quantity(of_run="(T + 1, S, ...)")
 def state_(q: Any) -> Any:
-    """The method's whole states 0..T: a NamedTuple of arrays."""
-    fields = zip(*q.path.states, strict=True)
-    return type(q.path.states[0])(*(None if v[0] is None else np.stack(v) for v in fields))
+    """The method's whole states 0..T: arrays by name."""
+    return Fields(lambda name: np.stack([getattr(s, name) for s in q.path.states]))
 
 
 @_quantity(of_run="(T + 1, 1)", latex="<t>")
@@ -354,6 +380,14 @@ def t(q: Any) -> Any:
         if q.rational
         else count[:, None].astype(float)
     )
+
+
+@_quantity(of_run="(K,)")
+def horizons(q: Any) -> Any:
+    """The rounds at which a bound for every horizon is looked at: 1..T, of draws about 25 of these."""
+    last = len(q.path.states) - 1
+    some = np.geomspace(1, last, min(LOOKS, last)) if q.sampled and q.path.alike else range(1, last + 1)
+    return np.unique(np.round(some).astype(int))
 
 
 @_quantity(of_run="(T + 1, S, d)", latex=r"\bar x_<t>")
@@ -384,7 +418,10 @@ def moved_sq_(q: Any) -> Any:
 @_quantity(of_run="(T, S)", latex=r"\frac1P\sum_k\|y_k-<before>\|^2")
 def drift_(q: Any) -> Any:
     """Of rounds 1..T the mean over the cohort of ||y_k - x_(t-1)||^2."""
-    return _by_rounds(q, "drift", lambda c, moves: c.mean(sq(moves)[..., None])[..., 0])
+    def of(c: Any, s: Any) -> Any:
+        return c.mean(sq(c.results[-1].y - s.x[:, None])[..., None])[..., 0]
+
+    return _by_rounds(q, "drift", of)
 
 
 def told_quantities(over: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Random rounds and runs of Algorithm 3: of every shape, and with a client that just does not move."""
+"""Random rounds of Algorithm 3: of every shape, and with a client that just does not move."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
-import pytest
 
-from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.drawn import AT_THE_EDGE, RUNS, drawn
+from fedtheory.theorems.fedelasticnet.drawn import drawn
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
 from fedtheory.theory.judge.registry import get, setting_of
 from fedtheory.theory.judge.search import Target
@@ -21,20 +19,6 @@ RULES = ("sign", "true-gradient")
 def many(kind, count=400):
     rng = np.random.default_rng(3)
     return [drawn(kind, rng) for _ in range(count)]
-
-
-def test_runs_have_every_shape_and_merged_clients_are_followed():
-    found = set()
-    for made in many("run"):
-        w = DiagonalWitness("", "", made.rule, **made.data)
-        copies = tuple(w.copies or [1] * len(w.h))
-        found.add((copies, w.P, len(w.h[0]), w.T, len(w.starts)))
-        if made.data["T"] < 100:
-            try:
-                assert np.isfinite(made.view().excess).all()
-            except InvalidInput as error:
-                assert "a client can move" in str(error)
-    assert found == {*RUNS, *AT_THE_EDGE}
 
 
 def test_rounds_are_from_any_state_or_after_cohorts():
@@ -51,19 +35,17 @@ def test_rounds_are_from_any_state_or_after_cohorts():
     assert all(isinstance(v, F) for m in made[:20] for v in m.view().epsilon)
 
 
-@pytest.mark.parametrize("kind", ["round", "run"])
-def test_what_is_drawn_is_within_the_assumptions(kind):
+def test_what_is_drawn_is_within_the_assumptions():
     at_the_edge = at_the_optimum = 0
-    for made in many(kind):
+    for made in many("round"):
         w = DiagonalWitness("", "", made.rule, **made.data)
         one = instance_of(w)
         ratio = one.lambda2 / one.losses.beta
-        assert one.lambda1 > 0 and 0.02 < ratio <= F(10**8) * F(102, 100)
+        assert one.lambda1 > 0 and 0.02 < ratio <= F(1020)
         slopes = abs(one.losses.gradients(one.x0)).max(axis=(0, 2))
         at_the_edge += bool((one.lambda1 == slopes * (1 + F(1, 10**6))).any())
         at_the_optimum += bool((one.x0 == one.losses.theta_star).all())
-    share = {"round": 0.1, "run": 0.4}[kind]
-    assert abs(at_the_edge / 400 - share) < 0.08 and at_the_optimum > 20
+    assert abs(at_the_edge / 400 - 0.1) < 0.08 and at_the_optimum > 20
 
 
 def test_a_run_that_fails_on_its_way_is_proved_where_it_fails():
@@ -72,12 +54,13 @@ def test_a_run_that_fails_on_its_way_is_proved_where_it_fails():
     setting = setting_of(statement).part(statement)
 
     def sides(v):
-        third = np.reshape([F(int(t == 3)) for t in v.horizons], (-1, 1)) + 0 * v.excess
+        third = np.array([F(int(t == 3)) for t in v.horizons])
         return le(third, 0 * third, F(1, 2) + 0 * third)
 
-    wrong = replace(statement.form("repaired"), sides=sides, letters=None, limits={})
-    changed = replace(statement, forms=(wrong,), witness_limits={})
-    at = next(m for m in many("run") if m.rule == "sign" and 5 < m.data["T"] < 13)
+    wrong = replace(statement.form("repaired"), sides=sides)
+    changed, rng = replace(statement, forms=(wrong,)), np.random.default_rng(3)
+    instances = iter(lambda: setting.random_instance("theorem-3.1", rng), None)
+    at = next(m for m in instances if m.rule == "sign" and 5 < m.data["rounds"] < 13)
     target = Target(changed, wrong, "sign", sides, margin_at=at)
     witness, excess = setting.proved(target)
-    assert excess > 0 and witness.data["T"] == 3 and (witness.lhs, witness.rhs) == ("1", "1/2")
+    assert excess > 0 and witness.data["rounds"] == 3 and (witness.lhs, witness.rhs) == ("1", "1/2")

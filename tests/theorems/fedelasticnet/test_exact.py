@@ -12,21 +12,19 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet import exact
 from fedtheory.theorems.fedelasticnet.exact import (
     DiagonalInstance,
     DiagonalLosses,
     RationalState,
     exact_array,
-    sqrt_upper,
 )
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import _Reach
+from fedtheory.theorems.fedelasticnet.exact_losses import sqrt_upper
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, absolute
-from fedtheory.theorems.fedelasticnet.expectation import round_view, tree
+from fedtheory.theorems.fedelasticnet.expectation import round_view
 
 RULES = ("sign", "true-gradient")
-SCOPES = ("round", "run")
-FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.forms[0].kind in SCOPES for f in s.forms]
+FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.forms[0].kind == "round" for f in s.forms]
 
 
 def numbers(rng, *shape):
@@ -75,70 +73,9 @@ def test_exact_and_float_views_agree_on_every_form(m, P, d, rule):
         state = instance.after(cohorts)
         float_state = FedElasticNetDynState(*(np.asarray(a, dtype=float) for a in (state.theta, state.stored, state.h, state.local)))
         one, one_float = instance.round_view(state), round_view(problem, algorithm, sampling, float_state)
-        run = instance.run_view(3)
-        run_float = tree(problem, algorithm, sampling, 3, np.asarray(instance.x0[0], dtype=float))
-        for statement, form in FORMS:
+        for _, form in FORMS:
             if rule in form.established:
-                exact, rounded = (one, one_float) if statement.scope == "round" else (run, run_float)
-                compare(form, exact, rounded)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_an_instance_in_floats_is_the_one_in_fractions(rule):
-    rng = np.random.default_rng(5)
-    cohorts = [(0, 1), (1, 2)]
-    for _ in range(3):
-        exact = draw(rng, 3, 2, rule, 2)
-        one, run = ([i.round_view(i.after(cohorts)), i.run_view(3)] for i in (exact, exact.in_floats()))
-        for statement, form in FORMS:
-            at = SCOPES.index(statement.scope)
-            compare(form, one[at], run[at])
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_several_starts_and_merged_clients_in_floats(rule):
-    """Three starts, five clients of two kinds."""
-    rng = np.random.default_rng(7)
-    h, c, x0 = abs(numbers(rng, 2, 2)) + Fraction(1, 2), numbers(rng, 2, 2), numbers(rng, 3, 2)
-    instance = DiagonalInstance.exact(h, c, "1/2", 40, 5, rule, x0, (2, 3))
-    run, exact = instance.in_floats().run_view(4), instance.run_view(4)
-    for name in (*COLUMNS, "inner_own_sign", "inner_split_own_sign", *STARTS):
-        got, expected = getattr(run, name), np.asarray(getattr(exact, name), dtype=float)
-        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9, err_msg=name)
-
-
-COLUMNS = ("excess", "inner_exact", "inner_sign", "inner_split", "zeros")
-STARTS = ("start_sq", "C0", "C0_printed", "C0_true")
-
-
-@pytest.mark.parametrize(
-    ("h", "c", "x0", "l1", "l2", "rounds"),
-    [
-        (["1", "1/2"], [1, 0], [[2, 1], [0, -1]], 3, 30, 6),
-        (["3/4", "2"], ["1/2", -1], [[1, "1/2"], ["-1/4", 0]], 4, 45, 6),
-        (["1", "5/4"], [0, "1/3"], [[1, 0], [-1, 1]], "31/20", 2, 4),  # a client may move in round 5
-    ],
-)
-def test_identical_clients_that_stand_still(h, c, x0, l1, l2, rounds):
-    """Five clients, two a round, from two starts: in floats, and written out."""
-    instance = DiagonalInstance.exact([h], [c], l1, l2, 2, "true-gradient", x0, [5])
-    one, rounded = instance.run_view(rounds), instance.in_floats().run_view(rounds)
-    for name in (*COLUMNS, "inner_split_sign", *STARTS):
-        got, expected = getattr(rounded, name), np.asarray(getattr(one, name), dtype=float)
-        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12, err_msg=name)
-    assert (one.noise == 0).all() and (one.inner_split_sign == 0).all() and one.exact is True
-    whole = DiagonalInstance.exact([h] * 5, [c] * 5, l1, l2, 2, "true-gradient", x0).run_view(3)
-    for name in ("excess", "inner_exact", "inner_split", "start_sq", "C0_true"):
-        got, expected = (np.ravel(getattr(view, name))[:3].tolist() for view in (one, whole))
-        assert got == expected, name
-    for name in ("inner_own_sign", "inner_split_own_sign"):
-        with pytest.raises(InvalidInput, match="anchored at theta_k are not followed"):
-            getattr(one, name) * 2
-    if rounds == 4:
-        for moving in (instance, instance.in_floats()):
-            with pytest.raises(InvalidInput, match="a client can move in round 5"):
-                moving.run_view(6)
-    assert rounded.excess.dtype == float and rounded.losses.m == 5 and rounded.d == 2
+                compare(form, one, one_float)
 
 
 CURVATURE, L2, SHARE = exact_array(["5/4", "1/3"]), Fraction(7, 2), Fraction(2, 5)
@@ -174,14 +111,6 @@ def test_the_intervals_hold_every_state_that_is_reached():
         assert reach.stored_low[0, 0] <= state.stored.min() and state.stored.max() <= reach.stored_high[0, 0]
     for start, still in ((1, True), (4, False)):
         assert _Reach(exact_array([[start]]), 1, 2, 1).still(Fraction(2)) is still
-
-
-def test_merged_clients_of_several_kinds_of_whom_some_stay_away_are_refused():
-    two = DiagonalInstance.exact([[1], [2]], [[0], [0]], 3, 30, 2, "true-gradient", [1], copies=[3, 2])
-    with pytest.raises(InvalidInput, match=r"copies = \[3, 2\] with P = 2 of m = 5 .* must all be identical"):
-        two.run_view(2)
-    with pytest.raises(InvalidInput, match=r"copies = \[3, 2\]: .* write the 5 clients out"):
-        two.after([])
 
 
 def test_at_a_kink_the_stored_gradient_is_what_stationarity_leaves():
@@ -251,14 +180,7 @@ def test_wrong_cohorts_are_refused(cohort):
         instance.after([[2, 1], cohort])
 
 
-def test_there_is_a_limit_of_paths_and_one_state_follows_from_one_start(monkeypatch):
-    instance = DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [1])
-    monkeypatch.setattr(exact, "MAX_PATHS", 9)
-    view = instance.run_view(3)  # three cohorts in two rounds
-    assert (view.noise == 0).all() and view.exact is True
-    monkeypatch.setattr(exact, "MAX_PATHS", 8)
-    with pytest.raises(InvalidInput, match="3 rounds of 3 cohorts make 9 paths; the limit is 8"):
-        instance.run_view(3)
+def test_one_state_follows_from_one_start():
     with pytest.raises(InvalidInput, match="2 starts: one state follows from one start only"):
         DiagonalInstance.exact([[1]] * 3, [[0]] * 3, 1, 30, 1, "sign", [[1], [2]]).after([[0]])
 

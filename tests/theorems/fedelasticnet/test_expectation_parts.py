@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction as F
 
 import numpy as np
 import pytest
@@ -10,69 +11,55 @@ from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.compressors import TopK
-from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.accumulator import SPLIT
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
-from fedtheory.theorems.fedelasticnet.expectation import (
-    FederatedLosses,
-    look_horizons,
-    monte_carlo,
-    random_states,
-    round_view,
-    tree,
-    tree_depth,
-)
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.runs import runs
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.run_matches_claim import as_said
+from tests.theorems.fedelasticnet.runs import START, SUMS, in_fractions, letters, tree
 
 RULES = ("sign", "true-gradient")
 H, C = [[0.5, 2.0], [1.25, 0.75], [3.0, 0.25]], [[1.0, -2.0], [0.5, 4.0], [-3.0, 1.5]]
 PROBLEM = Quadratic([np.diag(row) for row in H], C)
-SUMS = ("inner_exact", "inner_sign", "inner_own_sign", *(f"inner_{name}" for name in SPLIT))
-START = ("start_sq", "C0", "C0_printed", "C0_true")
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rule", RULES)
-def test_the_tree_of_several_starts_is_the_exact_engines(rule):
+def test_a_run_of_several_starts_is_the_one_in_fractions(rule):
     """Three clients, two a round, four equally likely starts: 4 * 3 * 3 paths."""
     x0 = np.array([[2.0, -1.0], [0.25, 3.0], [-4.0, 0.5], [1.5, 1.5]])
-    exact = DiagonalInstance.exact(H, C, 0.75, 82.5, 2, rule, x0).run_view(3)
-    run = tree(PROBLEM, FedElasticNetDyn(0.75, 82.5, rule), Uniform(2), 3, x0)
+    exact = letters(in_fractions(*(np.vectorize(F)(v) for v in (H, C)), "3/4", "165/2", 2, rule, np.vectorize(F)(x0), 2))
+    view = tree(PROBLEM, FedElasticNetDyn(0.75, 82.5, rule), Uniform(2), 2, x0)
+    run = letters(view)
     for name in ("excess", "zeros", *SUMS):
-        assert getattr(run, name).shape == (3, 1)
+        assert getattr(run, name).shape == (2,)
         np.testing.assert_allclose(getattr(run, name), getattr(exact, name).astype(float), rtol=1e-9, err_msg=name)
     for name in START:
-        assert getattr(run, name) == pytest.approx(float(getattr(exact, name)[0]), rel=1e-12), name
-    assert (run.d, run.rule, run.exact, run.horizons.tolist()) == (2, rule, True, [1, 2, 3])
+        assert getattr(run, name) == pytest.approx(float(getattr(exact, name)), rel=1e-12), name
+    assert (view.d, view.rule, view.exact, view.horizons.tolist()) == (2, rule, True, [1, 2])
     assert (run.constants.m, run.constants.P, run.constants.beta) == (3, 2, 3.0)
-    assert (run.noise > 0).all() and (run.noise < 1e-12).all()
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_scenarios_of_full_participation_are_the_run(rule):
-    """Whoever is drawn is everyone: every scenario and every pair has the expectations themselves."""
+    """Whoever is drawn is everyone: every scenario has the expectations themselves, of products too."""
     x0, method = np.array([2.0, -1.0]), FedElasticNetDyn(0.75, 6.0, rule)
-    whole, seen = tree(PROBLEM, method, Full(), 4, x0), []
-    some = monte_carlo(
-        PROBLEM, method, Uniform(3), 4, x0, 5, 0, horizons=[2, 4], paired=True, on_round=seen.append
-    )
-    assert seen == [1, 2, 3, 4] and some.horizons.tolist() == [2, 4] and not some.exact
-    for name in ("excess", "zeros", "inner_exact", "inner_sign", "inner_own_sign"):
-        expected = getattr(whole, name)[[1, 3]]
-        for view, count in ((some, 5), (some.pairs, 2)):
-            assert getattr(view, name).shape == (2, count)
-            np.testing.assert_allclose(getattr(view, name), np.repeat(expected, count, axis=1), rtol=1e-9, err_msg=name)
-    for name in SPLIT:
-        expected = np.repeat(getattr(whole, f"inner_{name}")[[1, 3]], 2, axis=1)
-        np.testing.assert_allclose(getattr(some.pairs, f"inner_{name}"), expected, rtol=1e-9, err_msg=name)
+    whole = letters(tree(PROBLEM, method, Full(), 4, x0))
+    [view] = runs(PROBLEM, method, Uniform(3), 4, x0, 5, 0, "monte-carlo")
+    some = letters(view)
+    assert view.sampled and not view.exact and view.horizons.tolist() == [1, 2, 3, 4]
+    for name in ("excess", "zeros", *SUMS):
+        assert getattr(some, name).shape == (4, 5)
+        expected = np.repeat(getattr(whole, name)[:, None], 5, axis=1)
+        np.testing.assert_allclose(getattr(some, name), expected, rtol=1e-9, err_msg=name)
     for name in START:
         assert getattr(some, name) == pytest.approx(getattr(whole, name), rel=1e-12)
-    assert (some.constants, some.d, some.rule) == (whole.constants, 2, rule)
-    alone = monte_carlo(PROBLEM, method, Uniform(3), 4, x0, 5, 0)
-    assert alone.pairs is None and alone.inner_own_sign is None and alone.horizons.tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -85,7 +72,8 @@ def test_scenarios_of_a_few_clients_are_means_over_who_was_drawn(rule):
         v = stored - curvature[k] * (anchor - centre[k])
         return anchor + np.sign(v) * np.maximum(np.abs(v) - l1, 0) / (curvature[k] + l2)
 
-    view = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 8, 11, horizons=[5], paired=True)
+    [drawn_view] = runs(PROBLEM, method, Uniform(2), 5, x0, 8, 11, "monte-carlo")
+    view = letters(drawn_view)
     run = simulate(PROBLEM, method, 5, x0, Uniform(2), 8, 11, keep_states=True)
     for s in range(8):
         sums, gammas = np.zeros(4), []
@@ -103,37 +91,30 @@ def test_scenarios_of_a_few_clients_are_means_over_who_was_drawn(rule):
                 sums += [*((gammas[-1] - best.x) @ part / 2 for part in parts), (move == 0).sum() / 10]
         expected = [PROBLEM.objective(np.mean(gammas, axis=0)) - best.value, *sums]
         names = ("excess", "inner_exact", "inner_sign", "inner_own_sign", "zeros")
-        np.testing.assert_allclose([getattr(view, name)[0, s] for name in names], expected, rtol=1e-8, atol=1e-12)
-    for name in names:
-        both = (getattr(view, name)[:, ::2] + getattr(view, name)[:, 1::2]) / 2
-        np.testing.assert_allclose(getattr(view.pairs, name), both, rtol=1e-12)
-    assert view.noise == view.losses._gap
+        np.testing.assert_allclose([getattr(view, name)[-1, s] for name in names], expected, rtol=1e-8, atol=1e-12)
     state = run.states[2]
     one = round_view(PROBLEM, method, Uniform(2), state)
     assert one.local is state.local and (one.constants.m, one.constants.P) == (3, 2)
-    assert view.constants.P == 2 and view.exact is False and view.losses.problem is PROBLEM
-    later = monte_carlo(PROBLEM, method, Uniform(2), 5, x0, 3, 11, horizons=[5], first_scenario=5)
-    np.testing.assert_allclose(later.excess[0], view.excess[0, 5:], rtol=1e-12)
+    setting = MethodSetting.of(FILE["theorem-3.1"].variants[rule])
+    setting = as_said(setting, setting.facts(setting.world(PROBLEM), Uniform(2), 5), method, None)
+    later = setting.problem_views(PROBLEM, None, Uniform(2), 8, x0, 5, 11, {}, "monte-carlo", first=5)
+    np.testing.assert_allclose(later.once(Letters).excess, view.excess[:, 5:], rtol=1e-12)
 
 
-def test_a_tree_is_as_deep_as_its_leaves_allow():
-    """Two cohorts: four rounds have eight paths."""
+def test_more_sequences_of_cohorts_than_are_enumerated_are_refused():
     problem = Quadratic([[[1.0]], [[2.0]]], [[0.0], [1.0]])
-    method = FedElasticNetDyn(0.1, 60.0)
-    assert tree(problem, method, Uniform(1), 4, max_leaves=8).horizons.tolist() == [1, 2, 3, 4]
-    with pytest.raises(InvalidInput, match="4 rounds of 2 cohorts make 8 paths, more than 7: at most 3 rounds fit"):
-        tree(problem, method, Uniform(1), 4, max_leaves=7)
-    with pytest.raises(InvalidInput, match="use uniform or full sampling"):
-        tree(problem, method, Bernoulli((0.3, 0.4)), 2)
-    assert [tree_depth(2, leaves) for leaves in (1, 2, 3, 4, 7, 8)] == [1, 2, 2, 3, 3, 4]
-    assert (tree_depth(1), tree_depth(1, longest=7), tree_depth(50_001)) == (30, 7, 1)
+    assert tree(problem, FedElasticNetDyn(0.1, 60.0), Uniform(1), 12, [0.0]).x.shape == (13, 4096, 1)
+    with pytest.raises(InvalidInput, match=r"2\^13 sequences of cohorts are too many"):
+        tree(problem, FedElasticNetDyn(0.1, 60.0), Uniform(1), 13, [0.0])
 
 
 def test_long_runs_are_looked_at_geometrically():
-    assert look_horizons(100, 3).tolist() == [1, 10, 100] and look_horizons(16, 5).tolist() == [1, 2, 4, 8, 16]
-    assert look_horizons(1).tolist() == [1] and look_horizons(4, 4).tolist() == [1, 2, 3, 4]
-    many = look_horizons(10_000)
-    assert many.dtype.kind == "i" and (many[0], many[-1]) == (1, 10_000) and 20 <= len(many) <= 25
+    problem = Quadratic([[[1.0]], [[2.0]]], [[0.0], [1.0]])
+    for rounds, first in ((1, [1]), (4, [1, 2, 3, 4]), (300, [1, 2, 3, 4])):
+        [view] = runs(problem, FedElasticNetDyn(0.1, 60.0), Uniform(1), rounds, [0.0], 2, 0, "monte-carlo")
+        found = view.horizons
+        assert found.dtype.kind == "i" and found[:4].tolist() == first and found[-1] == rounds and len(found) <= 25
+    assert len(found) > 20
 
 
 # --- losses -------------------------------------------------------------------------------------------------------------
@@ -231,7 +212,5 @@ def test_a_compressed_method_is_not_judged_by_the_theorem(name, mode):
 
 def test_a_view_of_a_compressed_method_is_refused():
     method = FedElasticNetDyn(0.1, 90.0, compressor=TopK(1))
-    with pytest.raises(InvalidInput, match="leave the compressor out"):
-        tree(PROBLEM, method, Full(), 2)
     with pytest.raises(InvalidInput, match="leave the compressor out"):
         round_view(PROBLEM, method, Full(), method.init(np.zeros((1, 2)), 3))

@@ -19,7 +19,6 @@ from fedtheory.provenance import write_json
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import Effort, draw_all
 from fedtheory.theorems.fedelasticnet import figures
-from fedtheory.theorems.fedelasticnet.expectation import tree
 from fedtheory.theorems.fedelasticnet.figures import allowed as figures_allowed
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.figures import drift as figures_drift
@@ -28,9 +27,12 @@ from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightn
 from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
 from fedtheory.theorems.fedelasticnet.figures import worst_case as figures_worst_case
 from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
-from fedtheory.theorems.fedelasticnet.setting import Trial, check_instance
+from fedtheory.theorems.fedelasticnet.runs import right_side
+from fedtheory.theorems.fedelasticnet.setting import check_instance
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.campaign import Campaign, summarise
 from fedtheory.theory.judge.registry import paper
+from tests.theorems.fedelasticnet.runs import tree
 
 TINY = Effort(
     given={
@@ -49,8 +51,8 @@ TINY = Effort(
 @pytest.fixture(scope="module")
 def campaign():
     """One small instance, summarised as a campaign."""
-    trial = Trial("exact", ProblemInstance("quadratic", 2, 1, 2, 30.0, 0.3, 1), max_leaves=16, states=4)
-    return Campaign(summarise(check_instance(trial, paper("fedelasticnet").statements)), 1.0, 1).to_json()
+    instance = ProblemInstance("quadratic", 2, 1, 2, 30.0, 0.3, 1)
+    return Campaign(summarise(check_instance(instance, paper("fedelasticnet").statements)), 1.0, 1).to_json()
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +125,14 @@ def test_printed_bound_is_crossed_where_nobody_moves(bounds):
 def test_stalled_run_is_what_the_tree_of_all_cohorts_gives():
     problem, x0, lambda1 = figures_bounds.stalled_instance()
     algorithm = FedElasticNetDyn(lambda1, 100 * problem.constants().beta, "sign")
-    exact = tree(problem, algorithm, Uniform(2), 5, x0)
-    quick = figures_bounds.stalled_run(problem, algorithm, 2, x0, np.arange(1, 6))
-    for name in ("excess", "inner_exact", "inner_sign", "zeros"):
-        np.testing.assert_allclose(getattr(quick, name), getattr(exact, name), rtol=1e-12, err_msg=name)
-    assert (quick.inner_exact < 0).all()  # the last term of the repaired bound is at work
+    exact = tree(problem, algorithm, Uniform(2), 4, x0)
+    quick = figures_bounds.stalled_run(problem, algorithm, 2, x0, np.arange(1, 5))
+    for name, form in (("theorem-3.1", "repaired"), ("theorem-b1", "printed, whole expectation"), ("theorem-b", "repaired")):
+        sides = [np.broadcast_to(right_side(q, name, form), (4, len(q.once(Letters).excess[0]))) for q in (quick, exact)]
+        np.testing.assert_allclose(*(s.mean(axis=1) for s in sides), rtol=1e-12, err_msg=name)
+    v = quick.once(Letters)
+    assert (v.excess == exact.once(Letters).excess[:, :6]).all()
+    assert (v.last("s") > 0).all()  # the last term of the repaired bound is at work
 
 
 @pytest.mark.parametrize("rule, away", [("sign", 0.2), ("true-gradient", 0.0)])
@@ -190,7 +195,7 @@ def test_tiles_show_the_campaigns_verdicts(campaign):
             assert form == "printed" or ("violated" in verdicts) == (row["verdict"] == "violated")
     assert tiles["fedelasticnet/eq-28"]["printed"]["rule"] == "sign"  # the printed algorithm
     assert tiles["fedelasticnet/eq-28"]["printed"]["verdict"] == "violated" != rows["fedelasticnet/eq-28", "printed", "true-gradient"]
-    assert "printed" not in tiles["fedelasticnet/theorem-a"]
+    assert "printed" not in tiles["fedelasticnet/theorem-a-step"]
     shown = {text.get_text() for ax in figures_verdicts.draw(campaign).axes for text in ax.texts}
     assert any(t.startswith("✗") for t in shown) and any(t.startswith("✓") for t in shown)
 

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction as F
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.cohorts import Uniform
-from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
+from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
-from fedtheory.theorems.fedelasticnet.expectation import tree
-from fedtheory.theorems.fedelasticnet.quantities import RunView
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.identities import small_floor
-from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters, bound
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theory.judge.replay import exact_check
+from tests.theorems.fedelasticnet.runs import in_fractions
 
 THEOREM = get("fedelasticnet/theorem-3.1")
-SIDES = ("excess", "start_sq", "C0", "inner_exact", "inner_sign", "zeros")
 
 
 # --- under the sign rule gamma drifts at a constant speed for ever ---
 
 
-def drifting(m: int, l2: F, z: F) -> DiagonalInstance:
+def drifting(m: int, l2: F, z: F, T: int):
     """One client of slope -(m - 1) at the optimum 0 and m - 1 of slope 1, all in every round, from -z."""
-    return DiagonalInstance.exact([[1], [1]], [[m - 1], [-1]], 1, l2, m, "sign", [-z], copies=[1, m - 1])
+    return in_fractions([[1]] * m, [[m - 1]] + [[-1]] * (m - 1), 1, l2, m, "sign", [-z], T)
 
 
-def drift_view(m: int, T: int, l2: F, z: F) -> RunView:
+def drift_view(m: int, T: int, l2: F, z: F) -> SimpleNamespace:
     """Its horizon T in closed form, worked out by hand.
 
     The m - 1 have slope 1 - z <= lambda_1 = 1 and never move. The steep one moves by delta in
@@ -53,27 +51,16 @@ def drift_view(m: int, T: int, l2: F, z: F) -> RunView:
     inner = -z * (1 - (m - 1) * (1 - z)) / m + n * first * (h - first - u)
     inner = inner + u * (h - 2 * first - u) * s1 - u * u * s2
     zeros = (F(m - 1, m) + n) / T
-    instance = drifting(m, l2, z)
-    column = {
-        "excess": total * total / (2 * T * T),
-        "inner_exact": inner,
-        "inner_sign": F(-z, m),
-        "zeros": zeros,
-    }
-    return RunView(
-        losses=instance.losses,
-        constants=instance.constants,
-        rule="sign",
-        d=1,
-        horizons=np.array([T], dtype=object),
-        exact=True,
-        noise=0,
-        start_sq=z * z,
-        C0=F(m - 1),
-        C0_printed=None,
-        C0_true=None,
-        **{k: np.array([[v]], dtype=object) for k, v in column.items()},
-    )
+    sums = {"s": inner, "sign": F(-z, m)}
+
+    def column(value):
+        return np.array([[value]], dtype=object)
+
+    return SimpleNamespace(
+        constants=ElasticConstants(F(m), F(m), F(1), F(1), l2), l1=F(1), l2=l2, d=1, T=column(F(T)),
+        excess=column(total * total / (2 * T * T)), zeros=column(zeros), start=z * z, C_0=F(m - 1),
+        last=lambda name: column(-2 * sums[name] / (l2 * T)),
+    )  # fmt: skip
 
 
 def start_of(m: int, T: int, l2: F) -> F:
@@ -88,15 +75,17 @@ def test_no_form_of_the_theorem_is_on_record_as_open():
 @pytest.mark.parametrize(("m", "T"), [(2, 1), (2, 43), (3, 10), (7, 25)])
 def test_the_drift_in_closed_form_is_the_exact_engines(m, T):
     l2 = F(10**6)
-    run, closed = drifting(m, l2, start_of(m, T, l2)).run_view(T), drift_view(m, T, l2, start_of(m, T, l2))
-    for name in SIDES:
+    z = start_of(m, T, l2)
+    run, closed = drifting(m, l2, z, T).once(Letters), drift_view(m, T, l2, z)
+    for name in ("excess", "start", "C_0", "zeros"):
         assert np.ravel(getattr(run, name))[-1] == np.ravel(getattr(closed, name))[0], name
+    for name in ("s", "sign"):
+        assert run.last(name)[-1, 0] == closed.last(name)[0, 0], name
 
 
-def violates(view: RunView, floor: F) -> bool:
+def violates(letters: SimpleNamespace, floor: F) -> bool:
     """Return whether the repaired theorem with that share of kappa' lambda_1^2 d as floor fails."""
-    a, kappa, kappa_0 = view.constants.printed
-    sides = bound(view, (kappa, kappa_0), view.C0, floor * a / 2 * view.d, view.inner_exact)
+    sides = bound(letters, floor=floor / 2)
     return bool((sides.lhs > sides.rhs).all())
 
 
@@ -105,8 +94,8 @@ def test_two_clients_and_42_rounds_break_the_theorem_without_its_floor():
     l2 = F(10**6)
     assert violates(drift_view(2, 42, l2, F(4101, 2 * 10**8)), F(0))
     assert not any(violates(drift_view(2, 39, l2, z / l2), F(0)) for z in (F(20), F(41, 2), F(21), F(22)))
-    sides = THEOREM.form("no floor").sides(drifting(2, l2, F(4101, 2 * 10**8)).run_view(42))
-    assert sides.lhs[-1, 0] > sides.rhs[-1, 0]
+    sides = THEOREM.form("no floor").sides(drifting(2, l2, F(4101, 2 * 10**8), 42))
+    assert sides.lhs[-1] > sides.rhs[-1]
 
 
 @pytest.mark.parametrize(("m", "T", "floor"), [(100, 40_000, F(19, 100)), (2000, 10**7, F(199, 1000))])
@@ -115,16 +104,17 @@ def test_the_floor_needed_comes_as_near_to_a_fifth_as_one_likes(m, T, floor):
     l2 = F(10**20)
     view = drift_view(m, T, l2, start_of(m, T, l2))
     assert violates(view, floor) and not violates(view, F(1, 5))
-    for name in ("floor 0.28", "sharpened", "repaired"):
-        sides = THEOREM.form(name).sides(view)
+    for share, of in ((F(3, 25), F(7, 50)), (F(3, 10), F(33, 80)), (1, F(11, 100))):
+        sides = bound(view, share=share, floor=(of, "zeros"))
         assert (sides.lhs <= sides.rhs).all()
+    assert not violates(view, F(1))
 
 
 def test_a_large_beta_changes_the_floor_little():
     """beta is any smoothness constant: for lambda_2 = 27 beta a fifth becomes (x^2 - 25)/(5 (x^2 + x)) = 0.1862."""
     m, T, l2 = 1000, 10**7, F(10**20)
     view = drift_view(m, T, l2, start_of(m, T, l2))
-    view = replace(view, constants=replace(view.constants, beta=l2 / 27))
+    view.constants = replace(view.constants, beta=l2 / 27)
     assert violates(view, F(185, 1000)) and not violates(view, F(187, 1000))
 
 
@@ -167,88 +157,81 @@ def test_one_round_decreases_the_potential_up_to_that_floor(rule, ratio):
 def test_the_floor_of_028_by_hand():
     """(x -+ 1)^2/2 from x = 1 with lambda_1 = 3 never move: C_0 = z = 1, mean_k lambda_1 s_k = -1."""
     for rule, share in (("sign", F(14, 100)), ("true-gradient", F(0))):
-        view = DiagonalInstance.exact([[1], [1]], [[1], [-1]], 3, 100, 2, "sign", [1]).run_view(5)
+        view = in_fractions([[1], [1]], [[1], [-1]], 3, 100, 2, "sign", [1], 5).once(Letters)
         a = F(10 * 101, 100 * (10_000 - 25))
         kappa_0 = F(2, 100) * F(10_000 - 2500 - 50, 10_000 - 25)
         expected = ((1 + F(12, 100) * a) / 5 + share * a * 9 + F(2, 100)) / kappa_0
-        sides = THEOREM.form("floor 0.28").sides(replace(view, rule=rule))
+        sides = bound(view, share=F(3, 25), floor=(F(7, 50) * (rule == "sign"), "zeros"))
         assert (sides.lhs[-1, 0], sides.rhs[-1, 0]) == (F(1, 2), expected)
 
 
 # --- many identical clients, few a round ---
 
 
+def merged(h, c, l1, l2, P, x0, m, T, rule="true-gradient") -> StillRun:
+    rows = [[[str(v) for v in row] for row in rows] for rows in (h, c, np.atleast_2d(np.array(x0, dtype=object)))]
+    w = DiagonalWitness(THEOREM.id, "repaired", rule, *rows[:2], str(l1), str(l2), P, rows[2], copies=[m], T=T)
+    return StillRun(w)
+
+
 @pytest.mark.parametrize(
-    ("m", "P", "x0"),
-    [(1, 1, [1, 2]), (4, 1, [[1, -1], [F(1, 2), 2]]), (4, 3, [1, 1]), (3, 3, [[1, 2], [0, 1]])],
+    ("m", "P", "x0", "T"),
+    [(4, 1, [[1, -1], [F(1, 2), 2]], 2), (4, 3, [1, 1], 3), (3, 2, [[1, 2], [0, 1]], 3)],
 )
-def test_merged_clients_are_the_clients_written_out(m, P, x0):
+def test_merged_clients_are_the_clients_written_out(m, P, x0, T):
     h, c = [[1, F(1, 2)]], [[F(1, 3), 0]]
-    merged = DiagonalInstance.exact(h, c, 5, 30, P, "true-gradient", x0, copies=[m]).run_view(5)
-    whole = DiagonalInstance.exact(h * m, c * m, 5, 30, P, "true-gradient", x0).run_view(5)
-    for name in (*SIDES, "inner_split", "C0_printed", "C0_true"):
-        assert (np.ravel(getattr(merged, name)) == np.ravel(getattr(whole, name))).all(), name
-
-
-@pytest.mark.parametrize("rule", ["sign", "true-gradient"])
-def test_merged_clients_in_every_round_may_be_of_several_kinds(rule):
-    h, c = [[1, F(1, 2)], [F(1, 3), 0]], [[3, 0], [-4, 1]]
-    merged = DiagonalInstance.exact(h, c, F(1, 2), 30, 5, rule, [1, 1], copies=[3, 2]).run_view(6)
-    whole = DiagonalInstance.exact([h[0]] * 3 + [h[1]] * 2, [c[0]] * 3 + [c[1]] * 2, F(1, 2), 30, 5, rule, [1, 1]).run_view(6)
-    for name in (*SIDES, "inner_split", "inner_own_sign", "C0_printed", "C0_true"):
-        assert (np.ravel(getattr(merged, name)) == np.ravel(getattr(whole, name))).all(), name
-
-
-def test_merged_clients_agree_with_the_float_tree():
-    instance = DiagonalInstance.exact([[1]], [[0]], 1, 64, 1, "true-gradient", [1], copies=[6])
-    problem = Quadratic(np.ones((6, 1, 1)), np.zeros((6, 1)))
-    run = tree(problem, FedElasticNetDyn(1.0, 64.0, "true-gradient"), Uniform(1), 6, [1.0])
-    exact = instance.run_view(6)
-    for name in ("excess", "inner_exact", "inner_sign"):
-        assert np.allclose(np.asarray(getattr(exact, name), dtype=float), getattr(run, name), rtol=1e-12, atol=1e-15)
+    one = merged(h, c, 5, 30, P, x0, m, T)
+    view = in_fractions(h * m, c * m, 5, 30, P, "true-gradient", x0, T)
+    v = view.once(Letters)
+    for name in ("excess", "zeros", "start", "C_0", "C_0_unsquared", "C_0_true"):
+        whole = view.expectation(np.asarray(getattr(v, name)))
+        assert (np.ravel(whole) == np.ravel(getattr(one, name))).all(), name
+    for of in (("s",), ("s", True), ("sign",), ("sign", True)):
+        assert (view.expectation(v.last(*of)) == np.ravel(one.last(*of))).all(), of
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"copies": [0]}, "integer >= 1"),
-        ({"copies": [3, 3]}, "each of the 1 rows"),
-        ({"copies": 3}, "integer >= 1"),
-        ({"copies": [True]}, "integer >= 1"),
         ({"P": 4}, "between 1 and m"),
+        ({"T": 0}, "T"),
         ({"rule": "sign"}, "must all be identical"),
-        ({"lambda1": F(1, 2)}, "can move in round 1"),
+        ({"h": [[1], [2]], "c": [[0], [0]]}, "must all be identical"),
+        ({"l1": F(1, 2)}, "can move in round 1"),
         ({"x0": [[0], [F(11, 10)]]}, "can move in round 1"),
-        ({"P": 2, "lambda2": F(1, 2), "lambda1": 1}, "can move in round"),
+        ({"P": 2, "l2": F(1, 2), "l1": 1}, "can move in round"),
     ],
 )
 def test_merged_clients_that_are_not_covered_are_refused(change, message):
-    good = {"h": [[1]], "c": [[0]], "lambda1": 1, "lambda2": 30, "P": 1, "x0": [1], "copies": [3]}
-    good["rule"] = "true-gradient"
-    DiagonalInstance.exact(**good).run_view(3)
+    good = {"h": [[1]], "c": [[0]], "l1": 1, "l2": 30, "P": 1, "x0": [1], "m": 3, "T": 8}
+    merged(**{**good, "T": 3})
     with pytest.raises(InvalidInput, match=message):
-        DiagonalInstance.exact(**{**good, **change}).run_view(8)
+        merged(**{**good, **change})
 
 
-def test_merged_clients_are_for_runs_and_for_forms_without_their_own_anchor():
-    instance = DiagonalInstance.exact([[1]], [[0]], 1, 30, 1, "true-gradient", [1], copies=[3])
-    for call in (lambda: instance.after([[0]]), lambda: instance.round_view(instance.start())):
-        with pytest.raises(InvalidInput, match="write the 3 clients out"):
-            call()
+def test_merged_clients_are_for_forms_without_their_own_anchor():
     numbers = [["1"]], [["0"]], "1", "30", 1, ["1"]
     own = DiagonalWitness(THEOREM.id, "anchor theta_k", "true-gradient", *numbers, copies=[3], T=2)
     with pytest.raises(InvalidInput, match="anchored at theta_k"):
         exact_check(own.witness())
 
 
+def test_merged_clients_that_all_take_part_are_written_out():
+    numbers = [["1", "1/2"], ["1/3", "0"]], [["3", "0"], ["-4", "1"]], "1/2", "30", 5, ["1", "1"]
+    few = DiagonalWitness(THEOREM.id, "no floor", "sign", *numbers, copies=[3, 2], T=6)
+    h, c = ([rows[0]] * 3 + [rows[1]] * 2 for rows in numbers[:2])
+    every = replace(few, h=h, c=c, copies=None)
+    assert exact_check(few.witness())[1:] == exact_check(every.witness())[1:]
+
+
 def test_one_of_a_thousand_identical_clients_leaves_gamma_where_it_was():
     """L_k = x^2/2 from 1: after t rounds at most t of the m have stored anything, and theta is near 1."""
-    view = DiagonalInstance.exact([[1]], [[0]], 1, 64, 1, "true-gradient", [1], copies=[1000]).run_view(140)
-    assert F(1, 2) * (1 - F(140**2, 2 * 1000 * 64)) ** 2 < view.excess[-1, 0] < F(1, 2)
-    assert (view.inner_sign == 0).all() and view.C0[0] == 0
+    v = merged([[1]], [[0]], 1, 64, 1, [1], 1000, 140)
+    assert F(1, 2) * (1 - F(140**2, 2 * 1000 * 64)) ** 2 < v.excess[-1, 0] < F(1, 2)
+    assert (v.last("sign") == 0).all() and v.C_0 == 0
     # Nothing is left of the right side but the start and the floor: (1/T + 5 (65)/(64 (64^2 - 25)))/kappa_0.
     rhs = (F(1, 140) + F(5 * 65, 64 * 4071)) / (F(2, 64) * F(64**2 - 25 * 64 - 50, 4071))
-    assert THEOREM.form("sign(0) = 0").sides(view).rhs[-1, 0] == rhs < view.excess[-1, 0]
+    assert bound(v, floor=F(1, 2), last=("sign",)).rhs[-1, 0] == rhs < v.excess[-1, 0]
 
 
 # --- the expectation of the sign only, from a fixed start ---

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction as F
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, instance_of
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
+from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, exact_check
 
 THEOREM = get("fedelasticnet/theorem-3.1")
@@ -32,22 +34,26 @@ def test_every_repair_has_a_witness_under_each_rule():
 @pytest.mark.parametrize("witness", WITH_ONE_UNDONE, ids=lambda w: w.witness().name)
 def test_the_repaired_bound_holds_where_one_repair_undone_breaks_it(witness):
     """And the right sides differ by the one term in which the repair is undone."""
-    view = instance_of(witness).run_view(witness.T)
+    view = setting_of(THEOREM).exact_view(THEOREM, THEOREM.form(witness.form), witness.witness())
+    v = view.once(Letters)
     undone, repaired = (THEOREM.form(name).sides(view) for name in (witness.form, "repaired"))
-    lhs, rhs, bound = undone.lhs[-1, 0], undone.rhs[-1, 0], repaired.rhs[-1, 0]
-    assert rhs < lhs == repaired.lhs[-1, 0] <= bound
-    _, kappa, kappa_0 = view.constants.printed
+    lhs, rhs, bound = undone.lhs[-1], undone.rhs[-1], repaired.rhs[-1]
+    assert rhs < lhs == repaired.lhs[-1] <= bound
+    _, kappa, kappa_0 = v.constants.printed
 
-    def last(name: str) -> F:  # 2/(lambda_2 T) times the sum of inner products
-        return 2 * getattr(view, f"inner_{name}")[-1, 0] / (view.constants.lambda2 * witness.T)
+    def last(*of: Any) -> F:  # 2/(lambda_2 T) times the sum of inner products
+        return np.ravel(view.expectation(-v.last(*of)))[-1]
+
+    def begun(name: str) -> F:
+        return np.ravel(view.expectation(np.reshape(v.C_0 - getattr(v, name), (1, -1))))[0]
 
     loss = {
-        "sign(0) = 0": lambda: (last("sign") - last("exact")) / kappa_0,
-        "1/kappa_0 missing": lambda: last("exact") - last("exact") / kappa_0,
-        "C_0 not squared": lambda: kappa * (view.C0 - view.C0_printed)[0] / (kappa_0 * witness.T),
-        "C_0 from the true gradients": lambda: kappa * (view.C0 - view.C0_true)[0] / (kappa_0 * witness.T),
-        "expectation of the sign only": lambda: (last("split") - last("exact")) / kappa_0,
-        "anchor theta_k": lambda: (last("own_sign") - last("exact")) / kappa_0,
+        "sign(0) = 0": lambda: (last("sign") - last("s")) / kappa_0,
+        "1/kappa_0 missing": lambda: last("s") - last("s") / kappa_0,
+        "C_0 not squared": lambda: kappa * begun("C_0_unsquared") / (kappa_0 * witness.T),
+        "C_0 from the true gradients": lambda: kappa * begun("C_0_true") / (kappa_0 * witness.T),
+        "expectation of the sign only": lambda: (last("s", True) - last("s")) / kappa_0,
+        "anchor theta_k": lambda: (last("own_sign") - last("s")) / kappa_0,
     }
     assert bound - rhs == loss[witness.form]() > 0
 

@@ -1,6 +1,7 @@
 """Monte Carlo in stages: the scenarios are those of one run, the looks are paid for, and no more are taken than decide."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.generators import random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet import on_a_problem, stages
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, monte_carlo
+from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theory.judge.check import CONFIDENCE
 from fedtheory.theory.judge.sequential import looks
+from fedtheory.theory.rounds import judging, method_setting
+
+THEOREM = get("fedelasticnet/theorem-3.1")
 
 
 def instance(ratio=30.0):
@@ -36,59 +39,62 @@ def test_a_run_from_a_scenario_on_is_that_part_of_the_longer_run():
             simulate(problem, algorithm, first_scenario=wrong, **common)
 
 
-@pytest.mark.parametrize("together", [12 * 30, 10**9])
+@pytest.mark.parametrize("together", [6 * 2 * 5 * 7, 10**9])
 def test_every_stage_holds_the_scenarios_of_one_long_run(together, monkeypatch):
-    monkeypatch.setattr(stages, "TOGETHER", together)
+    """However few are held at once; the sums over all of them are those of one view."""
+    monkeypatch.setattr(method_setting, "TOGETHER", together)
     problem, algorithm = instance()
-    losses, x0 = FederatedLosses(problem), np.array([1.5, -2.0])
+    how = {"sampling": Uniform(2), "x0": np.array([1.5, -2.0]), "rounds": 5, "mode": "monte-carlo", "seed": 7}
     seen = []
-    views = stages.growing_views(
-        problem, algorithm, Uniform(2), 5, x0, [40, 80, 130], 7, losses, lambda *n: seen.append(n)
-    )
-    for view, size in zip(views, (40, 80, 130), strict=True):
-        whole = monte_carlo(problem, algorithm, Uniform(2), 5, x0, size, 7, losses=losses)
-        assert view.pairs is None
-        for name in ("excess", "inner_exact", "inner_sign", "zeros"):
-            np.testing.assert_allclose(getattr(view, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
-        assert seen[-1] == (size * 5, size * 5, 650)
+    how["on_progress"] = lambda *n: seen.append(n)
+    forms = ["sharpened", "anchor theta_k"]
+    checks = THEOREM.verify(problem, algorithm, scenarios=130, forms=forms, **how)
+    monkeypatch.setattr(method_setting, "TOGETHER", 10**9)
+    [view] = runs(problem, algorithm, Uniform(2), 5, how["x0"], 33, 7, "monte-carlo")
+    for check in checks:
+        assert check.scenarios == 33
+        sides = THEOREM.form(check.form).sides(view)
+        np.testing.assert_allclose(check.series.lhs, sides.lhs.mean(axis=1), rtol=1e-9)
+        np.testing.assert_allclose(check.series.rhs, sides.rhs.mean(axis=1), rtol=1e-9)
+    assert seen[-1] == (33 * 5, 33 * 5, 130 * 5)
     assert [n[0] for n in seen] == sorted(n[0] for n in seen)
 
 
 def test_no_more_scenarios_are_taken_than_decide():
     problem, algorithm = instance()
     seen = []
-    checks = get("fedelasticnet/theorem-3.1").verify(
-        problem, algorithm, sampling=Uniform(2), rounds=8, mode="monte-carlo", forms=["repaired", "anchor theta_k"],
-        on_progress=lambda *n: seen.append(n),
+    checks = THEOREM.verify(
+        problem, algorithm, sampling=Uniform(2), rounds=8, mode="monte-carlo",
+        forms=["repaired", "expectation of the sign only"], on_progress=lambda *n: seen.append(n),
     )  # fmt: skip
-    assert [(c.verdict, c.scenarios) for c in checks] == [("holds", 32), ("holds", 63)]  # the second in 31 pairs
+    assert [(c.verdict, c.scenarios) for c in checks] == [("holds", 32), ("holds", 63)]  # the second in pairs
     assert seen[-1] == (63 * 8, 63 * 8, 8000)
 
 
 def test_a_form_that_stays_open_gets_all_scenarios_and_the_others_keep_their_first_decision(monkeypatch):
     problem, algorithm = instance()
-    asked = []
-    real = on_a_problem.judge_view
+    asked, stages = [], []
+    real = judging.judge_statistical
 
-    def judged(statement, form, view, *rest, **more):
-        found = real(statement, form, view, *rest, **more)
-        asked.append((form.name, view.excess.shape[1], more["confidence"]))
-        if form.name == "repaired":
-            object.__setattr__(found, "verdict", "inconclusive")
-        return found
+    def judged(sides, confidence, **more):
+        found = real(sides, confidence, **more)
+        asked.append((more["form"], sides.lhs.shape[1], confidence))
+        return replace(found, verdict="inconclusive") if more["form"] == "repaired" else found
 
-    monkeypatch.setattr(on_a_problem, "judge_view", judged)
-    checks = get("fedelasticnet/theorem-3.1").verify(
-        problem, algorithm, sampling=Uniform(2), rounds=3, mode="monte-carlo", scenarios=400, forms=["repaired", "sharpened"]
-    )
+    monkeypatch.setattr(judging, "judge_statistical", judged)
+    checks = THEOREM.verify(
+        problem, algorithm, sampling=Uniform(2), rounds=3, mode="monte-carlo", scenarios=400,
+        forms=["repaired", "sharpened"], on_stage=lambda found: stages.append([c.scenarios for c in found]),
+    )  # fmt: skip
     assert [c.scenarios for c in checks] == [400, 50] and {c.confidence for c in checks} == {CONFIDENCE}
     of = {name: [(n, c) for form, n, c in asked if form == name] for name in ("repaired", "sharpened")}
     assert of == {"repaired": looks(400, CONFIDENCE), "sharpened": looks(400, CONFIDENCE)[:1]}
+    assert stages == [[50, 50], [100, 50], [200, 50], [400, 50]]
 
 
 def test_a_run_with_one_cohort_is_exact_however_long():
     problem, algorithm = instance()
-    checks = get("fedelasticnet/theorem-3.1").verify(problem, algorithm, sampling=Full(), rounds=45, forms=["repaired"])
+    checks = THEOREM.verify(problem, algorithm, sampling=Full(), rounds=45, forms=["repaired"])
     assert [(c.mode, c.verdict, c.count) for c in checks] == [("exact", "holds", 45)]
 
 

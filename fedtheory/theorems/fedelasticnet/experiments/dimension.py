@@ -13,9 +13,9 @@ from fedtheory.plotting.experiment import Table, number
 from fedtheory.plotting.style import COLOURS, headline, page_figure
 from fedtheory.problems import Quadratic
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.expectation import monte_carlo
 from fedtheory.theorems.fedelasticnet.figures.bounds import panel
 from fedtheory.theorems.fedelasticnet.notation import Rule
+from fedtheory.theorems.fedelasticnet.runs import runs
 
 __all__ = ["compute", "draw", "finding", "table"]
 
@@ -43,8 +43,8 @@ def compute(dims: tuple[int, ...] = (2, 8, 32, 128), rounds: int = 300, scenario
         row: dict[str, Any] = {"d": dim, "lambda1": lambda1, "start": gap}
         for rule in RULES:
             algorithm = FedElasticNetDyn(lambda1, RATIO * problem.constants().beta, rule)
-            view = monte_carlo(problem, algorithm, Uniform(COHORT), rounds, start, scenarios, seed, np.array([rounds]))
-            found = panel(view, RATIO)
+            drawn = runs(problem, algorithm, Uniform(COHORT), rounds, start, scenarios, seed, "monte-carlo")
+            found = panel(drawn, RATIO)
             row[rule] = {
                 "measured": float(found["measured"][-1]), "bound": float(found["repaired"][-1]),
                 "sharpened": float(found["sharpened"][-1]), **{k: float(v[-1]) for k, v in found["parts"].items()},

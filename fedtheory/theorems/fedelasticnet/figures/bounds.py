@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,13 @@ from fedtheory.plotting.style import COLOURS, headline, legend_below, page_figur
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.accumulator import SPLIT
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, look_horizons, monte_carlo, round_view, tree
 from fedtheory.theorems.fedelasticnet.notation import Rule
-from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.theory.judge.registry import get
+from fedtheory.theorems.fedelasticnet.runs import right_side, runs
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 
 __all__ = ["RATIOS", "caption", "compute", "draw", "draw_summary", "ordinary_run", "panel", "stalled_instance", "stalled_run"]
 
 RATIOS = (30.0, 100.0, 1000.0)
-SUMS = [f"inner_{name}" for name in ("exact", "sign", "own_sign", *SPLIT)]  # over the rounds
 _CONFIDENCE = 0.999
 _STALLED_PULL = 0.95  # size of every client's gradient at the start, in units of lambda_1: below 1, so nobody moves
 
@@ -43,29 +40,30 @@ def stalled_instance(clients: int = 4) -> tuple[Problem, np.ndarray, float]:
     return problem, np.zeros(1), lambda1
 
 
-def stalled_run(problem: Problem, algorithm: FedElasticNetDyn, cohort: int, x0: np.ndarray, horizons: np.ndarray) -> RunView:
-    """The run from a state that no cohort moves: exact for every horizon, since round t repeats round 1.
+def stalled_run(
+    problem: Problem, algorithm: FedElasticNetDyn, cohort: int, x0: np.ndarray, horizons: np.ndarray
+) -> Any:
+    """The letters of a run from a state that no cohort moves: exact for every horizon, since round t repeats round 1.
 
     Raises
     ------
     FedTheoryError
         When some cohort does move the state.
     """
-    losses = FederatedLosses(problem)
-    state = algorithm.init(x0[None], problem.num_clients)
-    view = round_view(problem, algorithm, Uniform(cohort), state, losses=losses)
-    pairs = ((view.theta_next, view.theta[:, None]), (view.h_next, view.h[:, None]), (view.stored_next, view.stored[:, None]))
-    if any((after != before).any() for after, before in pairs):
+    [one] = runs(problem, algorithm, Uniform(cohort), 1, x0)
+    if any((getattr(one.state, n)[1] != getattr(one.state, n)[0]).any() for n in ("x", "h", "stored")):
         raise FedTheoryError("the start is not a stalled state: some cohort moves it")
-    one = tree(problem, algorithm, Uniform(cohort), 1, x0, losses=losses)
-    rows = np.repeat([0], len(horizons))
-    sums = {name: getattr(one, name)[rows] * horizons[:, None] for name in SUMS}
-    return replace(one, horizons=horizons, excess=one.excess[rows], noise=one.noise[rows], zeros=one.zeros[rows], **sums)
+    letters = Letters(one)
+    _ = letters.excess, letters.zeros, letters.last("s"), letters.last("sign")  # means, which stay
+    letters.T = horizons[:, None]
+    return SimpleNamespace(
+        once=lambda of: letters, rule=one.rule, method=one.method, beta=one.beta, horizons=horizons, sampled=False,
+    )  # fmt: skip
 
 
 def ordinary_run(
     ratio: float, rule: Rule, rounds: int, scenarios: int, seed: int, problem: Problem | None = None, cohort: int = 3
-) -> RunView:
+) -> Iterator[Any]:
     """Monte Carlo on a problem, by default heterogeneous quadratics, m = 10, d = 3; lambda_1 a third of the gradients at the optimum.
 
     ``cohort``: P, at most the number of clients.
@@ -75,45 +73,50 @@ def ordinary_run(
     lambda1 = 0.3 * float(np.sqrt((problem.gradient(star) ** 2).mean())) or 0.1
     algorithm = FedElasticNetDyn(lambda1, ratio * problem.constants().beta, rule)
     x0 = star + Stream(seed).generator("start").standard_normal(problem.dim)
-    horizons = look_horizons(rounds, 30)
-    return monte_carlo(problem, algorithm, Uniform(min(cohort, problem.num_clients)), rounds, x0, scenarios, seed, horizons)
+    sampling = Uniform(min(cohort, problem.num_clients))
+    return runs(problem, algorithm, sampling, rounds, x0, scenarios, seed, "monte-carlo")
 
 
-def panel(view: RunView, ratio: float) -> dict[str, Any]:
+def panel(views: Iterable[Any], ratio: float) -> dict[str, Any]:
     """Everything one panel shows, from the statements' own code. (18) with the expectation over the whole inner product."""
-    a, kappa, kappa_0 = view.constants.printed
-    ones = np.ones_like(view.excess)
-    parts = {
-        "first": (view.start_sq + kappa * view.C0) / (kappa_0 * view.T) * ones,
-        "floor": a / 2 * view.constants.lambda1**2 * view.d / kappa_0 * ones,
-        "last": -2 * view.inner_exact / (view.constants.lambda2 * view.T * kappa_0),
-    }
-    printed = get("fedelasticnet/theorem-b1").form("printed, whole expectation").sides_on(view).rhs
-    repaired = get("fedelasticnet/theorem-3.1").form("repaired").sides_on(view).rhs
-    best = get("fedelasticnet/theorem-e").form("repaired").sides_on(view).rhs if view.rule == "true-gradient" else None
-    letter = "a" if view.rule == "true-gradient" else "b"
-    sharpened = get(f"fedelasticnet/theorem-{letter}").form("repaired").sides_on(view).rhs
-    count = view.excess.shape[1]
-    band = 0.0 * view.excess[:, 0]
+    parts: dict[str, list[Any]] = {}
+    for q in views:
+        v = q.once(Letters)
+        a, kappa, kappa_0 = v.constants.printed
+        of_true = q.rule == "true-gradient"
+        found = {
+            "measured": v.excess,
+            "first": (v.start + kappa * v.C_0) / (kappa_0 * v.T),
+            "floor": a / 2 * v.l1**2 * v.d / kappa_0,
+            "last": v.last("s") / kappa_0,
+            "printed": right_side(q, "theorem-b1", "printed, whole expectation"),
+            "repaired": right_side(q, "theorem-3.1"),
+            "sharpened": right_side(q, "theorem-a" if of_true else "theorem-b"),
+            **({"theorem E": right_side(q, "theorem-e")} if of_true else {}),
+        }
+        shape = np.broadcast_shapes(np.shape(v.excess), np.shape(v.T))
+        for name, value in found.items():
+            parts.setdefault(name, []).append(np.broadcast_to(value, shape))
+    every = {name: np.concatenate(values, axis=1) for name, values in parts.items()}
+    measured, means = every["measured"], {name: v.mean(axis=1) for name, v in every.items()}
+    count = measured.shape[1] if q.sampled else 1
+    band = 0.0 * measured[:, 0]
     if count > 1:
         quantile = scipy.stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1)
-        band = quantile * view.excess.std(axis=1, ddof=1) / np.sqrt(count)
+        band = quantile * measured.std(axis=1, ddof=1) / np.sqrt(count)
     return {
         "ratio": ratio,
-        "rule": view.rule,
-        "exact": view.exact,
+        "rule": q.rule,
+        "exact": not q.sampled,
         "scenarios": count,
-        "clients": view.constants.m,
-        "cohort": view.constants.P,
-        "dim": view.d,
-        "horizons": view.horizons,
-        "measured": view.excess.mean(axis=1),
+        "clients": v.constants.m,
+        "cohort": v.constants.P,
+        "dim": v.d,
+        "horizons": q.horizons,
         "band": band,
-        "printed": printed.mean(axis=1),
-        "repaired": repaired.mean(axis=1),
-        "sharpened": sharpened.mean(axis=1),
-        "theorem E": None if best is None else best.mean(axis=1),
-        "parts": {k: v.mean(axis=1) for k, v in parts.items()},
+        "theorem E": None,
+        "parts": {name: means.pop(name) for name in ("first", "floor", "last")},
+        **means,
     }
 
 
@@ -132,7 +135,7 @@ def compute(
     stalled = []
     for r in ratios:
         algorithm = FedElasticNetDyn(lambda1, r * problem.constants().beta, "sign")
-        stalled.append(panel(stalled_run(problem, algorithm, 2, x0, horizons), r))
+        stalled.append(panel([stalled_run(problem, algorithm, 2, x0, horizons)], r))
     return {"confidence": _CONFIDENCE, "problem": name, "ordinary": ordinary, "stalled": stalled}
 
 

@@ -24,7 +24,7 @@ from fedtheory.plotting.style import (
 )
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view, tree, tree_depth
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
 from fedtheory.theorems.fedelasticnet.instances import L1, ProblemInstance
 from fedtheory.theorems.fedelasticnet.notation import (
     REPAIRED_THRESHOLD,
@@ -37,6 +37,7 @@ from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.registry import get
+from fedtheory.theory.rounds.oracles import MAX_PATHS
 
 __all__ = ["PANELS", "caption", "compute", "draw", "family"]
 
@@ -54,7 +55,6 @@ PANELS: dict[str, tuple[str, dict[str, str]]] = {
 }
 _THRESHOLDS = {"A": THEOREM_A_THRESHOLD, "B": THEOREM_B_THRESHOLD, "3.1": REPAIRED_THRESHOLD}
 _ROUNDS = 30
-MOST_LEAVES = 50_000  # sequences of cohorts
 
 
 def family(count: int, seed: int = 0) -> list[ProblemInstance]:
@@ -96,13 +96,13 @@ def _given(problem: Problem, cohort: int | None, seed: int) -> _Given:
     Raises
     ------
     InvalidInput
-        More cohorts than a tree of three rounds can have.
+        More cohorts than a run of two rounds can have.
     """
     law = Uniform(problem.num_clients if cohort is None else cohort)
     law.check(problem.num_clients)
-    if law.count(problem.num_clients) ** 3 > MOST_LEAVES:
-        count = law.count(problem.num_clients)
-        many = f"{count} cohorts are too many to enumerate over 3 rounds (limit {MOST_LEAVES} sequences)"
+    count = law.count(problem.num_clients)
+    if count**2 > MAX_PATHS:
+        many = f"{count} cohorts are too many to enumerate over 2 rounds (limit {MAX_PATHS} sequences)"
         raise InvalidInput(f"{many}: take fewer clients, or all in every round")
     return _Given(problem, law, seed)
 
@@ -123,13 +123,13 @@ def compute(
         losses, x0 = FederatedLosses(problem), instance.start(problem)
         lambda1, _ = instance.lambdas(problem)
         count = sampling.count(problem.num_clients)
-        rounds = _ROUNDS if count == 1 else min(5, tree_depth(count, MOST_LEAVES))
+        rounds = _ROUNDS if count == 1 else max(t for t in range(1, 6) if count**t <= MAX_PATHS)
         for i, ratio in enumerate(grid):
             lambda2 = ratio * problem.constants().beta
             start = random_states(problem, 8, Stream(instance.seed).generator("states"), lambda2)
             for rule in RULES:
                 algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
-                views: dict[str, Any] = {}
+                view: Any = None
                 for title, (name, forms) in PANELS.items():
                     if rule not in forms:
                         continue
@@ -137,19 +137,17 @@ def compute(
                     form = statement.form(forms[rule])
                     if name in FILE.authored:  # judged from states of its own
                         how = {"sampling": sampling, "x0": x0, "seed": seed, "forms": [form.name]}
+                        how |= {"rounds": rounds, "mode": "exact"} if statement.scope == "run" else {}
                         [check] = statement.verify(problem, algorithm, **how)
                         out[title][rule][i, j] = check.tightness
                         continue
                     if assumption_failure(form, problem, algorithm, sampling) is not None:
                         continue
-                    if statement.scope not in views:
-                        if statement.scope == "run":
-                            views["run"] = tree(problem, algorithm, sampling, rounds, x0, losses=losses)
-                        else:
-                            real = reachable_states(problem, algorithm, sampling, x0, rounds=4, scenarios=1, seed=seed)
-                            states = stack_states(start, resolved_states(problem, algorithm, real))
-                            views["round"] = round_view(problem, algorithm, sampling, states, losses=losses)
-                    check = judge_view(statement, form, views[statement.scope], instance.name)
+                    if view is None:
+                        real = reachable_states(problem, algorithm, sampling, x0, rounds=4, scenarios=1, seed=seed)
+                        states = stack_states(start, resolved_states(problem, algorithm, real))
+                        view = round_view(problem, algorithm, sampling, states, losses=losses)
+                    check = judge_view(statement, form, view, instance.name)
                     out[title][rule][i, j] = check.tightness
     return {"ratios": grid, "instances": [i.name for i in chosen], "thresholds": _THRESHOLDS, "tightness": out}
 

@@ -1,4 +1,4 @@
-"""Everything one round, or one run, of FedElasticNet's Algorithm 3 makes measurable, in the paper's symbols.
+"""Everything one round of FedElasticNet's Algorithm 3 makes measurable, in the paper's symbols.
 
 A `RoundView` holds, for a batch of S states before a round, the virtual local models of all m clients (19) and the states after each
 of the C possible cohorts, so that conditional expectations are finite sums. Its numbers are float64 or `fractions.Fraction`
@@ -16,7 +16,7 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
 from fedtheory.theory.judge.statement import Form
 
-__all__ = ["ElasticConstants", "Losses", "RoundView", "RunView", "inner", "norm_sq", "sgn"]
+__all__ = ["ElasticConstants", "Losses", "RoundView", "inner", "norm_sq", "sgn"]
 
 
 def norm_sq(x: Any) -> Any:
@@ -281,67 +281,3 @@ class RoundView:
     def drift(self) -> Any:
         """E[gamma^t - gamma^{t-1}]: (S, d)."""
         return self.E(self.gamma_next - self.gamma[:, None, :])
-
-
-@dataclass
-class RunView:
-    """A run of T rounds, for the horizons 1..T looked at. Random quantities are (horizons, scenarios); with ``exact`` there is one
-    column and it is the expectation itself.
-
-    Attributes
-    ----------
-    horizons : (K,) int
-    excess : (K, S)
-        R(mean_{t < T} gamma^t) - R*.
-    start_sq : ||gamma^0 - theta*||^2
-    C0 : (1/m) sum_k ||g_k^0 - grad L_k(theta*)||^2
-    C0_printed : the same without the square, and with the gradients the algorithm stores (0)
-    C0_true : squared, but from grad L_k(theta^0)
-    inner_exact, inner_sign : (K, S)
-        sum_{t <= T} <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k^t>, with the exact subgradient and with sign(0) = 0.
-    inner_own_sign : (K, S) or None
-        The same with the sign of theta_tilde_k - theta^{t-1}, theta_tilde anchored at theta_k^{t-1}, as (13) prints it.
-    inner_split, inner_split_sign, inner_split_own_sign : (K, 1) or (K, S) or None
-        sum_t <E gamma^{t-1} - theta*, E (1/m) sum_k lambda_1 s_k^t>, and the same with the two signs: the expectation taken of
-        the sign only, and gamma at its mean (exact runs, and pairs of scenarios, where its mean is that).
-    pairs : RunView or None
-        Of scenarios, every two of them together: independent columns that have the products of expectations, too.
-    zeros : (K, S)
-        Mean number of zero coordinates of theta_tilde_k - theta over rounds and clients.
-    """
-
-    losses: Losses
-    constants: ElasticConstants
-    rule: str
-    d: int
-    horizons: Any
-    exact: bool
-    excess: Any
-    noise: Any
-    start_sq: Any
-    C0: Any
-    C0_printed: Any
-    C0_true: Any
-    inner_exact: Any
-    inner_sign: Any
-    zeros: Any
-    inner_split: Any = None
-    inner_own_sign: Any = None
-    inner_split_sign: Any = None
-    inner_split_own_sign: Any = None
-    pairs: RunView | None = None
-
-    @property
-    def T(self) -> Any:
-        """Horizons as a column."""
-        return self.horizons[:, None]
-
-    def applies(self, form: Form) -> str | None:
-        """Why the form is not claimed here, or None."""
-        if form.exact_only and not self.exact and self.inner_split_own_sign is None:
-            return "needs exact expectations, or pairs of scenarios"
-        return self.constants.outside(form, self.rule)
-
-    def locate(self, where: dict[str, Any]) -> None:
-        """Rows are horizons."""
-        where["T"] = int(self.horizons[where["index"][0]])

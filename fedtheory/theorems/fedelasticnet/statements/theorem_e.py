@@ -5,31 +5,19 @@ The multipliers were found by a semidefinite programme and its pattern solved by
 
 from __future__ import annotations
 
-from typing import Any
-
-from fedtheory.theorems.fedelasticnet.letters import ROUND, RUN, definition
-from fedtheory.theorems.fedelasticnet.notation import SAMPLED, THEOREM_E_THRESHOLD, above, statement
-from fedtheory.theorems.fedelasticnet.quantities import RunView
-from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound, c_0
+from fedtheory.theorems.fedelasticnet.letters import ROUND, definition
+from fedtheory.theorems.fedelasticnet.notation import THEOREM_E_THRESHOLD, above, statement
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E, theorem_e
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
-from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share, worst_at
-from fedtheory.theory.judge.statement import Sides, form
+from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share
+from fedtheory.theory.judge.statement import form
 from fedtheory.theory.judge.symbolic import closed
 from fedtheory.worst_cases.best import feddyn_is_best
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 
 __all__ = ["STATEMENTS"]
 
-ASSUMPTIONS = (
-    *SAMPLED,
-    "what is stored is the gradient at the new local model (true-gradient rule)",
-)
 V = r"\ V=\|\gamma-\theta_*\|^2+\kappa C"
-
-
-def _theorem_e(r: RunView, **change: Any) -> Sides:
-    options = {"kappas": r.constants.theorem_e[1:], "c0": r.C0, "floor": 0, "inner": r.inner_exact}
-    return bound(r, **{**options, **change})
 
 
 STATEMENTS = (
@@ -53,34 +41,10 @@ STATEMENTS = (
             proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
         ),
         kind="sharpened",
-        assumptions=ASSUMPTIONS,
+        assumptions=OF_E,
         measures="suboptimality before the round, times a constant",
     ),
-    statement(
-        "theorem-e",
-        "no l1 floor under the true-gradient rule, from 1.5352 beta on",
-        "ours: Theorem E (lambda_2 > 1.5352 beta; the print asks 27, Theorem A 10.685)",
-        closed(
-            "repaired",
-            RUN,
-            _theorem_e,
-            {"true-gradient": "holds"},
-            ("C_0 dropped", lambda r: _theorem_e(r, c0=0)),
-            ("first term ten times smaller", lambda r: _theorem_e(r, first=1 / 10)),
-            note="Theorem 3.1 with other constants; the last sum is not shown to vanish: a bound, not convergence. The rule sends a "
-            "dense vector",
-            worst=worst_at(lambda c: c.theorem_e[1:]),
-            after=lambda: c_0() + definition("E"),
-            limits=above(THEOREM_E_THRESHOLD),
-            proof="the sum over the rounds of "
-            "docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on, "
-            "and Jensen's inequality",
-        ),
-        scope="run",
-        assumptions=ASSUMPTIONS,
-        kind="sharpened",
-        measures="suboptimality of the mean iterate",
-    ),
+    theorem_e.statement,
     statement(
         "theorem-e-proof",
         "the sum of squares behind Theorem E",
@@ -97,7 +61,7 @@ STATEMENTS = (
             "<s_k, theta_k - theta> >= 0 is used. Nothing follows for the sign rule, or for the printed constants",
         ),
         scope="algebra",
-        assumptions=ASSUMPTIONS,
+        assumptions=OF_E,
         kind="sharpened",
     ),
     statement(

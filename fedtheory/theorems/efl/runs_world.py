@@ -97,8 +97,15 @@ def participation_laws(participation: str, clients: int, E: int, rng: np.random.
     return [any_law(clients), any_law(clients)] * 5
 
 
+class Named:
+    """An instance that is told by its fields and its name."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "name": self.name}  # type: ignore[call-overload, attr-defined]
+
+
 @dataclass(frozen=True)
-class QuadraticInstance:
+class QuadraticInstance(Named):
     """Quadratic clients, everything about them exact.
 
     Attributes
@@ -191,12 +198,9 @@ class QuadraticInstance:
         horizons = np.unique(np.concatenate([[0, 1, 2, 3], np.linspace(0, self.rounds, self.looks).astype(int)]))
         return quadratic_run(oracles, laws, w0, horizons[(horizons >= self.first_look) & (horizons <= self.rounds)], self.anchors())
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "name": self.name}
-
 
 @dataclass(frozen=True)
-class RealInstance:
+class RealInstance(Named):
     """A real run of EFL without compression on ridge-regularised logistic regression.
 
     Attributes
@@ -247,12 +251,9 @@ class RealInstance:
             problem, self.scheme, self.sampling(), self.rounds, x0, self.scenarios, self.seed, self.batch_size
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "name": self.name}
-
 
 @dataclass(frozen=True)
-class LeastSquaresInstance:
+class LeastSquaresInstance(Named):
     """EFL without compression on ridge-regularised least squares with samples, in exact second
     moments.
 
@@ -287,9 +288,6 @@ class LeastSquaresInstance:
         x0 = stream.generator("efl real start").standard_normal(problem.dim)
         rounds = round_laws(self.scheme, laws, self.rounds, problem.weights)
         return quadratic_run(oracles_of(problem, self.batch_size), rounds, x0, np.unique(np.linspace(1, self.rounds, 8).astype(int)))
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "name": self.name}
 
 
 SQUARES: tuple[dict[str, Any], ...] = (

@@ -200,11 +200,12 @@ class ShiftView(EFLWorld):
         """
         problem = request.problem("quadratic")
         algorithm, event = request.algorithm("efl", problem), event_of(statement.id)
-        request.refuse([f.name for f in fields(algorithm)], f"{statement.id} is about two optima, whatever the algorithm; leave it out")
-        no_run = f"{statement.id} is about two optima, not about a run; leave it out"
+        no_run = f"{statement.id} is about two optima, %s; leave it out"
+        request.refuse([f.name for f in fields(algorithm)], no_run % "whatever the algorithm")
+        no_run = no_run % "not about a run"
         if request.rounds is not None or request.mode != "auto":
-            given = f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
-            raise InvalidInput(f"{given}: {no_run}")
+            asked = f"--rounds {request.rounds}" if request.rounds else f"--mode {request.mode}"
+            raise InvalidInput(f"{asked}: {no_run}")
         other = "arrival" if event == "departure" else "departure"
         work = ("local_steps", "local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
         request.refuse(("inactive", "incomplete", "activity", other, *work), no_run)
@@ -225,11 +226,10 @@ class ShiftView(EFLWorld):
         return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
 
 
-_OF_SHIFT = {
+ShiftView.letters = Letters({
     "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
     "D_new": r"\hat D_a", "D_old": "D_a",
-}
-ShiftView.letters = Letters(_OF_SHIFT, ("distance_sq", "D_new", "D_old"), zero=("noise",))
+}, ("distance_sq", "D_new", "D_old"), zero=("noise",))
 
 
 @dataclass
@@ -301,7 +301,8 @@ class DataShift:
         return shift_on(self.problem(), self.event, self.clients - 1)
 
     def to_json(self) -> dict[str, Any]:
-        return {"family": self.family, "event": self.event, "clients": self.clients, "seed": self.seed, "name": self.name}
+        told = {name: getattr(self, name) for name in ("family", "event", "clients", "seed")}
+        return told | {"name": self.name}
 
 
 def who_moves(sampling: Sampling | None, event: str, clients: int, given: Any = None) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from fedtheory.rational import fraction, integer, objects, text, vector
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.compressed_world import (
     ASKS,
+    CompressedRun,
     check_full_gradients,
     factor_of,
     method_of,
@@ -33,7 +34,7 @@ from fedtheory.theorems.efl.compressed_world import (
 from fedtheory.theorems.efl.draws import few_shares, half, rows
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theorems.efl.quantities.run import given_curvatures
-from fedtheory.theorems.efl.world import BOTH_WAYS, ONE_LAW, EFLWorld, clients_of
+from fedtheory.theorems.efl.world import ONE_LAW, clients_of
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.rounds.irregular_run import laws_of
 
@@ -46,7 +47,7 @@ def gamma_with_participation(E: int, L: Any, mu: Any, delta: Any, m: Moments, pi
 
 
 @dataclass
-class PartialView(EFLWorld):
+class PartialView(CompressedRun):
     """A run of T rounds over P paths of participation.
 
     Attributes
@@ -65,9 +66,7 @@ class PartialView(EFLWorld):
         *ASKS[:-1], f"{ONE_LAW}, few independent clients: all that may happen is gone through",
         "full gradients, LocalSGD with the theorem's steps",
     )
-    accepts, method = given.options("L", "mu"), BOTH_WAYS
     example = "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2"
-    count, share = 24, 0.1
     attained = (
         ("from a flat direction", {
             "scheme": "C-corrected", "weights": ["1"], "h": [["1", "4000000"]], "c": [["0", "0"]],
@@ -79,8 +78,6 @@ class PartialView(EFLWorld):
             "law": [["0", "1"]], "q": "1/17", "down": False, "T": 16, "w0": ["1"] * 16 + ["0"],
         }),
     )  # fmt: skip
-
-    horizon: ClassVar[str] = "t"
 
     weights: np.ndarray
     chance: np.ndarray
@@ -106,23 +103,6 @@ class PartialView(EFLWorld):
         return (squares * self.chance).sum(axis=-1)
 
     @property
-    def T(self) -> int:
-        return len(self.w) - 1
-
-    @property
-    def horizons(self) -> np.ndarray:
-        """t = 1..T, of what is compared round by round."""
-        return np.arange(1, self.T + 1)
-
-    @cached_property
-    def times(self) -> np.ndarray:
-        return np.arange(self.T + 1) + 0 * self.mu
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        return self.times * self.E + self.gamma
-
-    @property
     def S(self) -> Any:
         return self.moments.sum_ps
 
@@ -130,11 +110,6 @@ class PartialView(EFLWorld):
     def eta(self) -> np.ndarray:
         """16E/(mu (y + E) S), t = 0..T."""
         return 16 * self.E / (self.mu * (self.y + self.E) * self.S)
-
-    @cached_property
-    def v(self) -> np.ndarray:
-        """w + R^G + sum_k p^k R^k."""
-        return self.w + self.R_G + (self.weights[:, None] * self.R).sum(axis=-2)
 
     # --- the constants ----------------------------------------------------------------------------
     @property

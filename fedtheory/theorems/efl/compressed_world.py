@@ -13,7 +13,7 @@ import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -213,8 +213,50 @@ def steps_of(E: int, mu: Any, gamma: Any, rounds: int) -> list[Any]:
     return [16 / (mu * ((t + 1) * E + gamma)) for t in range(rounds)]
 
 
+class CompressedRun(EFLWorld):
+    """A run with compression, with the virtual iterate that its bounds are about."""
+
+    accepts, method = given.options("L", "mu"), BOTH_WAYS
+    count, share, horizon = 24, 0.1, "t"
+    weights: np.ndarray
+    E: int
+    gamma: Any
+    mu: Any
+    w: np.ndarray
+    R: np.ndarray
+    R_G: np.ndarray
+
+    @property
+    def T(self) -> int:
+        return len(self.w) - 1
+
+    @property
+    def horizons(self) -> np.ndarray:
+        """t = 1..T, of what is compared round by round."""
+        return np.arange(1, self.T + 1)
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """t = 0..T, in the arithmetic of the view."""
+        return np.arange(self.T + 1) + 0 * self.mu
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        """t E + gamma, t = 0..T."""
+        return self.times * self.E + self.gamma
+
+    def average(self, x: np.ndarray) -> np.ndarray:
+        """sum_k p^k x_k over the last axis but one."""
+        return (self.weights[:, None] * x).sum(axis=-2)
+
+    @cached_property
+    def v(self) -> np.ndarray:
+        """v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)."""
+        return self.w + self.R_G + self.average(self.R)
+
+
 @dataclass
-class CompressedView(EFLWorld):
+class CompressedView(CompressedRun):
     """A run of T rounds on P equally likely paths of the noise; one path where there is none.
 
     Attributes
@@ -230,9 +272,7 @@ class CompressedView(EFLWorld):
     noise, noise_of_points : absolute error of squared distances, and of models, of what is known in floats
     """
 
-    kind, about, asks = "compressed", FrozenView.about, ASKS
-    accepts, method, example = FrozenView.accepts, BOTH_WAYS, ST_BOTH_WAYS
-    count, share = 24, 0.1
+    kind, about, asks, example = "compressed", FrozenView.about, ASKS, ST_BOTH_WAYS
     attained = (
         *(
             (f"from a flat direction, {'both ways' if down else 'one way'}", {
@@ -250,8 +290,6 @@ class CompressedView(EFLWorld):
             "q": "1/2", "down": True, "E": 1, "T": 2, "w0": ["0", "0"],
         }),
     )  # fmt: skip
-
-    horizon: ClassVar[str] = "t"
 
     weights: np.ndarray
     E: int
@@ -272,25 +310,6 @@ class CompressedView(EFLWorld):
     noise: Any = 0
     noise_of_points: Any = 0
 
-    @property
-    def T(self) -> int:
-        return len(self.local)
-
-    @property
-    def horizons(self) -> np.ndarray:
-        """t = 1..T, of what is compared round by round."""
-        return np.arange(1, self.T + 1)
-
-    @cached_property
-    def times(self) -> np.ndarray:
-        """t = 0..T, in the arithmetic of the view."""
-        return np.arange(self.T + 1) + 0 * self.mu
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        """t E + gamma, t = 0..T."""
-        return self.times * self.E + self.gamma
-
     @cached_property
     def eta(self) -> np.ndarray:
         """eta_t, t = 0..T (the last one is not used by the run)."""
@@ -300,15 +319,6 @@ class CompressedView(EFLWorld):
         """The expectation over paths of ||x||^2, the coordinates in the last axis of x."""
         squares = (x * x).sum(axis=-1)
         return squares.sum(axis=axis) / squares.shape[axis]
-
-    def average(self, x: np.ndarray) -> np.ndarray:
-        """sum_k p^k x_k over the last axis but one."""
-        return (self.weights[:, None] * x).sum(axis=-2)
-
-    @cached_property
-    def v(self) -> np.ndarray:
-        """v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)."""
-        return self.w + self.R_G + self.average(self.R)
 
     @cached_property
     def distance_sq(self) -> np.ndarray:

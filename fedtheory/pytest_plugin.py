@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("fedtheory").addoption(
         "--rate-plots", metavar="FOLDER", default=None,
         help="leave the figure (PNG) and the data (CSV, JSON) of every failed assertion of "
-        "fedtheory.testing in this folder",
+        "fedtheory.testing in this folder, but of check_algorithm, which tells in words",
     )
 
 

@@ -82,7 +82,7 @@ def loaded(where: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-            raise suggest(name, known, "adapter", f"{module_name} has {', '.join(sorted(known)) or 'nothing that can be called'}")
+            raise suggest(name, known, "adapter", "" if known else f"{module_name} has nothing that can be called")
         found = getattr(found, part)
     return _object_of(found, where) if isinstance(found, type) else found
 

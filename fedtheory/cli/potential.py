@@ -210,7 +210,8 @@ def _follows(told: dict[str, Any]) -> str:
     if told["kappa_0"] <= 0:
         return "With rho = 1 and kappa_0 = 0 this bounds V, and no more."
     floor = f" + {_number(told['c'] / told['kappa_0'])} times the noise" if told["c"] > 0 else ""
-    return f"So E of D, averaged over T rounds, is at most {_number(1 / told['kappa_0'])} V_0/T{floor}."
+    what = "R(gamma) - R*" if told["method"] == "feddyn" else "D"
+    return f"So E of {what}, averaged over T rounds, is at most {_number(1 / told['kappa_0'])} V_0/T{floor}."
 
 
 def _rounds(rho: float) -> int:

@@ -250,12 +250,12 @@ def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
     """Explain the words and numbers of the main table. Worst cases are listed where the table has
     no room for them."""
     judged = ", ".join(f"for {paper.title} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
+    forms = "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. " * any(map(other_forms, lines(rows)))
     return (
         f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
         "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
-        f"{WORDED_NOTE} "
-        "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. tightness: measured/bound, 1 is attained, <0 where what is "
-        f"measured is negative.{worst_case_key(rows)}{_worst_cases(rows, width)}{_witness_key(rows)}"
+        f"{WORDED_NOTE} {forms}tightness: measured/bound, 1 is attained, <0 where what is measured is negative."
+        f"{worst_case_key(rows)}{_worst_cases(rows, width)}{_witness_key(rows)}"
     )
 
 

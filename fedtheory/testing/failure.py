@@ -13,7 +13,10 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rates.fits import not_finite
 
-__all__ = ["ConvergenceFailure", "check_diverged", "fail", "picturing"]
+__all__ = ["DIVERGED", "ConvergenceFailure", "check_diverged", "fail", "picturing"]
+
+
+DIVERGED = "lower the step size (below 2/beta for gradient steps), or cut the run off before that entry if the claim is about less"
 
 
 class ConvergenceFailure(AssertionError):
@@ -83,5 +86,4 @@ def check_diverged(
     """Fail as 'diverged' where an entry is not finite; axes: what the last axes count; never: +inf is meant."""
     __tracebackhide__ = True
     if bad := not_finite(name, values, axes, never):
-        hint = "lower the step size (below 2/beta for gradient steps), or cut the run off before that entry if the claim is about less"
-        fail("Run diverged.", [bad, *([claim] if claim else [])], hint, evidence)
+        fail("Run diverged.", [bad, *([claim] if claim else [])], DIVERGED, evidence)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.inputs import check_unit
-from fedtheory.testing.failure import fail
+from fedtheory.testing.failure import DIVERGED, fail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,9 +112,10 @@ def _fails(statement: Statement, check: Check, checks: Checks) -> None:
             "meet that assumption, or take a statement, or a form, that is about this run: `fedtheory explain "
             f"{statement.id}` has all of them"), evidence)  # fmt: skip
     if check.verdict == "inconclusive":
-        title = "Run diverged." if "diverged" in check.reason else f"Statement inconclusive: {name}."
         lines = [check.reason] + ([] if check.series is None else [_sides(check)])
-        fail(title, lines, "give what is missing; nothing is shown as it stands", evidence)
+        if "diverged" in check.reason:
+            fail("Run diverged.", lines, DIVERGED, evidence)
+        fail(f"Statement inconclusive: {name}.", lines, "give what is missing; nothing is shown as it stands", evidence)
     lines = [f"worst at {check.place}: {_sides(check)}"]
     series = check.series
     if series is not None and series.at is not None:

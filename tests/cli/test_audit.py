@@ -114,6 +114,11 @@ def test_the_list_and_the_help_teach():
     assert "round(state, clients, cohort" in call("audit", "--help").stdout
 
 
+def test_the_names_of_a_file_are_listed_once_where_no_adapter_is_near(mine):
+    told = refused("audit", f"{mine}:xyzzy", "--as", "fedavg")
+    assert "unknown adapter 'xyzzy'" in told and told.count("averaging") == 1
+
+
 @pytest.mark.parametrize(
     "args, told",
     [

@@ -34,6 +34,7 @@ def test_the_constants_of_a_potential(tmp_path):
     assert {"kappa_0", "kappa", "status"} <= set(told)
     assert told["kappa_0"] == pytest.approx(feddyn_kappas(2.0, 10, 3), rel=1e-6)
     shown = " ".join(call(*words).stdout.split())
+    assert "So E of R(gamma) - R*, averaged over T rounds, is at most" in shown
     assert "lambda_2 > 26.861 beta" in shown and "best, by the solver" in shown and "fedtheory replay" in shown
 
 

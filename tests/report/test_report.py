@@ -103,6 +103,8 @@ def test_the_worst_case_stands_beside_the_tightness(rows, record):
     assert next(ln for ln in printed.splitlines() if ln.startswith("theorem-a ")).split()[-1] == "0.15"
     assert tables.WORST_CASE_NOTE in tables.table_key(rows) and "They are" not in tables.table_key(rows)
     assert tables.WORST_CASE_NOTE + " They are: fedelasticnet/theorem-a 0.15." in tables.table_key(rows, 80)
+    counts = "how many of a statement's own forms hold and fail"
+    assert counts in tables.table_key(rows) and counts not in tables.table_key([row])
     text = html.markdown_report(rows, record)
     assert "| 0.5 / 0.38 | 0.15 |" in text and "| 0.15 (everybody, T < 8\\|9) |" in text and tables.WORST_CASE_NOTE in text
     mine = [r for r in rows if r.statement.startswith("fedelasticnet/")]

@@ -23,6 +23,23 @@ def hints(report):
     return {f.check: f.hint for f in report.failed}
 
 
+def test_the_penalty_is_suspected_only_of_a_method_that_has_one():
+    """Every local step takes the gradient at the model of the round's start."""
+
+    def stale(state, clients, cohort, learning_rate, local_steps, mu=0.0):
+        x, out, size = state["x"], 0, sum(len(clients[k].labels) for k in cohort)
+        for k in cohort:
+            y = x
+            for _ in range(local_steps):
+                y = y - learning_rate * (clients[k].gradient(x) + mu * (y - x))
+            out = out + y * len(clients[k].labels) / size
+        return {"x": out}
+
+    told = [hints(audit_algorithm(stale, name, skip=SLOW))["local steps"] for name in ("fedavg", "fedprox")]
+    assert all("from its second local step on" in hint for hint in told)
+    assert ["penalty" in hint for hint in told] == [False, True]
+
+
 NEGATED = (LINE_17, "c = -(c + len(cohort) / N * np.mean(changes, axis=0))")
 
 

@@ -391,6 +391,7 @@ def test_memories_of_other_shapes_and_runs_that_diverge_are_failures():
     run["x"][3:] = np.nan
     text = str(failure(THEOREM_E, run, PROBLEM, FedDyn(2.0)))
     assert text.startswith("Run diverged.") and "the model of round 3 is not finite" in text
+    assert "What to do: lower the step size" in text
 
 
 def test_statements_that_are_about_something_else_are_refused():

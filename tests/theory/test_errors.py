@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -33,6 +34,7 @@ from fedtheory.theory import (
 )
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.replay import builtin_witnesses
+from fedtheory.theory.rounds.declare import Facts
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
@@ -129,6 +131,14 @@ def test_wrong_hyperparameters_name_the_place(steps, lr, says):
     wrong = sentence(lambda q: [printed(le(q.F, q.F))], local=GradientSteps(steps, lr))
     with pytest.raises((InvalidInput, UnknownName), match=HERE + ".*" + says):
         wrong.forms  # noqa: B018
+
+
+def test_a_step_size_that_divides_by_0_is_refused_without_a_warning():
+    """As of a problem whose losses are linear: its beta is a 0 of NumPy."""
+    local = GradientSteps(1, lr=lambda c: 1 / c.beta)
+    with warnings.catch_warnings(), pytest.raises(InvalidInput, match=r"lr = inf: .* finite number > 0"):
+        warnings.simplefilter("error")
+        local.resolve(Facts({"beta": np.float64(0)}), {}, exact=False)
 
 
 def test_names_are_checked():

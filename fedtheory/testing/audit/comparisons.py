@@ -172,10 +172,9 @@ def _local_steps(session: Session, name: str) -> Finding:
     clients = clients_of("squared", session.seed)
     over: dict[str, Any] = {"local_steps": 4} if session.can("local_steps") else {}
     made = [session.compare(name, session.task(clients, ((k,),), **over), f" {k}") for k in (2, 0)]
-    return against_reference(
-        session, name, made, "one client alone: look at what happens from its second local step on, such as the penalty",
-        of_model=True,
-    )
+    penalised = {"mu", "alpha"} & session.method.settings.keys()
+    hint = "one client alone: look at what happens from its second local step on" + ", such as the penalty" * bool(penalised)
+    return against_reference(session, name, made, hint, of_model=True)
 
 
 def _one_client(session: Session, name: str) -> Finding:

@@ -267,7 +267,8 @@ def resolve(
             raise InvalidInput(f"{what} varies, and the instance says no value of it")
         return value.value(drawn, facts, exact)
     if callable(value):
-        value = value(facts)
+        with np.errstate(all="ignore"):  # what is not finite is refused, or none of the class's problems has it
+            value = value(facts)
         if exact and isinstance(value, float) and len(f"{Decimal(repr(float(value))):e}".split("e")[0]) > DIGITS:
             raise NotInFractions(
                 f"{what} = {value!r} is computed in floats, and rounded: write Fraction(1, 10) for 0.1, and no roots; "
@@ -372,7 +373,7 @@ class GradientSteps(Keywords):
             raise InvalidInput(f"steps = {steps}: the number E of local steps must be a whole number >= 1")
         known = Facts({**facts, "E": Whole(steps) if exact else int(steps)})
         lr = resolve(self.lr, known, exact, drawn.get("lr"), "lr")
-        if not lr > 0:
+        if not 0 < lr < np.inf:
             raise InvalidInput(f"lr = {lr}: the local step size must be a finite number > 0")
         return {"E": known["E"], "eta": lr}
 

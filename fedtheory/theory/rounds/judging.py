@@ -254,6 +254,9 @@ def _with_rounds(check: Check, view: Quantities) -> Check:
     its horizon T; of a round which start."""
     series, index = check.series, check.where.get("index", ())
     if not isinstance(view, RunQuantities):
+        if index and check.count > 1:
+            check = replace(check, where=dict(check.where))
+            view.locate(check.where)
         if series is None or series.index.shape[1] > 1:
             return check
         return replace(check, series=replace(series, axes=(view.axis,) * series.index.shape[1]))

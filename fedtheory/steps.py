@@ -37,7 +37,7 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.packed import DAMAGE, Unpackable, opened, packed, unpacked
 from fedtheory.provenance import write_atomic
 
-__all__ = ["COMMAND", "Loop", "Running", "Steps", "called", "keeps", "running", "whole"]
+__all__ = ["COMMAND", "Loop", "Running", "Steps", "called", "keeps", "running", "unkept", "whole"]
 
 COMMAND = "command.txt"  # in a folder of steps: what was typed
 WAIT = 5.0  # seconds of a command that are not kept
@@ -61,6 +61,16 @@ def whole(name: str, make: Callable[[], Any], shared: bool = False) -> Any:
 def keeps() -> bool:
     """True if a command keeps its steps."""
     return _current.get() is not None
+
+
+@contextmanager
+def unkept() -> Iterator[None]:
+    """Keep nothing of what is done here: it is made again, before what is gone on with."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def called(what: str, *of: Any) -> str:

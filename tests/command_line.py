@@ -36,7 +36,7 @@ def only_these(monkeypatch, *statements):
 
 def instead(monkeypatch, changed):
     """The registry has this statement in place of the one of its id."""
-    paper = registry.paper_of(changed)
+    paper = registry.paper(changed.paper)
     others = tuple(changed if s.id == changed.id else s for s in paper.statements)
     monkeypatch.setitem(registry._PAPERS, paper.id, paper.only(*others))
     monkeypatch.setitem(registry._STATEMENTS, changed.id, changed)

@@ -22,7 +22,7 @@ from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.registry import RegisteredPaper, read_file
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
-from fedtheory.theory.judge.symbolic import shown
+from fedtheory.theory.judge.symbolic import Letters, shown
 from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import GradientSteps, Method, Minimise, Upto, only_keywords
 from fedtheory.theory.rounds.forms import (
@@ -71,6 +71,7 @@ class AuthoredStatement:
     states : what may be any state before the round, beyond the model
     starts : of a run the most equally likely points that it may start at
     paper : the `Paper` that it was declared in
+    letters : {words: `Letters`} that its formulas are made with by its code; {} of one without
     """
 
     id: str
@@ -94,6 +95,7 @@ class AuthoredStatement:
     states: Mapping[str, Any] = field(default_factory=dict)
     starts: int = 1
     paper: Paper | None = None
+    letters: Mapping[str, Letters] = field(default_factory=dict)
 
     @cached_property
     def variants(self) -> dict[str, AuthoredStatement]:
@@ -245,20 +247,33 @@ class AuthoredStatement:
         def sides(view: Any, mutant: int | None = None) -> Sides:
             from fedtheory.theory.rounds.judging import with_noise
 
+            if isinstance(view, Letters):
+                made = outlined(self.function, view, self.id)[claimed.name]
+                return sides_of(self.function, made, self.id)
             pick = None if mutant is None else lambda made: made.mutants[mutant].sides
             return with_noise(self, view, claimed.name, pick)
 
         from fedtheory.theory.rounds.notation import formula
 
+        established = {
+            rule: variant.forms[claimed.name].established
+            for rule, variant in self.variants.items()
+            if claimed.name in variant.forms
+        }
+        more = dict(claimed.more)
+        around = more.pop("before", ""), more.pop("after", "")
+        written = {} if claimed.latex else self.letters
+        letters = {words: own for words, own in written.items() if own.rule in established} or None
+        of_code = (
+            partial(formula, self, claimed.name)
+            if letters is None
+            else partial(shown, sides, letters, *around)
+        )
         return Form(
             claimed.name,
-            claimed.latex or partial(formula, self, claimed.name),
+            claimed.latex or of_code,
             sides,
-            {
-                rule: variant.forms[claimed.name].established  # type: ignore[misc]
-                for rule, variant in self.variants.items()
-                if claimed.name in variant.forms
-            },
+            established,  # type: ignore[arg-type]
             note=claimed.note,
             proof=claimed.proof,
             kind=self.name,
@@ -266,7 +281,8 @@ class AuthoredStatement:
             mutants=tuple(
                 Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)
             ),
-            **claimed.more,
+            letters=letters,
+            **more,
         )
 
     def _form_on(self, view: Any, name: str) -> Claimed:
@@ -449,6 +465,7 @@ class Paper(RegisteredPaper):
         rules: Mapping[str, Mapping[str, Any]] | None = None,
         states: Mapping[str, Any] | None = None,
         starts: int = 1,
+        letters: Mapping[str, Letters] | None = None,
         **unknown: Any,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
@@ -477,6 +494,9 @@ class Paper(RegisteredPaper):
             free, and functions of these: ``{"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}``
         starts : of a run that may start at random the most points, equally likely, that it is
             checked from; ``q.x[0]`` then depends on the scenario
+        letters : {words: `fedtheory.theory.judge.symbolic.Letters`}, with which the function makes
+            the formula of a form that is given none; the words tell rules apart whose formulas
+            differ
         measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
 
         Raises
@@ -503,6 +523,7 @@ class Paper(RegisteredPaper):
                 Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
                 tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
                 measures, ours, self.tested, rules or {}, states=states or {}, starts=starts, paper=self,
+                letters=letters or {},
             )  # fmt: skip
             if not made.of_world:
                 _check(made, at)

@@ -141,7 +141,8 @@ class WorldSetting(Setting):
 
     def _worlds(self, statement: Statement) -> list[type[World]]:
         """Those that its forms are judged on."""
-        return [self.worlds[kind] for kind in dict.fromkeys(f.kind for f in statement.forms if f.kind)]
+        kinds = dict.fromkeys(f.kind for f in statement.forms)
+        return [self.worlds[kind] for kind in kinds if kind in self.worlds]  # none of a claim
 
     def refusal(self, statement: Statement) -> str | None:
         """The reason for which the statement does not run on a user's problem, or None."""

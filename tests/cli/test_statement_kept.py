@@ -21,7 +21,6 @@ ON_A_BALL = ("--problem", "lad", "--clients", 3, "--dimension", 2, "--radius", 1
 COMMANDS = {
     "scenarios": ("theorem-3.1", "--problem", "quadratic", "-P", 2, "-T", 6, "--mode", "monte-carlo", "--scenarios", 130),
     "all cohorts of a run": ("theorem-3.1", "--problem", "quadratic", "--clients", 4, "-P", 2, "-T", 4),
-    "all cohorts of a round": ("eq-28", "--problem", "quadratic", "-P", 2),
     "one cohort": ("theorem-a", "--problem", "diabetes", "--rule", "true-gradient", "-T", 30),
     "a fixed point": ("algorithm-1-fixed-point", "--problem", "quadratic", "--l1", 0.1),
     "a motion": ("at-rest", "--problem", "diabetes", "-T", 12),

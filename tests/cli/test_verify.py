@@ -11,15 +11,28 @@ from command_line import call, instead, only_these
 
 from fedtheory.cli import campaign as verifying
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theory.judge import campaign
+from fedtheory.theory.judge.case import Plan
+from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.statement import Statement
 
-TASKS = [
-    campaign.Task("fedelasticnet", ProblemInstance("quadratic", 2, 1, 1, 100.0, 1.0, seed))
-    for seed in (1, 2)
-]
 ONLY = ("fedelasticnet/eq-17", "fedelasticnet/eq-28", "fedelasticnet/lemma-b2", "fedelasticnet/eq-41-chain")
+
+
+def shared(rule, fails=()):
+    """The first instance of what is about one round under a rule, on which these forms fail."""
+    statements = [get(name) for name in ONLY[:3]]
+    setting = setting_of(ONLY[0]).part(statements[0])
+    for instance in setting.instances(Plan(scale=0.5)):
+        if (instance.kind, instance.rule) == ("eq-11", rule):
+            found = {(c.statement, c.form) for c in setting.check(instance, statements) if c.verdict == "violated"}
+            if found >= {*fails}:
+                return instance
+    raise AssertionError(f"no instance on which {fails} fail")
+
+
+FAILS = (("fedelasticnet/eq-28", "printed"), ("fedelasticnet/lemma-b2", "literal"))
+TASKS = [campaign.Task("fedelasticnet", i) for i in (shared("sign", FAILS), shared("true-gradient"))]
 
 
 @pytest.fixture

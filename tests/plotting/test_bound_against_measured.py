@@ -428,22 +428,21 @@ def longer():
     problem = problems.Quadratic(np.ones((3, 1, 1)), NUMBERS[:, None])
     return theorems.get("fedelasticnet/theorem-3.1").verify(
         problem, FedElasticNetDyn(l1=0.1, l2=30.0), sampling=Uniform(1), x0=[NUMBERS.mean()], forms=["printed", "repaired"],
-        max_leaves=100,
     )  # fmt: skip
 
 
 def test_a_picture_goes_on_for_hundreds_of_rounds_beyond_what_was_judged(longer):
     before = [(c.verdict, c.lhs, c.rhs, c.count) for c in longer]
     data = longer.compared()
-    assert [(c.verdict, c.lhs, c.rhs, c.count) for c in longer] == before and {c.count for c in longer} == {5}
+    assert [(c.verdict, c.lhs, c.rhs, c.count) for c in longer] == before and {c.count for c in longer} == {7}
     rows = [r for r in data["rows"] if r["form"] == "printed"]
-    assert [r["at"] for r in rows if r["judged"]] == [1, 2, 3, 4, 5] and rows[-1]["at"] == 300
-    assert data["beyond"] == {"after": 5, "to": 300, "scenarios": 200, "confidence": 0.95}
+    assert [r["at"] for r in rows if r["judged"]] == [*range(1, 8)] and rows[-1]["at"] == 300
+    assert data["beyond"] == {"after": 7, "to": 300, "scenarios": 200, "confidence": 0.95}
     figure = drawn(data)
-    line = line_of(figure, "measured: exact up to T = 5, then the mean of 200 runs")
+    line = line_of(figure, "measured: exact up to T = 7, then the mean of 200 runs")
     assert list(line.get_xdata()) == [r["at"] for r in rows] and len(rows) > 20
     assert "95 % interval of that mean" in labels(figure) and figure.axes[0].get_xscale() == "log"
-    assert "Beyond T = 5 both sides are the means of 200 runs with their 95 % intervals" in data["caption"]
+    assert "Beyond T = 7 both sides are the means of 200 runs with their 95 % intervals" in data["caption"]
     judged = max((r["measured"] / r["bound"], r["at"]) for r in rows if r["judged"])
     assert f"violated at T = {judged[1]} by a factor {judged[0]:.3g};" in finding(data)  # of what was judged
     repaired = [r for r in data["rows"] if r["form"] == "repaired"][-1]

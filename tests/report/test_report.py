@@ -136,7 +136,7 @@ def test_a_case_distinction_is_kept_together_in_terminal_report_and_page(monkeyp
     latex = get("fedelasticnet/theorem-e").form("repaired").latex
     assert latex.count(r"\begin{cases}") == 2
     lines = textwrap.wrap(formulas.to_text(latex), 74)
-    small, large = "((2β + 3λ₂)m/((2β + λ₂)Pλ₂²)) for λ₂ ≤ (2 + 2√2)β;", "(m/(2Pβλ₂)) else}, κ₀^E = {"
+    small, large = "(m(2β + 3λ₂)/(Pλ₂²(2β + λ₂))) for λ₂ ≤ (2 + 2√2)β;", "(m/(2Pβλ₂)) else}, κ₀^E = {"
     assert any(small in line.replace("\xa0", " ") for line in lines) and any(large in line.replace("\xa0", " ") for line in lines)
     pieces = [piece for part in typeset.formula_pieces(latex) for piece in part]
     assert [piece.count("<mtable") for piece in pieces if "<mtable" in piece] == [1, 1]

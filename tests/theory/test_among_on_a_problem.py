@@ -45,7 +45,7 @@ def test_a_form_that_fails_of_one_of_several_fails_and_says_of_which():
 def test_the_entries_of_a_round_are_its_starts():
     """As its figure says; the start is the place of the worst, counted from 0."""
     found = verify(claim(1), PROBLEM)[0]
-    assert found.count > 1 and re.fullmatch(r"start \d+ \(counted from 0\)", found.place)
+    assert found.count > 1 and re.fullmatch(r"state \d+ \(counted from 0\)", found.place)
 
 
 def test_what_is_left_open_may_be_given():

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
+from fedtheory.theorems.fedelasticnet.expectation import round_view
+from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.worst_cases.potentials import best_potential, feddyn_kappas
 
 CASES = [(F(1, 10), 2, 1), (F(1, 2), 5, 2), (F(1), 10, 1), (F(1), 10, 3), (F(2), 10, 10), (F(4), 10, 1), (F(8), 10, 3)]
@@ -51,10 +53,10 @@ def test_random_rounds_obey_it(ratio, participants, l1):
         turned = np.linalg.qr(rng.normal(size=(4, 2, 2)))[0]
         curvatures = np.stack([np.ones(4), rng.uniform(0.01, 1, size=4)], axis=1)
         problem = Quadratic(np.einsum("kij,kj,klj->kil", turned, curvatures, turned), 3 * rng.normal(size=(4, 2)))
-        losses = FederatedLosses(problem)
         algorithm = FedElasticNetDyn(0.3 if l1 else 0.0, float(ratio), "true-gradient")
-        states = random_states(problem, 12, rng, float(ratio))
-        v = round_view(problem, algorithm, Uniform(participants), states, losses=losses)
+        x, (stored, local) = rng.normal(size=(12, 2)), 10.0 ** rng.uniform(-2, 1, (12, 1, 1)) * rng.normal(size=(2, 12, 4, 2))
+        states = FedElasticNetDynState(problem.optimum().x + x, stored, stored.mean(axis=1), local)
+        v = letters(round_view(problem, algorithm, Uniform(participants), states))
         kappa_0, kappa = float(found.kappa_0), float(found.kappa)
         right = v.A + kappa * v.C - v.A_next - kappa * v.C_next + (v.last_term(v.lambda1_s) if l1 else 0)
         assert (kappa_0 * v.D <= right + 1e-9 * (v.A + kappa * v.C)).all()

@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedtheory import simulate
 from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.local import Exact
 from fedtheory.local.exact import _steps_needed
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
@@ -244,18 +245,20 @@ def exact_check(states: int = 8) -> list[Row]:
     """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all
     statements of one round."""
     from fedtheory.theorems import all_statements
-    from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
+    from fedtheory.theorems.fedelasticnet.expectation import round_view
     from fedtheory.theory.judge.check import judge_view
 
     rng = np.random.default_rng(SEED)
     problem = LeastSquares(rng.standard_normal((6, 20, 10)), rng.standard_normal((6, 20)))
     algorithm = FedElasticNetDyn(l1=0.1, l2=30 * float(problem.beta_k.max()), rule="true-gradient")
-    losses, sampling = FederatedLosses(problem), Uniform(3)  # the certified optimum is found once, before the clock
-    start = random_states(problem, states, rng, algorithm.l2)
+    sampling, star = Uniform(3), problem.optimum().x  # the certified optimum is found once, before the clock
+    stored, local = rng.standard_normal((2, states, 6, 10))
+    x = star + rng.standard_normal((states, 10))
+    start = FedElasticNetDynState(x, stored, stored.mean(axis=1), local)
     forms = [(s, f) for s in all_statements("fedelasticnet/") if s.scope == "round" for f in s.forms if algorithm.rule in f.established]
 
     def check() -> int:
-        view = round_view(problem, algorithm, sampling, start, losses=losses)
+        view = round_view(problem, algorithm, sampling, start)
         return len([judge_view(s, f, view) for s, f in forms if f.symbolic is None])
 
     made = check()

@@ -1,4 +1,4 @@
-"""A run of Algorithm 3 as a proof looks at it: a `RoundView` a round, and the whole run at its end.
+"""A run of Algorithm 3 as a proof looks at it: the quantities of each round, and those of the whole run.
 
 Over all sequences of cohorts where these are few, on scenarios that are drawn where they are many,
 and in fractions for a witness.
@@ -7,30 +7,33 @@ and in fractions for a witness.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.cohorts import Full
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
+from fedtheory.theorems.fedelasticnet.expectation import round_of, round_view
 from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities import RoundView
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import MAX_PATHS, Path, each, sequences
+from fedtheory.theory.rounds.oracles import MAX_PATHS, Path, SeparableWorld, each, sequences
 from fedtheory.theory.rounds.own_run import Unseen
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
-__all__ = ["ROUNDS", "SCENARIOS", "course", "replayed"]
+__all__ = ["ROUNDS", "SCENARIOS", "course", "exact_round", "replayed"]
 
 ROUNDS = 30  # where none are asked for, and there are not too many sequences of cohorts
 SCENARIOS = 200  # the most that are walked
@@ -43,7 +46,7 @@ def _setting(proof: Proof, rule: str) -> MethodSetting:
 
 
 def _walked(
-    name: str, rule: str, run: Any, view_of: Callable[[Any, int], RoundView], apart: int = 1, **how: Any
+    name: str, rule: str, run: Any, view_of: Callable[[Any, int], RoundQuantities], apart: int = 1, **how: Any
 ) -> Course:  # fmt: skip
     """The rounds of a run whose states are one for so many scenarios in a row up to each round."""
 
@@ -56,14 +59,26 @@ def _walked(
     return Course(name, rule, len(run.path.states) - 1, rounds(), lambda: run, **how)
 
 
+def exact_round(instance: DiagonalInstance, state: RationalState) -> RoundQuantities:
+    """One round of diagonal quadratics from the S given states, over all cohorts."""
+    diagonal: Any = instance.losses
+    h, c, m = diagonal.h, diagonal.c, instance.m
+    none, weights = np.full(h.shape, None), np.full(m, Fraction(1, m))
+    losses = SeparableLosses.of(0 * h, c, h, 0 * h, none, weights, exact=instance.is_exact)
+    numbers = {"l1": instance.lambda1, "l2": instance.lambda2}
+    method: Any = FedElasticNetDyn(float(instance.lambda1), float(instance.lambda2), instance.rule)  # type: ignore[arg-type]
+    method = in_fractions(method, numbers) if instance.is_exact else method
+    begun = FedElasticNetDynState(state.theta, state.stored, state.h, state.local)
+    return round_view(SeparableWorld(losses, instance.x0[0]), method, Uniform(instance.P), begun)
+
+
 def replayed(witness: Witness, proof: Proof) -> Course:
     """The run of a witness in fractions.
 
     Raises
     ------
     InvalidInput
-        A witness that is about one round, whose identical clients are merged, or whose losses are
-        not quadratic.
+        A witness that is about one round, or whose identical clients are merged.
     """
     found = FILE.older(witness)
     if witness.kind == "round" or found.kind not in FILE.authored or FILE[found.kind].over != "run":
@@ -75,21 +90,14 @@ def replayed(witness: Witness, proof: Proof) -> Course:
             f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out"
         )
     draw, setting = Draw.from_data(found.data), _setting(proof, witness.rule)
-    if any(v is not None for v in draw.delta.ravel()):
-        raise InvalidInput(
-            f"{witness.name} has losses that are not quadratic: take a witness with quadratics"
-        )
-    view = setting.view(draw, exact=True)
-    method = view.method
-    instance = DiagonalInstance.exact(
-        draw.h + draw.m, draw.c, method.l1, method.l2, int(view.P), witness.rule, draw.starts
-    )
-    name = f"{instance.m} client{'s' * (instance.m > 1)}, {instance.P} taking part, d = {instance.d}, T = {draw.rounds} (in fractions)"
+    run, law = setting.view(draw, exact=True), setting.law(draw)
+    m = draw.num_clients
+    name = f"{m} client{'s' * (m > 1)}, {run.P} taking part, d = {draw.dim}, T = {draw.rounds} (in fractions)"
 
-    def of_round(state: Any, t: int) -> RoundView:
-        return instance.round_view(RationalState(state.x, state.h, state.stored, state.local))
+    def of_round(state: Any, t: int) -> RoundQuantities:
+        return round_view(run.world, run.method, law, state)
 
-    return _walked(name, witness.rule, view, of_round, len(instance.members))
+    return _walked(name, witness.rule, run, of_round, law.count(m))
 
 
 def course(case: Case, proof: Proof) -> Course:
@@ -127,15 +135,15 @@ def course(case: Case, proof: Proof) -> Course:
     world = setting.world(problem)
     world.start = start = np.asarray(case.x0, dtype=float)[None]
     setting = as_said(setting, setting.facts(world, sampling, T), algorithm, None)
-    losses = FederatedLosses(problem)
+    _ = world.best  # what cannot be certified is told before any work
     ratio = f"{algorithm.l2 / beta:.4g} beta" if beta > 0 else f"{algorithm.l2:.4g}"
     name = (
         f"{problem.name}: m = {n}, P = {getattr(sampling, 'size', n)}, d = {problem.dim}, "
         f"lambda_1 = {algorithm.l1:g}, lambda_2 = {ratio}, T = {T}"
     )
 
-    def over_all(state: Any, t: int) -> RoundView:
-        return round_view(problem, algorithm, sampling, state, losses=losses)
+    def over_all(state: Any, t: int) -> RoundQuantities:
+        return round_view(world, algorithm, sampling, state)
 
     if not drawn:
         how = f", all {count**T:,} sequences of cohorts" if count > 1 else ""
@@ -154,12 +162,8 @@ def course(case: Case, proof: Proof) -> Course:
         how = f", {scenarios} scenarios, each round over all {count} cohorts"
         return _walked(name + how, algorithm.rule, run, over_all, exact=False, conditional=True)
 
-    def as_drawn(state: Any, t: int) -> RoundView:
-        everyone = round_view(problem, algorithm, Full(), state, losses=losses)
-        names = {"theta": "x", "h": "h", "stored": "stored", "local": "local"}
-        after = {f"{n}_next": getattr(path[t], k)[:, None] for n, k in names.items()}
-        P = getattr(sampling, "size", n)
-        return replace(everyone, constants=replace(everyone.constants, P=P), **after)
+    def as_drawn(state: Any, t: int) -> RoundQuantities:
+        return round_of(world, algorithm, cohorts[t - 1], np.ones(1), sampling, state)
 
     how = f", {scenarios} scenarios"
     return _walked(name + how, algorithm.rule, run, as_drawn, exact=False)

@@ -2,8 +2,7 @@
 quadratics, and convex piecewise quadratics a coordinate at a time.
 
 Written from the pseudocode, apart from `fedtheory.algorithms`: the second implementation that the first is compared with. The code is
-generic: with `fractions.Fraction` in object arrays every number is exact; with float64 arrays the same lines run fast, which is what a
-search needs.
+generic: with `fractions.Fraction` in object arrays every number is exact; with float64 arrays the same lines run fast.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array
 from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses
 from fedtheory.theorems.fedelasticnet.notation import RULES
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, sgn
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, sgn
 
 __all__ = ["DiagonalInstance", "DiagonalLosses", "RationalState", "exact_array"]
 
@@ -94,11 +93,6 @@ class DiagonalInstance:
         return self.losses.m
 
     @property
-    def rows(self) -> int:
-        """Clients that are kept apart: m, or fewer where identical ones are merged."""
-        return self.losses.shape[0]
-
-    @property
     def d(self) -> int:
         return self.losses.shape[1]
 
@@ -113,7 +107,7 @@ class DiagonalInstance:
 
     @cached_property
     def members(self) -> np.ndarray:
-        """All C(m, P) cohorts: (C, m) bool; with merged clients the full one, which is all they are stepped with."""
+        """All C(m, P) cohorts: (C, m) bool."""
         cohorts = list(itertools.combinations(range(self.m), self.P))
         out = np.zeros((len(cohorts), self.m), dtype=bool)
         for row, cohort in zip(out, cohorts, strict=True):
@@ -122,7 +116,7 @@ class DiagonalInstance:
 
     def start(self) -> RationalState:
         """theta^0 = x0, g_k^0 = 0, h^0 = 0."""
-        stored = np.stack([0 * self.x0] * self.rows, axis=1)
+        stored = np.stack([0 * self.x0] * self.m, axis=1)
         return RationalState(self.x0, 0 * self.x0, stored, stored + self.x0[:, None, :])
 
     def minimise(self, anchor: Any, stored: Any) -> Any:
@@ -155,7 +149,7 @@ class DiagonalInstance:
         Raises
         ------
         InvalidInput
-            A cohort that is not P different clients, more than one start, or merged clients.
+            A cohort that is not P different clients, or more than one start.
         """
         if self.starts > 1:
             raise InvalidInput(f"{self.starts} starts: one state follows from one start only")
@@ -168,27 +162,3 @@ class DiagonalInstance:
             mask[0, chosen] = True
             state = RationalState(*(a[:, 0] for a in self.step(state, mask)))
         return state
-
-    def round_view(self, state: RationalState) -> RoundView:
-        """One round from the S given states, over all cohorts."""
-        tilde = self.virtual(state)
-        after = self.step(state, self.members, tilde)
-        count = len(self.members)
-        one = Fraction(1, count) if self.is_exact else 1 / count
-        return RoundView(
-            losses=self.losses,
-            constants=self.constants,
-            rule=self.rule,
-            theta=state.theta,
-            h=state.h,
-            stored=state.stored,
-            local=state.local,
-            tilde=tilde,
-            tilde_own=self.minimise(state.local, state.stored),
-            members=self.members,
-            probability=np.array([one] * count, dtype=object if self.is_exact else float),
-            theta_next=after.theta,
-            h_next=after.h,
-            stored_next=after.stored,
-            local_next=after.local,
-        )

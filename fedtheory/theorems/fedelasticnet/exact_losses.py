@@ -49,7 +49,7 @@ def sqrt_upper(q: Fraction, bits: int = 120) -> Fraction:
 
 
 class RationalLosses:
-    """The `Losses` of a view, a coordinate at a time."""
+    """Losses of all clients, a coordinate at a time."""
 
     shape: tuple[int, int]  # rows and coordinates
     is_exact: bool  # of fractions
@@ -74,9 +74,6 @@ class RationalLosses:
     def _of_each(self, x: Any) -> Any:
         """One point for every row: (..., d) -> (..., m, d)."""
         return np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape))
-
-    def noise(self, x: Any) -> Any:
-        return 0 * x.sum(axis=-1)
 
 
 @dataclass(frozen=True)

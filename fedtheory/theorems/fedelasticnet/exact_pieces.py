@@ -177,7 +177,7 @@ def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SeparableLosses(RationalLosses):
-    """L_k(x) = sum_i L_ki(x_i) of m clients in d coordinates, the `Losses` of a view, in fractions.
+    """L_k(x) = sum_i L_ki(x_i) of m clients in d coordinates, in fractions.
 
     Attributes
     ----------

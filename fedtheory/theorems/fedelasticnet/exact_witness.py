@@ -12,16 +12,13 @@ import numpy as np
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
-from fedtheory.theorems.fedelasticnet.notation import RATIO, REPAIRED_THRESHOLD
-from fedtheory.theorems.fedelasticnet.quantities import RoundView
-from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = [
     "DiagonalWitness",
     "as_draw",
     "at_the_last_horizon",
-    "exact_view",
     "instance_of",
     "read_version_1",
     "state_of",
@@ -154,37 +151,42 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
     return DiagonalWitness(**fields).witness()
 
 
-def as_draw(witness: Witness) -> Witness:
+def as_draw(witness: Witness, over: str) -> Witness:
     """Give a witness the data of statements in the language of one file.
 
-    Of many identical clients, of which some stay away, the data stay what they are: `StillRun`.
+    Of a run of many identical clients, of which some stay away, the data stay what they are:
+    `StillRun`.
+
+    Parameters
+    ----------
+    over : 'run', of a statement about runs
 
     Raises
     ------
     InvalidInput
-        Malformed data; of a round merged clients, or neither cohorts nor a state before it.
+        Malformed data; of a round a horizon, merged clients, or not either cohorts or a state.
     """
     if witness.kind not in ("round", "run"):
         return witness
     w, kind = DiagonalWitness.from_witness(witness), witness.statement.partition("/")[2]
-    if w.copies is not None and w.T is not None and w.P < w.m:
+    if over != "run":
+        if w.T is not None:
+            raise InvalidInput(
+                f"{w.statement} is about one round: T = {w.T} is the horizon of a run, leave it out"
+            )
+        state_of(w, instance_of(w))  # refuses what is malformed
+    elif w.copies is not None and w.P < w.m:
         return replace(witness, kind=kind)
-    if w.T is None and (w.copies is not None or (w.cohorts is None) == (w.state is None)):
-        raise InvalidInput(
-            f"{w.statement} is about one round, after cohorts or from a state, "
-            "of clients that are written out"
-        )
-    start = w.x0 if w.state is None else w.state["theta"]
     many = w.copies or [1] * len(w.h)
     h, c = ([row for row, n in zip(rows, many, strict=True) for _ in range(n)] for rows in (w.h, w.c))
     beta = max(fraction(v, "h") for row in w.h for v in row)
     ratio = fraction(w.lambda2, "lambda2") / beta if beta else beta
-    least = Fraction(REPAIRED_THRESHOLD) if w.T is None else 0
     state = {} if w.state is None else {"state": {k: w.state[k] for k in ("stored", "local")}}
     data = {
-        "h": h, "c": c, "weights": [f"1/{w.m}"] * w.m, "start": start, "cohort_size": w.P,
+        "h": h, "c": c, "weights": [f"1/{w.m}"] * w.m, "cohort_size": w.P,
+        "start": w.x0 if w.state is None else w.state["theta"],
         "rounds": len(w.cohorts or ()) if w.T is None else w.T, "before": w.cohorts or [],
-        "drawn": {"method.l1": w.lambda1, "method.l2": str(ratio - least)}, **state,
+        "drawn": {"method.l1": w.lambda1, "method.l2": str(ratio)}, **state,
     }  # fmt: skip
     return replace(witness, kind=kind, data=data)
 
@@ -213,34 +215,6 @@ def state_of(w: DiagonalWitness, instance: DiagonalInstance) -> RationalState:
             f"state: theta {theta.shape}, stored {stored.shape}, local {local.shape}; expected ({d},), ({m}, {d}), ({m}, {d})"
         )
     return RationalState(theta[None], stored.sum(axis=0)[None] / Fraction(m), stored[None], local[None])
-
-
-def _assumptions(statement: Statement, form: Form, w: DiagonalWitness, instance: DiagonalInstance) -> None:
-    if form.sides is None:
-        raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: it cannot have a witness")
-    if w.rule not in form.established:
-        raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {w.rule} rule")
-    if not instance.lambda1 > 0:
-        raise InvalidInput(f"lambda_1 = {instance.lambda1} is not above 0, as Algorithm 3 asks: the assumptions of {statement.id} fail")
-    ratio = instance.lambda2 / instance.losses.beta
-    least = max(form.limits.get(RATIO, 0), statement.witness_limits.get(RATIO, 0))
-    if not ratio > Fraction(least):
-        raise InvalidInput(f"{RATIO} = {ratio} is not above {least:.6g}: the assumptions of {statement.id} fail")
-
-
-def exact_view(statement: Statement, form: Form, w: DiagonalWitness) -> RoundView:
-    """The view of a witness in fractions.
-
-    Raises
-    ------
-    InvalidInput
-        The instance is malformed, of another kind than the form is judged on, or outside its assumptions.
-    """
-    instance = instance_of(w)
-    _assumptions(statement, form, w, instance)
-    if w.T is not None:
-        raise InvalidInput(f"{statement.id} is about one round: T = {w.T} is the horizon of a run, leave it out")
-    return instance.round_view(state_of(w, instance))
 
 
 def at_the_last_horizon(sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:

@@ -1,46 +1,36 @@
-"""Expectations over the cohorts of one round, all of which the algorithm's own ``round`` is given."""
+"""One round of Algorithm 3 from given states, and what is known of a problem's optimum."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
-from fedtheory.clients.clients import Clients
-from fedtheory.local.exact import Exact
-from fedtheory.local.objective import LocalObjective, LocalSolver
-from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
+from fedtheory.participation.cohorts import Cohort, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.steps import whole
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundView, inner, norm_sq
+from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theorems.fedelasticnet.states import State, uncompressed
+from fedtheory.theory.rounds.declare import Facts
+from fedtheory.theory.rounds.measured import RoundQuantities
+from fedtheory.theory.rounds.oracles import ProblemWorld, probabilities, repeated, rows, run, whole
 
-__all__ = ["FederatedLosses", "constants_of", "full_round", "own_anchor", "random_states", "round_view"]
+__all__ = ["FederatedLosses", "round_of", "round_view"]
 
 
 class FederatedLosses:
-    """A `Problem` with its certified optimum, as the views need it."""
+    """A problem with its certified optimum: R - R* at any points, and what is not known of it."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.optimum = problem.optimum()
         self.theta_star = self.optimum.x
-        self.grad_star = problem.gradient(self.theta_star)
         self._gap = max(self.optimum.value - self.optimum.lower_bound, 0.0)
         self._quadratic = isinstance(problem, Quadratic | LeastSquares)
         if self._quadratic:
             self._hessian = problem.full_hessian(self.theta_star)
             self._gradient = problem.full_gradient(self.theta_star)
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        return self.problem.client_losses(x)
-
-    def gradients(self, x: np.ndarray) -> np.ndarray:
-        return self.problem.gradient(x)
-
-    def gradients_each(self, y: np.ndarray) -> np.ndarray:
-        return self.problem.gradient_each(y)
 
     def excess(self, x: np.ndarray) -> np.ndarray:
         if self._quadratic:  # no cancellation: Taylor's expansion at theta* is exact
@@ -55,98 +45,33 @@ class FederatedLosses:
         return self._gap + 32 * eps * (np.abs(self.problem.objective(x)) + abs(self.optimum.value))
 
 
-def constants_of(problem: Problem, algorithm: FedElasticNetDyn, sampling: Sampling) -> ElasticConstants:
-    size = sampling.size if isinstance(sampling, Uniform) else problem.num_clients
-    return ElasticConstants(problem.num_clients, size, float(problem.beta_k.max()), algorithm.l1, algorithm.l2)
-
-
-def _expand(state: State, count: int) -> FedElasticNetDynState:
-    return FedElasticNetDynState(*(np.repeat(a, count, axis=0) for a in uncompressed(state)))
-
-
-def _tile(cohort: Cohort, states: int) -> Cohort:
-    """The C cohorts of a law for each of the states, states slowest."""
-    if cohort.members is not None:
-        return Cohort(cohort.num_clients, members=np.tile(cohort.members, (states, 1)))
-    return Cohort(cohort.num_clients, mask=np.tile(cohort.taking_part(), (states, 1)))
-
-
-def full_round(
-    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: State
-) -> np.ndarray:
-    """theta_tilde of (19) for all m clients, from the algorithm's own code: (S, m, d)."""
-    everyone = Full().enumerate(problem.num_clients)
-    clients = Clients(problem, _tile(everyone, state.x.shape[0]), solver, state.x)
-    algorithm.round(state, clients)
-    return clients.results[-1].y
-
-
-def own_anchor(
-    problem: Problem, algorithm: FedElasticNetDyn, solver: LocalSolver, state: State
-) -> np.ndarray:
-    """theta_tilde anchored at theta_k^{t-1}, as Theorem 3.1 prints it: (S, m, d)."""
-    everyone = Full().enumerate(problem.num_clients)
-    clients = Clients(problem, _tile(everyone, state.x.shape[0]), solver, state.x)
-    objective = LocalObjective(center=state.local, linear=state.stored, curvature=algorithm.l2, l1=algorithm.l1)
-    return clients.minimise(objective, start=state.local).y
-
-
-def round_view(
-    problem: Problem,
-    algorithm: FedElasticNetDyn,
-    sampling: Sampling,
-    state: State,
-    solver: LocalSolver | None = None,
-    losses: FederatedLosses | None = None,
-) -> RoundView:
-    """One round from S given states, over all cohorts of the law.
+def round_view(on: Any, algorithm: Any, sampling: Sampling, state: State) -> RoundQuantities:
+    """One round from S given states, over all cohorts of the law; of losses in fractions in these.
 
     Parameters
     ----------
+    on : Problem, or a world of `fedtheory.theory.rounds.oracles`
     state : FedElasticNetDynState with leading axis S
     """
-    solver, losses = solver or Exact(), losses or FederatedLosses(problem)
-    law = sampling.enumerate(problem.num_clients)
-    states, cohorts = state.x.shape[0], law.scenarios
-    clients = Clients(problem, _tile(law, states), solver, state.x)
-    new = whole("round of all cohorts", lambda: tuple(uncompressed(algorithm.round(_expand(state, cohorts), clients))))
-    after = [a.reshape(states, cohorts, *a.shape[1:]) for a in new]
-    return RoundView(
-        losses=losses,
-        constants=constants_of(problem, algorithm, sampling),
-        rule=algorithm.rule,
-        theta=state.x,
-        h=state.h,
-        stored=state.stored,
-        local=state.local,
-        tilde=whole("full round", lambda: full_round(problem, algorithm, solver, state)),
-        tilde_own=whole("own anchor", lambda: own_anchor(problem, algorithm, solver, state)),
-        members=law.dense().mask,
-        probability=law.probability,
-        theta_next=after[0],
-        h_next=after[2],
-        stored_next=after[1],
-        local_next=after[3],
-    )
+    world = ProblemWorld(on) if isinstance(on, Problem) else on
+    law = sampling.enumerate(world.num_clients)
+    cohorts = rows(law, np.tile(np.arange(law.scenarios), len(state.x)))
+    chance = probabilities(sampling, law, world.exact)
+    return round_of(world, algorithm, cohorts, chance, sampling, repeated(state, law.scenarios))
 
 
-def random_states(
-    problem: Problem, count: int, rng: np.random.Generator, lambda2: float, spread: float = 1.0
-) -> FedElasticNetDynState:
-    """States with arbitrary stored gradients (h their mean): the lemmas are claimed for all of them.
+def round_of(
+    world: Any, algorithm: Any, cohorts: Cohort, chance: Any, sampling: Sampling, state: State
+) -> RoundQuantities:
+    """One round, of which the states stand one for each cohort and are all of it that is given.
 
-    Every fourth state has gamma next to the optimum, where only the memories are wrong and the bounds are closest.
+    Parameters
+    ----------
+    chance : (C,), of so many cohorts in a row from one state
     """
-    m, d = problem.num_clients, problem.dim
-    star, beta = problem.optimum().x, float(problem.beta_k.max())
-    grad_star = problem.gradient(star)
-    size = spread * 10.0 ** rng.uniform(-2, 1, (count, 1))
-    offset = size * rng.standard_normal((count, d))
-    local = star + offset[:, None, :] + size[:, None] * rng.standard_normal((count, m, d)) * rng.integers(0, 2, (count, 1, 1))
-    kind = rng.integers(0, 3, (count, 1, 1))
-    noise = beta * size[:, None] * rng.standard_normal((count, m, d))
-    stored = np.where(kind == 0, grad_star + noise, np.where(kind == 1, problem.gradient_each(local), noise))
-    h = stored.mean(axis=1)
-    near = (np.arange(count) % 4 == 3)[:, None]
-    theta = star + np.where(near, 1e-3 * beta / lambda2 * offset - h / lambda2, offset)
-    return FedElasticNetDynState(theta, stored, h, local)
+    size = sampling.size if isinstance(sampling, Uniform) else world.num_clients
+    counts = {"N": world.num_clients, "d": world.dim, "P": size}
+    counts = {name: whole(count, world.exact) for name, count in counts.items()}
+    facts = Facts({"rule": algorithm.rule, **world.constants, **counts})
+    path = run(world, algorithm, {}, state.x, [cohorts], state=uncompressed(state)._asdict())
+    return RoundQuantities(world, facts, path, chance, algorithm)

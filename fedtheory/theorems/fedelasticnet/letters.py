@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+import numpy as np
+
+from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundLetters
 from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.judge.symbolic import Letters, symbol, written
 
@@ -69,23 +72,17 @@ def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     return out
 
 
-class _Elastic(Letters):
-    """Letters of one rule of Algorithm 3."""
+class _Round(Letters):
+    """A round under one rule: the sum over the subgradients stands in the last term only."""
 
-    _constants: type[_Constants] = _Constants
-
-    def __init__(self, rule: str, latex: dict[str, str], measured: tuple[str, ...], zero: tuple[str, ...]) -> None:
-        super().__init__(_CONSTANTS | latex, measured, zero)
+    def __init__(self, rule: str) -> None:
+        super().__init__(_CONSTANTS | _OF_ROUND, _MEASURED)
         self.rule = rule
 
     @property
     def constants(self) -> ElasticConstants:
         """The constants, with the printed kappa and kappa_0 as letters of their own."""
-        return self._constants(*(getattr(self, name) for name in _CONSTANTS))
-
-
-class _Round(_Elastic):
-    """A round: the sum over the subgradients stands in the last term only."""
+        return _Constants(*(getattr(self, name) for name in _CONSTANTS))
 
     @property
     def lambda1_s(self) -> Any:
@@ -106,11 +103,12 @@ class _Round(_Elastic):
         return symbol("~inner " + s.name, rf"\langle\gamma^{{t-1}}-\theta_*,\tfrac1m\sum_k{s.latex}\rangle")
 
     def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view, with every theorem's constants and both inner products."""
-        out = super().values(view) | _of_theorems(self.constants, view.constants)
-        for marker, actual in ((self.lambda1_s, view.lambda1_s), (self.lambda1_sign, view.lambda1_sign)):
-            out[self._inner(marker)] = view.last_term(actual) / (-2 * view.lambda1) * view.lambda2
-        return out
+        """The letters on a round, with every theorem's constants and both inner products."""
+        v = view.once(RoundLetters)
+        out = super().values(v) | _of_theorems(self.constants, v.constants)
+        for marker, actual in ((self.lambda1_s, v.lambda1_s), (self.lambda1_sign, v.lambda1_sign)):
+            out[self._inner(marker)] = v.last_term(actual) / (-2 * v.lambda1) * v.lambda2
+        return {letter: np.ravel(n) if np.ndim(n) else n for letter, n in out.items()}
 
 
 _OF_ROUND = {
@@ -126,6 +124,5 @@ _OF_ROUND = {
     "h_next_sq": r"\mathbb E\|h^t\|^2",
 }
 _MEASURED = ("zeros", "C", "C_next", "epsilon", "D", "A", "A_next", "move", "h_next_sq")
-RULES = ("sign", "true-gradient")
-BY_RULE = {f"{rule} rule": _Round(rule, _OF_ROUND, _MEASURED, ("noise_D", "noise_A", "noise_sq")) for rule in RULES}
+BY_RULE = {f"{rule} rule": _Round(rule) for rule in RULES}
 ROUND = BY_RULE["sign rule"]

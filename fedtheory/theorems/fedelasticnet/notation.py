@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 from fedtheory.local import Exact
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.statement import Form, Sides, Statement, Verdict
+from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.rounds.forms import Claimed, Wrong, wrong
 from fedtheory.theory.rounds.forms import form as authored
 
 __all__ = [
-    "ALGORITHM_3", "BOTH_FAIL", "BOTH_HOLD", "CONVEX_SMOOTH", "EXACT", "LAST_S", "LAST_SIGN", "PRINTED_THRESHOLD", "PROOF_OF_A",
+    "ALGORITHM_3", "CONVEX_SMOOTH", "EXACT", "LAST_SIGN", "PRINTED_THRESHOLD", "PROOF_OF_A",
     "PROOF_OF_B", "PROOF_OF_B6", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
-    "above", "in_units_of", "nine_tenths", "statement", "tight", "total",
+    "in_units_of", "nine_tenths", "statement", "tight", "total",
 ]  # fmt: skip
 
 EXACT = LocalWork((Exact,), "the statement is about exact local solutions; leave local_solver out, or use Exact()")
@@ -28,11 +28,11 @@ SYMBOLS = {
     "theta^t": "state.x",
     "grad L_k(theta_k^t) as stored (g_k)": "state.stored[:, k]",
     "h^t": "state.h",
-    "gamma^t": "state.x + state.h / algorithm.l2 (RoundView.gamma)",
-    "theta_tilde_k^t": "RoundView.tilde[:, k]",
-    "s_k^t": "RoundView.lambda1_s / lambda_1 (exact subgradient)",
-    "C_t, epsilon_t": "RoundView.C, RoundView.epsilon",
-    "R(gamma^{t-1}) - R(theta*)": "RoundView.D",
+    "gamma^t": "state.x + state.h / algorithm.l2 (RoundLetters.gamma)",
+    "theta_tilde_k^t": "RoundLetters.tilde[:, k]",
+    "s_k^t": "RoundLetters.lambda1_s / lambda_1 (exact subgradient)",
+    "C_t, epsilon_t": "RoundLetters.C, RoundLetters.epsilon",
+    "R(gamma^{t-1}) - R(theta*)": "RoundLetters.D",
     "kappa, kappa_0": "ElasticConstants.printed",
 }
 Rule = Literal["sign", "true-gradient"]
@@ -54,8 +54,6 @@ def in_units_of(lambda2: float, beta: float) -> str:
     return f" = {lambda2 / beta:.6g} beta" if beta > 0 else ""
 
 
-BOTH_HOLD: dict[str, Verdict] = {"sign": "holds", "true-gradient": "holds"}
-BOTH_FAIL: dict[str, Verdict] = {"sign": "violated", "true-gradient": "violated"}
 ALGORITHM_3 = ("lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",)
 SMOOTH = ("every L_k is beta-smooth", *ALGORITHM_3)
 CONVEX_SMOOTH = ("every L_k is convex and beta-smooth", *ALGORITHM_3)
@@ -70,13 +68,10 @@ START_NOTE = (
     "Algorithm 3 takes grad L_k(theta_k^0) = 0 as an input: read as g_k^0 = 0, what is stored, with theta_k^0 = theta^0; "
     "literally, theta_k^0 would be a minimiser of L_k"
 )
-_LAST = r"-\tfrac{2\lambda_1}{\lambda_2}\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k%s\rangle"
-LAST_SIGN, LAST_S = _LAST % r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})", _LAST % "s_k^t"
-
-
-def above(ratio: float) -> dict[str, float]:
-    """The limit of a form that is claimed for lambda_2/beta > ratio."""
-    return {RATIO: ratio}
+LAST_SIGN = (
+    r"-\tfrac{2\lambda_1}{\lambda_2}\langle\gamma^{t-1}-\theta_*,"
+    r"\tfrac1m\sum_k\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})\rangle"
+)
 
 
 def statement(
@@ -85,19 +80,10 @@ def statement(
     source: str,
     *forms: Form,
     kind: str = "statement",
-    scope: str = "round",
     assumptions: tuple[str, ...] = SAMPLED,
-    symbols: dict[str, str] = SYMBOLS,
-    measures: str = "",
 ) -> Statement:
-    """A `Statement` of this paper; by default about one round of Algorithm 3 with uniform cohorts.
-
-    ``scope``: 'round' (given the state before a round), 'run' (a horizon T), or 'algebra'
-    (no data enter). It is also the kind of view that its forms are judged on.
-    """
-    limits = above(PRINTED_THRESHOLD) if scope == "round" else {}
-    judged = tuple(f if f.sides is None else replace(f, kind=scope) for f in forms)
-    return Statement(f"fedelasticnet/{id}", title, source, scope, judged, assumptions, symbols, kind, limits, measures=measures)
+    """A `Statement` of this paper between symbols: no data enter."""
+    return Statement(f"fedelasticnet/{id}", title, source, "algebra", forms, assumptions, SYMBOLS, kind)
 
 
 def tight(

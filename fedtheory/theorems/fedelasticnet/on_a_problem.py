@@ -1,26 +1,19 @@
-"""FedElasticNet's statements about a round on a problem of the user's: assumptions first, then every form."""
+"""The assumptions of FedElasticNet's theorems about runs, on a problem of the user's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.errors import MissingCapability
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.problems.base import Problem
-from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
 from fedtheory.theorems.fedelasticnet.notation import RATIO
-from fedtheory.theorems.fedelasticnet.quantities import RoundView
-from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.theory.judge.check import Check, judge_view, outside
-from fedtheory.theory.judge.setting import Case
-from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.statement import Form
 
-__all__ = ["assumption_failure", "verify"]
+__all__ = ["assumption_failure"]
 
 
 def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: Sampling) -> str | None:
@@ -51,45 +44,3 @@ def assumption_failure(form: Form, problem: Problem, algorithm: Any, sampling: S
     if limit is not None and not ratio > limit:
         return f"{RATIO} = {ratio:.6g} is not above {limit:.6g}"
     return None
-
-
-def verify(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-    """One check a form on a user's problem.
-
-    Raises
-    ------
-    InvalidInput
-        More cohorts than can be enumerated.
-    """
-    problem, algorithm, sampling = case.problem, case.algorithm, case.sampling or Full()
-    rule = getattr(algorithm, "rule", "any")
-    out: list[Check] = []
-    run: list[Form] = []
-    for form in forms:
-        reason = assumption_failure(form, problem, algorithm, sampling)
-        if reason is None:
-            run.append(form)
-        else:
-            out.append(outside(statement, form, rule, reason))
-    if not run:
-        return out
-    try:
-        losses = FederatedLosses(problem)
-    except NotCertified as error:
-        return out + [outside(statement, form, rule, str(error), verdict="inconclusive") for form in run]
-    view = _one_round(case, sampling, losses)
-    return out + [judge_view(statement, form, view, problem.name, confidence=case.confidence) for form in run]
-
-
-def _one_round(case: Case, sampling: Sampling, losses: FederatedLosses) -> RoundView:
-    problem, algorithm = case.problem, case.algorithm
-    count = sampling.count(problem.num_clients)
-    if count > case.max_leaves:
-        raise InvalidInput(
-            f"{count} cohorts of P among m = {problem.num_clients} clients are too many to enumerate (limit {case.max_leaves}): "
-            "check a run-level statement by Monte Carlo, or use fewer clients"
-        )
-    rng = Stream(case.seed).generator("states")
-    real = reachable_states(problem, algorithm, sampling, case.x0, seed=case.seed)
-    batch = stack_states(random_states(problem, case.states, rng, algorithm.l2), resolved_states(problem, algorithm, real))
-    return round_view(problem, algorithm, sampling, batch, losses=losses)

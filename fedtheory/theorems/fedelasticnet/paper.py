@@ -1,15 +1,22 @@
 """The statements of FedElasticNet that are said in the language of a one-file theorem."""
 
 from fedtheory.theorems.fedelasticnet.exact_witness import as_draw
+from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.paper import Paper
 
 __all__ = ["FILE"]
+
+
+def older(witness: Witness) -> Witness:
+    """A witness in the fields of `DiagonalWitness` as statements in this language have it."""
+    return as_draw(witness, FILE[witness.statement].over)
+
 
 FILE = Paper(
     "fedelasticnet",
     "FedElasticNet",
     tested=True,
-    older=as_draw,
+    older=older,
     about="the convergence theory of FedElasticNet (Appendix B)",
     printed="on the printed algorithm (sign rule)",
     rules="the sign rule and the true-gradient rule",

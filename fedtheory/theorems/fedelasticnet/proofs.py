@@ -19,23 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.courses import course, replayed
 from fedtheory.theorems.fedelasticnet.exact_witness import at_the_last_horizon
-from fedtheory.theorems.fedelasticnet.quantities import RoundView
+from fedtheory.theorems.fedelasticnet.one_round import letters
+from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import STATEMENTS as OF_B5
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import STATEMENTS as OF_B4
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
-from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.statement import Sides, eq, le
+from fedtheory.theory.rounds.forms import Claimed, reduced
+from fedtheory.theory.rounds.judging import noisy
+from fedtheory.theory.rounds.measured import RoundQuantities
 
 __all__ = ["PROOFS"]
 
@@ -74,24 +76,21 @@ def _whole(e: Ended) -> Any:
 
 # --- what stands at the end ----------------------------------------------------------------------------------------------
 def _last_potential(e: Ended) -> Sides:
-    return le(
-        0 * e.mean(e.last.A_next),
-        e.mean(e.last.A_next),
-        _letters(e).constants.printed[1] * e.mean(e.last.C_next),
-        noise=e.mean(e.last.noise_A),
-    )
+    moved, stored = e.mean(letters(e.last).A_next), e.mean(letters(e.last).C_next)
+    return le(0 * moved, moved, _letters(e).constants.printed[1] * stored)
 
 
 def _drawn(e: Ended) -> Sides:
     """V_t as it was drawn, and its expectation in the round before, summed over t < T."""
     kappa = _letters(e).constants.printed[1]
-    came = e.sums["A"] - e.mean(e.first.A) + kappa * (e.sums["C"] - e.mean(e.first.C))
-    expected = e.sums["A_next"] - e.mean(e.last.A_next) + kappa * (e.sums["C_next"] - e.mean(e.last.C_next))
+    first, last = letters(e.first), letters(e.last)
+    came = e.sums["A"] - e.mean(first.A) + kappa * (e.sums["C"] - e.mean(first.C))
+    expected = e.sums["A_next"] - e.mean(last.A_next) + kappa * (e.sums["C_next"] - e.mean(last.C_next))
     return eq(came, expected)
 
 
 def _jensen(e: Ended) -> Sides:
-    noise = 0 if e.run.rational else float(np.max(e.mean(e.last.noise_D)))
+    noise = e.run.rounding(np.max(abs(letters(e.last).values_gamma)))
     return le(_at_end(e, _letters(e).excess), e.sums["D"] / e.T, noise=noise)
 
 
@@ -126,7 +125,16 @@ def _bound(theorem: str, form: str) -> Callable[[Ended], Sides]:
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------------
-def _of_28(v: RoundView) -> Sides:
+def _in_a_round(label: str, of: Callable[[RoundLetters], Sides]) -> Callable[[RoundQuantities], Sides]:
+    """The sides of a step of its own, as those of a form are judged."""
+
+    def sides(view: RoundQuantities) -> Sides:
+        return noisy(lambda v: reduced(v, Claimed(label, of(letters(v)))), view, label)
+
+    return sides
+
+
+def _of_28(v: RoundLetters) -> Sides:
     """(28) under the sign rule, with tau = 8/3 and 0.3 of C_{t-1}."""
     share, b = v.P / v.m, v.beta
     return le(
@@ -135,7 +143,6 @@ def _of_28(v: RoundView) -> Sides:
         share * 22 * b * b * v.epsilon / 10,
         share * 44 * b * v.D / 10,
         share * 33 * v.lambda1 * v.lambda1 * v.zeros / 80,
-        noise=5 * b * v.noise_D,
     )
 
 
@@ -152,19 +159,6 @@ def _step(label: str, words: str, id: str, form: str, weight: Weight | None, **m
     return Step(label, words, f"fedelasticnet/{id}" if id else "", form, weight, **more)
 
 
-def _theorem_b6(words: str, form: str) -> Step:
-    """Theorem B.6 along a walk, whose rounds are of this room's own kind."""
-
-    def sides(v: RoundView) -> Sides:
-        of_printed = form == "printed"
-        floor = v.constants.printed[0] / 2 * v.lambda1 * v.lambda1 * (1 if of_printed else v.d)
-        return potential_step(
-            v, v.constants.printed, floor + 0 * v.D, v.lambda1_sign if of_printed else v.lambda1_s
-        )
-
-    return _step("Theorem B.6", words, "theorem-b6", form, None, sides=sides)
-
-
 _B3 = "what Algorithm 3 makes gamma do in expectation; (32) puts it in"
 _B32 = "the square of gamma's distance from the optimum is expanded, and Lemma B.3 put in"
 _B33 = "convexity and smoothness of each client, (15), turn the gradients into values of the losses"
@@ -174,6 +168,8 @@ _B36 = "the distance of the clients' models is written by the optimality conditi
 _B37 = "the square of a sum of five is at most five times the sum of the squares, (17)"
 _B38 = "signs are at most 1 on every coordinate, and ||h||^2 at most C, (27)"
 _B39 = "smoothness, and (16) for the gradients at gamma"
+_ADDED = "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C"
+_AS_IT_STANDS = "the lemmas added up; as it stands, d is missing, which the next line has again"
 _DROP = "the potential after the last round is not negative, and is dropped"
 _JENSEN = "the excess of the mean of the gammas is at most the mean of their excesses"
 
@@ -208,7 +204,7 @@ def _with_s(id: str) -> str:
     return latex
 
 
-def _lines_of_b4(form: str, subgradient: Callable[[RoundView], Any]) -> tuple[Step, ...]:
+def _lines_of_b4(form: str, subgradient: Callable[[RoundLetters], Any]) -> tuple[Step, ...]:
     return (
         _step("Lemma B.3", _B3, "lemma-b3", form, None),
         _step("(32)", _B32, "eq-32", form, _per_round, part_of="Lemma B.4"),
@@ -218,14 +214,14 @@ def _lines_of_b4(form: str, subgradient: Callable[[RoundView], Any]) -> tuple[St
             "eq-33",
             "printed",
             _per_round,
-            sides=lambda v: bend_with(v, subgradient(v)),
+            sides=_in_a_round("(33)", lambda v: bend_with(v, subgradient(v))),
             part_of="Lemma B.4",
             formula=_with_s("eq-33") if form == "repaired" else "",
         ),
     )
 
 
-def _lines_of_b5(form: str, subgradient: Callable[[RoundView], Any] | None) -> tuple[Step, ...]:
+def _lines_of_b5(form: str, subgradient: Callable[[RoundLetters], Any] | None) -> tuple[Step, ...]:
     """(36)-(39), with the exact subgradient or, where none is given, as printed."""
     words = {"eq-36": _B36, "eq-37": _B37, "eq-38": _B38, "eq-39": _B39}
 
@@ -233,20 +229,25 @@ def _lines_of_b5(form: str, subgradient: Callable[[RoundView], Any] | None) -> t
         made = _step(f"({id[3:]})", words[id], id, form if id == "eq-36" else "printed", _drift, part_of="Lemma B.5")
         if subgradient is None or id in ("eq-36", "eq-39"):
             return made
-        return replace(made, sides=lambda v: drift_lines(v, subgradient(v))[id], formula=_with_s(id))
+        own = _in_a_round(made.label, lambda v: drift_lines(v, subgradient(v))[id])
+        return replace(made, sides=own, formula=_with_s(id))
 
     return tuple(of(id) for id in words)
 
 
-def _exact_s(v: RoundView) -> Any:
+def _exact_s(v: RoundLetters) -> Any:
     return v.lambda1_s
 
 
-def _sign(v: RoundView) -> Any:
+def _sign(v: RoundLetters) -> Any:
     return v.lambda1_sign
 
 
-_SUMS = {name: attrgetter(name) for name in ("D", "A", "C", "A_next", "C_next")}
+def _letter(name: str) -> Callable[[RoundQuantities], Any]:
+    return lambda view: getattr(letters(view), name)
+
+
+_SUMS = {name: _letter(name) for name in ("D", "A", "C", "A_next", "C_next")}
 _REPAIRED = Proof(
     "fedelasticnet/theorem-3.1",
     "repaired",
@@ -255,10 +256,7 @@ _REPAIRED = Proof(
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("repaired", _exact_s),
-        _theorem_b6(
-            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
-            "repaired",
-        ),
+        _step("Theorem B.6", _ADDED, "theorem-b6", "repaired", None),
         *_END,
     ),
     course,
@@ -280,7 +278,7 @@ _REPAIRED_SIGN = replace(
             "eq-28",
             "",
             _kappa,
-            sides=_of_28,
+            sides=_in_a_round("(28), repaired", _of_28),
             formula=_OF_28,
         ),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
@@ -291,10 +289,7 @@ _REPAIRED_SIGN = replace(
             "repaired",
             _drift,
         ),
-        _theorem_b6(
-            "the lemmas added up: one round of the potential V = ||gamma - theta*||^2 + kappa C",
-            "repaired",
-        ),
+        _step("Theorem B.6", _ADDED, "theorem-b6", "repaired", None),
         Step(
             "floor for all d",
             "the floor counts all d coordinates, where only those that stay need one",
@@ -318,10 +313,7 @@ def _printed(theorem: str, form: str, ends: tuple[Step, ...], witness: str) -> t
         _step("(28)", _R28, "eq-28", "printed", _kappa),
         _step("(29)", _R29, "eq-29", "printed", _per_round),
         *_lines_of_b5("printed", None),
-        _theorem_b6(
-            "the lemmas added up; as it stands, d is missing, which the next line has again",
-            "printed",
-        ),
+        _step("Theorem B.6", _AS_IT_STANDS, "theorem-b6", "printed", None),
         *_END,
         *ends,
     )

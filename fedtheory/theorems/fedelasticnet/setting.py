@@ -1,4 +1,4 @@
-"""Judge FedElasticNet's rounds: in a campaign, on a user's problem, in fractions."""
+"""Judge FedElasticNet's rounds and runs: in a campaign, on a user's problem, in fractions."""
 
 from __future__ import annotations
 
@@ -9,42 +9,34 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full
-from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.drawn import drawn
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
 from fedtheory.theorems.fedelasticnet.exact_witness import (
     DiagonalWitness,
     at_the_last_horizon,
-    exact_view,
     read_version_1,
 )
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
-from fedtheory.theorems.fedelasticnet.instances import ProblemInstance, near_beta, random_battery, stalled_battery
-from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
-from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure, verify
+from fedtheory.theorems.fedelasticnet.notation import EXACT, in_units_of
+from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import METHOD, Letters
-from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.theory.judge.check import Check, judge_view, outside, worst_sides
+from fedtheory.theory.judge.check import Check, outside
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.record import OwnRun, Record
-from fedtheory.theory.judge.search import SearchResult, Target
-from fedtheory.theory.judge.setting import Case, DataInstance, LocalWork, Plan, Prepared, Request, Setting
+from fedtheory.theory.judge.search import Target
+from fedtheory.theory.judge.setting import Case, LocalWork, Prepared, Request, Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.paper_adapter import AuthoredSetting
 from fedtheory.theory.rounds.oracles import MAX_PATHS
 from fedtheory.theory.world_setting import WorldSetting
 
-__all__ = ["SETTING", "FedElasticNetSetting", "check_instance"]
+__all__ = ["SETTING", "FedElasticNetSetting"]
 
 DEEPEST = 30  # rounds that are enumerated where nobody says how many
-STATES, FEW = 16, 4  # of any kind, from which a round of an instance, or of a stalled one, is judged
 
 _NOT_OURS = (  # options of who takes part and of local work: cohorts are uniform, and local problems solved exactly
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay", "local_steps", "local_lr", "batch_size",
@@ -52,48 +44,8 @@ _NOT_OURS = (  # options of who takes part and of local work: cohorts are unifor
 )  # fmt: skip
 
 
-def check_instance(instance: ProblemInstance, statements: Sequence[Statement]) -> list[Check]:
-    """All statements about a round on one instance, under both rules, over all cohorts."""
-    problem = instance.problem()
-    forms = [(s, f) for s in statements if s.forms[0].kind == "round" for f in s.forms]
-    try:
-        losses = FederatedLosses(problem)
-    except NotCertified as error:
-        return [outside(s, f, r, str(error), instance.name, "inconclusive") for s, f in forms for r in f.established]
-    lambda1, lambda2 = instance.lambdas(problem)
-    x0, sampling = instance.start(problem), instance.sampling
-    count = FEW if instance.family == "stalled" else STATES
-    states = random_states(problem, count, Stream(instance.seed).generator("states"), lambda2)
-    out: list[Check] = []
-    for rule in RULES:
-        algorithm, view = FedElasticNetDyn(lambda1, lambda2, rule), None
-        for statement, form in forms:
-            if rule not in form.established:
-                continue
-            reason = assumption_failure(form, problem, algorithm, sampling)
-            if reason is not None:
-                out.append(outside(statement, form, rule, reason, instance.name))
-                continue
-            if view is None:
-                real = reachable_states(problem, algorithm, sampling, x0, rounds=6, scenarios=1, seed=instance.seed)
-                batch = stack_states(states, resolved_states(problem, algorithm, real))
-                view = round_view(problem, algorithm, sampling, batch, losses=losses)
-            out.append(judge_view(statement, form, view, instance.name))
-    return out
-
-
 class FedElasticNetSetting(Setting):
-    """Rounds of Algorithm 3."""
-
-    kinds = ("round",)
-
-    # --- the campaign -----------------------------------------------------------------------------------------------
-    def instances(self, plan: Plan) -> list[ProblemInstance]:
-        """Stalled rounds, those with lambda_2 of a few beta, and the random battery."""
-        return stalled_battery(plan.seed) + near_beta(plan.seed) + random_battery(plan.seed, plan.scale)
-
-    def check(self, instance: ProblemInstance, statements: Sequence[Statement]) -> list[Check]:
-        return check_instance(instance, statements)
+    """Reads what a user asks of runs of Algorithm 3 and of identities, and witnesses as files have them."""
 
     # --- a problem of the user's ------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
@@ -103,9 +55,6 @@ class FedElasticNetSetting(Setting):
     def local_work(self, statement: Statement) -> LocalWork:
         """Exact: the theorems are about local minimisers."""
         return EXACT
-
-    def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        return verify(statement, forms, case)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Algorithm 3 with lambda_1 = 0.1 and lambda_2 = 30 beta, unless others are given."""
@@ -140,13 +89,8 @@ class FedElasticNetSetting(Setting):
 
     # --- instances in fractions -------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
-        return exact_view(statement, form, DiagonalWitness.from_witness(witness))
-
-    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
-        form = statement.form(witness.form)
-        view = self.exact_view(statement, form, witness)
-        check = judge_view(statement, form, view, self.summary(witness))
-        return check, *worst_sides(form.sides_on(view))
+        """None of an identity."""
+        raise InvalidInput(f"{statement.id} [{form.name}] is an identity without data: it cannot have a witness")
 
     def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
         return read_version_1(fields, label)
@@ -168,21 +112,6 @@ class FedElasticNetSetting(Setting):
             found.append(("cohorts before", "; ".join(str([int(k) for k in c]) for c in w.cohorts)))
         return found
 
-    # --- the search for counterexamples -----------------------------------------------------------------------------
-    def random_instance(self, kind: str, rng: Any) -> DataInstance:
-        """Diagonal quadratics, under either rule."""
-        return drawn(kind, rng)
-
-    def explore(
-        self, kind: str, targets: list[Target], budget: int, seed: int
-    ) -> list[SearchResult]:
-        """As `Setting.explore`; what fails is looked for where its witnesses may be."""
-        for target in targets:
-            if target.form.established[target.rule] == "violated":
-                limits = {**target.statement.witness_limits, **target.form.limits}
-                target.form = replace(target.form, limits=limits)
-        return super().explore(kind, targets, budget, seed)
-
 
 def summary(witness: Witness) -> str:
     """One line on a witness in the fields of `DiagonalWitness`."""
@@ -191,14 +120,13 @@ def summary(witness: Witness) -> str:
 
 
 class FileSetting(AuthoredSetting):
-    """The statements of one file each; those about the runs of Theorem 3.1 are asked of a user as
-    those about rounds are."""
+    """The statements of one file each; `FedElasticNetSetting` reads what a user asks of runs."""
 
-    rounds = FedElasticNetSetting()
+    runs = FedElasticNetSetting()
 
     def _asks(self, statement: Statement) -> Setting | None:
         """The setting that a user's options are read by, where it is not a file's."""
-        return self.rounds if self.authored[statement.id].about is METHOD else None
+        return self.runs if self.authored[statement.id].about is METHOD else None
 
     def local_work(self, statement: Statement) -> LocalWork:
         return EXACT if self._asks(statement) else super().local_work(statement)

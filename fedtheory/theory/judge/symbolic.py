@@ -79,6 +79,10 @@ class Letters:
             raise AttributeError(f"no letter for {name!r}: a formula has those of {', '.join(sorted(self._latex))}")
         return symbol("~" + name if name in self._measured else name, self._latex[name])
 
+    def once(self, of: Callable[[Any], Any]) -> Any:
+        """Stand for what a function would make of a view."""
+        return self
+
     @property
     def names(self) -> tuple[str, ...]:
         """The attributes that are letters."""

@@ -57,7 +57,7 @@ MORE = (
     "symbolic",
     "proves",
 )
-OF_METHODS = {"worst", "exact_only", "limits"}  # of these what a form about a method may have
+OF_METHODS = {"before", "after", "worst", "exact_only", "limits"}  # of these what a form about a method may have
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -139,14 +139,14 @@ def form(
         statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``
     witness : the name of the file that has the instance on which it fails, in the folder
         ``witnesses`` of the paper's package, or beside the paper's file
-    more : worst, a `fedtheory.theory.judge.statement.Worst`; limits, which needs must say too;
+    more : before and after, the LaTeX around a formula that is made by the code with letters of its
+        own; worst, a `fedtheory.theory.judge.statement.Worst`; limits, which needs must say too;
         exact_only, of a form that multiplies
-        expectations (``q.dot_of_means``), which draws show two by two; over a `World`: before and
-        after, the LaTeX around a formula that is made by the code;
-        rules, the variants of the method (`World.rule`) that it is claimed for (default
-        `World.rules`), or a dict with the verdict for each; over, a world that it is about in place
-        of the statement's; and further fields of `fedtheory.theory.judge.statement.Form`: wording,
-        worst, limits, exact_only, and, of a form whose sides are None, symbolic and proves
+        expectations (``q.dot_of_means``), which draws show two by two; over a `World` also: rules,
+        the variants of the method (`World.rule`) that it is claimed for (default `World.rules`), or
+        a dict with the verdict for each; over, a world that it is about in place of the statement's;
+        and further fields of `fedtheory.theory.judge.statement.Form`: wording, and, of a
+        form whose sides are None, symbolic and proves
     """
     unknown = [name for name in more if name not in MORE]
     if unknown:
@@ -554,10 +554,10 @@ def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:
     sides = claimed.sides if sides is None else sides
     if isinstance(sides.lhs, Absent):
         raise sides.lhs.error
+    sides = replace(sides, terms=()) if getattr(view, "moved", False) else sides  # which are shown
     if claimed.pathwise or sides.relation == "==" or view.sampled:
-        return sides if view.rational and sides.relation == "==" else replace(sides, terms=())
+        return sides
     parts = (sides.lhs, sides.rhs, sides.scale, sides.noise)
     lhs, rhs, scale, noise = (np.asarray(view.expectation(v)) for v in parts)
-    kept = sides.terms if view.rational else ()  # which are shown
-    terms = tuple(np.asarray(view.expectation(v)) for v in kept)
+    terms = tuple(np.asarray(view.expectation(v)) for v in sides.terms)
     return Sides(lhs, rhs, scale, sides.relation, noise, sides.axes, terms)

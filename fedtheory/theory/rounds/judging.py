@@ -3,7 +3,7 @@ inexact optimum may do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -29,25 +29,43 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.ratios import same_at_start, with_ratio
 from fedtheory.theory.rounds.undefined import SILENT
 
-__all__ = ["Drawn", "check", "exact_sides", "judged", "with_noise"]
+__all__ = ["Drawn", "check", "exact_sides", "judged", "noisy", "with_noise"]
 
 MET = 5  # runs in which every client must take part before draws decide anything
 FEW = 8  # draws that are moved
 NUDGES = 6  # each of three moves, and its opposite
+CLEAR = 1000  # times what rounding was seen to do
 CORNERS = ((1, -1), (1, 1))  # F* as high, and ||x - x*|| as small, or as large, as they may be
 
 
 def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) -> Sides:
-    """A form's sides in floats, with what rounding may do and what is not known of the optimum
-    as their noise.
-
-    Noise never makes a form that holds fail. Where it holds with what one move and its opposite
-    show, by which it is seen that its sides exist, further ones change nothing and are not made.
-    """
+    """A form's sides, or with ``pick`` those of a mutant, as `noisy` gives them."""
 
     def sides_on(v: Quantities) -> Sides:
         claimed: Claimed = statement.on(v, pick is not None)[name]
         return reduced(v, claimed, None if pick is None else pick(claimed))
+
+    def by_draws(sides: Sides) -> bool:
+        return _by_draws(statement, view, name, sides, pick)
+
+    return noisy(sides_on, view, f"{statement.id} [{name}]", by_draws)
+
+
+def noisy(
+    sides_on: Callable[[Quantities], Sides],
+    view: Quantities,
+    label: str,
+    drawn: Callable[[Sides], bool] = lambda sides: False,
+) -> Sides:
+    """Sides in floats, with what rounding may do and what is not known of the optimum as their
+    noise.
+
+    Noise never makes a form that holds fail. Where it holds with what one move and its opposite
+    show, by which it is seen that its sides exist, further ones change nothing and are not made,
+    nor where it fails by far more than these reach.
+
+    drawn : whether draws estimate what they are about
+    """
 
     def reach(make: str, *how: Any) -> Any:
         if (make, *how) not in kept:
@@ -63,8 +81,8 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
             kept["few"] = view.few(FEW)
         return kept["few"] if by_draws else view
 
-    def doubtful() -> Any:
-        return mean(slack) + mean(RELATIVE_TOLERANCE * scale + rounding) < 0
+    def doubtful(times: float = 1) -> Any:
+        return mean(slack) + mean(RELATIVE_TOLERANCE * scale + times * rounding) < 0
 
     def mean(values: Any) -> Any:
         return view.expectation(values) if by_draws else values
@@ -72,7 +90,7 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
     sides = sides_on(view)
     if view.rational:
         return sides
-    by_draws = _by_draws(statement, view, name, sides, pick)
+    by_draws = drawn(sides)
     kept = view.__dict__.setdefault(f"companions {by_draws}", {})
     slack = sides.rhs - sides.lhs
     if not view.path.alike and np.isnan(slack).any():  # of a run of anyone's, what is not known
@@ -82,14 +100,14 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
         farthest = np.maximum(farthest, reach("nudged", again))
         rounding = own + farthest * (ROUNDING / NUDGE)
         scale = sides.scale + rounding / ROUNDING  # the terms, as far as rounding feels them
-        if again == 1 and not doubtful().any():
+        if again == 1 and (doubtful() == doubtful(CLEAR)).all():
             break
     optimum = 0 * slack
     for corner in CORNERS[: view.uses_optimum + view.uses_distance]:
         optimum = optimum + reach("at_corner", *corner)
     undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
     if undecided.any():  # as the root of a gap that rounding makes negative
-        raise Undefined(f"{statement.id} [{name}]: rounding decides whether a side exists here")
+        raise Undefined(f"{label}: rounding decides whether a side exists here")
     if (doubtful() & (mean(slack + optimum) >= 0) & (mean(optimum) > 1e-6 * mean(scale))).any():
         raise NotCertified("what is not known of the optimum is as large as the slack")
     return replace(sides, scale=scale, noise=rounding + optimum)
@@ -132,7 +150,7 @@ def _compared(statement: Any, view: Quantities, name: str, pick: Any = None) -> 
         return _two_by_two(v) if crossed else v
 
     parts = {n: of(getattr(sides, n)) for n in ("lhs", "rhs", "scale", "noise")}
-    return replace(sides, **parts), True
+    return replace(sides, **parts, terms=()), True
 
 
 def _two_by_two(v: np.ndarray) -> np.ndarray:
@@ -254,12 +272,10 @@ def _with_rounds(check: Check, view: Quantities) -> Check:
     its horizon T; of a round which start."""
     series, index = check.series, check.where.get("index", ())
     if not isinstance(view, RunQuantities):
-        if index and check.count > 1:
-            check = replace(check, where=dict(check.where))
-            view.locate(check.where)
-        if series is None or series.index.shape[1] > 1:
-            return check
-        return replace(check, series=replace(series, axes=(view.axis,) * series.index.shape[1]))
+        where = view.placed(check.where, check.relation, check.count)
+        if series is not None and series.index.shape[1] <= 1:
+            series = replace(series, axes=(view.axis,) * series.index.shape[1])
+        return replace(check, where=where, series=series)
     last = len(view.path.states) - 1
     letter, looked = view.looked(check.count)
     if len(index) == 1 and 1 < check.count <= last + 1:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,15 @@ from fedtheory.randomness import Stream
 from fedtheory.theory.judge.record import UNKNOWN
 from fedtheory.theory.rounds.declare import Facts, alias, number
 from fedtheory.theory.rounds.oracles import at_once, each, rows
-from fedtheory.theory.rounds.quantities import FUNCTIONS, ROUND, RUN, Named, of_the_other, sq
+from fedtheory.theory.rounds.quantities import (
+    FUNCTIONS,
+    ROUND,
+    RUN,
+    Fields,
+    Named,
+    of_the_other,
+    sq,
+)
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = ["NUDGE", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"]
@@ -35,8 +43,8 @@ class UnknownQuantity(UnknownName, AttributeError):
 class Nudged:
     """A world whose losses and gradients are moved a little."""
 
-    def __init__(self, world: Any, move: Callable[[Any], Any]) -> None:
-        self._world, self._move = world, move
+    def __init__(self, world: Any, move: Callable[[Any], Any], share: Callable[..., Any]) -> None:
+        self._world, self._move, self.share = world, move, share
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
@@ -85,8 +93,13 @@ class Quantities:
         self.overrides, self.corner = overrides or {}, corner
         self.constants: dict[str, Fraction] = {}
         self.uses_optimum = self.uses_distance = False
-        self._kept: dict[str, Any] = {}
+        self._kept: dict[Any, Any] = {}
         self._solved: dict[str, Any] = {}  # by the clients, once for all views of one run
+
+    @property
+    def moved(self) -> bool:
+        """True of what `nudged` gives."""
+        return isinstance(self.world, Nudged)
 
     def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what
@@ -139,7 +152,8 @@ class Quantities:
 
         facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in self.facts.items()})
         same = (self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
-        out = type(self)(Nudged(self.world, move), facts, self._moved_path(size, rng), *same)
+        world = Nudged(self.world, move, lambda shape: size * rng.uniform(-1, 1, shape))
+        out = type(self)(world, facts, self._moved_path(size, rng), *same)
         out._solved = {k: move(v) for k, v in self._solved.items() if k != "value"}
         return out
 
@@ -253,7 +267,7 @@ class Quantities:
         """F at any points: (..., d) -> (...); at those in a row that are one, and at those of the
         last time, found once, but each time moved by itself where F is moved."""
         at, found = self._solved.get("value", (None, None))
-        if isinstance(self.world, Nudged) or not np.array_equal(at, x):
+        if self.moved or not np.array_equal(at, x):
             points = np.reshape(x, (-1, np.shape(x)[-1]))
             new = np.ones(len(points), dtype=bool)
             new[1:] = (points[1:] != points[:-1]).any(axis=-1)
@@ -265,6 +279,10 @@ class Quantities:
     def over_clients(self, v: Any) -> Any:
         """The mean over the clients: (..., K) -> (...)."""
         return v.sum(axis=-1) / number(v.shape[-1], self.rational)
+
+    def values(self, x: Any) -> Any:
+        """f_k of every client at any points: (..., d) -> (..., N)."""
+        return self.world.values(x)
 
     def gradients(self, x: Any) -> Any:
         """grad f_k of every client at any points: (..., d) -> (..., N, d)."""
@@ -311,7 +329,7 @@ class RoundQuantities(Quantities):
     """The quantities of one round: before it (S, 1), after it (S, C) for all C cohorts, vectors
     with d behind."""
 
-    table, axis = ROUND, "start"
+    table, axis = ROUND, "state"
 
     @property
     def _cohorts(self) -> int:
@@ -323,7 +341,33 @@ class RoundQuantities(Quantities):
 
     @property
     def _before(self) -> Any:
-        return each(self._before_each, lambda v: v[:: self._cohorts])
+        state, count = self._before_each, self._cohorts
+        if isinstance(state, Fields):
+            return Fields(lambda name: getattr(state, name)[::count])
+        return each(state, lambda v: v[::count])
+
+    def _moved_path(self, size: float, rng: np.random.Generator) -> Any:
+        """The last round with each field of its two states moved where it is asked for, by the
+        share of the largest that it had in that scenario; one state for all cohorts as one."""
+        seed = int(rng.integers(2**32))
+
+        def moved(at: int, name: str) -> Any:
+            count = self._cohorts if at == -2 else 1
+            v = getattr(self.path.states[at], name)[::count]
+            own = np.random.default_rng([seed, -at, *name.encode()])
+            share = np.resize(size * own.uniform(-1, 1, min(SHARES, v.size)), v.shape)
+            largest = self._largest(name)[::count].reshape(-1, *[1] * (v.ndim - 1))
+            made = v + (largest + abs(v)) * share
+            return made if count == 1 else np.repeat(made, count, axis=0)
+
+        return self.path._replace(states=[Fields(partial(moved, at)) for at in (-2, -1)])
+
+    def _largest(self, name: str) -> Any:
+        """The largest entry that a field of the states had in each scenario: (S C,)."""
+        if (kept := f"largest {name}") not in self._kept:
+            each_state = [getattr(s, name).reshape(len(s.x), -1) for s in self.path.states]
+            self._kept[kept] = np.max([abs(v).max(axis=1, initial=0.0) for v in each_state], axis=0)
+        return self._kept[kept]
 
     @property
     def _after(self) -> Any:
@@ -336,6 +380,21 @@ class RoundQuantities(Quantities):
     def _fold(self, v: Any) -> Any:
         return v.reshape(-1, self._cohorts, *v.shape[1:])
 
+    def placed(self, where: dict[str, Any], relation: str, count: int) -> dict[str, Any]:
+        """Give the axes of the worst of so many entries, where known, and the cohort's clients."""
+        index, axes = where.get("index", []), where.get("axes", [])
+        if not axes and len(index) <= 1 + (relation == "=="):
+            many = count == len(self.path.states[-1].x)  # one for every cohort
+            axes = [self.axis, "cohort" if many else ""][: len(index)]
+        if len(axes) != len(index):
+            return where
+        found = {axis: i for axis, i in zip(axes, index, strict=True) if axis}
+        where = where | {"index": [*found.values()], "axes": [*found]}
+        if "cohort" in found:
+            at = index[0] * self._cohorts + found["cohort"]
+            where["cohort"] = np.flatnonzero(self._clients.cohort.taking_part()[at]).tolist()
+        return where
+
     def misshapen(self, shape: tuple[int, ...]) -> str | None:
         """Say what is wrong with the shape of a side, or give None."""
         scenarios = len(self.path.states[-1].x) // self._cohorts
@@ -346,6 +405,24 @@ class RoundQuantities(Quantities):
         some = " or with a 1 for either" * (max(scenarios, self._cohorts) > 1)
         want = f"starts by cohorts, here ({scenarios}, {self._cohorts}){some}"
         return f"a side has shape {shape}, and must be a number, or have the axes of q.F_next: {want}. Do not index or sum these axes"
+
+    def minimised(self, name: str, center: Any, linear: Any, curvature: Any, l1: Any) -> Any:
+        """argmin f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - center||_1 of every
+        client from the state before the round: (S, 1, N, d); found once under its name."""
+        if name not in self._solved:
+            x, kept, count = self._before.x, center[:, 0], self.world.num_clients
+            cohort = Cohort(count, mask=np.ones((len(x), count), dtype=bool))
+            work = {k: self.facts[k] for k in ("E", "eta") if k in self.facts}
+            clients = self.world.clients(cohort, work, x, Stream(0), 1)
+            whole = LocalObjective(center=kept, linear=linear[:, 0], curvature=curvature, l1=l1)
+            self._solved[name] = clients.minimise(whole, kept).y - x[:, None]
+        return self._near(self.x[:, :, None], self._solved[name][:, None])
+
+    def _near(self, x: Any, moves: Any) -> Any:
+        """x + moves; of a moved view off by the share by which x is, where it moves."""
+        if not self.moved:
+            return x + moves
+        return x + moves + np.where(moves != 0, self.world.share(moves.shape) * abs(x), 0)
 
     def mean(self, v: Any) -> Any:
         """The expectation over the cohorts: (S, C, ...) -> (S, 1, ...)."""

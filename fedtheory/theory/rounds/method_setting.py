@@ -54,6 +54,7 @@ MANY = 128  # cohorts of one round of more clients than need be
 DRAWS = 200
 STATES = 32
 REACHED = 6  # rounds of a run whose states are looked at
+REACHED_FROM = 3  # starts of such runs
 EXACT_PATHS = 81  # of a run in fractions
 TOGETHER = 2**23  # numbers, or predictions, of all clients in all rounds of draws held at once
 AT_REST = 200  # rounds of the longest run that is drawn, of those that start where nothing may move
@@ -403,7 +404,7 @@ class MethodSetting:
     ) -> Quantities:  # fmt: skip
         """One round in floats from every state of a few runs, and from `STATES` of any kind."""
         n, S = world.num_clients, len(starts)
-        facts, work, algorithm = self.resolved(world, sampling, drawn, rounds + 1)
+        _, work, algorithm = self.resolved(world, sampling, drawn, rounds + 1)
         law = sampling.enumerate(n)
         cohorts = [
             rows(law, rng.integers(law.scenarios, size=S)) for _ in range(min(rounds, REACHED))
@@ -414,15 +415,13 @@ class MethodSetting:
         }
         count = STATES
         size = 10.0 ** rng.uniform(-2, 1, (count, 1))
-        x = world.centre + np.where(
-            np.arange(count)[:, None] % 4 == 3, 1e-3, 1.0
-        ) * size * rng.standard_normal((count, world.dim))
-        shapes = self._shapes(n, world.dim).items()
-        units = size[:, 0] * rng.choice([1.0, facts.beta], count)  # of a model, or of a gradient
-        begun = [
-            self._with_rest({k: unit * rng.standard_normal(shape) for k, shape in shapes})
-            for unit in units
-        ]
+        near = np.where(np.arange(count)[:, None] % 4 == 3, 1e-3, 1.0)
+        x = world.centre + near * size * rng.standard_normal((count, world.dim))
+        fields = {
+            k: _any_field(world, x, size[:, 0], shape, rng)
+            for k, shape in self._shapes(n, world.dim).items()
+        }
+        begun = [self._with_rest({k: v[i] for k, v in fields.items()}) for i in range(count)]
         added = {k: np.stack([b[k] for b in begun]) for k in begun[0]} | {"x": x}
         both = {k: np.concatenate([kept[k], v]) for k, v in added.items()}
         each = {k: np.repeat(v, law.scenarios, axis=0) for k, v in both.items()}
@@ -519,7 +518,7 @@ class MethodSetting:
                 raise InvalidInput(f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out")
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
-            starts = world.start = _starts(world, rng, 8, x0)
+            starts = world.start = _starts(world, rng, REACHED_FROM if self._free else 8, x0)
             rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
             before: tuple[tuple[int, ...], ...] = ()
             if isinstance(sampling, Uniform) and sampling.size < n:
@@ -535,7 +534,10 @@ class MethodSetting:
             x, cohorts, chance = sequences(start, sampling, n, rounds, False)
             return self._made(world, x, sampling, cohorts, chance, drawn, seed=seed)
         if mode == "exact" and not few:
-            raise InvalidInput(f"mode = {mode!r}: {count}^{rounds} sequences of cohorts are too many: take fewer rounds")
+            raise InvalidInput(
+                f"mode = {mode!r}: {count}^{rounds} sequences of cohorts are too many: take fewer "
+                "rounds, or use mode='monte-carlo'"
+            )
         size = rounds * n * max(world.dim, int(np.max(problem.sample_counts)))
         pieces = -(-(scenarios - first) * size // TOGETHER)
         count = -(-(scenarios - first) // pieces)
@@ -583,7 +585,8 @@ class MethodSetting:
                 return None
             if isinstance(self.sampling, Uniform) and self.sampling.size == size:
                 return None
-        return f"the statement is about {self.sampling}, not {sampling}"
+        own = "uniform cohorts of any size" if self.sampling is Uniform else self.sampling
+        return f"the statement is about {own}, not {sampling}"
 
     # --- what may be dropped ----------------------------------------------------------------------------------------------
     def variants(self) -> Iterator[tuple[str, MethodSetting]]:
@@ -607,6 +610,18 @@ class MethodSetting:
 def _short(number: Any) -> str:
     """A fraction as it is, a float with six digits."""
     return str(number) if isinstance(number, Fraction) else f"{number:.6g}"
+
+
+def _any_field(world: Any, x: Any, size: Any, shape: tuple[int, ...], rng: Any) -> Any:
+    """A field of states near x (S, d), each at its own distance: numbers of the order of a model or
+    of a gradient, models, or the clients' gradients."""
+    each, beta = (len(x), *(1,) * len(shape)), world.constants["beta"]
+    noise = size.reshape(each) * rng.standard_normal((len(x), *shape))
+    kinds = [noise, beta * noise]
+    if shape == (world.num_clients, world.dim):
+        y = x[:, None] + noise
+        kinds += [y, world.gradients_each(y), world.gradients(world.centre) + kinds[1]]
+    return np.choose(rng.integers(len(kinds), size=each), kinds)
 
 
 def _several(rng: np.random.Generator, start: np.ndarray, count: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
@@ -12,10 +13,12 @@ import numpy as np
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Sampling, Uniform
 from fedtheory.randomness import Stream
+from fedtheory.steps import unkept
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.sequential import FIRST, in_looks
+from fedtheory.theory.judge.sequential import looks as each_look
 from fedtheory.theory.judge.verify import verify as judged_by_setting
 from fedtheory.theory.rounds.declare import only_keywords
 from fedtheory.theory.rounds.judging import Drawn, check
@@ -120,14 +123,16 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
         while drawn.count < so_far:
             rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
             done, most = drawn.count, setting.usual_rounds[1] if rounds is None else rounds
+            part = next(n for n in sizes if n > done)  # of an earlier look, where that was kept
 
             def told(t: int, count: int, done: int = done, most: int = most) -> None:
                 if case.on_progress is not None:
                     case.on_progress(done * most + t * count, so_far * most, scenarios * most)
 
             try:
-                how = sampling, so_far, case.x0, rounds, case.seed, choice, case.mode
-                view = setting.problem_views(problem, rng, *how, first=done, on_round=told)
+                how = sampling, part, case.x0, rounds, case.seed, choice, case.mode
+                with nullcontext() if part == so_far else unkept():
+                    view = setting.problem_views(problem, rng, *how, first=done, on_round=told)
                 if not view.sampled:
                     return check(statement, view, names, problem.name, each)
                 drawn.add(view, names)
@@ -140,6 +145,7 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
     looks = scenarios if case.at_once else FIRST
     if others:
         confidence = 1 - (1 - confidence) / (1 + len(others))
+    sizes = [n for n, _ in each_look(scenarios, confidence, looks)]
     found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks, case.on_stage)
     for choice in others:  # a form that fails of one of several numbers fails
         where = {"choice": {k: str(v) for k, v in choice.items() if v != first[k]}}

@@ -28,6 +28,7 @@ __all__ = [
     "ROUND",
     "RUN",
     "SHAPES",
+    "Fields",
     "of_the_other",
     "sq",
     "told_quantities",
@@ -62,6 +63,7 @@ FUNCTIONS = {
     "power(base, t)": "base ** t for whole t, entry by entry",
     "value(x)": "F at any points",
     "over_clients(v)": "the mean over the clients, along the last axis",
+    "values(x)": "f_k of every client at any points",
     "gradients(x)": "grad f_k of every client at any points",
     "gradients_each(y)": "grad f_k(y_k) at a point for each client",
     "rounding(v)": "by how much floats may miss numbers of the size of v: for noise=... of a side",
@@ -247,7 +249,7 @@ def client_models(q: Any) -> Any:
 def local_models(q: Any) -> Any:
     """The local models of all clients from the state before the round, in the cohort
     or not."""
-    return q.x[:, :, None] + _local_moves(q, [q._before], [1])[0][:, None]
+    return q._near(q.x[:, :, None], _local_moves(q, [q._before], [1])[0][:, None])
 
 
 @_quantity(of_run="(T, S, P, d)", latex="y_k")
@@ -337,6 +339,12 @@ def _of_everyone(q: Any, state: Any) -> Any:
     return each(state, lambda v: None)._replace(x=clients.results[-1].y - state.x[:, None])
 
 
+@_quantity(of_round="(S, C, N)")
+def members(q: Any) -> Any:
+    """1 where a client takes part, else 0."""
+    return q._fold(q._clients.cohort.taking_part().astype(int))
+
+
 @_quantity(of_round="(S, C)", latex=r"\frac1P\sum_k\|y_k-x\|^2")
 def drift(q: Any) -> Any:
     """Mean over the cohort of ||y_k - x||^2, y_k the clients' models."""
@@ -348,14 +356,14 @@ def drift(q: Any) -> Any:
 
 @_quantity(of_round="(S, 1, ...)")
 def state(q: Any) -> Any:
-    """The method's whole state before the round: a NamedTuple of arrays."""
-    return each(q._before, lambda v: v[:, None])
+    """The method's whole state before the round: arrays by name."""
+    return Fields(lambda name: getattr(q._before, name)[:, None])
 
 
 @_quantity(of_round="(S, C, ...)")
 def state_next(q: Any) -> Any:
-    """The method's whole state after it: a NamedTuple of arrays."""
-    return each(q._after, q._fold)
+    """The method's whole state after it: arrays by name."""
+    return Fields(lambda name: q._fold(getattr(q._after, name)))
 
 
 # --- of a run: (T + 1, S) ---------------------------------------------------------------------------------------------------

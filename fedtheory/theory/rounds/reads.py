@@ -14,7 +14,7 @@ from fedtheory.rational import brief
 from fedtheory.theory.rounds.forms import place, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.quantities import SHAPES
+from fedtheory.theory.rounds.quantities import SHAPES, Fields
 from fedtheory.theory.rounds.undefined import SILENT
 
 __all__ = ["check_slices", "read_there"]
@@ -31,7 +31,7 @@ class _Read:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._what, name)
-        if not self._prefix and (name == "method" or hasattr(value, "_fields")):
+        if not self._prefix and (name == "method" or isinstance(value, Fields)):
             return _Read(value, self._seen, f"{name}.")
         if name == "constant" and not self._prefix:
             return self._constant

@@ -76,7 +76,12 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
     first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
-        raise InvalidInput(f"{where} is about {named(made)}, not {named(algorithm)}; leave the algorithm out")
+        name = next(n for n in _names(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
+        given = getattr(getattr(algorithm, name), "name", getattr(algorithm, name))
+        raise InvalidInput(
+            f"{where} is about {named(made)}, not {named(algorithm)}, with {name} = {given}; "
+            "leave the algorithm out"
+        )
     return said
 
 
@@ -129,7 +134,7 @@ def _same(a: Any, b: Any) -> bool:
     """True if two methods are of one class, with the same numbers but for rounding."""
     if a is b or not _one_class(type(a), type(b)):
         return a is b
-    names = [f.name for f in fields(a)] if is_dataclass(a) else sorted({*vars(a), *vars(b)})
+    names = {*_names(a), *_names(b)}
     return all(_alike(getattr(a, name, None), getattr(b, name, None)) for name in names)
 
 
@@ -138,6 +143,11 @@ def _one_class(a: type, b: type) -> bool:
     names = [cls.__module__ for cls in (a, b)]
     files = {realpath(getattr(sys.modules.get(n), "__file__", None) or n) for n in names}
     return a is b or (a.__qualname__ == b.__qualname__ and len(files) == 1)
+
+
+def _names(method: Any) -> list[str]:
+    """The names of what a method was made with."""
+    return [f.name for f in fields(method)] if is_dataclass(method) else sorted(vars(method))
 
 
 def _alike(v: Any, w: Any) -> bool:

@@ -13,15 +13,17 @@ from cases import each
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet import instances as battery
-from fedtheory.theorems.fedelasticnet.drawn import drawn
+from fedtheory.theorems.fedelasticnet.courses import exact_round
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
+from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
 from fedtheory.theory.judge.check import judge
 from fedtheory.theory.judge.replay import builtin_witnesses, exact_check, replay
+from fedtheory.theory.rounds.method_setting import MethodSetting
 from tests.theorems.fedelasticnet.runs import in_fractions, letters, tree
 
 RULES = ("sign", "true-gradient")
@@ -49,7 +51,7 @@ def test_without_the_penalty_no_statement_on_algorithm_3_applies():
         if statement.scope in ("round", "run"):
             checks = statement.verify(problem, FedElasticNetDyn(0.0, 30.0), rounds=2)
             assert {c.verdict for c in checks} == {"not applicable"}
-            if statement.id.partition("/")[2] in ("theorem-b6", "theorem-c"):
+            if statement.scope == "round" or statement.id == "fedelasticnet/theorem-c":
                 about = f"l1 = 0.0: {statement.id} is about l1 above 0"
                 assert all(about in c.reason for c in checks)
             else:
@@ -59,12 +61,13 @@ def test_without_the_penalty_no_statement_on_algorithm_3_applies():
                 )
 
 
-def test_the_search_and_the_battery_stay_within_algorithm_3():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        data = drawn("round", rng).data
-        assert F(data["lambda1"]) > 0 and F(data["lambda2"]) > 0
-    assert min(battery.L1) > 0
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ["eq-11", "theorem-3.1"])
+def test_what_is_drawn_stays_within_algorithm_3(name, rule):
+    setting, rng = MethodSetting.of(FILE[name].variants[rule]), np.random.default_rng(0)
+    for _ in range(50):
+        method = setting.view(setting.random_instance(rng), exact=False).method
+        assert method.l1 > 0 and method.l2 > 0 and method.rule == rule
 
 
 # --- readings -----------------------------------------------------------------------------------------------------------
@@ -73,12 +76,13 @@ def test_eq_12_holds_coordinate_by_coordinate_and_not_as_an_equation_of_vectors(
     # L = ||x||^2/2 from (2, 1/2), lambda_1 = 1, lambda_2 = 30: v = (-2, -1/2), so delta = (-1/31, 0), and
     # grad L + lambda_2 delta = (2 - 1/31 - 30/31, 1/2) = (1, 1/2).
     view = DiagonalInstance.exact([[1, 1]], [[0, 0]], 1, 30, 1, rule, [2, "1/2"])
-    view = view.round_view(view.start())
-    assert list(view.delta[0, 0]) == [F(-1, 31), 0]
-    assert list((view.grad_tilde - view.stored + view.lambda2 * view.delta)[0, 0]) == [1, F(1, 2)]
+    view = exact_round(view, view.start())
+    v = round_letters(view)
+    assert list(v.delta[0, 0, 0]) == [F(-1, 31), 0]
+    assert list((v.grad_tilde - v.stored + v.lambda2 * v.delta)[0, 0, 0]) == [1, F(1, 2)]
     statement = theorems.get("fedelasticnet/eq-12")
     by_coordinate, as_vectors = statement.form("printed").sides(view), statement.form("printed, as vectors").sides(view)
-    assert by_coordinate.lhs[0, 0] == 0 and as_vectors.lhs[0, 0] == F(1, 2)
+    assert by_coordinate.lhs[0, 0, 0] == 0 and as_vectors.lhs[0, 0, 0] == F(1, 2)
 
 
 def test_eq_20_and_b2_are_true_under_the_true_gradient_rule_where_clients_start_as_printed():
@@ -88,13 +92,13 @@ def test_eq_20_and_b2_are_true_under_the_true_gradient_rule_where_clients_start_
     took_part = theorems.get("fedelasticnet/eq-20").form("clients that took part")
     for rule in RULES:
         instance = DiagonalInstance.exact([[1], [1]], [[0], [0]], "1/2", 30, 1, rule, [1])
-        view = instance.round_view(instance.start())
-        assert view.C_next[0] == F(61, 62) ** 2 / 2
+        view = exact_round(instance, instance.start())
+        assert round_letters(view).C_next[0, 0] == F(61, 62) ** 2 / 2
         assert all((form.sides(view).lhs == 0).all() for form in (*forms, took_part))
     # Where nothing moves, the sign rule stores 0 for the client that took part, and the true-gradient rule 1.
     for rule, off in (("sign", 1), ("true-gradient", 0)):
         still = DiagonalInstance.exact([[1]], [[0]], 1, 30, 1, rule, [1])
-        still = still.round_view(still.start())
+        still = exact_round(still, still.start())
         assert all((form.sides(still).lhs == off).all() for form in (*forms, took_part))
 
 

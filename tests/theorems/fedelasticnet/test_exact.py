@@ -12,6 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
+from fedtheory.theorems.fedelasticnet.courses import exact_round
 from fedtheory.theorems.fedelasticnet.exact import (
     DiagonalInstance,
     DiagonalLosses,
@@ -72,7 +73,7 @@ def test_exact_and_float_views_agree_on_every_form(m, P, d, rule):
         cohorts = [tuple(np.flatnonzero(instance.members[rng.integers(len(instance.members))])) for _ in range(2)]
         state = instance.after(cohorts)
         float_state = FedElasticNetDynState(*(np.asarray(a, dtype=float) for a in (state.theta, state.stored, state.h, state.local)))
-        one, one_float = instance.round_view(state), round_view(problem, algorithm, sampling, float_state)
+        one, one_float = exact_round(instance, state), round_view(problem, algorithm, sampling, float_state)
         for _, form in FORMS:
             if rule in form.established:
                 compare(form, one, one_float)
@@ -188,8 +189,8 @@ def test_one_state_follows_from_one_start():
 def test_a_view_of_a_round_has_the_state_it_starts_from():
     instance = draw(np.random.default_rng(2), 3, 2, "sign", 2)
     state = instance.after([[0, 2]])
-    view = instance.round_view(state)
-    for name in state._fields:
-        assert getattr(view, name) is getattr(state, name)
-    assert view.probability.tolist() == [Fraction(1, 3)] * 3
-    assert view.losses.noise(view.gamma).tolist() == [0]
+    view = exact_round(instance, state)
+    assert (view.x[:, 0] == state.theta).all()
+    for name in ("h", "stored", "local"):
+        assert (getattr(view.state, name)[:, 0] == getattr(state, name)).all()
+    assert view.rational and view.probability.tolist() == [Fraction(1, 3)] * 3

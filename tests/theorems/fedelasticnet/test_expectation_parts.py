@@ -1,6 +1,7 @@
 """Expectations over cohorts, states of runs and fixed points, each against a second way to the same numbers."""
 
 import itertools
+import re
 from dataclasses import replace
 from fractions import Fraction as F
 
@@ -8,18 +9,16 @@ import numpy as np
 import pytest
 
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.errors import InvalidInput
 from fedtheory.messages.compressors import TopK
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
+from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
-from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
 from tests.theorems.fedelasticnet.runs import START, SUMS, in_fractions, letters, tree
@@ -94,7 +93,7 @@ def test_scenarios_of_a_few_clients_are_means_over_who_was_drawn(rule):
         np.testing.assert_allclose([getattr(view, name)[-1, s] for name in names], expected, rtol=1e-8, atol=1e-12)
     state = run.states[2]
     one = round_view(PROBLEM, method, Uniform(2), state)
-    assert one.local is state.local and (one.constants.m, one.constants.P) == (3, 2)
+    assert (one.state.local[:, 0] == state.local).all() and (one.N, one.P) == (3, 2)
     setting = MethodSetting.of(FILE["theorem-3.1"].variants[rule])
     setting = as_said(setting, setting.facts(setting.world(PROBLEM), Uniform(2), 5), method, None)
     later = setting.problem_views(PROBLEM, None, Uniform(2), 8, x0, 5, 11, {}, "monte-carlo", first=5)
@@ -157,48 +156,6 @@ def test_near_the_optimum_the_excess_of_quadratics_has_no_cancellation():
     assert (rounding >= 31 * values).all() and (rounding <= 100 * values).all()
 
 
-# --- states -------------------------------------------------------------------------------------------------------------
-def test_drawn_states_store_what_h_is_the_mean_of_and_every_fourth_is_near_the_optimum():
-    states = random_states(PROBLEM, 12, np.random.default_rng(3), lambda2=90.0)
-    assert [a.shape for a in states] == [(12, 2), (12, 3, 2), (12, 2), (12, 3, 2)]
-    np.testing.assert_allclose(states.h, states.stored.mean(axis=1), rtol=1e-12)
-    away = np.abs(states.x + states.h / 90 - PROBLEM.optimum().x).max(axis=1)
-    near = np.arange(12) % 4 == 3
-    assert away[near].max() < 1e-3 < away[~near].min()
-
-
-def test_states_of_a_run_are_its_rounds_in_order():
-    method = FedElasticNetDyn(0.75, 82.5)
-    found = reachable_states(PROBLEM, method, Uniform(2), [2.0, -1.0], rounds=3, scenarios=2, seed=5)
-    run = simulate(PROBLEM, method, 3, [2.0, -1.0], Uniform(2), 2, 5, keep_states=True)
-    assert (found.x[:2] == [2.0, -1.0]).all() and (found.stored[:2] == 0).all()
-    for name in found._fields:
-        np.testing.assert_array_equal(getattr(found, name), np.concatenate([getattr(s, name) for s in run.states]))
-        both = getattr(stack_states(found, run.states[1]), name)
-        np.testing.assert_array_equal(both[:8], getattr(found, name))
-        np.testing.assert_array_equal(both[8:], getattr(run.states[1], name))
-
-
-def test_states_that_floats_can_judge():
-    """theta* = (1, 1), the gradients there are (1, 0) and (-1, 0), and lambda_2 = 2; at a resolution of 1/2.
-
-    gamma = (1 + e, 1) counts where e > (1 + e + 1)/2, so for e > 2, and stored gradients that are off
-    by s where s > (1 + s + 1)/2.
-    """
-    problem = Quadratic([np.eye(2), np.eye(2)], [[0.0, 1.0], [2.0, 1.0]])
-    gamma = np.array([[3.0, 1.0], [3.25, 1.0], [3.25, 1.0], [1.0, 3.25], [-0.75, 1.0], [3.25, 1.0]])
-    first = np.array([[3.25, 0], [3.0, 0], [100.0, 0], [3.25, 0], [3.25, 0], [1.0, 0]])
-    second = np.array([[-1.0, 0]] * 5 + [[-1.0, -2.25]])
-    h = np.array([[0.5, -1.0]] * 6)
-    state = FedElasticNetDynState(gamma - h / 2, np.stack([first, second], axis=1), h, np.arange(24.0).reshape(6, 2, 2))
-    kept = resolved_states(problem, FedElasticNetDyn(0.5, 2.0), state, 0.5)
-    for name in state._fields:
-        np.testing.assert_array_equal(getattr(kept, name), getattr(state, name)[2:])
-    close = state._replace(x=np.ones((6, 2)) - h / 2 + 1e-5)
-    assert len(resolved_states(problem, FedElasticNetDyn(0.5, 2.0), close).x) == 6
-    assert len(resolved_states(problem, FedElasticNetDyn(0.5, 2.0), close._replace(x=close.x - 0.99e-5)).x) == 0
-
-
 # --- a compressor, of which the theorem says nothing -----------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["theorem-3.1", "eq-11"])
 @pytest.mark.parametrize("mode", ["exact", "monte-carlo"])
@@ -207,7 +164,7 @@ def test_a_compressed_method_is_not_judged_by_the_theorem(name, mode):
     method = FedElasticNetDyn(0.1, 90.0, compressor=TopK(1))
     checks = list(get(f"fedelasticnet/{name}").verify(PROBLEM, method, sampling=Uniform(1), rounds=2, mode=mode, scenarios=4))
     assert checks and {c.verdict for c in checks} == {"not applicable"}
-    assert any("compressor top-k" in c.reason for c in checks)
+    assert any(re.search("compressor (= )?top-k", c.reason) for c in checks)
 
 
 def test_a_view_of_a_compressed_method_is_refused():

@@ -26,11 +26,10 @@ from fedtheory.theorems.fedelasticnet.figures import rules as figures_rules
 from fedtheory.theorems.fedelasticnet.figures import tightness as figures_tightness
 from fedtheory.theorems.fedelasticnet.figures import traffic as figures_traffic
 from fedtheory.theorems.fedelasticnet.figures import worst_case as figures_worst_case
-from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.runs import right_side
-from fedtheory.theorems.fedelasticnet.setting import check_instance
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.campaign import Campaign, summarise
+from fedtheory.theory.judge.case import Plan
 from fedtheory.theory.judge.registry import paper
 from tests.theorems.fedelasticnet.runs import tree
 
@@ -50,9 +49,14 @@ TINY = Effort(
 
 @pytest.fixture(scope="module")
 def campaign():
-    """One small instance, summarised as a campaign."""
-    instance = ProblemInstance("quadratic", 2, 1, 2, 30.0, 0.3, 1)
-    return Campaign(summarise(check_instance(instance, paper("fedelasticnet").statements)), 1.0, 1).to_json()
+    """Instances of the statements about a round and of Theorem 3.1, summarised as a campaign."""
+    setting = paper("fedelasticnet").setting
+    checks = []
+    for kind in ("eq-11", "theorem-3.1"):
+        of = setting.of_kind(kind)
+        drawn = [i for i in of.instances(Plan(scale=0.2)) if i.kind == kind]
+        checks += [c for i in drawn for c in of.check(i, paper("fedelasticnet").statements)]
+    return Campaign(summarise(checks), 1.0, 1).to_json()
 
 
 @pytest.fixture(scope="module")

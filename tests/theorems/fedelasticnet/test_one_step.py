@@ -13,10 +13,11 @@ import worked_fedelasticnet_theorems as worked
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.theorems.fedelasticnet.courses import exact_round
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.statements.one_step import LEAST
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.registry import setting_of
@@ -132,10 +133,12 @@ def test_an_older_file_may_have_any_state():
             for k in ("theta", "stored", "local")
         )
         stored, local = stored.reshape(1, 2, 2), local.reshape(1, 2, 2)
-        view = instance.round_view(RationalState(theta, stored.sum(axis=1) / F(2), stored, local))
-        floor = view.constants.printed[0] / 2 * view.lambda1**2 * view.d * (name == "repaired")
-        old = potential_step(view, view.constants.printed, floor + 0 * view.D, view.lambda1_s)
-        assert (lhs, rhs) == (old.lhs[0], old.rhs[0])
+        view = exact_round(instance, RationalState(theta, stored.sum(axis=1) / F(2), stored, local))
+        v = letters(view)
+        a, kappa, kappa_0 = v.constants.printed
+        floor = a / 2 * v.lambda1**2 * v.d * (name == "repaired")
+        own = potential_step(v, kappa, kappa_0, floor, v.last_term(v.lambda1_s))
+        assert (lhs, rhs) == (own.lhs[0, 0], own.rhs[0, 0])
 
 
 # --- instances that are drawn ------------------------------------------------------------------
@@ -145,13 +148,13 @@ def test_what_is_on_record_is_found_and_mutants_are_rejected(rule):
     setting, rng = MethodSetting.of(variant), np.random.default_rng(0)
     left = {(name, m.name) for name, claimed in variant.forms.items() for m in claimed.mutants}
     states = set()
-    for n in range(40):
+    for n in range(80):
         if n >= 12 and not left and len(states) == 2:
             break
         drawn = setting.random_instance(rng)
         states.add(bool(drawn.state))
         if drawn.state and rng.random() < 0.5:  # gamma at the optimum: only the memories are wrong
-            lambda_2 = (LEAST + drawn.drawn["method.l2"]) * drawn.exact_losses.constants["beta"]
+            lambda_2 = drawn.drawn["method.l2"] * drawn.exact_losses.constants["beta"]
             star = drawn.exact_losses.minimiser(drawn.start)
             drawn = drawn.changed(
                 start=star - drawn.state["stored"].sum(axis=0) / (drawn.num_clients * lambda_2)

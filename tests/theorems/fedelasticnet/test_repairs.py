@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from fedtheory.theorems import get
+from fedtheory.theorems.fedelasticnet.courses import exact_round
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, exact_check
@@ -156,15 +158,15 @@ def test_20_and_lemma_b2_with_gradients_of_the_losses_over_four_rounds():
     anchor = get("fedelasticnet/eq-19").form("Theorem 3.1's anchor")
 
     def apart(view):
-        gradients = view.losses.gradients_each(view.local_next)
-        c = view.C_next - view.E(((gradients - view.grad_star) ** 2).sum(axis=(2, 3)) / 3)
-        return [abs(c).max(), abs(view.h_next - gradients.sum(axis=2) / 3).max()]
+        v, gradients = letters(view), view.gradients_each(view.state_next.local)
+        c = v.C_next - v.E(((gradients - v.grad_star) ** 2).sum(axis=(2, 3)) / 3)
+        return [abs(c).max(), abs(v.h_next - gradients.sum(axis=2) / 3).max()]
 
     for rule in RULES:
         instance = DiagonalInstance.exact([[1], [2], [1]], [[1], [-2], [3]], "5/2", 60, 1, rule, [0])
         state, worst, own = instance.start()._replace(local=instance.losses.c[None]), [F(0), F(0)], F(0)
         for t, chosen in enumerate((0, 1, 1, 0)):
-            view = instance.round_view(state)
+            view = exact_round(instance, state)
             found = apart(view)
             worst = [max(pair) for pair in zip(worst, found, strict=True)]
             if rule == "true-gradient" or t == 0:  # the step is from where both lines are true
@@ -174,4 +176,4 @@ def test_20_and_lemma_b2_with_gradients_of_the_losses_over_four_rounds():
             state = RationalState(*(a[:, 0] for a in instance.step(state, mask)))
         assert own > 0
         assert (worst == [0, 0]) == (rule == "true-gradient") and (min(worst) > 0) == (rule == "sign")
-        assert min(apart(instance.round_view(instance.start()))) > 0  # theta_k^0 = theta^0
+        assert min(apart(exact_round(instance, instance.start()))) > 0  # theta_k^0 = theta^0

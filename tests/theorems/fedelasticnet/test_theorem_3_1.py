@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from fractions import Fraction as F
 from itertools import islice
 
 import numpy as np
@@ -14,6 +16,8 @@ from fedtheory.problems import Quadratic
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.search import Target
+from fedtheory.theory.judge.statement import le
 from fedtheory.theory.paper_adapter import OF_RUNS, _draws
 from fedtheory.theory.rounds.forms import Undefined, reduced
 from fedtheory.theory.rounds.judging import _two_by_two
@@ -128,3 +132,20 @@ def test_sides_in_floats_are_those_in_fractions(rule):
                     assert (apart <= 1e-6 * scale).all(), (v.name, name, str(drawn))
                 seen += 1
     assert seen > 100
+
+
+def test_a_run_that_fails_on_its_way_is_proved_where_it_fails():
+    """At the last horizon the form holds, and the witness is the run to the third one."""
+    setting = setting_of(THEOREM).part(THEOREM)
+
+    def sides(v):
+        third = np.array([F(int(t == 3)) for t in v.horizons])
+        return le(third, 0 * third, F(1, 2) + 0 * third)
+
+    wrong = replace(THEOREM.form("repaired"), sides=sides)
+    changed, rng = replace(THEOREM, forms=(wrong,)), np.random.default_rng(3)
+    instances = iter(lambda: setting.random_instance("theorem-3.1", rng), None)
+    at = next(m for m in instances if m.rule == "sign" and 5 < m.data["rounds"] < 13)
+    target = Target(changed, wrong, "sign", sides, margin_at=at)
+    witness, excess = setting.proved(target)
+    assert excess > 0 and witness.data["rounds"] == 3 and (witness.lhs, witness.rhs) == ("1", "1/2")

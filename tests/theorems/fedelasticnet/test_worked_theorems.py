@@ -22,8 +22,10 @@ from cases import each
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.theorems.fedelasticnet.courses import exact_round
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.notation import RATIO
+from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.judge.check import judge
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
@@ -137,6 +139,10 @@ def _form(statement: str, form: str):
     return theorems.get(f"fedelasticnet/{statement}").form(form)
 
 
+def scope_of(statement: str) -> str:
+    return theorems.get(f"fedelasticnet/{statement}").scope
+
+
 def _instance(rule: str, lambda1: F = worked.LAMBDA_1, starts=worked.STARTS) -> DiagonalInstance:
     return DiagonalInstance.exact(worked.H, worked.C, lambda1, worked.LAMBDA_2, worked.P, rule, starts)
 
@@ -146,17 +152,13 @@ def _run(rule: str, T: int):
     return in_fractions(*numbers, rule, worked.STARTS, T)
 
 
-def _scope(statement: str) -> str:
-    return theorems.get(f"fedelasticnet/{statement}").scope
-
-
 @pytest.fixture(scope="module")
 def views():
     """(rule, scope) -> the library's view of the instance."""
     out = {}
     for rule in WORKED:
         one = _instance(rule, starts=worked.STARTS[0])
-        out[rule, "round"] = one.round_view(one.after([worked.COHORT_BEFORE]))
+        out[rule, "round"] = exact_round(one, one.after([worked.COHORT_BEFORE]))
         out[rule, "run"] = _run(rule, worked.T)
     return out
 
@@ -173,14 +175,14 @@ def by_hand():
 def test_the_sides_are_these_numbers(rule, statement, form, views):
     """The last entry: of a run, that is the longest horizon."""
     one = _form(statement, form)
-    sides = one.sides(views[rule, _scope(statement)])
+    sides = one.sides(views[rule, scope_of(statement)])
     assert [str(np.ravel(side)[-1]) for side in (sides.lhs, sides.rhs)] == list(WORKED[rule][statement, form])
     assert sides.relation == "<="
 
 
 @pytest.mark.parametrize(("rule", "statement", "form"), ROWS)
 def test_the_paper_gives_the_same_numbers(rule, statement, form, by_hand):
-    scope = _scope(statement)
+    scope = scope_of(statement)
     forms = worked.ROUND_FORMS if scope == "round" else worked.RUN_FORMS
     sides = forms[statement, form](by_hand[rule, scope])
     assert [str(side) for side in sides] == list(WORKED[rule][statement, form])
@@ -193,7 +195,7 @@ def others():
     for rule in WORKED:
         one = DiagonalInstance.exact(again["H"], again["C"], *_METHOD, rule, OTHER["STARTS"][0])
         run = in_fractions(again["H"], again["C"], *_METHOD, rule, OTHER["STARTS"], OTHER["T"])
-        view = one.round_view(one.after([OTHER["COHORT_BEFORE"]]))
+        view = exact_round(one, one.after([OTHER["COHORT_BEFORE"]]))
         out[rule, "round"] = view, again["Round"](rule), again["ROUND_FORMS"]
         out[rule, "run"] = run, again["Run"](rule), again["RUN_FORMS"]
     return out
@@ -206,7 +208,7 @@ _METHOD = OTHER["LAMBDA_1"], OTHER["LAMBDA_2"], OTHER["P"]
 def test_both_agree_on_another_instance(rule, statement, form, others):
     """So that a factor is seen that is 1, or that another one undoes, on the first instance."""
     one = _form(statement, form)
-    view, by_hand, forms = others[rule, _scope(statement)]
+    view, by_hand, forms = others[rule, scope_of(statement)]
     sides = one.sides(view)
     assert tuple(np.ravel(side)[-1] for side in (sides.lhs, sides.rhs)) == forms[statement, form](by_hand)
 
@@ -214,7 +216,7 @@ def test_both_agree_on_another_instance(rule, statement, form, others):
 @pytest.mark.parametrize(("rule", "statement", "form"), ROWS)
 def test_a_mutant_is_another_claim_than_its_form(rule, statement, form, others):
     one = _form(statement, form)
-    view = others[rule, _scope(statement)][0]
+    view = others[rule, scope_of(statement)][0]
     for mutant in one.mutants:
         pairs = [[np.ravel(side)[-1] for side in (of.sides(view).lhs, of.sides(view).rhs)] for of in (one, mutant)]
         assert pairs[0] != pairs[1], mutant.name
@@ -222,7 +224,7 @@ def test_a_mutant_is_another_claim_than_its_form(rule, statement, form, others):
 
 def test_the_other_instance_hides_nothing(others):
     for (_, scope), (view, *_) in others.items():
-        of = letters(view) if scope == "run" else view
+        of = letters(view) if scope == "run" else round_letters(view)
         assert (0 < of.zeros).all() and (of.zeros < view.d).all() and of.constants.printed[2] > 0
         assert scope != "run" or len({getattr(of, name)[-1] for name in SUMS}) == len(SUMS)
 
@@ -321,15 +323,15 @@ def test_a_round_in_which_nobody_moves():
     ]
     assert identities.still_round() == [(list(x), list(x)) for x in models]
     instance = _instance("true-gradient", identities.STILL_LAMBDA_1, worked.STARTS[0])
-    view = instance.round_view(instance.after([worked.COHORT_BEFORE]))
-    assert (view.delta == 0).all()
-    assert [tuple(x) for x in view.theta_next[0]] == models
+    view = exact_round(instance, instance.after([worked.COHORT_BEFORE]))
+    assert (round_letters(view).delta == 0).all()
+    assert [tuple(x) for x in view.x_next[0]] == models
     form = _form("sag-identity", "repaired")
     assert (form.sides(view).lhs == 0).all() and (form.sides(view).rhs == 0).all()
     assert form.sides(view).axes == ("state", "cohort")
     for mutant, part in (("step doubled", 1), ("step a tenth larger", F(1, 10))):
         wrong = next(m for m in form.mutants if m.name == mutant).sides(view)
-        moved = [max(abs(a - b) for a, b in zip(model, view.theta[0], strict=True)) for model in models]
+        moved = [max(abs(a - b) for a, b in zip(model, view.x[0, 0], strict=True)) for model in models]
         assert [abs(F(x) - part * y) < F(1, 10**15) for x, y in zip(wrong.lhs[0], moved, strict=True)] == [True] * 3
 
 
@@ -339,8 +341,8 @@ def test_a_cohort_of_which_one_client_moves_is_not_still():
     The others' are (4, -2) and (7, -15/2), so that h is (11/3, -19/6) after the cohort {1, 2}.
     """
     instance = _instance("true-gradient", F(10), worked.STARTS[0])
-    view = instance.round_view(instance.start())
-    assert (view.delta[0] != 0).any(axis=-1).tolist() == [True, False, False]
+    view = exact_round(instance, instance.start())
+    assert (round_letters(view).delta[0, 0] != 0).any(axis=-1).tolist() == [True, False, False]
     form = _form("sag-identity", "repaired")
     assert list(form.sides(view).lhs[0]) == [0, 0, 0]
     doubled = next(m for m in form.mutants if m.name == "step doubled").sides(view)
@@ -351,7 +353,7 @@ def test_a_cohort_of_which_one_client_moves_is_not_still():
 def test_41_is_attained():
     """One client: gamma moves by its own move. A tenth less epsilon is too little."""
     one = DiagonalInstance.exact([[2]], [[3]], 1, 60, 1, "sign", [0])
-    view = one.round_view(one.after([[0]]))
+    view = exact_round(one, one.after([[0]]))
     form = _form("eq-41", "printed")
     assert form.sides(view).lhs[0] == form.sides(view).rhs[0] > 0
     mutant = next(m for m in form.mutants if m.name == "epsilon a tenth smaller")
@@ -400,12 +402,10 @@ def test_a_form_applies_above_its_threshold_and_not_below(statement, form):
     problem = problems.Quadratic([[[1.0]]], [[0.5]])  # beta = 1
     for ratio, applies in ((below, False), (above, True)):
         for rule in form.established:
-            outside = ElasticConstants(F(3), F(2), F(1), F(5), ratio).outside(form, rule)
-            if statement.scope == "round":
-                assert (outside is None) == applies and (applies or outside.startswith("lambda_2/beta"))
             checks = statement.verify(problem, FedElasticNetDyn(0.1, float(ratio), rule), rounds=1, forms=[form.name])
-            verdicts = [c.verdict for c in checks if (c.form, c.rule) == (form.name, rule)]
-            assert [v != "not applicable" for v in verdicts] == [applies]
+            [check] = [c for c in checks if (c.form, c.rule) == (form.name, rule)]
+            assert (check.verdict != "not applicable") == applies
+            assert applies or "lambda_2/beta" in check.reason
 
 
 def test_theorem_e_is_proved():
@@ -414,19 +414,48 @@ def test_theorem_e_is_proved():
     assert feddyn_is_proved() and not feddyn_is_proved(doubled=3) and not feddyn_is_proved(eight=9)
 
 
-def test_two_forms_apply_at_every_lambda_2():
-    for one in (_form("theorem-3.1", "without lambda_2 > 27 beta"), _form("sag-identity", "repaired")):
-        assert ElasticConstants(F(3), F(2), F(1), F(5), F(1, 100)).outside(one, "true-gradient") is None
+def _on_one_client(statement: str, form: str, l1: float, l2: float, rule: str = "sign"):
+    """The check of a form on x^2 from 1/2, of which beta is 2."""
+    problem, method = problems.Quadratic([[[2.0]]], [[0.5]]), FedElasticNetDyn(l1, l2, rule)
+    [check] = theorems.get(f"fedelasticnet/{statement}").verify(problem, method, rounds=1, forms=[form])
+    return check
 
 
-def test_where_a_form_is_not_claimed():
-    """At the limit itself; the words have the value and the limit."""
-    form = _form("eq-41", "printed")  # lambda_2 > 27 beta
-    at, above = (ElasticConstants(F(3), F(2), F(2), F(1, 2), 2 * ratio) for ratio in (F(27), F("27.001")))
-    assert at.outside(form, "sign") == "lambda_2/beta = 27 is not above 27" and above.outside(form, "sign") is None
-    none = ElasticConstants(F(3), F(2), F(2), F(0), F(60))
-    assert none.outside(form, "sign") == "lambda_1 = 0 is not above 0, as Algorithm 3 asks"
-    assert above.outside(_form("theorem-b-step", "repaired"), "true-gradient") == "not claimed for the true-gradient rule"
+@pytest.mark.parametrize(
+    ("statement", "form"), [("theorem-3.1", "without lambda_2 > 27 beta"), ("sag-identity", "repaired")]
+)
+def test_two_forms_apply_at_every_lambda_2(statement, form):
+    assert _on_one_client(statement, form, 5.0, 0.02, "true-gradient").verdict != "not applicable"
+
+
+@pytest.mark.parametrize(
+    ("statement", "limit", "penalty"),
+    [
+        ("eq-41", "lambda_2/beta > 27 is not met", "l1 = 0.0: fedelasticnet/eq-41 is about l1 above 0"),
+        ("theorem-b1", "lambda_2/beta = 27 is not above 27", "lambda_1 = 0 is not above 0, as Algorithm 3 asks"),
+    ],
+)
+def test_where_a_form_is_not_claimed(statement, limit, penalty):
+    """At the limit itself, and without lambda_1."""
+    at, above, none = (
+        _on_one_client(statement, "printed", l1, l2) for l1, l2 in ((0.5, 54.0), (0.5, 54.002), (0.0, 120.0))
+    )
+    assert above.verdict != "not applicable"
+    assert at.verdict == "not applicable" and limit in at.reason
+    assert none.verdict == "not applicable" and none.reason.startswith(penalty)
+
+
+@pytest.mark.parametrize(
+    ("statement", "form", "reason"),
+    [
+        ("theorem-b", "repaired", "not claimed for the true-gradient rule"),
+        ("theorem-b6", "small floor", "not claimed for the true-gradient rule"),
+        ("theorem-b-step", "repaired", "not FedElasticNetDyn(l1=0.5, l2=54, rule='true-gradient')"),
+    ],
+)
+def test_under_which_rule_a_form_is_not_claimed(statement, form, reason):
+    other = _on_one_client(statement, form, 0.5, 54.002, "true-gradient")
+    assert other.verdict == "not applicable" and reason in other.reason
 
 
 @pytest.mark.parametrize(("c", "lead", "below"), [(25, 10, "26.861"), (9, 3, "10.684"), (21, 3, "22.838")])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
-from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
 from fedtheory.theory.judge.statement import Form
 from fedtheory.theory.judge.view import Fact

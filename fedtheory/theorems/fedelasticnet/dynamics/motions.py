@@ -183,6 +183,7 @@ class Everybody(ElasticWorld):
         request.refuse((*OF_RUNS, *OF_STEPS), ours)
         nothing = f"{id} is judged without Monte Carlo, as nothing is random; leave it out"
         request.refuse("mode", nothing)
+        request.start(problem)  # refused before an optimum is looked for
         return cls.prepared(statement, request, problem)
 
     @classmethod

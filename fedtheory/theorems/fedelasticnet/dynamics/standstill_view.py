@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
+from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
 from fedtheory.theory.judge.view import Fact
 

@@ -24,7 +24,6 @@ from fedtheory.plotting.style import (
 )
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, random_states, round_view
 from fedtheory.theorems.fedelasticnet.instances import L1, ProblemInstance
 from fedtheory.theorems.fedelasticnet.notation import (
     REPAIRED_THRESHOLD,
@@ -32,10 +31,6 @@ from fedtheory.theorems.fedelasticnet.notation import (
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
 )
-from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
-from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.states import reachable_states, resolved_states, stack_states
-from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.rounds.oracles import MAX_PATHS
 
@@ -120,34 +115,21 @@ def compute(
     out = {title: {rule: nan.copy() for rule in forms} for title, (_, forms) in PANELS.items()}
     for j, instance in enumerate(chosen):
         problem, sampling = instance.problem(), instance.sampling
-        losses, x0 = FederatedLosses(problem), instance.start(problem)
+        x0 = instance.start(problem)
         lambda1, _ = instance.lambdas(problem)
         count = sampling.count(problem.num_clients)
         rounds = _ROUNDS if count == 1 else max(t for t in range(1, 6) if count**t <= MAX_PATHS)
         for i, ratio in enumerate(grid):
             lambda2 = ratio * problem.constants().beta
-            start = random_states(problem, 8, Stream(instance.seed).generator("states"), lambda2)
             for rule in RULES:
                 algorithm = FedElasticNetDyn(lambda1, lambda2, rule)
-                view: Any = None
                 for title, (name, forms) in PANELS.items():
                     if rule not in forms:
                         continue
                     statement = get(f"fedelasticnet/{name}")
-                    form = statement.form(forms[rule])
-                    if name in FILE.authored:  # judged from states of its own
-                        how = {"sampling": sampling, "x0": x0, "seed": seed, "forms": [form.name]}
-                        how |= {"rounds": rounds, "mode": "exact"} if statement.scope == "run" else {}
-                        [check] = statement.verify(problem, algorithm, **how)
-                        out[title][rule][i, j] = check.tightness
-                        continue
-                    if assumption_failure(form, problem, algorithm, sampling) is not None:
-                        continue
-                    if view is None:
-                        real = reachable_states(problem, algorithm, sampling, x0, rounds=4, scenarios=1, seed=seed)
-                        states = stack_states(start, resolved_states(problem, algorithm, real))
-                        view = round_view(problem, algorithm, sampling, states, losses=losses)
-                    check = judge_view(statement, form, view, instance.name)
+                    how = {"sampling": sampling, "x0": x0, "seed": seed, "forms": [forms[rule]]}
+                    how |= {"rounds": rounds, "mode": "exact"} if statement.scope == "run" else {}
+                    [check] = statement.verify(problem, algorithm, **how)
                     out[title][rule][i, j] = check.tightness
     return {"ratios": grid, "instances": [i.name for i in chosen], "thresholds": _THRESHOLDS, "tightness": out}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.notation import RATIO
-from fedtheory.theory.judge.statement import Form, Undefined
+from fedtheory.theory.judge.statement import Undefined
 
 __all__ = ["ElasticConstants"]
 
@@ -76,12 +75,3 @@ class ElasticConstants:
         """Of Theorem E (true-gradient rule): the best of this potential for one participant."""
         near = self.lambda2 * self.lambda2 <= 4 * self.beta * (self.lambda2 + self.beta)
         return self.theorem_e_small if near else self.theorem_e_large
-
-    def outside(self, form: Form, rule: str) -> str | None:
-        """Why the form is not claimed for these constants and this rule of Algorithm 3, or None."""
-        if rule not in form.established:
-            return f"not claimed for the {rule} rule"
-        if not self.lambda1 > 0:
-            return f"lambda_1 = {self.lambda1} is not above 0, as Algorithm 3 asks"
-        ratio, limit = self.lambda2 / self.beta, form.limits.get(RATIO, 0)
-        return None if ratio > limit else f"{RATIO} = {float(ratio):.6g} is not above {limit:.6g}"

@@ -14,7 +14,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import AGREE, PAR
 from fedtheory.theorems.fedelasticnet.dynamics.standstills import Standstill
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import sgn
+from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theory import eq, form, le, wrong
 from fedtheory.theory.judge.statement import Sides
 

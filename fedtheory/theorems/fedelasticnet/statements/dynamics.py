@@ -30,7 +30,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
 from fedtheory.theorems.fedelasticnet.dynamics.motions import DescendingMotion, Motion, StandingMotion
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, nine_tenths, tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import inner, norm_sq
+from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theory import eq, form, le, wrong
 from fedtheory.theory.judge.statement import Sides
 

@@ -8,224 +8,202 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
-    BOTH_FAIL,
-    BOTH_HOLD,
     CONVEX_SMOOTH,
     SMOOTH,
     nine_tenths,
-    statement,
 )
-from fedtheory.theorems.fedelasticnet.quantities import RoundView, inner, norm_sq
-from fedtheory.theory.judge.statement import Form, Mutant, Sides, eq, le
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, refuted
+from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
 
 __all__ = ["STATEMENTS"]
 
-
-CLIENTS = ("state", "client")  # what entries are, where they are not states alone
-
-
-def _first_order(v: RoundView, subgradient: Any) -> Sides:
-    pull = v.lambda2 * v.delta
-    parts = (v.grad_tilde, v.stored, pull, subgradient)
-    return eq(v.grad_tilde - v.stored + pull + subgradient, 0, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
+CLIENTS = ("state", "", "client")  # what entries of equations are, the same for all cohorts
+BOUNDED = ("state", "client")  # what those of bounds are
+STEP = r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})+\lambda_1"
+EACH = r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i="
 
 
-def _pull_noise(v: RoundView) -> Any:
-    """lambda_2 times the rounding error of theta_tilde - theta: (S, 1)."""
-    return (v.lambda2 * v.position_noise)[:, None]
-
-
-def _on_support(v: RoundView, sign: int = -1) -> Sides:
-    """(12) in the coordinates that move."""
-    pull = v.lambda2 * v.delta
-    moved = np.asarray(v.delta != 0).astype(int)
-    parts = (v.grad_tilde, v.stored, pull)
-    left = (v.grad_tilde - v.stored + pull) * moved
-    return eq(left, sign * v.lambda1_sign, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
-
-
-def _where_the_model_moves(v: RoundView) -> Sides:
-    """(12) in every coordinate of a model that moves in some coordinate."""
-    pull = v.lambda2 * v.delta
-    moved = np.asarray(v.delta != 0).astype(int).max(axis=-1)[..., None]
-    parts = (v.grad_tilde, v.stored, pull)
-    left = abs(v.grad_tilde - v.stored + pull) * moved
-    return eq(left, v.lambda1 * moved, *parts, vector=True, noise=_pull_noise(v), axes=CLIENTS)
-
-
-def _five_vectors(v: RoundView) -> list[Any]:
-    """The five differences the proof of Lemma B.5 adds up in (37)."""
-    return [
-        v.stored - v.grad_star,
-        v.grad_star - v.grad_gamma,
-        v.grad_gamma - v.grad_tilde,
-        -v.lambda1_s,
-        -v.h[:, None, :] + 0 * v.stored,
-    ]
-
-
-def _triangle(v: RoundView, factor: int) -> Sides:
-    parts = _five_vectors(v)
-    return le(norm_sq(sum(parts[1:], parts[0])), *[factor * norm_sq(p) for p in parts], axes=CLIENTS)
-
-
-def _smooth(v: RoundView, divisor: int = 1) -> Sides:
-    """(14) squared, at x = theta_tilde_k, y = gamma^{t-1}."""
-    apart = norm_sq(v.tilde - v.gamma[:, None, :])
-    noise = v.beta * v.beta * v.noise_of_sq(apart)
-    return le(norm_sq(v.grad_tilde - v.grad_gamma), v.beta * v.beta * apart / divisor, noise=noise, axes=CLIENTS)
-
-
-def _three_points(v: RoundView, with_quadratic: bool = True) -> Sides:
-    """(15) at x = theta_tilde_k, y = theta*, z = gamma^{t-1}, as (33) uses it."""
-    star = v.losses.theta_star
-    at_gamma, at_star = v.losses.values(v.gamma), v.losses.values(star)
-    lhs = -inner(v.grad_tilde, v.gamma[:, None, :] - star)
-    quadratic = v.beta * norm_sq(v.gamma[:, None, :] - v.tilde) / 2
-    return le(lhs, at_star - at_gamma, quadratic if with_quadratic else 0 * quadratic, noise=_value_noise(at_gamma), axes=CLIENTS)
-
-
-def _cocoercive(v: RoundView) -> Sides:
-    """(16) at x = gamma^{t-1}."""
-    return le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D, noise=v.noise_D)
-
-
-def _value_noise(values: Any) -> Any:
-    return 0 if values.dtype == object else 1e-14 * (1 + np.abs(values))
-
-
-STATEMENTS = (
-    statement(
-        "eq-11",
-        "first-order condition of the local problem",
-        "section 3.3, (11)",
-        Form(
-            "printed",
-            r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})"
-            r"+\lambda_1\,\mathrm{sign}(\theta_k^t-\theta^{t-1})=0",
-            lambda v: _first_order(v, v.lambda1_sign),
-            BOTH_FAIL,
-            note="at a zero coordinate of the update the condition holds with a subgradient in [-1, 1], not with sign(0) = 0",
-        ),
-        Form(
-            "repaired",
-            r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})+\lambda_1 s_k^t=0,"
-            r"\quad s_k^t\in\partial\|\cdot\|_1(\theta_k^t-\theta^{t-1})",
-            lambda v: _first_order(v, v.lambda1_s),
-            BOTH_HOLD,
-            mutants=(
-                Mutant("wrong sign of s", lambda v: _first_order(v, -v.lambda1_s)),
-                Mutant("s dropped", lambda v: _first_order(v, 0 * v.lambda1_s)),
-            ),
-            proof="0 is a subgradient of what the client minimises at its minimiser",
-        ),
-        assumptions=CONVEX_SMOOTH,
-    ),
-    statement(
-        "eq-12",
-        "first-order condition where the model moves",
-        "section 3.3, (12)",
-        Form(
-            "printed",
-            r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i"
-            r"=-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1"
-            r"\quad\text{for every }i\text{ with }(\theta_k^t)_i\neq(\theta^{t-1})_i",
-            _on_support,
-            BOTH_HOLD,
-            note="(12) read coordinate by coordinate, which its 'i.e. sign = +-1' suggests",
-            mutants=(Mutant("sign flipped", lambda v: _on_support(v, 1)),),
-            proof="(11) with s, which is the sign where a coordinate moves",
-        ),
-        Form(
-            "printed, as vectors",
-            r"\theta_k^t\neq\theta^{t-1}\ \Rightarrow\ "
-            r"\nabla L_k(\theta_k^t)_i-g_{k,i}+\lambda_2(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1\quad\text{for all }i",
-            _where_the_model_moves,
-            BOTH_FAIL,
-            note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model that moves may keep "
-            "coordinates, and there the left side lies anywhere in [-lambda_1, lambda_1]; with one coordinate the two "
-            "readings agree",
-        ),
-        assumptions=CONVEX_SMOOTH,
-    ),
-    statement(
-        "eq-14",
-        "beta-smoothness",
-        "Definition B.0.1, (14)",
-        Form(
-            "printed",
-            r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|\quad(x=\tilde\theta_k^t,\ y=\gamma^{t-1})",
-            _smooth,
-            BOTH_HOLD,
-            note="checked squared, where Lemma B.5 uses it",
-            mutants=(
-                Mutant(
-                    "half of beta",
-                    lambda v: _smooth(v, 4),
-                ),
-                Mutant("a tenth less than beta^2", lambda v: nine_tenths(_smooth(v))),
-            ),
-            proof="the definition of beta-smoothness, squared",
-        ),
-        assumptions=SMOOTH,
-        kind="assumption",
-        measures="distance between two gradients",
-    ),
-    statement(
-        "eq-15",
-        "three-point inequality of convex smooth functions",
-        "Appendix B.1, (15)",
-        Form(
-            "printed",
-            r"-\langle\nabla L_k(x),z-y\rangle\le-L_k(z)+L_k(y)+\tfrac{\beta}{2}\|z-x\|^2"
-            r"\quad(x=\tilde\theta_k^t,\ y=\theta_*,\ z=\gamma^{t-1})",
-            _three_points,
-            BOTH_HOLD,
-            note="checked where (33) uses it",
-            mutants=(Mutant("quadratic term dropped", lambda v: _three_points(v, with_quadratic=False)),),
-            proof="L_k(z) <= L_k(x) + <grad L_k(x), z - x> + beta/2 ||z - x||^2 by smoothness, "
-            "less L_k(y) >= L_k(x) + <grad L_k(x), y - x> by convexity",
-        ),
-        assumptions=CONVEX_SMOOTH,
-    ),
-    statement(
-        "eq-16",
-        "gradients at the optimum are bounded by the suboptimality",
-        "Appendix B.1, (16) (Nesterov 2018, Theorem 2.1.5)",
-        Form(
-            "printed",
-            r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)"
-            r"\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
-            _cocoercive,
-            BOTH_HOLD,
-            mutants=(
-                Mutant(
-                    "1/beta for 1/(2 beta)",
-                    lambda v: le(v.mean_k(norm_sq(v.grad_gamma - v.grad_star)) / v.beta, v.D, noise=v.noise_D),
-                ),
-                Mutant("10/(18 beta) for 1/(2 beta)", lambda v: nine_tenths(_cocoercive(v))),
-            ),
-            proof="Nesterov 2018, Theorem 2.1.5 at x and x_*, averaged over the clients, as grad "
-            "R(x_*) = 0",
-        ),
-        assumptions=CONVEX_SMOOTH,
-        measures="mean squared distance of the gradients from those at the optimum, over 2 beta",
-    ),
-    statement(
-        "eq-17",
-        "relaxed triangle inequality",
-        "Appendix B.1, (17)",
-        Form(
-            "printed",
-            r"\Big\|\sum_{j=1}^n v_j\Big\|^2\le n\sum_{j=1}^n\|v_j\|^2\quad(n=5;\ v=g_k-\nabla L_k(\theta_*),"
-            r"\nabla L_k(\theta_*)-\nabla L_k(\gamma^{t-1}),\nabla L_k(\gamma^{t-1})-\nabla L_k(\tilde\theta_k^t),"
-            r"-\lambda_1s_k^t,-h^{t-1})",
-            lambda v: _triangle(v, 5),
-            BOTH_HOLD,
-            note="checked at the vectors of (37), with s for the sign",
-            mutants=(Mutant("factor 1 for n", lambda v: _triangle(v, 1)),),
-            proof="Jensen's inequality for the square of the norm",
-        ),
-        assumptions=ALGORITHM_3,
-    ),
+@about_a_round(
+    "eq-11",
+    title="first-order condition of the local problem",
+    source="section 3.3, (11)",
+    assumptions=CONVEX_SMOOTH,
 )
+def eq_11(q: Any) -> Any:
+    """Tell where a local problem is solved."""
+    v = letters(q)
+
+    def of(subgradient: Any) -> Sides:
+        parts = (v.grad_tilde, v.stored, v.lambda2 * v.delta, subgradient)
+        left = parts[0] - parts[1] + parts[2] + parts[3]
+        return eq(left, 0, *parts, vector=True, axes=CLIENTS)
+
+    yield printed(
+        lambda: of(v.lambda1_sign), STEP + r"\,\mathrm{sign}(\theta_k^t-\theta^{t-1})=0",
+        note="at a zero coordinate of the update the condition holds with a subgradient in "
+        "[-1, 1], not with sign(0) = 0",
+        **refuted(q, "eq-11-printed"),
+    )  # fmt: skip
+    yield repaired(
+        lambda: of(v.lambda1_s),
+        STEP + r" s_k^t=0,\quad s_k^t\in\partial\|\cdot\|_1(\theta_k^t-\theta^{t-1})",
+        wrong("wrong sign of s", lambda: of(-v.lambda1_s)),
+        wrong("s dropped", lambda: of(0 * v.lambda1_s)),
+        proof="0 is a subgradient of what the client minimises at its minimiser", holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "eq-12",
+    title="first-order condition where the model moves",
+    source="section 3.3, (12)",
+    assumptions=CONVEX_SMOOTH,
+)
+def eq_12(q: Any) -> Any:
+    """Tell where a local problem is solved that moves the model."""
+    v = letters(q)
+
+    def coordinates(sign: int = -1) -> Sides:
+        parts = (v.grad_tilde, v.stored, v.lambda2 * v.delta)
+        left = (parts[0] - parts[1] + parts[2]) * np.asarray(v.delta != 0).astype(int)
+        return eq(left, sign * v.lambda1_sign, *parts, vector=True, axes=CLIENTS)
+
+    def vectors() -> Sides:
+        parts = (v.grad_tilde, v.stored, v.lambda2 * v.delta)
+        moved = np.asarray(v.delta != 0).astype(int).max(axis=-1)[..., None]
+        left = abs(parts[0] - parts[1] + parts[2]) * moved
+        return eq(left, v.lambda1 * moved, *parts, vector=True, axes=CLIENTS)
+
+    yield printed(
+        coordinates,
+        EACH + r"-\lambda_1\mathrm{sign}(\theta_k^t-\theta^{t-1})_i=\pm\lambda_1"
+        r"\quad\text{for every }i\text{ with }(\theta_k^t)_i\neq(\theta^{t-1})_i",
+        wrong("sign flipped", lambda: coordinates(1)),
+        note="(12) read coordinate by coordinate, which its 'i.e. sign = +-1' suggests",
+        proof="(11) with s, which is the sign where a coordinate moves", holds=True,
+    )  # fmt: skip
+    yield form(
+        "printed, as vectors", vectors,
+        r"\theta_k^t\neq\theta^{t-1}\ \Rightarrow\ " + EACH + r"\pm\lambda_1\quad\text{for all }i",
+        note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model "
+        "that moves may keep coordinates, and there the left side lies anywhere in [-lambda_1, "
+        "lambda_1]; with one coordinate the two readings agree",
+        **refuted(q, "eq-12-printed-as-vectors"),
+    )  # fmt: skip
+
+
+@about_a_round(
+    "eq-14",
+    title="beta-smoothness",
+    source="Definition B.0.1, (14)",
+    assumptions=SMOOTH,
+    measures="distance between two gradients",
+)
+def eq_14(q: Any) -> Any:
+    """Bound the distance of two gradients."""
+    v = letters(q)
+
+    def of(divisor: int = 1) -> Sides:
+        apart = norm_sq(v.tilde - v.gamma[:, :, None])
+        gradients = norm_sq(v.grad_tilde - v.grad_gamma)
+        return le(gradients, v.beta * v.beta * apart / divisor, axes=BOUNDED)
+
+    yield printed(
+        of,
+        r"\|\nabla L_k(x)-\nabla L_k(y)\|\le\beta\|x-y\|\quad(x=\tilde\theta_k^t,\ y=\gamma^{t-1})",
+        wrong("half of beta", lambda: of(4)),
+        wrong("a tenth less than beta^2", lambda: nine_tenths(of())),
+        note="checked squared, where Lemma B.5 uses it",
+        proof="the definition of beta-smoothness, squared", holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "eq-15",
+    title="three-point inequality of convex smooth functions",
+    source="Appendix B.1, (15)",
+    assumptions=CONVEX_SMOOTH,
+)
+def eq_15(q: Any) -> Any:
+    """Take convexity and smoothness at x = theta_tilde_k, y = theta*, z = gamma^{t-1}."""
+    v = letters(q)
+
+    def of(times: int = 1) -> Sides:
+        quadratic = times * v.beta * norm_sq(v.gamma[:, :, None] - v.tilde) / 2
+        left = -inner(v.grad_tilde, v.away[:, :, None])
+        return le(left, v.values_star - v.values_gamma, quadratic, axes=BOUNDED)
+
+    yield printed(
+        of,
+        r"-\langle\nabla L_k(x),z-y\rangle\le-L_k(z)+L_k(y)+\tfrac{\beta}{2}\|z-x\|^2"
+        r"\quad(x=\tilde\theta_k^t,\ y=\theta_*,\ z=\gamma^{t-1})",
+        wrong("quadratic term dropped", lambda: of(0)),
+        note="checked where (33) uses it",
+        proof="L_k(z) <= L_k(x) + <grad L_k(x), z - x> + beta/2 ||z - x||^2 by smoothness, "
+        "less L_k(y) >= L_k(x) + <grad L_k(x), y - x> by convexity",
+        holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "eq-16",
+    title="gradients at the optimum are bounded by the suboptimality",
+    source="Appendix B.1, (16) (Nesterov 2018, Theorem 2.1.5)",
+    assumptions=CONVEX_SMOOTH,
+    measures="mean squared distance of the gradients from those at the optimum, over 2 beta",
+)
+def eq_16(q: Any) -> Any:
+    """Bound gradients at x = gamma^{t-1}."""
+    v = letters(q)
+
+    def of() -> Sides:
+        return le(v.over_k(norm_sq(v.grad_gamma - v.grad_star)) / (2 * v.beta), v.D)
+
+    yield printed(
+        of,
+        r"\frac{1}{2\beta m}\sum_k\|\nabla L_k(x)-\nabla L_k(x_*)\|^2\le R(x)-R(x_*)"
+        r"\quad(x=\gamma^{t-1},\ x_*=\theta_*)",
+        wrong("1/beta for 1/(2 beta)", lambda: le(2 * of().lhs, v.D)),
+        wrong("10/(18 beta) for 1/(2 beta)", lambda: nine_tenths(of())),
+        proof="Nesterov 2018, Theorem 2.1.5 at x and x_*, averaged over the clients, as grad "
+        "R(x_*) = 0",
+        holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "eq-17",
+    title="relaxed triangle inequality",
+    source="Appendix B.1, (17)",
+    assumptions=ALGORITHM_3,
+)
+def eq_17(q: Any) -> Any:
+    """Take the square of a sum of the five differences that (37) adds up."""
+    v = letters(q)
+
+    def of(factor: int) -> Sides:
+        apart = [v.stored - v.grad_star, v.grad_star - v.grad_gamma, v.grad_gamma - v.grad_tilde]
+        parts = [*apart, -v.lambda1_s, -v.h[:, :, None] + 0 * v.stored]
+        return le(norm_sq(sum(parts)), *(factor * norm_sq(p) for p in parts), axes=BOUNDED)
+
+    yield printed(
+        lambda: of(5),
+        r"\Big\|\sum_{j=1}^n v_j\Big\|^2\le n\sum_{j=1}^n\|v_j\|^2\quad(n=5;\ "
+        r"v=g_k-\nabla L_k(\theta_*),"
+        r"\nabla L_k(\theta_*)-\nabla L_k(\gamma^{t-1}),"
+        r"\nabla L_k(\gamma^{t-1})-\nabla L_k(\tilde\theta_k^t),"
+        r"-\lambda_1s_k^t,-h^{t-1})",
+        wrong("factor 1 for n", lambda: of(1)),
+        note="checked at the vectors of (37), with s for the sign",
+        proof="Jensen's inequality for the square of the norm", holds=True,
+    )  # fmt: skip
+
+
+STATEMENTS = tuple(
+    s.statement
+    for s in (
+        eq_11, eq_12, eq_14, eq_15, eq_16, eq_17,
+    )
+)  # fmt: skip

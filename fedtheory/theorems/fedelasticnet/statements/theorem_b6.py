@@ -1,137 +1,110 @@
-"""FedElasticNet, (40)-(41) and what follows, and one step of Theorems A and B."""
+r"""FedElasticNet, (40)-(41) and Theorem B.6: one step of A + kappa C, and its repairs.
+
+In the paper's letters gamma = theta + h/lambda_2, and g_k is what client k stores. From any state,
+with uniform cohorts of any size P,
+
+    kappa_0 D <= (A + kappa C) - E(A + kappa C)^+ + floor
+                 - (2/lambda_2) <gamma - theta*, mean_k lambda_1 s_k>.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from fedtheory.theorems.fedelasticnet.letters import BY_RULE, ROUND, definition
+from fedtheory.theorems.fedelasticnet.letters import definition
 from fedtheory.theorems.fedelasticnet.notation import (
-    BOTH_FAIL,
-    BOTH_HOLD,
     PRINTED_THRESHOLD,
     PROOF_OF_A,
     PROOF_OF_B,
+    PROOF_OF_B6,
     REPAIRED_THRESHOLD,
+    SAMPLED,
     SIGN_NOTE,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
-    above,
+    THEOREM_E_THRESHOLD,
     statement,
 )
-from fedtheory.theorems.fedelasticnet.quantities import RoundView, sgn
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, ratio_above, refuted
+from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
     constants_identities,
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
-from fedtheory.theorems.fedelasticnet.statements.one_step import theorem_b6
-from fedtheory.theory.judge.statement import Sides, eq, form, le
-from fedtheory.theory.judge.symbolic import closed
+from fedtheory.theory.judge import statement as core
+from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
 
-__all__ = ["STATEMENTS", "potential_step"]
+__all__ = ["OF_THEOREM_E", "STATEMENTS", "potential_step", "theorem_b6"]
 
-
-def _eq40(v: RoundView, subgradient: Any, sign_floor: bool = False, gap: int = 4) -> Sides:
-    kappa, l2, b, share = v.constants.printed[1], v.lambda2, v.beta, v.P / v.m
-    noise = (12 * b * kappa + 2 / l2) * v.noise_D + v.noise_A
-    if sign_floor:
-        recursion = [kappa * t for t in eq28_sign(v)]
-    else:
-        recursion = [kappa * (1 - share) * v.C, kappa * 2 * b * b * share * v.epsilon, kappa * gap * b * share * v.D]
-    rest = [v.A, -2 * v.D / l2, b * v.epsilon / l2, v.move, v.last_term(subgradient)]
-    return le(v.A_next + kappa * v.C_next, *recursion, *rest, noise=noise)
+TRUE_GRADIENT, SIGN_RULE = ({rule: {"rule": rule}} for rule in ("true-gradient", "sign"))
+STEP = (
+    r"\kappa_0(R(\gamma^{t-1})-R(\theta_*))\le\|\gamma^{t-1}-\theta_*\|^2+\kappa C_{t-1}"
+    r"-\mathbb E\|\gamma^t-\theta_*\|^2-\kappa C_t%s"
+    r"-\tfrac{2\lambda_1}{\lambda_2}\langle\gamma^{t-1}-\theta_*,\tfrac1m\sum_k%s\rangle"
+)
+FLOOR = r"+%s\lambda_1^2%s"
+SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
 
 
-def _eq41(v: RoundView, factor: Any = 1) -> Sides:
-    kappa, b, share = v.constants.printed[1], v.beta, v.P / v.m
-    common = [kappa * 2 * b * b * share * v.epsilon, b * v.epsilon / v.lambda2]
-    return le(common[0] + common[1] + v.move, *common, factor * v.epsilon, noise=v.noise_sq)
+@about_a_round(
+    "eq-40", title="Lemma B.4 plus kappa times (28)", source="proof of Theorem B.6, (40)",
+    measures="potential after a round",
+)  # fmt: skip
+def eq_40(q: Any) -> Any:
+    """Add Lemma B.4 and kappa times (28)."""
+    v, of_sign = letters(q), q.rule == "sign"
+
+    def of(subgradient: Any, sign_floor: bool = False) -> Sides:
+        kappa, l2, b, share = v.constants.printed[1], v.lambda2, v.beta, v.P / v.m
+        recursion = [(1 - share) * v.C, 2 * b * b * share * v.epsilon, 4 * b * share * v.D]
+        recursion = [kappa * t for t in (eq28_sign(v) if sign_floor else recursion)]
+        rest = [v.A, -2 * v.D / l2, b * v.epsilon / l2, v.move, v.last_term(subgradient)]
+        return le(v.A_next + kappa * v.C_next, *recursion, *rest)
+
+    yield printed(
+        lambda: of(v.lambda1_sign), needs=ratio_above(v, PRINTED_THRESHOLD), note=SIGN_NOTE,
+        **refuted(q, "eq-40-printed"),
+    )  # fmt: skip
+    yield repaired(
+        lambda: of(v.lambda1_s, of_sign),
+        wrong("last term dropped", lambda: of(0 * v.lambda1_s, of_sign)),
+        wrong("last term a tenth smaller", lambda: of(9 * v.lambda1_s / 10, of_sign)),
+        needs=ratio_above(v, REPAIRED_THRESHOLD),
+        proof="Lemma B.4 repaired plus kappa times (28), under the sign rule (28) repaired",
+        holds=True,
+    )  # fmt: skip
 
 
-def potential_step(
-    v: RoundView, family: tuple[Any, Any, Any], floor: Any, subgradient: Any, kappa_scale: Any = 1
-) -> Sides:
-    """kappa_0 D <= (A + kappa C)_{t-1} - E(A + kappa C)_t + floor + last term."""
-    _, kappa, kappa_0 = family
-    kappa = kappa * kappa_scale
-    return le(
-        kappa_0 * v.D,
-        v.A,
-        kappa * v.C,
-        -v.A_next,
-        -kappa * v.C_next,
-        floor,
-        v.last_term(subgradient),
-        noise=kappa_0 * v.noise_D + v.noise_A,
-    )
+@about_a_round("eq-41", title="(29) put in", source="proof of Theorem B.6, (41)")
+def eq_41(q: Any) -> Any:
+    """Put (29) in."""
+    v = letters(q)
+
+    def of(tenths: int = 10) -> Sides:
+        kappa, b, share = v.constants.printed[1], v.beta, v.P / v.m
+        common = [kappa * 2 * b * b * share * v.epsilon, b * v.epsilon / v.lambda2]
+        return le(common[0] + common[1] + v.move, *common, tenths * v.epsilon / 10)
+
+    yield printed(
+        of,
+        wrong("epsilon halved", lambda: of(5)),
+        wrong("epsilon a tenth smaller", lambda: of(9)),
+        needs=ratio_above(v, PRINTED_THRESHOLD), proof="(29)", holds=True,
+    )  # fmt: skip
 
 
-def _theorem_b_step(v: RoundView, tau: int = 2, with_floor: bool = True) -> Sides:
-    family = v.constants.theorem_b(tau)
-    floor = family[0] * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
-    return potential_step(v, family, floor if with_floor else 0 * floor, v.lambda1_s)
-
-
-def _sag(v: RoundView, step: Any = 1) -> Sides:
-    """While no participant moves: theta^t = theta^{t-1} - h^t/lambda_2 with h^t SAG's average."""
-    still = (abs(sgn(v.delta)).max(axis=-1)[:, None, :] * v.members.astype(int)[None]).max(axis=-1) == 0  # (S, C)
-    here = v.losses.gradients(v.theta)
-    h = v.h[:, None] + v.cohort_mean(here - v.stored) * v.P / v.m
-    expected = v.theta[:, None] - step * h / v.lambda2
-    keep = still.astype(int)[:, :, None]
-    return eq(v.theta_next * keep, expected * keep, v.h[:, None] / v.lambda2 * keep, vector=True, axes=("state", "cohort"))
-
-
-STATEMENTS = (
-    statement(
-        "eq-40",
-        "Lemma B.4 plus kappa times (28)",
-        "proof of Theorem B.6, (40)",
-        closed(
-            "printed",
-            ROUND,
-            lambda v: _eq40(v, v.lambda1_sign),
-            BOTH_FAIL,
-            limits=above(PRINTED_THRESHOLD),
-            note=SIGN_NOTE,
-        ),
-        closed(
-            "repaired",
-            BY_RULE,
-            lambda v: _eq40(v, v.lambda1_s, sign_floor=v.rule == "sign"),
-            BOTH_HOLD,
-            ("last term dropped", lambda v: _eq40(v, 0 * v.lambda1_s, sign_floor=v.rule == "sign")),
-            (
-                "last term a tenth smaller",
-                lambda v: _eq40(v, 9 * v.lambda1_s / (10 * v.P / v.P), sign_floor=v.rule == "sign"),
-            ),
-            limits=above(REPAIRED_THRESHOLD),
-            proof="Lemma B.4 repaired plus kappa times (28), under the sign rule (28) repaired",
-        ),
-        measures="potential after a round",
-    ),
-    statement(
-        "eq-41",
-        "(29) put in",
-        "proof of Theorem B.6, (41)",
-        closed(
-            "printed",
-            ROUND,
-            _eq41,
-            BOTH_HOLD,
-            ("epsilon halved", lambda v: _eq41(v, 1 / (2 * v.P / v.P))),
-            ("epsilon a tenth smaller", lambda v: _eq41(v, 9 / (10 * v.P / v.P))),
-            limits=above(PRINTED_THRESHOLD),
-            proof="(29)",
-        ),
-    ),
+ALGEBRA = (
     statement(
         "eq-41-chain",
         "the chain of equalities after (41), and kappa_0",
         "proof of Theorem B.6, after (41)",
-        form(
+        core.form(
             "printed",
             r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
             r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
@@ -143,14 +116,13 @@ STATEMENTS = (
             "holds",
             symbolic=chain_after_41,
         ),
-        scope="algebra",
         assumptions=(),
     ),
     statement(
         "constants",
         "kappa_0, its threshold, and the constants of Theorems A and B",
         "Theorem B.1 and our repairs",
-        form(
+        core.form(
             "printed",
             r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
             None,
@@ -158,7 +130,7 @@ STATEMENTS = (
             symbolic=kappa_is_positive,
             note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
         ),
-        form(
+        core.form(
             "repaired",
             r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
             r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
@@ -172,63 +144,186 @@ STATEMENTS = (
             note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; then "
             "the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
         ),
-        scope="algebra",
         assumptions=(),
     ),
-    theorem_b6.statement,
-    statement(
-        "theorem-a-step",
-        "one step of Theorem A's potential",
-        "our repair: Theorem A, one round",
-        closed(
-            "repaired",
-            ROUND,
-            lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s),
-            {"true-gradient": "holds"},
-            (
-                "kappa ten times smaller",
-                lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, v.lambda1_s, 1 / (10 * v.P / v.P)),
-            ),
-            ("last term dropped", lambda v: potential_step(v, v.constants.theorem_a, 0 * v.D, 0 * v.lambda1_s)),
-            after=partial(definition, "A"),
-            limits=above(THEOREM_A_THRESHOLD),
-            proof=PROOF_OF_A,
-        ),
-        kind="sharpened",
-        measures="suboptimality before the round, times a constant",
-    ),
-    statement(
-        "theorem-b-step",
-        "one step of Theorem B's potential",
-        "our repair: Theorem B, one round, tau = 2",
-        closed(
-            "repaired",
-            ROUND,
-            _theorem_b_step,
-            {"sign": "holds"},
-            ("floor dropped", lambda v: _theorem_b_step(v, with_floor=False)),
-            after=partial(definition, "B"),
-            limits=above(THEOREM_B_THRESHOLD),
-            proof=PROOF_OF_B,
-        ),
-        kind="sharpened",
-        measures="suboptimality before the round, times a constant",
-    ),
-    statement(
-        "sag-identity",
-        "while nobody moves, the true-gradient rule is SAG with step 1/lambda_2",
-        "our reading: identity",
-        form(
-            "repaired",
-            r"\delta_k=0\ (k\in\mathcal P_t)\ \Rightarrow\ \theta^t=\theta^{t-1}-\tfrac1{\lambda_2}"
-            r"\big(h^{t-1}+\tfrac1m\sum_{k\in\mathcal P_t}(\nabla L_k(\theta^{t-1})-g_k)\big)",
-            _sag,
-            {"true-gradient": "holds"},
-            ("step doubled", lambda v: _sag(v, step=2)),
-            ("step a tenth larger", lambda v: _sag(v, step=11 / (10 * v.P / v.P))),
-            proof="line 5 of the true-gradient rule stores grad L_k(theta^{t-1}) where delta_k = "
-            "0; then lines 11 and 12",
-        ),
-        kind="sharpened",
-    ),
 )
+
+
+def potential_step(v: Any, kappa: Any, kappa_0: Any, floor: Any, last: Any) -> Sides:
+    """kappa_0 D <= (A + kappa C)_{t-1} - E(A + kappa C)_t + floor + last term."""
+    before, after = (v.A, kappa * v.C), (-v.A_next, -kappa * v.C_next)
+    return le(kappa_0 * v.D, *before, *after, floor, last)
+
+
+@about_a_round(
+    "theorem-b6", title="one step of the potential", source="Theorem B.6",
+    measures="suboptimality before the round, times kappa_0",
+)  # fmt: skip
+def theorem_b6(q: Any) -> Any:
+    """Bound one step of the potential."""
+    v, of_sign = letters(q), q.rule == "sign"
+    as_printed, as_repaired = (
+        ratio_above(v, limit) for limit in (PRINTED_THRESHOLD, REPAIRED_THRESHOLD)
+    )
+    half, share = Fraction(1, 2), Fraction(1, 100)
+
+    def step(floor: Any, last: Any = None, times: Any = 1) -> Sides:
+        a, kappa, kappa_0 = v.constants.printed
+        last = v.last_term(v.lambda1_s) if last is None else last
+        return potential_step(v, times * kappa, kappa_0, floor * a * v.lambda1 * v.lambda1, last)
+
+    def told(name: str, floor: Callable[[], Any], words: str, *more: Any, **how: Any) -> Any:
+        small = wrong("kappa a hundred times smaller", lambda: step(floor(), times=share))
+        how = {"needs": as_repaired, **how}
+        return form(name, lambda: step(floor()), STEP % (words, "s_k^t"), small, *more, **how)
+
+    yield printed(
+        lambda: step(half, v.last_term(v.lambda1_sign)),
+        STEP % (FLOOR % (r"\tfrac{\kappa P}{2m}", ""), SIGN), needs=as_printed,
+        note="sign(0) = 0, and the factor d is missing", **refuted(q, "theorem-b6-printed"),
+    )  # fmt: skip
+    yield told(
+        "repaired", lambda: half * v.d, FLOOR % (r"\tfrac{\kappa P}{2m}", "d"),
+        wrong("last term dropped", lambda: step(0, 0 * v.D)),
+        note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
+        proof=PROOF_OF_B6, holds=True,
+    )  # fmt: skip
+    yield told(
+        "d missing", lambda: half, FLOOR % (r"\tfrac{\kappa P}{2m}", ""), needs=as_printed,
+        note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; "
+        "with four or fewer it holds, by the small floor",
+        proof="weaker than the form without a floor",
+        fails=of_sign, holds=not of_sign,
+        witness="fedelasticnet-theorem-b6-d-missing-sign" * of_sign,
+    )  # fmt: skip
+    yield told(
+        "no floor", lambda: 0, "",
+        note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled "
+        "state shows the sign rule does",
+        proof=PROOF_OF_A,
+        fails=of_sign, holds=not of_sign,
+        witness="fedelasticnet-theorem-b6-no-floor-sign" * of_sign,
+    )  # fmt: skip
+    if of_sign:
+        yield told(
+            "sharpened", lambda: Fraction(33, 80) * v.zeros,
+            FLOOR % (r"\tfrac{33\kappa P}{80m}", "z_t"),
+            note="the floor counts only the zero coordinates: there the stored gradient stays "
+            "what it was",
+            proof=PROOF_OF_B6, holds=True,
+        )  # fmt: skip
+        yield told(
+            "small floor", lambda: Fraction(11, 100) * v.zeros,
+            FLOOR % (r"\tfrac{11\kappa P}{100m}", "z_t"),
+            note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta "
+            "grows, and a little more before",
+            proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d", holds=True,
+        )  # fmt: skip
+
+
+def _without_floor(v: Any, constants: Any, smaller: int = 1, last: int = 1) -> Sides:
+    _, kappa, kappa_0 = constants
+    return potential_step(v, kappa / smaller, kappa_0, 0, last * v.last_term(v.lambda1_s))
+
+
+@about_a_round(
+    "theorem-a-step", title="one step of Theorem A's potential",
+    source="our repair: Theorem A, one round", rules=TRUE_GRADIENT, ours=True,
+    measures="suboptimality before the round, times a constant",
+)  # fmt: skip
+def theorem_a_step(q: Any) -> Any:
+    """Bound one step of Theorem A's potential."""
+    v = letters(q)
+    yield repaired(
+        lambda: _without_floor(v, v.constants.theorem_a),
+        wrong("kappa ten times smaller", lambda: _without_floor(v, v.constants.theorem_a, 10)),
+        wrong("last term dropped", lambda: _without_floor(v, v.constants.theorem_a, last=0)),
+        after=partial(definition, "A"), needs=ratio_above(v, THEOREM_A_THRESHOLD),
+        proof=PROOF_OF_A, holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "theorem-b-step", title="one step of Theorem B's potential",
+    source="our repair: Theorem B, one round, tau = 2", rules=SIGN_RULE, ours=True,
+    measures="suboptimality before the round, times a constant",
+)  # fmt: skip
+def theorem_b_step(q: Any) -> Any:
+    """Bound one step of Theorem B's potential."""
+    v = letters(q)
+
+    def of(with_floor: int = 1) -> Sides:
+        tau = 2
+        a, kappa, kappa_0 = v.constants.theorem_b(tau)
+        floor = with_floor * a * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
+        return potential_step(v, kappa, kappa_0, floor, v.last_term(v.lambda1_s))
+
+    yield repaired(
+        of, wrong("floor dropped", lambda: of(0)),
+        after=partial(definition, "B"), needs=ratio_above(v, THEOREM_B_THRESHOLD),
+        proof=PROOF_OF_B, holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "theorem-e-step", title="one step of Theorem E's potential",
+    source="ours: Theorem E, one round (lambda_2 > 1.5352 beta)", rules=TRUE_GRADIENT, ours=True,
+    assumptions=(
+        *SAMPLED, "what is stored is the gradient at the new local model (true-gradient rule)",
+    ),
+    measures="suboptimality before the round, times a constant",
+)  # fmt: skip
+def theorem_e_step(q: Any) -> Any:
+    """Bound one step of Theorem E's potential."""
+    v = letters(q)
+    small = "kappa a hundred times smaller"
+    yield repaired(
+        lambda: _without_floor(v, v.constants.theorem_e),
+        wrong(small, lambda: _without_floor(v, v.constants.theorem_e, 100)),
+        wrong("last term dropped", lambda: _without_floor(v, v.constants.theorem_e, last=0)),
+        after=partial(definition, "E"), needs=ratio_above(v, THEOREM_E_THRESHOLD),
+        note="proved for every N, P and loss of the class: theorem-e-proof",
+        proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
+        holds=True,
+    )  # fmt: skip
+
+
+@about_a_round(
+    "sag-identity",
+    title="while nobody moves, the true-gradient rule is SAG with step 1/lambda_2",
+    source="our reading: identity",
+    rules=TRUE_GRADIENT,
+    ours=True,
+)
+def sag_identity(q: Any) -> Any:
+    """Compare theta^t with one step along h^t, which is SAG's average where no participant moves."""
+    v = letters(q)
+
+    def of(step: Any = 1) -> Sides:
+        moved = (abs(sgn(v.delta)) * v.members).max(axis=(-2, -1))
+        keep = (moved == 0).astype(int)[..., None]  # (S, C, 1)
+        h = v.h + v.cohort_mean(q.gradients(v.theta) - v.stored) * v.P / v.m
+        expected = v.theta - step * h / v.lambda2
+        axes = ("state", "cohort")
+        parts = (v.theta_next * keep, expected * keep, v.h / v.lambda2 * keep)
+        return eq(*parts, vector=True, axes=axes)
+
+    yield repaired(
+        of,
+        r"\delta_k=0\ (k\in\mathcal P_t)\ \Rightarrow\ \theta^t=\theta^{t-1}-\tfrac1{\lambda_2}"
+        r"\big(h^{t-1}+\tfrac1m\sum_{k\in\mathcal P_t}(\nabla L_k(\theta^{t-1})-g_k)\big)",
+        wrong("step doubled", lambda: of(2)),
+        wrong("step a tenth larger", lambda: of(11 * v.P / (10 * v.P))),
+        proof="line 5 of the true-gradient rule stores grad L_k(theta^{t-1}) where delta_k = "
+        "0; then lines 11 and 12",
+        holds=True,
+    )  # fmt: skip
+
+
+STATEMENTS = (
+    eq_40.statement,
+    eq_41.statement,
+    *ALGEBRA,
+    *(s.statement for s in (theorem_b6, theorem_a_step, theorem_b_step, sag_identity)),
+)
+OF_THEOREM_E = theorem_e_step.statement

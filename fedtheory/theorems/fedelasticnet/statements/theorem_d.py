@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     threshold_is_proved,
 )
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, statement
-from fedtheory.theorems.fedelasticnet.quantities.rounds_and_runs import norm_sq
+from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about, part
 from fedtheory.theory import form, le, repaired, wrong
 from fedtheory.theory.judge import statement as core
@@ -164,7 +164,6 @@ STATEMENTS = (
             proves=True,
             note="twice three inequalities leave two squares",
         ),
-        scope="algebra",
         kind="sharpened",
         assumptions=(*ASSUMED, TRUE_GRADIENT),
     ),
@@ -184,7 +183,6 @@ STATEMENTS = (
             "4 m/P is not claimed to be the least. The z_k enter V alone: g_k = 0 at the start "
             "will do where each L_k is bounded below, with inf L_k in place of L_k(z_k)",
         ),
-        scope="algebra",
         kind="sharpened",
         assumptions=(
             "every L_k is convex and beta-smooth, and R, their plain mean, is bounded below",
@@ -220,7 +218,6 @@ STATEMENTS = (
             "three clients. V >= 0 up to the threshold, and V_0 > 0 from g = 0. Beyond it the "
             "matrix of the second moments has a real eigenvalue above 1",
         ),
-        scope="algebra",
         kind="sharpened",
         assumptions=(
             "every L_k is a parabola with Hessian beta I and a minimiser of its own",

@@ -5,13 +5,11 @@ The multipliers were found by a semidefinite programme and its pattern solved by
 
 from __future__ import annotations
 
-from fedtheory.theorems.fedelasticnet.letters import ROUND, definition
-from fedtheory.theorems.fedelasticnet.notation import THEOREM_E_THRESHOLD, above, statement
+from fedtheory.theorems.fedelasticnet.notation import statement
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E, theorem_e
-from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import OF_THEOREM_E
 from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share
 from fedtheory.theory.judge.statement import form
-from fedtheory.theory.judge.symbolic import closed
 from fedtheory.worst_cases.best import feddyn_is_best
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 
@@ -21,29 +19,7 @@ V = r"\ V=\|\gamma-\theta_*\|^2+\kappa C"
 
 
 STATEMENTS = (
-    statement(
-        "theorem-e-step",
-        "one step of Theorem E's potential",
-        "ours: Theorem E, one round (lambda_2 > 1.5352 beta)",
-        closed(
-            "repaired",
-            ROUND,
-            lambda v: potential_step(v, v.constants.theorem_e, 0 * v.D, v.lambda1_s),
-            {"true-gradient": "holds"},
-            (
-                "kappa a hundred times smaller",
-                lambda v: potential_step(v, v.constants.theorem_e, 0 * v.D, v.lambda1_s, 1 / (100 * v.P / v.P)),
-            ),
-            ("last term dropped", lambda v: potential_step(v, v.constants.theorem_e, 0 * v.D, 0 * v.lambda1_s)),
-            after=lambda: definition("E"),
-            limits=above(THEOREM_E_THRESHOLD),
-            note="proved for every N, P and loss of the class: theorem-e-proof",
-            proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
-        ),
-        kind="sharpened",
-        assumptions=OF_E,
-        measures="suboptimality before the round, times a constant",
-    ),
+    OF_THEOREM_E,
     theorem_e.statement,
     statement(
         "theorem-e-proof",
@@ -60,7 +36,6 @@ STATEMENTS = (
             note="four multipliers, and what is left is a sum of squares whose factors are at least 0 on the whole range. Of s_k only "
             "<s_k, theta_k - theta> >= 0 is used. Nothing follows for the sign rule, or for the printed constants",
         ),
-        scope="algebra",
         assumptions=OF_E,
         kind="sharpened",
     ),
@@ -94,7 +69,6 @@ STATEMENTS = (
             note="the repaired form's kappa_0 is the largest: three tables of inner products, which instances have or come near to, on "
             "which C does not change and the squared distance falls by kappa_0 times the gap",
         ),
-        scope="algebra",
         assumptions=("every L_k is convex and beta-smooth", "P of the m clients are drawn uniformly; local problems solved exactly; "
         "lambda_1 = 0"),
         kind="sharpened",

@@ -1,0 +1,57 @@
+"""FedElasticNet's statements about one round share a declaration: from any state, under both rules."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.theorems.fedelasticnet import notation
+from fedtheory.theorems.fedelasticnet.letters import BY_RULE
+from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities.rounds import RoundLetters
+from fedtheory.theory.rounds.declare import above, method
+from fedtheory.theory.rounds.problem_classes import SmoothConvex
+
+__all__ = ["about_a_round", "letters", "ratio_above", "refuted"]
+
+NEAR = (
+    0, 0, notation.THEOREM_E_THRESHOLD, notation.THEOREM_A_THRESHOLD, notation.THEOREM_B_THRESHOLD,
+    notation.REPAIRED_THRESHOLD, notation.PRINTED_THRESHOLD, notation.PRINTED_THRESHOLD,
+)  # fmt: skip
+
+about_a_round = partial(
+    FILE.statement,
+    about=method(
+        FedElasticNetDyn,
+        l1=above(0, usual=Fraction(1, 10)),
+        l2=above(0, unit=lambda c: c.beta, usual=30, near=NEAR),
+    ),
+    rules={rule: {"rule": rule} for rule in notation.RULES},
+    letters=BY_RULE,
+    sampling=Uniform,
+    problems=SmoothConvex(clients=(1, 4), dimension=(1, 7)),
+    states={
+        "stored": "N d", "local": "N d", "h": lambda s: s["stored"].sum(axis=0) / len(s["stored"]),
+    },
+    rounds=(0, 60),
+    assumptions=notation.SAMPLED,
+    symbols=notation.SYMBOLS,
+)  # fmt: skip
+
+
+def letters(q: Any) -> Any:
+    """Give the paper's letters on one round."""
+    return q.once(RoundLetters)
+
+
+def ratio_above(v: Any, limit: Any) -> dict[str, Any]:
+    """Give the need that lambda_2/beta is above a limit."""
+    return {f"{notation.RATIO} > {float(limit):.6g}": v.lambda2 > Fraction(limit) * v.beta}
+
+
+def refuted(q: Any, name: str) -> dict[str, Any]:
+    """Give the record of a form that fails under every rule, and its witness under this one."""
+    return {"fails": True, "witness": f"fedelasticnet-{name}-{q.rule}"}

@@ -105,13 +105,19 @@ def here(text: str) -> str:
 def in_cli_words(text: str, options: Mapping[str, str], given: Mapping[str, Any] | None = None) -> str:
     """The message with the names of options {name: flag} for the library's; given: their values."""
 
+    of_statement = [str(one).partition("=")[0] for one in (given or {}).get("given") or ()]
+
     def flag(name: str, value: str) -> str | None:
+        if name in of_statement:
+            return None
         known = [n for n in (name, *ALIASES.get(name, ())) if n in options]
         as_given = [n for n in known if _same((given or {}).get(n), value)]
         return options[(as_given or known)[0]] if known else None
 
     def reported(match: re.Match[str]) -> str:
         value = match["value"].strip("'")
+        if match["name"] in of_statement:
+            return f"{match['before']}--given {match['name']}={value}"
         found = flag(match["name"], value)
         return match[0] if found is None else f"{match['before']}{found} {value}"
 

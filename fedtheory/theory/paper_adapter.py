@@ -246,7 +246,7 @@ class AuthoredSetting(Setting):
             numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
             setting = self._chosen(statement, algorithm, {})
         chosen = ", ".join(
-            f"{k} = {v if isinstance(v, str) else format(v, '.6g')}" for k, v in numbers.items()
+            f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items()
         )
         name = getattr(algorithm, "name", type(algorithm).__name__)
         head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]

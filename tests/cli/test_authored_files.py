@@ -365,8 +365,14 @@ def test_a_number_of_a_method_of_the_file_is_given_and_else_each_is_judged(dampe
         found = json.loads(call(*on, "--given", f"alpha={alpha}", "--json").stdout)
         assert [c["verdict"] for c in found["checks"]] == [verdict]
         assert f"alpha = {alpha}" in (said := " ".join(call(*on, "--given", f"alpha={alpha}").stdout.split())) and "each" not in said
-    assert "alpha = 2: strange/a is about alpha 1 or 3" in " ".join(call(*on, "--given", "alpha=2").stdout.split())
+    own = (*on[:2], "--problem", "diabetes", "--clients", 2)  # a problem that has an option --alpha-dirichlet
+    for there in (on, own):
+        said = " ".join(call(*there, "--given", "alpha=2").stdout.split())
+        assert "--given alpha=2: strange/a is about alpha 1 or 3" in said
     assert "alpha = big: strange/a takes a number" in " ".join(call(*on, "--given", "alpha=big").stdout.split())
+    half = damped(body, about="method(Damped, alpha=among('1/2', 1))", problems="SmoothConvex(clients=(1, 3), dimension=(1, 2))")
+    on = ("verify", f"{half}::a", *on[2:])
+    assert "alpha = 0.5" in call(*on, "--given", "alpha=1/2").stdout
     assert "unknown given name 'beta': known: alpha" in refused(*on, "--given", "beta=1")
 
 

@@ -3,7 +3,6 @@ and slices of them that mean something else than they seem to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -38,12 +37,6 @@ class _Read:
         if _numbers(value):
             self._seen[f"{self._prefix}{name}"] = value
         return value
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._what[at]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._what)
 
     def _constant(self, name: str, value: Any) -> Any:
         self._seen[f"constant {name}"] = out = self._what.constant(name, value)

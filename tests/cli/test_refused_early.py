@@ -37,7 +37,7 @@ VERIFY = [
     ("fedmls/theorem-1 --given nosuch=3", "unknown given name"),
     ("fedmls/theorem-1 --given G_i=-1", "one finite number >= 0"),
     ("fedmls/theorem-1 --given optimum=3", "give an Optimum"),
-    ("fedmls/mopes-bound --given lam=-1", "--lam -1"),
+    ("fedmls/mopes-bound --given lam=-1", "--given lam=-1"),
     ("fedmls/mopes-bound --given K=-1", "--rounds -1"),
     ("fedmls/mopes-bound --radius 3", "--radius 3 does not apply"),
     ("fedmls/mopes-bound --sigma 3", "--sigma 3 does not apply"),

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from statements_at_hand import instance, sentence
 
-from fedtheory.problems import random_quadratic
+from fedtheory import theorems
+from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.problems import random_huber, random_quadratic
 from fedtheory.theory import Quadratics, Uniform, form, le, printed, verify, wrong
 from fedtheory.theory.rounds.judging import check, with_noise
 from fedtheory.theory.rounds.measured import NUDGE, Quantities
@@ -96,3 +98,14 @@ def test_of_draws_the_mean_counts(share, verdict, count, moves):
     [found] = verify(sentence(later, over="run", **how), problem, scenarios=200, x0=problem.optimum().x + 1)
     assert (found.mode, found.verdict) == ("statistical", verdict) and min(least) < 0
     assert set(moves) == set(range(count))
+
+
+@pytest.mark.parametrize("times", [1, 3, 100])
+def test_a_far_start_with_a_steep_penalty_refutes_no_equality(times):
+    """gamma = theta + h/lambda_2 is rounded to the size of theta, and theta_tilde is theta: their
+    difference is off by more than any term of (36) is long."""
+    start = times * np.array([435.4938155117184, -300.5303847273501, 102.93681493237617])
+    method = FedElasticNetDyn(1.7178885634152139e-06, 1e5, "true-gradient")
+    told = {"sampling": Uniform(4), "x0": start, "forms": ["repaired"], "seed": 679620}
+    (found,) = theorems.get("fedelasticnet/eq-36").verify(random_huber(4, 3, seed=679620), method, **told)
+    assert found.verdict == "holds"

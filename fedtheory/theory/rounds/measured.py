@@ -416,10 +416,10 @@ class RoundQuantities(Quantities):
             clients = self.world.clients(cohort, work, x, Stream(0), 1)
             whole = LocalObjective(center=kept, linear=linear[:, 0], curvature=curvature, l1=l1)
             self._solved[name] = clients.minimise(whole, kept).y - x[:, None]
-        return self._near(self.x[:, :, None], self._solved[name][:, None])
+        return self.near(self.x[:, :, None], self._solved[name][:, None])
 
-    def _near(self, x: Any, moves: Any) -> Any:
-        """x + moves; of a moved view off by the share by which x is, where it moves."""
+    def near(self, x: Any, moves: Any) -> Any:
+        """x + moves; of a moved view off by a share of x where it moves, as floats round there."""
         if not self.moved:
             return x + moves
         return x + moves + np.where(moves != 0, self.world.share(moves.shape) * abs(x), 0)

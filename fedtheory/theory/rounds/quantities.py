@@ -249,7 +249,7 @@ def client_models(q: Any) -> Any:
 def local_models(q: Any) -> Any:
     """The local models of all clients from the state before the round, in the cohort
     or not."""
-    return q._near(q.x[:, :, None], _local_moves(q, [q._before], [1])[0][:, None])
+    return q.near(q.x[:, :, None], _local_moves(q, [q._before], [1])[0][:, None])
 
 
 @_quantity(of_run="(T, S, P, d)", latex="y_k")

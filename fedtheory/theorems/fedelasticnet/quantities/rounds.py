@@ -86,7 +86,7 @@ class RoundLetters:
     @cached_property
     def gamma(self) -> Any:
         """gamma^{t-1} = theta^{t-1} + h^{t-1}/lambda_2: (S, 1, d)."""
-        return self.theta + self.h / self.lambda2
+        return self.q.near(self.theta, self.h / self.lambda2)
 
     @cached_property
     def away(self) -> Any:
@@ -208,7 +208,7 @@ class RoundLetters:
     @cached_property
     def gamma_next(self) -> Any:
         """gamma^t = theta^t + h^t/lambda_2: (S, C, d)."""
-        return self.theta_next + self.h_next / self.lambda2
+        return self.q.near(self.theta_next, self.h_next / self.lambda2)
 
     @cached_property
     def C_next(self) -> Any:

@@ -117,16 +117,17 @@ class AuthoredStatement:
         )  # fmt: skip
         return all(getattr(self, name) == getattr(other, name) for name in declared)
 
-    def on(self, view: Any, mutants: bool = True) -> Forms:
+    def on(self, view: Any, mutants: bool = True, only: str = "") -> Forms:
         """The forms with their sides on a view; over a world made anew, as they hold the world.
 
         mutants : False leaves them out, and does not call those that are functions
+        only : a form, the others are left out; '' leaves out none
         """
         if self.of_world:
             return outlined(self.function, view, self.id)
-        kept, key = view.__dict__.setdefault("yielded", {}), (self.id, mutants)
+        kept, key = view.__dict__.setdefault("yielded", {}), (self.id, mutants, only)
         if key not in kept:
-            kept[key] = evaluate(self.function, view, self.id, mutants)
+            kept[key] = evaluate(self.function, view, self.id, mutants, only)
         return kept[key]
 
     @property

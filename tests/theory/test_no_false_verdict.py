@@ -59,8 +59,9 @@ def test_rounding_below_a_root_refutes_nothing():
         yield printed(le(q.sqrt(abs(q.gap_next)), q.sqrt(q.gap)))
         yield form("bare", le(q.sqrt(q.gap_next), q.sqrt(q.gap)))
 
-    statement = sentence(root, problems=Quadratics(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0)
-    found = check(statement, MethodSetting.of(statement).view(instance([["1/11"]], [["-31/14"]], [0]), exact=False))
+    statement = sentence(root, problems=Quadratics(2, 1), local=GradientSteps(1, lambda c: 1 / c.beta), rounds=0)
+    view = MethodSetting.of(statement).view(instance([["1/11"]] * 2, [["-31/14"], ["5/3"]], [0]), exact=False)
+    found = check(statement, view)
     assert [c.verdict for c in found] == ["holds", "not applicable"] and "rounding decides" in found[1].reason
 
 

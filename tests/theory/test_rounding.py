@@ -31,10 +31,10 @@ def floats(statement):
 
 
 @pytest.mark.parametrize(
-    ("share", "verdict", "count"), [(1.001, "holds", 2), (1 + 1e-13, "holds", 2), (0.999, "violated", 2)]
+    ("share", "verdict", "count"), [(1.001, "holds", 1), (1 + 1e-13, "holds", 1), (0.999, "violated", 2)]
 )
 def test_more_moves_are_made_where_a_verdict_may_hang_on_them(share, verdict, count, moves):
-    """F <= share F: where it holds after a move and its opposite, or fails by far, no further one decides."""
+    """F <= share F: where it holds after a move, or fails by far after its opposite, no further one decides."""
     statement = sentence(lambda q: [printed(le(q.F, share * q.F)), form("same", le(share * q.F, share * q.F))])
     found = check(statement, floats(statement))
     assert [c.verdict for c in found] == [verdict, "holds"] and moves == list(range(count))
@@ -80,10 +80,10 @@ def test_wrong_variants_are_made_where_they_are_asked_for():
 
 def test_no_view_is_made_anew_for_another_form(moves):
     statement = sentence(lambda q: [form(str(i), le(q.F, (2 + i) * q.F)) for i in range(5)])
-    assert {c.verdict for c in check(statement, floats(statement))} == {"holds"} and moves == [0, 1]
+    assert {c.verdict for c in check(statement, floats(statement))} == {"holds"} and moves == [0]
 
 
-@pytest.mark.parametrize(("share", "verdict", "count"), [(2, "holds", 2), (0.01, "violated", 2)])
+@pytest.mark.parametrize(("share", "verdict", "count"), [(2, "holds", 1), (0.01, "violated", 2)])
 def test_of_draws_the_mean_counts(share, verdict, count, moves):
     """That the slack of a few runs is negative is no doubt."""
     least = []

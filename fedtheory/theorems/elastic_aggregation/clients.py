@@ -24,7 +24,12 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.rational import fraction, integer, table, text, to_file, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
-from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, semidefinite, solve
+from fedtheory.theorems.elastic_aggregation.linear_algebra import (
+    identity,
+    product,
+    semidefinite,
+    solve,
+)
 from fedtheory.theory import Draws, Fact
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
@@ -158,11 +163,16 @@ class QuadraticClients(of_a_problem.ModelWorld):
         """The clients of a round with these cohorts (C, P)."""
         return ModelClients(Reach(self.M, self.c), self.S, self.counts, members, AllSteps())
 
-    def after(self, x: np.ndarray, members: np.ndarray, sign: int = 1) -> np.ndarray:
-        """The server's models (C, d) after a round from x (d,) with each of the cohorts."""
+    def after(
+        self, x: np.ndarray, members: np.ndarray, sign: int = 1, clients: ModelClients | None = None
+    ) -> np.ndarray:
+        """The server's models (C, d) after a round from x (d,) with each of the cohorts.
+
+        clients : those of the cohorts, as `clients` gives them, where there are any already
+        """
         method = elastic(self.tau, self.eta, "repaired" if sign == 1 else "printed")
         start = method.init(np.repeat(x[None], len(members), axis=0), len(self.counts))
-        return method.round(start, self.clients(members)).x
+        return method.round(start, clients or self.clients(members)).x
 
     def zetas(self, x: np.ndarray, members: np.ndarray) -> np.ndarray:
         """zeta (C, d) of the cohorts, 1 where one sees no sensitivity."""
@@ -190,9 +200,10 @@ class QuadraticClients(of_a_problem.ModelWorld):
     def M(self) -> np.ndarray:
         """Symmetric M_k (N, d, d): E local steps take M_k (x - c_k) off the distance to c_k."""
         one = identity(len(self.theta), self.H.dtype)
-        left, step = one, one - self.lr * self.H
+        step = one - self.lr * self.H
+        left = np.broadcast_to(one, step.shape)
         for _ in range(self.E):
-            left = left @ step
+            left = np.stack([product(*of) for of in zip(left, step, strict=True)])
         return one - left
 
     def updates(self, x: np.ndarray) -> np.ndarray:

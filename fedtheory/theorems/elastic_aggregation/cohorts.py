@@ -50,6 +50,7 @@ PLAIN = Fact("diagonal Hessians and Gram matrices, and no theta_i = 0", lambda q
 STABLE_STEP = Fact("eta (1 + tau) L < 2 in every cohort", lambda q: q.eta * (1 + q.tau) * q.L < 2)
 
 MOST_COHORTS, MOST_LINEARISED = 200, 4
+SETTLED = 1e-5  # of theta: by so little the mean motion moves it where Newton's steps begin
 ONE_CLIENT = "least squares; where cohorts take part, one client at least that is strongly convex"
 
 
@@ -371,15 +372,21 @@ def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
     those = clients.QuadraticClients(counts, H, S, c, origin, tau, 1.0, lr, data["E"])
     members = np.array(list(combinations(range(len(counts)), P)))
 
+    of_cohorts = those.clients(members)
+
     def motion(theta: np.ndarray) -> np.ndarray:
-        return (those.after(theta, members) - theta).mean(axis=0)
+        return (those.after(theta, members, clients=of_cohorts) - theta).mean(axis=0)
 
     w, theta = counts / counts.sum(), start
     mean = np.einsum("n,nij->ij", w, those.M)
     if theta is None:
         theta = np.linalg.solve(mean, np.einsum("n,nij,nj->i", w, those.M, c))
+    longest = (1 + tau) * np.linalg.eigvalsh(mean).max()
     for _ in range(200):
-        theta = theta + motion(theta) / ((1 + tau) * np.linalg.eigvalsh(mean).max())
+        step = motion(theta) / longest
+        theta = theta + step
+        if np.abs(step).max() <= SETTLED * np.abs(theta).max():
+            break
     found = scipy.optimize.root(motion, theta, tol=1e-14)
     residual = float(np.abs(motion(found.x)).max())
     if not residual <= 1e-10 * (1 + float(np.abs(c).max())):

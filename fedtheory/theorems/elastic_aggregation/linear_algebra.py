@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.rational import objects
 
 __all__ = [
-    "contracts", "determinant", "identity", "lyapunov", "ratio_slopes", "semidefinite", "solve",
+    "contracts", "determinant", "identity", "lyapunov", "product", "ratio_slopes", "semidefinite",
+    "solve",
 ]
 
 
@@ -21,6 +23,20 @@ def identity(d: int, dtype: Any = object) -> np.ndarray:
     if np.dtype(dtype).kind == "f":
         return np.eye(d)
     return objects([[Fraction(int(i == j)) for j in range(d)] for i in range(d)])
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The matrix product; of fractions by whole numbers, as every sum of two fractions is reduced."""
+    if a.dtype != object:
+        return a @ b
+    (m, p), (n, q) = _whole(a), _whole(b)
+    return (m @ n) * Fraction(1, p * q)
+
+
+def _whole(a: np.ndarray) -> tuple[np.ndarray, int]:
+    """The numerators of fractions over their least common denominator, and that."""
+    under = math.lcm(*(v.denominator for v in a.flat))
+    return np.frompyfunc(lambda v: v.numerator * (under // v.denominator), 1, 1)(a), under
 
 
 def ratio_slopes(S: np.ndarray, theta: np.ndarray, w: np.ndarray) -> tuple[int, np.ndarray] | None:

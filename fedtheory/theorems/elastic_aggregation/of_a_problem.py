@@ -19,7 +19,7 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
 from fedtheory.rational import simplest
-from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, solve
+from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, product, solve
 from fedtheory.theory import World
 from fedtheory.theory.judge.case import Case
 
@@ -91,7 +91,7 @@ def samples_of(problem: Problem) -> tuple[LinearModel, list[np.ndarray]]:
 
 def gram(a: np.ndarray) -> np.ndarray:
     """The Gram matrix of samples (n, d)."""
-    return (a.T @ a) / Fraction(len(a))
+    return product(a.T, a) / Fraction(len(a))
 
 
 def weighing(case: Case) -> list[Fraction]:
@@ -160,7 +160,7 @@ def quadratics(case: Case) -> dict[str, Any]:
     targets = exact_of_each(problem.targets, problem.sample_counts)
     H = [gram(a) + Fraction(float(problem.ridge)) * identity(problem.dim) for a in rows]
     c = [
-        solve(h, a.T @ b / Fraction(len(b)), one_of_many=True)
+        solve(h, product(a.T, b) / Fraction(len(b)), one_of_many=True)
         for h, a, b in zip(H, rows, targets, strict=True)
     ]
     lr, E = local_work(case, float(problem.beta_k.max()))

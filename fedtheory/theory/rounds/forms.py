@@ -236,6 +236,7 @@ class Forms(dict[str, Claimed]):
     order : names of all forms that were made, as they came
     lines : dict name -> line of the file that yields it
     ended : why no form was made after those, or None
+    by_functions : True if the sides of all are functions, so that one can be made by itself
     """
 
     def __init__(self) -> None:
@@ -244,6 +245,7 @@ class Forms(dict[str, Claimed]):
         self.order: list[str] = []
         self.lines: dict[str, int] = {}
         self.ended: FedTheoryError | None = None
+        self.by_functions = True
 
     def __missing__(self, name: str) -> Claimed:
         raise self.why(name) or KeyError(name)
@@ -330,11 +332,13 @@ def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: 
 
 
 def evaluate(
-    function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str, mutants: bool = True
-) -> Forms:
+    function: Callable[[Any], Iterable[Claimed]], view: Any, statement: str, mutants: bool = True,
+    only: str = "",
+) -> Forms:  # fmt: skip
     """The forms of a statement on one view, by name; what one cannot is nothing to another.
 
     mutants : False leaves them out
+    only : a form, the others are left out; '' leaves out none
 
     Raises
     ------
@@ -346,11 +350,11 @@ def evaluate(
     """
     out = Forms()
     try:
-        _made(out, function, view, view, statement, mutants=mutants)
+        _made(out, function, view, view, statement, mutants=mutants, only=only)
     except SILENT as error:
         out = Forms()
         try:
-            _made(out, function, Loose(view), view, statement, mutants=mutants)
+            _made(out, function, Loose(view), view, statement, mutants=mutants, only=only)
         except FedTheoryError:
             out.ended = error
     errors = [error for _, error in out.absent.values()] + ([] if out.ended is None else [out.ended])
@@ -408,6 +412,7 @@ def _made(
     statement: str,
     later: bool = False,
     mutants: bool = True,
+    only: str = "",
 ) -> None:
     """Add the forms to ``out``; the function is given the view, or a loose one.
 
@@ -423,7 +428,9 @@ def _made(
         for claimed in found:
             frame = getattr(found, "gi_frame", None)
             line = _last_line(function) if frame is None else frame.f_lineno
-            _add(out, claimed, view, line, place(function, None, statement, line), later, mutants)
+            if not only or getattr(claimed, "name", only) == only:
+                where = place(function, None, statement, line)
+                _add(out, claimed, view, line, where, later, mutants)
     if not out.order:
         raise InvalidInput(
             f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"
@@ -474,6 +481,7 @@ def _add(
     name = claimed.name
     out.order.append(name)
     out.lines[name] = line
+    out.by_functions &= callable(claimed.sides)
     if later:
         out[name] = claimed
         return

@@ -42,7 +42,8 @@ def with_noise(statement: Any, view: Quantities, name: str, pick: Any = None) ->
     """A form's sides, or with ``pick`` those of a mutant, as `noisy` gives them."""
 
     def sides_on(v: Quantities) -> Sides:
-        claimed: Claimed = statement.on(v, pick is not None)[name]
+        alone = getattr(v, "seldom", False) and statement.on(view, pick is not None).by_functions
+        claimed: Claimed = statement.on(v, pick is not None, name if alone else "")[name]
         return reduced(v, claimed, None if pick is None else pick(claimed))
 
     def by_draws(sides: Sides) -> bool:
@@ -60,9 +61,8 @@ def noisy(
     """Sides in floats, with what rounding may do and what is not known of the optimum as their
     noise.
 
-    Noise never makes a form that holds fail. Where it holds with what one move and its opposite
-    show, by which it is seen that its sides exist, further ones change nothing and are not made,
-    nor where it fails by far more than these reach.
+    Noise never makes a form that holds fail. Where it holds, further moves than one change nothing
+    and are not made, nor where it fails by far more than a move and its opposite reach.
 
     drawn : whether draws estimate what they are about
     """
@@ -70,6 +70,7 @@ def noisy(
     def reach(make: str, *how: Any) -> Any:
         if (make, *how) not in kept:
             kept[make, *how] = getattr(begun(), make)(*how)
+            kept[make, *how].seldom = how != (0,)
         moved = sides_on(kept[make, *how])
         if not by_draws:
             return np.abs(moved.rhs - moved.lhs - slack)
@@ -100,6 +101,8 @@ def noisy(
         farthest = np.maximum(farthest, reach("nudged", again))
         rounding = own + farthest * (ROUNDING / NUDGE)
         scale = sides.scale + rounding / ROUNDING  # the terms, as far as rounding feels them
+        if again == 0 and np.isfinite(slack + rounding).all() and not doubtful().any():
+            return replace(sides, scale=scale, noise=rounding)
         if again == 1 and (doubtful() == doubtful(CLEAR)).all():
             break
     optimum = 0 * slack

@@ -82,6 +82,7 @@ class Quantities:
     table: ClassVar[Named] = {}
     axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method
+    seldom = False  # whether most forms of a statement are not asked for here
 
     def __init__(
         self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any, sampled: bool = False,
